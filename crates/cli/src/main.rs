@@ -1,0 +1,2 @@
+//! `heddle`: the command line of HeddleDB.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The benchmark workloads of HeddleDB, each written once on the public interface.

@@ -1,0 +1,6 @@
+//! The doors to the outside: atomics, disk, clock, threads, random numbers.
+//!
+//! Everything that the engine asks of the machine passes through this folder, so that a test can put something
+//! else behind it (a simulated disk, a model checker's atomics).
+
+pub(crate) mod atomics;

@@ -1,0 +1,9 @@
+//! HeddleDB: an in-memory, durable, serializable database engine for multicore machines.
+
+mod base;
+pub mod error;
+mod operation;
+mod storage;
+mod types;
+
+pub use error::{Error, Result};

@@ -1,0 +1,1 @@
+//! The commutative operations: add, max, min, ordered put, top-K insert.

@@ -1,0 +1,153 @@
+//! The record: a stable address that holds a record word, a key and a row.
+//!
+//! ```text
+//! ┌─ 8 bytes ──┬─ 4 ───────┬─ 4 ───────┬─ key, padded to 8 ─┬─ row: row_words × 8 bytes ─┐
+//! │ record word│ key bytes │ row words │ never changes      │ atomic words               │
+//! └────────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
+//! ```
+//!
+//! What it keeps true: a record never moves, its key never changes, and its row is read and written as atomic
+//! words only, so that a reader that races with an install copies garbage at worst (which the record word then
+//! tells it) and never has undefined behaviour. A record is freed only after it left every index and every
+//! thread that could have found it there has unpinned ([`crossbeam_epoch`]).
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
+
+use crate::base::atomics::AtomicU64;
+
+/// Records begin on such a boundary: with a small key, the word, the key and the first columns share a cache line.
+const ALIGNMENT: usize = 16;
+
+/// The fixed head of a record; key and row follow it in the same allocation.
+#[repr(C)]
+struct Head {
+    word: AtomicU64,
+    key_bytes: u32,
+    row_words: u32,
+}
+
+/// A record's address. Who turns it into a [`Record`] knows why the record is still alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RecordPointer(NonNull<Head>);
+
+// SAFETY: a record is made of atomics and of bytes that never change after it was made, so that it may be used
+// from any thread; its lifetime is the holder's business, as for any pointer.
+unsafe impl Send for RecordPointer {}
+// SAFETY: as for Send.
+unsafe impl Sync for RecordPointer {}
+
+/// A record that is alive for as long as `'g`: a pointer whose every access stays inside one allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Record<'g> {
+    head: NonNull<Head>,
+    alive: PhantomData<&'g ()>,
+}
+
+// SAFETY: as for RecordPointer; the lifetime says that it is alive.
+unsafe impl Send for Record<'_> {}
+// SAFETY: as for Send.
+unsafe impl Sync for Record<'_> {}
+
+const HEAD_BYTES: usize = size_of::<Head>();
+
+fn layout(key_bytes: usize, row_words: usize) -> Layout {
+    let bytes = HEAD_BYTES + key_bytes.next_multiple_of(8) + row_words * 8;
+    match Layout::from_size_align(bytes, ALIGNMENT) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a record of {bytes} bytes is larger than the address space"),
+    }
+}
+
+impl<'g> Record<'g> {
+    /// The record word: see [`crate::storage::word`].
+    pub(crate) fn word(self) -> &'g AtomicU64 {
+        // SAFETY: the head is alive for 'g, and its word is only ever used as an atomic.
+        unsafe { &*&raw const (*self.head.as_ptr()).word }
+    }
+
+    /// The encoded primary key.
+    pub(crate) fn key(self) -> &'g [u8] {
+        // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and nobody writes them afterwards.
+        unsafe {
+            let key_bytes = (*self.head.as_ptr()).key_bytes as usize;
+            slice::from_raw_parts(self.head.cast::<u8>().add(HEAD_BYTES).as_ptr(), key_bytes)
+        }
+    }
+
+    /// The row's fixed part, as atomic words.
+    pub(crate) fn row(self) -> &'g [AtomicU64] {
+        // SAFETY: `allocate` put `row_words` words behind the padded key, eight-aligned; they are only ever used
+        // as atomics.
+        unsafe {
+            let key_bytes = (*self.head.as_ptr()).key_bytes as usize;
+            let row_words = (*self.head.as_ptr()).row_words as usize;
+            let start = self.head.cast::<u8>().add(HEAD_BYTES + key_bytes.next_multiple_of(8));
+            slice::from_raw_parts(start.cast::<AtomicU64>().as_ptr(), row_words)
+        }
+    }
+
+    /// This record's address.
+    pub(crate) fn pointer(self) -> RecordPointer {
+        RecordPointer(self.head)
+    }
+}
+
+impl RecordPointer {
+    /// Makes a record with this word and key; every row word is zero.
+    pub(crate) fn allocate(word: u64, key: &[u8], row_words: usize) -> RecordPointer {
+        let layout = layout(key.len(), row_words);
+        // SAFETY: the layout is never empty (it holds the head). The three parts lie inside it: head, key padded
+        // to eight, row words; each is written before the record is shared.
+        unsafe {
+            let Some(head) = NonNull::new(alloc(layout).cast::<Head>()) else { handle_alloc_error(layout) };
+            head.write(Head {
+                word: AtomicU64::new(word),
+                key_bytes: u32::try_from(key.len()).unwrap_or(u32::MAX),
+                row_words: u32::try_from(row_words).unwrap_or(u32::MAX),
+            });
+            let key_start = head.cast::<u8>().add(HEAD_BYTES);
+            key_start.copy_from_nonoverlapping(NonNull::from(key).cast::<u8>(), key.len());
+            key_start.add(key.len().next_multiple_of(8)).cast::<u64>().write_bytes(0, row_words);
+            RecordPointer(head)
+        }
+    }
+
+    /// The address as a number, for the indexes to store.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    /// The pointer that `to_bits` gave.
+    ///
+    /// # Safety
+    /// `bits` came from `to_bits`.
+    pub(crate) unsafe fn from_bits(bits: u64) -> RecordPointer {
+        // SAFETY: the caller's promise; such an address is never null, and its provenance was exposed.
+        RecordPointer(unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(bits as usize)) })
+    }
+
+    /// The record.
+    ///
+    /// # Safety
+    /// The record is not freed for as long as `'g` lasts (the caller is pinned since before it found the record
+    /// in an index, or owns the table).
+    pub(crate) unsafe fn as_record<'g>(self) -> Record<'g> {
+        Record { head: self.0, alive: PhantomData }
+    }
+
+    /// Frees the record.
+    ///
+    /// # Safety
+    /// Nobody uses it any more, and nobody frees it twice. What the row points to is not freed here.
+    pub(crate) unsafe fn free(self) {
+        // SAFETY: the caller's promise; the layout is the one that `allocate` used.
+        unsafe {
+            let key_bytes = (*self.0.as_ptr()).key_bytes as usize;
+            let row_words = (*self.0.as_ptr()).row_words as usize;
+            dealloc(self.0.as_ptr().cast(), layout(key_bytes, row_words));
+        }
+    }
+}
