@@ -46,4 +46,44 @@ pub enum Error {
         /// What is wrong with them.
         detail: String,
     },
+    /// NULL, where there must be a value.
+    #[error("{what} must have a value, but was given NULL; give it one")]
+    NullValue {
+        /// The column, parameter or member.
+        what: String,
+    },
+    /// A value of the right type that the engine does not store.
+    #[error("{what} cannot hold this value: {detail}")]
+    InvalidValue {
+        /// The column, parameter or member.
+        what: String,
+        /// What is wrong with the value, and what to do about it.
+        detail: String,
+    },
+    /// An exact number that its place could only hold rounded.
+    #[error("{what} would lose digits: {detail}; round it first, or use a larger scale")]
+    Inexact {
+        /// The column, parameter or expression.
+        what: String,
+        /// The value and the digits that there is room for.
+        detail: String,
+    },
+    /// A type that no column can have.
+    #[error("{text:?} is no type of a column: {detail}")]
+    InvalidType {
+        /// The type, as it was written.
+        text: String,
+        /// What is wrong with it, and what would do.
+        detail: String,
+    },
+    /// A commutative operation on a column for which it has no meaning.
+    #[error("{operation} does not apply to a column of type {data_type}; it takes {accepted}")]
+    WrongOperation {
+        /// The operation.
+        operation: &'static str,
+        /// The column's type.
+        data_type: String,
+        /// The types that would do.
+        accepted: &'static str,
+    },
 }

@@ -7,3 +7,6 @@ mod storage;
 mod types;
 
 pub use error::{Error, Result};
+pub use types::{
+    Args, DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,
+};
