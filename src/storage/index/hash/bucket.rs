@@ -211,6 +211,12 @@ impl Bucket {
         self.version.store((word & !FROZEN) + STEP, Ordering::Release);
     }
 
+    /// Whether writers are kept out for a split.
+    #[cfg(test)]
+    pub(super) fn is_frozen(&self) -> bool {
+        self.version.load(Ordering::Relaxed) & FROZEN != 0
+    }
+
     /// Stores the entry in an empty place of the chain, if there is one; only while locked or not yet shared.
     fn put(&self, new: u64) -> bool {
         // Relaxed: the lock's acquire shows the latest entries.

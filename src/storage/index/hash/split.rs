@@ -37,13 +37,17 @@ impl HashIndex {
             return false;
         }
         segment.freeze();
+        self.between_steps(guard);
         let halves = segment.halves(depth);
         let directory = self.directory(guard);
         let old = directory.replace(hash, depth, halves);
+        self.between_steps(guard);
         segment.set_moved();
+        self.between_steps(guard);
         let upper_bit = 1 << (u64::BITS - 1 - depth);
         directory.locate(hash & !upper_bit).segment.thaw();
         directory.locate(hash | upper_bit).segment.thaw();
+        self.between_steps(guard);
         structure.segments += 1;
         // SAFETY: the old segment came from a box and has left the directory for good; whoever still uses it found
         // it there and is pinned since before.
@@ -66,5 +70,12 @@ impl HashIndex {
         // A directory can be large: let it go soon, not only when this thread has retired many more things.
         guard.flush();
         true
+    }
+
+    /// Under test, lets other threads have their turn between any two steps, and a test look at the state.
+    #[inline]
+    fn between_steps(&self, _guard: &Guard) {
+        #[cfg(test)]
+        super::tests::between_split_steps(self, _guard);
     }
 }

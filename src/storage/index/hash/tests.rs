@@ -4,12 +4,14 @@
 
 mod concurrent;
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use crossbeam_epoch::{self as epoch, Guard};
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::atomics::AtomicU64;
 use crate::storage::index::NodeVersion;
 
 /// An index that owns its records: it frees them at the end.
@@ -78,6 +80,24 @@ impl Drop for Owner {
             unsafe { record.pointer().free() };
         }
     }
+}
+
+type SplitObserver = Box<dyn FnMut(&HashIndex, &Guard)>;
+
+thread_local! {
+    static SPLIT_OBSERVER: RefCell<Option<SplitObserver>> = const { RefCell::new(None) };
+}
+
+/// What splits do between their steps under test.
+pub(super) fn between_split_steps(index: &HashIndex, guard: &Guard) {
+    if fastrand::u8(0..4) == 0 {
+        std::thread::yield_now();
+    }
+    SPLIT_OBSERVER.with_borrow_mut(|observer| {
+        if let Some(observe) = observer {
+            observe(index, guard);
+        }
+    });
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -253,6 +273,38 @@ fn a_miss_fails_after_a_split() {
     assert!(again.iter().all(NodeVersion::is_current));
     owner.insert(&key(1_000_007), &guard);
     assert!(!again[7].is_current());
+}
+
+#[test]
+fn at_every_step_of_a_split_misses_noted_where_nobody_writes_are_stale_once_somebody_may_write() {
+    type Miss = (u64, &'static AtomicU64, u64);
+    let (owner, guard) = (Owner::new(), epoch::pin());
+    let (mut noted, mut steps): (Vec<Miss>, usize) = (Vec::new(), 0);
+    let step_count = std::rc::Rc::new(std::cell::Cell::new(0));
+    let counted = step_count.clone();
+    SPLIT_OBSERVER.set(Some(Box::new(move |index, guard| {
+        for &(hash, word, observed) in &noted {
+            let writable = !index.bucket(hash, guard).0.is_frozen();
+            let current = word.load(Ordering::Acquire) == observed;
+            assert!(!(writable && current), "step {steps}: a key can come in, and its miss would hold");
+        }
+        for at in 1_000_000..1_000_016 {
+            let hash = hash_key(&key(at));
+            let Lookup::Missing(miss) = index.get(hash, &key(at), guard) else { panic!("never inserted") };
+            if index.bucket(hash, guard).0.is_frozen() {
+                // SAFETY: the outer guard is pinned for the whole test.
+                let word = unsafe { &*std::ptr::from_ref(miss.word()) };
+                noted.push((hash, word, miss.observed()));
+            }
+        }
+        steps += 1;
+        counted.set(steps);
+    })));
+    for at in 0..200 {
+        owner.insert(&key(at), &guard);
+    }
+    SPLIT_OBSERVER.set(None);
+    assert!(step_count.get() >= 20, "only {} steps", step_count.get());
 }
 
 #[test]

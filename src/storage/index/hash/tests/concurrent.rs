@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst, fence};
 use std::thread;
 
 use crossbeam_epoch as epoch;
@@ -221,7 +221,7 @@ fn records_found_are_alive_while_others_retire_them() {
 /// No miss that was noted before an insert is valid after it, wherever splits have put the key's bucket meanwhile.
 #[test]
 fn no_miss_survives_an_insert_that_races_with_splits() {
-    const KEYS: u64 = 20_000;
+    const KEYS: u64 = 6_000;
     const AHEAD: u64 = 6;
     let (owner, inserted) = (Owner::new(), AtomicU64::new(0));
     thread::scope(|scope| {
