@@ -10,3 +10,4 @@ pub use error::{Error, Result};
 pub use types::{
     Args, DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,
 };
+pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};

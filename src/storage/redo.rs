@@ -16,7 +16,7 @@
 use bumpalo::Bump;
 
 use crate::error::{Error, Result};
-use crate::operation::Operation;
+use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
@@ -152,9 +152,9 @@ fn value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         ValueRef::Int(value) => signed(out, value),
         ValueRef::Float(value) => out.extend_from_slice(&value.to_bits().to_le_bytes()),
         ValueRef::Decimal(value) => wide(out, value.unscaled()),
-        ValueRef::Date(value) => signed(out, i64::from(value.0)),
-        ValueRef::Timestamp(value) => signed(out, value.0),
-        ValueRef::Uuid(value) => out.extend_from_slice(&value.0),
+        ValueRef::Date(value) => signed(out, i64::from(value.days())),
+        ValueRef::Timestamp(value) => signed(out, value.microseconds()),
+        ValueRef::Uuid(value) => out.extend_from_slice(&value.bytes()),
         ValueRef::Text(text) => bytes(out, text.as_bytes()),
         ValueRef::Bytes(slice) | ValueRef::Tuple(slice) | ValueRef::TopK(slice) => bytes(out, slice),
     }
@@ -277,17 +277,19 @@ impl<'a> Reader<'a> {
                 layout.put(row, column, value, arena);
             }
             OPERANDS => {
-                let name = &layout.column(column).name;
+                let mut buffer = Vec::new();
                 for _ in 0..self.number()? {
                     if self.byte()? != VALUE {
                         continue;
                     }
-                    let operand = ValueRef::TopK(self.bytes()?);
+                    let operand = ValueRef::Tuple(self.bytes()?);
+                    let words = arena.alloc_slice_copy(row);
                     // SAFETY: the row is recovery's own image, its blocks are in the arena or in the installed row.
-                    let current = unsafe { layout.value(row, column) }.to_value();
-                    let insert = Operation::TopKInsert;
-                    if let Some(changed) = insert.apply((&current).into(), operand, data_type, name)? {
-                        layout.put(row, column, (&changed).into(), arena);
+                    let current = unsafe { layout.value(words, column) };
+                    buffer.clear();
+                    match Operation::TopKInsert.apply(current, operand, data_type, &mut buffer)? {
+                        Applied::Unchanged => {}
+                        changed => layout.put(row, column, changed.value(current, &buffer), arena),
                     }
                 }
             }
@@ -301,13 +303,13 @@ impl<'a> Reader<'a> {
             DataType::Bool => ValueRef::Bool(self.byte()? != 0),
             DataType::Int32 | DataType::Int64 => ValueRef::Int(self.signed()?),
             DataType::Float64 => ValueRef::Float(f64::from_bits(u64::from_le_bytes(self.array()?))),
-            DataType::Decimal { scale, .. } => ValueRef::Decimal(Decimal::new(self.wide()?, scale)),
+            DataType::Decimal { scale, .. } => ValueRef::Decimal(Decimal::from_stored(self.wide()?, scale)),
             DataType::Date => {
                 let days = i32::try_from(self.signed()?).map_err(|_| malformed("a date out of range".into()))?;
-                ValueRef::Date(Date(days))
+                ValueRef::Date(Date::from_stored(days))
             }
-            DataType::Timestamp => ValueRef::Timestamp(Timestamp(self.signed()?)),
-            DataType::Uuid => ValueRef::Uuid(Uuid(self.array()?)),
+            DataType::Timestamp => ValueRef::Timestamp(Timestamp::from_stored(self.signed()?)),
+            DataType::Uuid => ValueRef::Uuid(Uuid::from_bytes(self.array()?)),
             DataType::Text => {
                 let text = std::str::from_utf8(self.bytes()?).map_err(|_| malformed("a text not in UTF-8".into()))?;
                 ValueRef::Text(text)

@@ -159,17 +159,17 @@ impl RowLayout {
             Shape::Bool => ValueRef::Bool(word != 0),
             Shape::Int => ValueRef::Int(word as i64),
             Shape::Float => ValueRef::Float(f64::from_bits(word)),
-            Shape::Decimal { scale } => ValueRef::Decimal(Decimal::new(i128::from(word as i64), scale)),
+            Shape::Decimal { scale } => ValueRef::Decimal(Decimal::from_stored(i128::from(word as i64), scale)),
             Shape::WideDecimal { scale } => {
-                ValueRef::Decimal(Decimal::new((u128::from(words[at + 1]) << 64 | u128::from(word)) as i128, scale))
+                ValueRef::Decimal(Decimal::from_stored((u128::from(words[at + 1]) << 64 | u128::from(word)) as i128, scale))
             }
-            Shape::Date => ValueRef::Date(Date(word as i32)),
-            Shape::Timestamp => ValueRef::Timestamp(Timestamp(word as i64)),
+            Shape::Date => ValueRef::Date(Date::from_stored(word as i32)),
+            Shape::Timestamp => ValueRef::Timestamp(Timestamp::from_stored(word as i64)),
             Shape::Uuid => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&word.to_le_bytes());
                 bytes[8..].copy_from_slice(&words[at + 1].to_le_bytes());
-                ValueRef::Uuid(Uuid(bytes))
+                ValueRef::Uuid(Uuid::from_bytes(bytes))
             }
             // SAFETY: the caller's promise; the word was made by `put` of this layout.
             Shape::Text => unsafe { ValueRef::Text(std::str::from_utf8_unchecked(bytes_of(&words[at]))) },
@@ -202,10 +202,11 @@ impl RowLayout {
                     words[at + 1] = (unscaled >> 64) as u64;
                 }
             }
-            ValueRef::Date(value) => words[at] = value.0 as u64,
-            ValueRef::Timestamp(value) => words[at] = value.0 as u64,
+            ValueRef::Date(value) => words[at] = value.days() as u64,
+            ValueRef::Timestamp(value) => words[at] = value.microseconds() as u64,
             ValueRef::Uuid(value) => {
-                let (low, high) = value.0.split_at(8);
+                let bytes = value.bytes();
+                let (low, high) = bytes.split_at(8);
                 words[at] = u64::from_le_bytes(low.try_into().unwrap_or_default());
                 words[at + 1] = u64::from_le_bytes(high.try_into().unwrap_or_default());
             }
@@ -400,12 +401,12 @@ mod tests {
         let layout = layout();
         let arena = Bump::new();
         let mut words = vec![0; layout.words()];
-        let wide = Decimal::new(-12_345_678_901_234_567_890_123_456, 2);
+        let wide = Decimal::from_stored(-12_345_678_901_234_567_890_123_456, 2);
         let values = [
             ValueRef::Int(-7),
             ValueRef::Text("a text that needs a block"),
             ValueRef::Decimal(wide),
-            ValueRef::Uuid(Uuid([9; 16])),
+            ValueRef::Uuid(Uuid::from_bytes([9; 16])),
             ValueRef::Int(5),
             ValueRef::Bool(true),
         ];

@@ -32,7 +32,6 @@ pub(crate) type TableId = u32;
 pub(crate) const MAXIMAL_KEY_BYTES: usize = 4_096;
 
 /// A table with its records.
-#[derive(Debug)]
 pub(crate) struct TableCore {
     store: u64,
     id: TableId,
@@ -47,7 +46,6 @@ pub(crate) struct TableCore {
 }
 
 /// A secondary index: what it indexes, and the internal table that is it.
-#[derive(Debug)]
 pub(crate) struct Secondary {
     pub(crate) definition: IndexDefinition,
     pub(crate) table: Arc<TableCore>,
@@ -103,7 +101,9 @@ impl TableCore {
             .column("primary key", DataType::Bytes)
             .primary_key(["primary key"])
             .primary_index(PrimaryIndex::Ordered);
-        TableCore { internal: true, ..Self::bare(store, id, definition) }
+        let mut table = Self::bare(store, id, definition);
+        table.internal = true;
+        table
     }
 
     /// Which store it belongs to.
@@ -183,20 +183,20 @@ impl TableCore {
     }
 
     /// The index record's key for a row with these values, in the secondary index at `position`.
-    pub(crate) fn index_key(
+    pub(crate) fn index_key<'v>(
         &self,
         position: usize,
         primary_key: &[u8],
-        value_of: impl Fn(usize) -> Result<ValueOrNull>,
+        value_of: impl Fn(usize) -> Result<ValueRef<'v>>,
     ) -> Result<EncodedKey> {
         let index = &self.secondary[position].definition;
         let mut key = EncodedKey::new();
         let mut holds_null = false;
         for &column in &index.columns {
             let value = value_of(column)?;
-            holds_null |= matches!(value.borrowed(), ValueRef::Null);
+            holds_null |= value.is_null();
             let layout = self.layout.column(column);
-            encode_component(&mut key, value.borrowed(), &layout.data_type, !layout.not_null)?;
+            encode_component(&mut key, value, &layout.data_type, !layout.not_null)?;
         }
         if !index.unique || holds_null {
             key.extend_from_slice(primary_key);
@@ -380,23 +380,6 @@ impl<'g> From<Insertion<'g>> for Placed<'g> {
         match insertion {
             Insertion::Found(record) => Placed { record, is_new: false },
             Insertion::Inserted { record, .. } => Placed { record, is_new: true },
-        }
-    }
-}
-
-/// An owned value, or a borrowed one: what an index key is made of.
-pub(crate) enum ValueOrNull<'v> {
-    /// From a row.
-    Borrowed(ValueRef<'v>),
-    /// Computed.
-    Owned(crate::types::Value),
-}
-
-impl ValueOrNull<'_> {
-    fn borrowed(&self) -> ValueRef<'_> {
-        match self {
-            ValueOrNull::Borrowed(value) => *value,
-            ValueOrNull::Owned(value) => value.into(),
         }
     }
 }

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
-use crate::operation::Operation;
+use crate::operation::{Applied, Operation};
 use crate::storage::record::RecordPointer;
 use crate::storage::row::{ColumnLayout, RowLayout};
 use crate::storage::table::TableCore;
@@ -368,18 +368,23 @@ fn operate(
     arena: &Bump,
 ) -> Result<()> {
     let ColumnLayout { data_type, name, .. } = layout.column(column);
+    let at_fault = |error: Error| error.in_column(name);
     if let (true, false, ValueRef::Int(operand)) =
         (layout.column(column).is_int(), layout.is_null(row, column), operand)
     {
         let word = layout.words_of(column).0.start;
-        row[word] = operation.apply_int(row[word] as i64, operand, data_type, name)? as u64;
+        row[word] = operation.apply_int(row[word] as i64, operand, data_type).map_err(at_fault)? as u64;
         return Ok(());
     }
-    // SAFETY: the row is the call's own image: its blocks are in the call's arena, were made for this commit, or
-    // belong to the installed row, which the call is pinned for.
-    let current = unsafe { layout.value(row, column) }.to_value();
-    if let Some(changed) = operation.apply((&current).into(), operand, data_type, name)? {
-        layout.put(row, column, (&changed).into(), arena);
+    // The copy keeps short values, which lie in their words, in place while the row changes.
+    let words = arena.alloc_slice_copy(row);
+    // SAFETY: the row is the call's own image: its blocks are in the call's arena, or belong to the installed row,
+    // which the call is pinned for.
+    let current = unsafe { layout.value(words, column) };
+    let mut buffer = Vec::new();
+    match operation.apply(current, operand, data_type, &mut buffer).map_err(at_fault)? {
+        Applied::Unchanged => {}
+        changed => layout.put(row, column, changed.value(current, &buffer), arena),
     }
     Ok(())
 }
