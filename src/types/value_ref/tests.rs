@@ -51,7 +51,8 @@ fn null_is_below_everything_and_kinds_do_not_mix() {
     let values =
         row![true, 1, 1.0, Decimal::from(1), "1", b"1", Date::MIN, Timestamp::MIN, Uuid::from_bytes([1; 16])];
     for (position, value) in values.iter().enumerate() {
-        assert!(ValueRef::Null < *value && *value > ValueRef::Null);
+        assert_eq!(ValueRef::Null.partial_cmp(value), Some(Ordering::Less));
+        assert_eq!(value.partial_cmp(&ValueRef::Null), Some(Ordering::Greater));
         for (other_position, other) in values.iter().enumerate() {
             assert_eq!(value.partial_cmp(other).is_some(), position == other_position, "{value:?} {other:?}");
         }
