@@ -68,10 +68,9 @@ impl Commutative for Add {
                     i64::try_from(sum.rescale(0)?.unscaled()).map_err(|_| overflow(&sum.to_string()))?;
                 ValueRef::Int(check_int(int, data_type, WHAT)?)
             }
-            (ValueRef::Decimal(current), ValueRef::Decimal(operand)) => {
-                let sum = current.checked_add(operand)?;
-                coerce(ValueRef::Decimal(sum), data_type, true, WHAT)?;
-                ValueRef::Decimal(sum)
+            (ValueRef::Decimal(current), operand) => {
+                let sum = current.checked_add(exact(operand, data_type)?)?;
+                coerce(ValueRef::Decimal(sum), data_type, true, WHAT)?
             }
             _ => return Err(wrong_type(operand, data_type, Self::NAME)),
         };

@@ -121,3 +121,125 @@ pub(crate) fn check_length(bytes: usize, what: &str) -> Result<()> {
         detail: format!("it has {bytes} bytes, and {VALUE_BYTES_MAX} is the most; store it in parts"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::row;
+    use crate::types::{OrderedTuple, TopK, TupleType};
+
+    fn data_type(text: &str) -> DataType {
+        text.parse().unwrap()
+    }
+
+    fn coerced<'a>(value: impl Into<ValueRef<'a>>, text: &str) -> Result<ValueRef<'a>> {
+        coerce(value.into(), &data_type(text), true, "column \"price\"")
+    }
+
+    fn decimal(text: &str) -> Decimal {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn null_goes_where_it_is_allowed_and_the_error_names_the_column() {
+        for text in ["int32", "text", "top_k(3; int64)"] {
+            assert!(check(ValueRef::Null, &data_type(text), false, "x").is_ok());
+            let error = check(ValueRef::Null, &data_type(text), true, "column \"x\"").unwrap_err();
+            assert!(matches!(error, Error::NullValue { .. }));
+            assert!(error.to_string().contains("column \"x\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn another_type_is_refused_with_both_types() {
+        let error = coerced("text", "int64").unwrap_err();
+        assert_eq!(error, wrong_type(ValueRef::Text(""), &DataType::Int64, "column \"price\""));
+        assert!(error.to_string().contains("int64") && error.to_string().contains("a text"), "{error}");
+        for (value, text) in [
+            (ValueRef::Int(1), "bool"),
+            (ValueRef::Float(1.0), "int64"),
+            (ValueRef::Float(1.0), "decimal(3,0)"),
+            (ValueRef::Decimal(Decimal::from(1)), "float64"),
+            (ValueRef::Bytes(b"a"), "text"),
+            (ValueRef::Text("a"), "bytes"),
+            (ValueRef::Text("2024-01-01"), "date"),
+            (ValueRef::Tuple(&[]), "top_k(3; int64)"),
+            (ValueRef::TopK(&[]), "ordered_tuple(int64)"),
+        ] {
+            assert!(matches!(coerced(value, text), Err(Error::WrongType { .. })), "{value:?} as {text}");
+        }
+    }
+
+    #[test]
+    fn integers_keep_to_the_width_of_their_column() {
+        assert!(
+            coerced(i64::from(i32::MAX), "int32").is_ok() && coerced(i64::from(i32::MIN), "int32").is_ok()
+        );
+        for beyond in [i64::from(i32::MAX) + 1, i64::from(i32::MIN) - 1, i64::MIN] {
+            let error = coerced(beyond, "int32").unwrap_err();
+            assert!(
+                matches!(error, Error::Overflow { .. }) && error.to_string().contains("-2147483648"),
+                "{error}"
+            );
+            assert!(coerced(beyond, "int64").is_ok());
+        }
+    }
+
+    #[test]
+    fn decimals_get_the_scale_of_their_column_and_are_never_rounded() {
+        let stored = |value: &str| match coerced(decimal(value), "decimal(5,2)") {
+            Ok(ValueRef::Decimal(stored)) => Ok((stored.unscaled(), stored.scale())),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error),
+        };
+        assert_eq!(stored("1.5"), Ok((150, 2)));
+        assert_eq!(stored("1.5000"), Ok((150, 2)));
+        assert_eq!(stored("-999.99"), Ok((-99_999, 2)));
+        assert!(matches!(stored("1.505"), Err(Error::Inexact { .. })));
+        assert!(matches!(stored("1000.00"), Err(Error::Overflow { .. })));
+        assert!(matches!(stored("99999999999999999999999999999999999999"), Err(Error::Overflow { .. })));
+        assert_eq!(coerced(7, "decimal(5,2)").unwrap(), ValueRef::Decimal(decimal("7.00")));
+        assert!(matches!(coerced(1000, "decimal(5,2)"), Err(Error::Overflow { .. })));
+    }
+
+    #[test]
+    fn a_float_column_takes_nan_and_integers_that_are_floats() {
+        assert!(coerced(f64::NAN, "float64").is_ok() && coerced(f64::NEG_INFINITY, "float64").is_ok());
+        assert_eq!(coerced(1_i64 << 53, "float64").unwrap(), ValueRef::Float(9_007_199_254_740_992.0));
+        assert!(matches!(coerced((1_i64 << 53) + 1, "float64"), Err(Error::Inexact { .. })));
+        assert!(matches!(coerced(i64::MIN, "float64"), Err(Error::Inexact { .. })));
+    }
+
+    #[test]
+    fn a_text_without_zero_goes_in_and_one_with_it_does_not() {
+        assert!(coerced("", "text").is_ok() && coerced("höher \u{1}", "text").is_ok());
+        let error = coerced("a\0b", "text").unwrap_err();
+        assert!(error.to_string().contains("character zero"), "{error}");
+        assert!(coerced(b"a\0b", "bytes").is_ok());
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused() {
+        let longest = "a".repeat(VALUE_BYTES_MAX);
+        let too_long = "a".repeat(VALUE_BYTES_MAX + 1);
+        assert!(coerced(&longest, "text").is_ok() && coerced(longest.as_bytes(), "bytes").is_ok());
+        for result in [coerced(&too_long, "text"), coerced(too_long.as_bytes(), "bytes")] {
+            assert!(matches!(result, Err(Error::InvalidValue { .. })));
+        }
+    }
+
+    #[test]
+    fn tuples_and_sets_have_the_members_of_their_column() {
+        let of = TupleType::new(vec![DataType::Int64], vec![DataType::Text]).unwrap();
+        let tuple = OrderedTuple::new(&of, &row![1], &row!["a"]).unwrap();
+        let other = OrderedTuple::new(&of, &row![2], &row!["b"]).unwrap();
+        assert!(coerced(&tuple, "ordered_tuple(int64; text)").is_ok());
+        assert!(coerced(&tuple, "ordered_tuple(int64)").is_err());
+        assert!(coerced(&tuple, "ordered_tuple(text; int64)").is_err());
+        let set = TopK::of(10, [&tuple, &other]).unwrap();
+        assert!(coerced(&set, "top_k(2; int64; text)").is_ok());
+        assert!(coerced(&set, "top_k(1; int64; text)").is_err());
+        assert!(coerced(&set, "top_k(2; int64; int64)").is_err());
+    }
+}

@@ -258,3 +258,6 @@ fn parse_members(text: &str) -> Option<Vec<DataType>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

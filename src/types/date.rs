@@ -91,3 +91,90 @@ impl FromStr for Date {
         Date::from_days(since.get_days())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::prelude::*;
+
+    use crate::types::strategies::date;
+
+    fn parse(text: &str) -> Result<Date> {
+        text.parse()
+    }
+
+    #[test]
+    fn days_count_from_1970() {
+        assert_eq!(parse("1970-01-01").unwrap().days(), 0);
+        assert_eq!(parse("1969-12-31").unwrap().days(), -1);
+        assert_eq!(parse("2000-03-01").unwrap().days(), 11_017);
+        assert_eq!(parse("0001-01-01").unwrap(), Date::MIN);
+        assert_eq!(parse("9999-12-31").unwrap(), Date::MAX);
+        assert_eq!(Date::MIN.to_string(), "0001-01-01");
+        assert_eq!(Date::MAX.to_string(), "9999-12-31");
+    }
+
+    #[test]
+    fn leap_years_are_those_of_the_gregorian_calendar() {
+        for leap_day in ["2024-02-29", "2000-02-29", "0004-02-29"] {
+            assert_eq!(parse(leap_day).unwrap().to_string(), leap_day);
+        }
+        for no_day in ["2023-02-29", "1900-02-29", "2100-02-29", "2024-02-30", "2024-04-31"] {
+            assert!(matches!(parse(no_day), Err(Error::Unparsable { .. })), "{no_day}");
+        }
+    }
+
+    #[test]
+    fn years_before_the_first_are_refused_with_the_range() {
+        for text in ["0000-12-31", "-000001-01-01", "-009999-01-01"] {
+            let error = parse(text).unwrap_err();
+            assert!(matches!(error, Error::Overflow { .. }), "{text}: {error}");
+            assert!(error.to_string().contains("years 1 to 9999"), "{error}");
+        }
+        assert!(Date::from_days(Date::MIN.days() - 1).is_err());
+        assert!(Date::from_days(Date::MAX.days() + 1).is_err());
+        assert!(Date::from_days(i32::MIN).is_err());
+    }
+
+    #[test]
+    fn anything_but_a_date_is_refused() {
+        for text in [
+            "",
+            " ",
+            "today",
+            "2024",
+            "2024-1-1",
+            "2024-02-29T12:00",
+            "2024-02-29T12:00Z",
+            "2024-02-29Z",
+            "2024-02-29[UTC]",
+            "29.2.2024",
+            "2024-02-29 ",
+            "10000-01-01",
+        ] {
+            assert!(matches!(parse(text), Err(Error::Unparsable { .. })), "{text:?}: {:?}", parse(text));
+        }
+    }
+
+    #[test]
+    fn a_number_of_days_that_is_no_date_still_prints() {
+        assert_eq!(Date::from_stored(i32::MAX).to_string(), "9999-12-31");
+        assert_eq!(Date::from_stored(i32::MIN).to_string(), "0001-01-01");
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_of_a_date_is_that_date(date in date()) {
+            prop_assert_eq!(parse(&date.to_string()).unwrap(), date);
+            prop_assert_eq!(Date::from_days(date.days()).unwrap(), date);
+        }
+
+        #[test]
+        fn any_text_is_a_date_or_an_error(text in "[-+0-9:T.Z ]{0,24}|.{0,12}") {
+            if let Ok(date) = parse(&text) {
+                prop_assert!((Date::MIN..=Date::MAX).contains(&date));
+            }
+        }
+    }
+}

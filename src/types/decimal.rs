@@ -234,3 +234,6 @@ impl FromStr for Decimal {
         Decimal::new(if negative { -unscaled } else { unscaled }, scale.unwrap_or(0))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -232,5 +232,4 @@ fn decode_escaped(key: &mut &[u8]) -> Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[path = "key_tests.rs"]
 mod tests;

@@ -37,4 +37,4 @@ pub use value_ref::ValueRef;
 pub(crate) use value_ref::compare_floats;
 
 #[cfg(test)]
-mod strategies;
+pub(crate) mod strategies;

@@ -239,3 +239,6 @@ pub(crate) fn validate(bytes: &[u8], limit: u32, of: &TupleType) -> Result<()> {
 fn malformed(detail: &str) -> Error {
     Error::Malformed { what: "top-K set", detail: detail.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,3 +81,54 @@ fn parse(text: &[u8]) -> Option<Uuid> {
     }
     Some(Uuid(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::prelude::*;
+
+    const TEXT: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+
+    #[test]
+    fn text_with_and_without_hyphens_and_in_capitals_is_one_identifier() {
+        let id: Uuid = TEXT.parse().unwrap();
+        assert_eq!(id.to_string(), TEXT);
+        assert_eq!(TEXT.replace('-', "").parse::<Uuid>().unwrap(), id);
+        assert_eq!(TEXT.to_uppercase().parse::<Uuid>().unwrap(), id);
+        assert_eq!(id.bytes()[..4], [0x67, 0xe5, 0x50, 0x44]);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let misplaced = "67e550441-0b1-426f-9247-bb680e5fe0c8";
+        let no_digit = TEXT.replace('6', "g");
+        let all_hyphens = "-".repeat(36);
+        let too_long = format!("{TEXT}0");
+        for text in [
+            "",
+            "67e55044",
+            misplaced,
+            &no_digit,
+            &all_hyphens,
+            &TEXT[1..],
+            &too_long,
+            "é".repeat(16).as_str(),
+        ] {
+            assert!(matches!(text.parse::<Uuid>(), Err(Error::Unparsable { .. })), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_of_an_identifier_is_that_identifier(bytes: [u8; 16]) {
+            let id = Uuid::from_bytes(bytes);
+            prop_assert_eq!(id.to_string().parse::<Uuid>().unwrap(), id);
+        }
+
+        #[test]
+        fn any_text_is_an_identifier_or_an_error(text in "[-0-9a-f]{32}|[-0-9a-f]{36}|.{0,40}") {
+            let _ = text.parse::<Uuid>();
+        }
+    }
+}

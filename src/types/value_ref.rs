@@ -219,3 +219,6 @@ impl<'a, T: Into<ValueRef<'a>>> From<Option<T>> for ValueRef<'a> {
         value.map_or(ValueRef::Null, Into::into)
     }
 }
+
+#[cfg(test)]
+mod tests;
