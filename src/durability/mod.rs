@@ -11,7 +11,7 @@
 //! 1. [`DatabaseDirectory::open`] creates or finds the directory, and locks it.
 //! 2. [`LogReader`] yields every whole group of the log, and then tells the log's end: clean, a torn tail, or
 //!    damage (an error).
-//! 3. [`repair`](repair::repair) removes the torn tail and makes durable what was read.
+//! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
 //! What this folder keeps true:

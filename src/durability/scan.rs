@@ -1,7 +1,7 @@
 //! Reading the log: every whole group from the first segment on, in order.
 //!
 //! What it keeps true: a group is yielded only if all its blocks are there with correct checksums, in the right
-//! places of the chain, and the last one bears the commit mark. Where that ends, [`tail`](super::tail) decides
+//! places of the chain, and the last one bears the commit mark. Where that ends, [`tail`] decides
 //! whether the log ends there or is damaged.
 
 use std::path::Path;

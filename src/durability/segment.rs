@@ -150,12 +150,12 @@ impl LogFiles {
         }
         let file = self.disk.create_new(&temporary).map_err(writing(&temporary))?;
         let header = encode_header(number, bytes, self.uuid);
-        if let Err(error) = fill(&*file, &header, bytes).map_err(writing(&temporary)) {
+        let made = fill(&*file, &header, bytes).and_then(|()| self.disk.rename(&temporary, &path));
+        if let Err(error) = made {
             // The space matters more than the file; should removing fail, too, then the next attempt removes it.
             let _ = self.disk.remove(&temporary);
-            return Err(error);
+            return Err(writing(&temporary)(error));
         }
-        self.disk.rename(&temporary, &path).map_err(writing(&path))?;
         self.disk.sync_dir(&self.directory).map_err(writing(&self.directory))?;
         Ok(OpenSegment { segment: Segment { number, path, bytes }, file })
     }

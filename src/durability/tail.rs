@@ -5,6 +5,7 @@
 //! that one had been durable, and something else has destroyed it: that is damage, and nothing is cut. Blocks of
 //! the same unfinished group prove nothing; it was never acknowledged.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use super::PAGE_BYTES;
@@ -26,6 +27,18 @@ pub(crate) struct Cut {
     pub(crate) offset: u64,
     /// How many bytes other than zero are thrown away.
     pub(crate) dropped_bytes: u64,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cut { path, offset, dropped_bytes } = self;
+        write!(
+            formatter,
+            "the log's last group was unfinished and never acknowledged; {dropped_bytes} bytes of it were cut at \
+             byte {offset} of {}",
+            path.display()
+        )
+    }
 }
 
 /// The end of a log that is not damaged.

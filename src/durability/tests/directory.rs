@@ -56,6 +56,10 @@ fn what_is_no_database_is_left_alone() {
     }
     let error = open_directory(&disk, "home/letter.txt").err().expect("a file");
     assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
+    // Other engines have a file of this name, too.
+    disk.put_bytes(Path::new("home/LOCK"), b"theirs".to_vec()).expect("a file");
+    assert!(matches!(open_directory(&disk, "home"), Err(Error::NotADatabase { .. })));
+    assert_eq!(disk.bytes(Path::new("home/LOCK")).expect("it is there"), b"theirs");
     disk.create_dir_all(Path::new("other/log")).expect("a directory");
     disk.put_bytes(Path::new("other/log/syslog"), b"mine".to_vec()).expect("a file");
     assert!(matches!(open_directory(&disk, "other"), Err(Error::NotADatabase { .. })));
