@@ -238,16 +238,112 @@ pub enum Error {
     /// The transaction met a rival's change, and has to run again.
     #[error("the transaction met a concurrent change; run it again")]
     Conflict,
-    /// The log could not be written: whether the transaction is durable is unknown.
-    #[error("the log could not be written ({reason}): what was waiting may or may not be durable, and no update is \
-             taken any more; open the database again to see what is there")]
+    /// The operating system failed to do something with a file.
+    #[error("cannot {action} {path}: {detail}; see to the disk, then open the database again")]
+    Io {
+        /// What was tried: a verb.
+        action: &'static str,
+        /// The file or directory.
+        path: String,
+        /// What kind of failure it was.
+        kind: std::io::ErrorKind,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// The disk, or the user's share of it, is full.
+    #[error("no space left to write {path}: {detail}; free some space and try again")]
+    StorageFull {
+        /// The file that did not fit.
+        path: String,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// The database's files may be read at best.
+    #[error(
+        "cannot write {path}: {detail}; the database needs a writable file system and its owner's permissions"
+    )]
+    NotWritable {
+        /// The file or directory.
+        path: String,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// A directory that holds something else than a database.
+    #[error(
+        "{path} is not a database: {detail}; give the path of a database, or of an empty or new directory"
+    )]
+    NotADatabase {
+        /// The directory.
+        path: String,
+        /// What was found there.
+        detail: String,
+    },
+    /// Another process, or another part of this one, has the database open.
+    #[error("the database {path} is in use; close it there first, only one process at a time may open it")]
+    InUse {
+        /// The database directory.
+        path: String,
+    },
+    /// A file that a later version of this program wrote.
+    #[error(
+        "{path} has format version {found}, and this program knows versions up to {supported}; nothing was \
+         changed; use a newer program"
+    )]
+    NewerFormat {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+        /// The newest version known here.
+        supported: u32,
+    },
+    /// A file of the database is not as it was written.
+    #[error("{path} is damaged at byte {offset}: {detail}; restore the database from a backup")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Where in the file the damage begins.
+        offset: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// A file of the database is gone.
+    #[error("{path} is missing: {detail}; put it back, or restore the database from a backup")]
+    MissingFile {
+        /// The file.
+        path: String,
+        /// How that is known.
+        detail: String,
+    },
+    /// A file of another database lies among this one's.
+    #[error("{path} belongs to another database; put this database's own file back in its place")]
+    ForeignFile {
+        /// The file.
+        path: String,
+    },
+    /// The log has no room prepared for this group; nothing was written.
+    #[error(
+        "the log needs room for {needed} bytes and has {available}; free disk space, or wait until a segment is \
+         prepared"
+    )]
+    LogFull {
+        /// Bytes that the group may take.
+        needed: u64,
+        /// Bytes that are prepared.
+        available: u64,
+    },
+    /// The log could not be written, and is closed for good.
+    #[error(
+        "the log failed: {reason}; results that waited for it are unknown, nothing more is written; open the \
+         database again"
+    )]
     LogFailed {
-        /// What the disk said.
+        /// The first failure.
         reason: String,
     },
     /// There is no space for the log: updates wait until there is.
     #[error("there is no space for the log ({reason}): updates are refused until there is; reads go on")]
-    LogFull {
+    NoLogSpace {
         /// What the disk said.
         reason: String,
     },
@@ -278,7 +374,7 @@ pub enum Error {
 impl Error {
     /// Whether the same call may succeed when it is made again, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Conflict | Error::Busy { .. } | Error::LogFull { .. })
+        matches!(self, Error::Conflict | Error::Busy { .. } | Error::NoLogSpace { .. })
     }
 
     /// The five-letter code that PostgreSQL's clients know this kind of error by.
@@ -297,7 +393,7 @@ impl Error {
             Error::Conflict => "40001",
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } => "53300",
-            Error::LogFull { .. } => "53100",
+            Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
             Error::LogFailed { .. } => "58030",
             Error::ReadOnly => "25006",
             Error::Failed { .. } => "P0001",

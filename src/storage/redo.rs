@@ -104,8 +104,12 @@ unsafe fn append_column(out: &mut Vec<u8>, writes: &WriteSet, position: usize, c
         let mut operands = 0;
         writes.operands(position, column, Operation::TopKInsert, |_| operands += 1);
         number(out, operands);
-        let only_operands = writes.operands(position, column, Operation::TopKInsert, |operand| value(out, operand));
-        if only_operands {
+        let mut only_entries = true;
+        let only_operands = writes.operands(position, column, Operation::TopKInsert, |operand| {
+            only_entries &= matches!(operand, ValueRef::Tuple(_) | ValueRef::Null);
+            value(out, operand);
+        });
+        if only_operands && only_entries {
             return;
         }
         out.truncate(start);

@@ -313,6 +313,15 @@ impl WriteSet {
         Ok(effect)
     }
 
+    /// Whether the writes to the record at `position` leave a row, given whether there is one.
+    pub(crate) fn presence(&self, position: usize, present: bool) -> bool {
+        self.chain(position).fold(present, |present, kind| match kind {
+            Kind::Insert { .. } => true,
+            Kind::Delete => false,
+            Kind::Set { .. } | Kind::Operate { .. } => present,
+        })
+    }
+
     /// Calls `visit` with every column that the writes to the record at `position` change, once each.
     pub(crate) fn changed_columns(&self, position: usize, mut visit: impl FnMut(usize)) {
         let mut seen = smallvec::SmallVec::<[u16; 16]>::new();

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::protocol::footprint::Mode;
-use crate::protocol::{Held, Try};
+use crate::protocol::Held;
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -96,7 +96,6 @@ pub(crate) struct Attempt<'a> {
     scope: Cell<Option<Scope<'a>>>,
     /// Why the attempt cannot succeed any more, whatever the body makes of the error that it was given.
     doomed: Cell<bool>,
-    attempted: Try,
     updates_refused: Option<Error>,
 }
 
@@ -110,7 +109,6 @@ impl<'a> Attempt<'a> {
         arena: &'a Bump,
         workspace: &'a mut Workspace,
         held: &'a mut Held,
-        attempted: Try,
         updates_refused: Option<Error>,
     ) -> Attempt<'a> {
         workspace.reset();
@@ -126,7 +124,6 @@ impl<'a> Attempt<'a> {
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
             doomed: Cell::new(false),
-            attempted,
             updates_refused,
         }
     }
@@ -171,9 +168,9 @@ impl<'a> Attempt<'a> {
         self.access.set(access);
     }
 
-    /// Which attempt of its call this is.
-    pub(crate) fn attempted(&self) -> Try {
-        self.attempted
+    /// Whether what it reads is noted for a validation.
+    pub(crate) fn is_tracked(&self) -> bool {
+        std::ptr::eq(self.access.get(), &TRACKED)
     }
 
     /// The highest stamp met.

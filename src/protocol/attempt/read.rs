@@ -51,7 +51,7 @@ impl<'a> Attempt<'a> {
                 }
                 Lookup::Found(record) => record,
             };
-            if let Some(there) = self.presence(target.table, record)? {
+            if let Some(there) = self.presence(record)? {
                 return Ok(there);
             }
             target.found = None;
@@ -59,7 +59,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether the record is there for this call; `None`: it is dead.
-    pub(super) fn presence(&self, table: &TableCore, record: Record<'a>) -> Result<Option<bool>> {
+    pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
         let word = (self.access.get().read)(self, record, Part::Existence, &mut [])?;
         if word == DEAD {
             return Ok(None);
@@ -69,7 +69,7 @@ impl<'a> Attempt<'a> {
         let workspace = self.workspace.borrow();
         Ok(Some(match workspace.writes.position(record.pointer()) {
             None => present,
-            Some(position) => workspace.writes.presence(position, table.layout(), present),
+            Some(position) => workspace.writes.presence(position, present),
         }))
     }
 

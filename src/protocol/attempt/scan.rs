@@ -150,7 +150,13 @@ impl<'a> Attempt<'a> {
         let ValueRef::Bytes(key) = (unsafe { index.layout().value(row, 0) }) else { return Ok(None) };
         self.check_scope(base, key, true, Mode::Read)?;
         let target = Target { table: base, key, hash: base.hash(key), found: None };
-        let Lookup::Found(record) = self.locate(&target)? else { return Ok(None) };
+        let record = match self.locate(&target)? {
+            Lookup::Found(record) => record,
+            Lookup::Missing(version) => {
+                (self.access.get().missed)(self, version)?;
+                return Ok(None);
+            }
+        };
         let row = self.row_of_target(&Target { found: Some(record), ..target })?;
         Ok(row.map(|row| (record.key(), row)))
     }

@@ -30,7 +30,7 @@ impl<'a> Attempt<'a> {
         for (column, &value) in values.iter().enumerate() {
             checked.push(layout.checked(column, value)?);
         }
-        layout.check_size(&checked)?;
+        layout.check_size(checked.iter().copied())?;
         let Some(record) = self.place_new(table, target.hash, target.key)? else {
             return Err(duplicate(table, target.key));
         };
@@ -59,7 +59,7 @@ impl<'a> Attempt<'a> {
             }
             checked.push((column, layout.checked(column, value)?));
         }
-        layout.check_size_of(checked.iter().map(|&(_, value)| value))?;
+        layout.check_size(checked.iter().map(|&(_, value)| value))?;
         let record = self.require(target)?;
         self.all_or_nothing(|| {
             if checked.iter().any(|&(column, _)| table.is_indexed(column)) {
@@ -153,7 +153,7 @@ impl<'a> Attempt<'a> {
                 let placeholder = Placeholder { record: placed.record.pointer(), table };
                 self.workspace.borrow_mut().placeholders.push(placeholder);
             }
-            match self.presence(table, placed.record)? {
+            match self.presence(placed.record)? {
                 Some(true) => return Ok(None),
                 Some(false) => return Ok(Some(placed.record)),
                 None => {}
