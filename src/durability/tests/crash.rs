@@ -116,14 +116,40 @@ fn a_process_that_is_killed_leaves_a_log_that_the_next_one_makes_durable() {
         disk.crash_after(limit);
         let acknowledged = run(&disk, &groups);
         disk.heal();
-        let seen = match check(&disk, &groups, acknowledged) {
-            Ok(opened) => opened.groups,
+        let mut opened = match check(&disk, &groups, acknowledged) {
+            Ok(opened) => opened,
             Err(what) => panic!("limit {limit}: {what}"),
         };
+        let seen = opened.groups.clone();
         for seed in 0..SEEDS {
             let found = open(&disk.crash_image(seed), &options()).expect("a good log").groups;
             assert_eq!(found, seen, "limit {limit}, seed {seed}");
         }
+        // The next process relies on names and files that the killed one made, and may not have synced.
+        let mut written = seen;
+        written.push(group(1000, 17_000));
+        opened.append(&written[written.len() - 1]).expect("the disk is healthy");
+        for seed in 0..SEEDS {
+            let found = open(&disk.crash_image(seed), &options()).expect("a good log").groups;
+            assert_eq!(found, written, "limit {limit}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn directories_that_a_killed_process_made_become_durable() {
+    let path = Path::new("data/new/bank");
+    let healthy = SimulatedDisk::new();
+    drop(DatabaseDirectory::open(shared(&healthy), path, &options()).expect("a new database"));
+    for limit in 0..=healthy.operations() {
+        let disk = SimulatedDisk::new();
+        disk.crash_after(limit);
+        // Whether it gets to the end does not matter.
+        drop(DatabaseDirectory::open(shared(&disk), path, &options()));
+        disk.heal();
+        let made = DatabaseDirectory::open(shared(&disk), path, &options()).expect("a database");
+        let found = DatabaseDirectory::open(shared(&disk.crash_image(0)), path, &options());
+        assert_eq!(found.map(|found| found.uuid()), Ok(made.uuid()), "limit {limit}");
     }
 }
 

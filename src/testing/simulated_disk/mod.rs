@@ -33,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -215,10 +216,15 @@ impl SimulatedDisk {
     }
 
     /// Waits until so many syncs wait.
+    ///
+    /// # Panics
+    /// If they do not come within ten seconds: then somebody forgot to sync.
     pub fn wait_for_held_syncs(&self, count: usize) {
+        let deadline = Instant::now() + Duration::from_secs(10);
         let mut state = self.shared.state.lock();
         while state.plan.held_syncs < count {
-            self.shared.holding.wait(&mut state);
+            let waited = self.shared.holding.wait_until(&mut state, deadline);
+            assert!(!waited.timed_out(), "{} syncs wait, not {count}", state.plan.held_syncs);
         }
     }
 
