@@ -4,8 +4,9 @@
 //! What is measured: calls of four keys each, drawn at random. A call reads of each record the record word, the first
 //! column, the last column, and the word again. The accesses of the bodies depend on each other, since the
 //! instructions of a real body between two accesses fill the processor's window. All variants of one size exist
-//! together and take turns, with fresh keys in each round; the figures are medians over the rounds, in nanoseconds
-//! per key. The decision is in `docs/decisions/2026-11-21-row-layout-and-prefetching.md`.
+//! together and take turns, with fresh keys in each round. A turn is timed in parts, each shorter than a time slice;
+//! the figures are medians over all parts of all rounds (so neither a cold start nor a busy machine decides), in
+//! nanoseconds per key. The decision is in `docs/decisions/2026-11-21-row-layout-and-prefetching.md`.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +14,8 @@ use std::time::Instant;
 
 const ROUNDS: usize = 9;
 const KEYS_PER_CALL: usize = 4;
-const CALLS_PER_ROUND: usize = 32_768;
+const CALLS_PER_PART: usize = 256;
+const PARTS_PER_ROUND: usize = 64;
 const COLUMNS: usize = 10;
 /// Of the rows whose copying is measured.
 const WIDE_COLUMNS: usize = 16;
@@ -411,11 +413,12 @@ fn compare(title: &str, records: usize, layouts: &[(&str, [Runner<'_>; MODES.len
     let mut random = Random(0x5DEE_CE66_D123_4567);
     let mut times = vec![[const { Vec::new() }; MODES.len()]; layouts.len()];
     for _ in 0..ROUNDS {
-        let keys: Vec<usize> =
-            std::iter::repeat_with(|| random.below(records)).take(CALLS_PER_ROUND * KEYS_PER_CALL).collect();
+        let keys: Vec<usize> = std::iter::repeat_with(|| random.below(records))
+            .take(PARTS_PER_ROUND * CALLS_PER_PART * KEYS_PER_CALL)
+            .collect();
         for ((_, runners), times) in layouts.iter().zip(&mut times) {
             for (runner, times) in runners.iter().zip(times) {
-                times.push(runner(&keys));
+                times.extend(keys.chunks(CALLS_PER_PART * KEYS_PER_CALL).map(runner));
             }
         }
     }
