@@ -106,13 +106,16 @@ impl HashIndex {
         prefetch::prefetch_line(bucket);
     }
 
-    /// Reads the bucket (prefetched before, if possible), and brings the first line of the record that is probably
-    /// this hash's into the cache.
+    /// Reads the bucket (prefetched before, if possible), and brings the first two lines of the record that is
+    /// probably this hash's into the cache: the second one pays even when it is not always read.
     #[inline]
     pub(crate) fn prefetch_record(&self, hash: u64, guard: &Guard) {
         let (bucket, tag) = self.bucket(hash, guard);
         if let Some(pointer) = bucket.first_with_tag(tag) {
-            prefetch::prefetch_line(std::ptr::without_provenance::<u8>(pointer.to_bits() as usize));
+            let first = std::ptr::without_provenance::<Bucket>(pointer.to_bits() as usize);
+            prefetch::prefetch_line(first);
+            // One line, as long as a bucket, further on; perhaps past the record, which a hint may be.
+            prefetch::prefetch_line(first.wrapping_add(1));
         }
     }
 
