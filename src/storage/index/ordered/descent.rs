@@ -57,7 +57,9 @@ impl<'g, const FAN_OUT: usize> Visit<'g, FAN_OUT> {
         let bits = self.node.slot(index)?;
         // The child is not waited for unless it is the right one.
         self.validate()?;
-        Visit::begin(self.node.child(bits))
+        let child = self.node.child(bits);
+        child.prefetch();
+        Visit::begin(child)
     }
 
     /// Visits the child that leads to `target`.

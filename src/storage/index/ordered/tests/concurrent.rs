@@ -36,6 +36,16 @@ fn take_out<const F: usize>(index: &OrderedIndex<F>, number: u64, guard: &Guard)
     removed
 }
 
+/// Tells the watchers that the writers are done, even when a writer has failed: then the test fails instead of
+/// hanging.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Takes all records out and frees them.
 fn clear<const F: usize>(index: &OrderedIndex<F>) {
     let guard = crossbeam_epoch::pin();
@@ -55,7 +65,7 @@ fn numbers(records: &[Record<'_>]) -> Vec<u64> {
         .collect()
 }
 
-/// Scans both ways until `done`: every tenth number is always there.
+/// Scans both ways and looks keys up until `done`: every tenth number is always there.
 fn watch<const F: usize>(index: &OrderedIndex<F>, limit: u64, done: &AtomicBool) -> u64 {
     let mut scans = 0;
     while !done.load(Ordering::Relaxed) {
@@ -67,6 +77,11 @@ fn watch<const F: usize>(index: &OrderedIndex<F>, limit: u64, done: &AtomicBool)
             assert!(seen.is_sorted_by(|left, right| left < right), "in order, each once");
             let stays = seen.into_iter().filter(|number| number.is_multiple_of(10));
             assert!(stays.eq((0..limit).step_by(10)), "all that stays is seen");
+        }
+        for _ in 0..10 {
+            for number in (0..limit).step_by(10) {
+                assert!(is_found(&index.get(&key_of(number), &guard)), "{number}");
+            }
         }
         scans += 1;
     }
@@ -96,8 +111,10 @@ fn disjoint<const F: usize>(limit: u64) {
                 }
             })
         });
-        writers.collect::<Vec<_>>().into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, Ordering::Relaxed);
+        let writers: Vec<_> = writers.collect();
+        let announce = Done(&done);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        drop(announce);
         assert!(watcher.join().unwrap() > 0);
     });
     assert_eq!(shape_of(&index, &crossbeam_epoch::pin()).entries as u64, limit.div_ceil(10));
@@ -165,6 +182,7 @@ fn current_versions_mean_that_there_was_no_phantom() {
     let (index, done) = (OrderedIndex::<4>::with_fan_out(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
+            let _announce = Done(&done);
             let mut random = fastrand::Rng::with_seed(3);
             for _ in 0..ROUNDS * 200 {
                 let number = random.u64(0..40);
@@ -177,7 +195,6 @@ fn current_versions_mean_that_there_was_no_phantom() {
                     std::hint::spin_loop();
                 }
             }
-            done.store(true, Ordering::Relaxed);
         });
         let mut held = 0_u32;
         while !done.load(Ordering::Relaxed) {

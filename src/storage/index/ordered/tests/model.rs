@@ -101,6 +101,8 @@ fn check<const F: usize>(steps: &[Step]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn small_nodes_behave_as_a_map(steps in vec(any_step(), 0..400)) {
         check::<4>(&steps);
