@@ -1,7 +1,6 @@
 //! How a database is opened.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +94,6 @@ pub struct Options {
     pub(crate) log_buffer_bytes: usize,
     pub(crate) read_only: bool,
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) log_directory: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -118,7 +116,6 @@ impl Default for Options {
             log_buffer_bytes: 16 << 20,
             read_only: false,
             disk: Arc::new(RealDisk),
-            log_directory: None,
         }
     }
 }
@@ -240,14 +237,6 @@ impl Options {
     #[must_use]
     pub fn log_buffer_bytes(mut self, bytes: usize) -> Self {
         self.log_buffer_bytes = bytes;
-        self
-    }
-
-    /// Where the log's segments go, if not into the database's own directory: another disk, for instance. The same
-    /// must be said at every opening.
-    #[must_use]
-    pub fn log_directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.log_directory = Some(directory.into());
         self
     }
 

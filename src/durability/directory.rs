@@ -30,7 +30,7 @@ pub(crate) struct DatabaseDirectory {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     uuid: Uuid,
-    _lock: Box<dyn LockGuard>,
+    _lock: Option<Box<dyn LockGuard>>,
 }
 
 enum Content {
@@ -61,6 +61,22 @@ impl DatabaseDirectory {
         };
         // The process that created the database may have been killed before the manifest's name was durable.
         disk.sync_dir(path).map_err(writing(path))?;
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: Some(lock) })
+    }
+
+    /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
+    /// file system that cannot be written nobody else can be writing either, and it does without the lock.
+    pub(crate) fn open_existing(disk: Arc<dyn Disk>, path: &Path) -> Result<DatabaseDirectory> {
+        let Content::Database(uuid) = inspect(&*disk, path)? else {
+            return Err(not_a_database(path, "there is no database in it"));
+        };
+        let lock_path = path.join(LOCK);
+        let lock = match disk.try_lock(&lock_path).map_err(writing(&lock_path)) {
+            Ok(Some(lock)) => Some(lock),
+            Ok(None) => return Err(Error::InUse { path: path.display().to_string() }),
+            Err(Error::NotWritable { .. }) => None,
+            Err(error) => return Err(error),
+        };
         Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: lock })
     }
 

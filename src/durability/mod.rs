@@ -33,6 +33,7 @@ mod manifest;
 mod options;
 mod prepare;
 pub(crate) mod progress;
+pub(crate) mod recovery;
 mod repair;
 mod scan;
 mod segment;

@@ -59,6 +59,11 @@ impl Progress {
         epoch <= self.released.load(Ordering::SeqCst)
     }
 
+    /// Results up to this epoch may be told.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::SeqCst)
+    }
+
     /// Whether results wait for the disk at all.
     pub(crate) fn waits(&self) -> bool {
         self.waits
@@ -107,7 +112,7 @@ impl Progress {
         let place = &self.places[place];
         place.count.fetch_add(1, Ordering::SeqCst);
         if place.waiting.load(Ordering::SeqCst) > 0 {
-            atomic_wait::wake_all(&*place.count);
+            atomic_wait::wake_all(&place.count);
         }
     }
 

@@ -79,6 +79,11 @@ impl LogSpace {
         }
     }
 
+    /// Whether half of the room is handed out.
+    pub(crate) fn is_low(&self) -> bool {
+        self.state.lock().available < self.capacity / 2
+    }
+
     /// Gives room back.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.state.lock().available += bytes as i64;

@@ -169,6 +169,16 @@ impl Engine {
         }
     }
 
+    /// Whether the present group should be written although its time is not over.
+    pub(crate) fn group_is_full(&self) -> bool {
+        let counted = |limit: &GroupLimit| limit.counted.load(Ordering::Relaxed);
+        let full = |limit: &GroupLimit| {
+            counted(limit) >> SEQUENCE_BITS == self.store.epochs().current()
+                && counted(limit) & ((1 << SEQUENCE_BITS) - 1) >= limit.transactions
+        };
+        self.space.is_low() || self.group_limit.as_ref().is_some_and(full)
+    }
+
     /// Waits until commits are of a later epoch than now.
     pub(crate) fn wait_for_next_epoch(&self) {
         self.wait_for_epoch_after(self.store.epochs().current());

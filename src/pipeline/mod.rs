@@ -21,4 +21,5 @@ pub(crate) mod nesting;
 pub(crate) mod output;
 pub(crate) mod queue;
 pub(crate) mod statistics;
+pub(crate) mod threads;
 pub(crate) mod worker;

@@ -95,6 +95,11 @@ pub(crate) enum Hold {
 /// For each attempt: `begin`, then the body's accesses through [`attempt::Access`], then `commit` (or `confirm` where
 /// the body failed), and `end` always, after a panic too.
 pub(crate) trait Protocol: Send + Sync {
+    /// How many workers it can keep busy.
+    fn useful_workers(&self) -> usize {
+        usize::MAX
+    }
+
     /// Acquires what must be had before the body runs, and chooses the attempt's table of functions.
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try);
 

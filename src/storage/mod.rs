@@ -9,6 +9,7 @@ pub(crate) mod participant;
 pub(crate) mod reclaim;
 pub(crate) mod record;
 pub(crate) mod redo;
+pub(crate) mod restore;
 pub(crate) mod row;
 pub(crate) mod store;
 pub(crate) mod table;

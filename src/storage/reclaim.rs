@@ -16,7 +16,7 @@ use crate::storage::index::Lookup;
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
 use crate::storage::table::{TableCore, free_record};
-use crate::storage::word::{DEAD, PLACEHOLDER, Stamp};
+use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER, Stamp};
 use crate::storage::workspace::Workspace;
 
 /// So many deleted records are kept before anything is done about them: the work is shared.
@@ -61,6 +61,22 @@ fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Gua
     // SAFETY: the record is in no index any more, so only those who are pinned now can have it, and only who won the
     // swap above comes here.
     unsafe { guard.defer_unchecked(move || retired.free()) };
+}
+
+/// Takes every absent record of a table out at once: recovery does so, when nobody else uses the table.
+pub(crate) fn collect_all(table: &TableCore, guard: &Guard) {
+    let mut absent = Vec::new();
+    table.for_each_record(guard, |record| {
+        // Relaxed: nobody else uses the table.
+        let word = record.word().load(Ordering::Relaxed);
+        if word & ABSENT != 0 {
+            absent.push((record.pointer(), word));
+        }
+    });
+    for (pointer, word) in absent {
+        // SAFETY: the thread is pinned, and nobody else takes records out.
+        take_out(table, unsafe { pointer.as_record() }, word, guard);
+    }
 }
 
 /// A record on its way out.

@@ -68,7 +68,7 @@ impl<'g> Record<'g> {
     /// The record word: see [`crate::storage::word`].
     pub(crate) fn word(self) -> &'g AtomicU64 {
         // SAFETY: the head is alive for 'g, and its word is only ever used as an atomic.
-        unsafe { &*&raw const (*self.head.as_ptr()).word }
+        unsafe { &(*self.head.as_ptr()).word }
     }
 
     /// The encoded primary key.
@@ -129,6 +129,18 @@ impl<'g> Record<'g> {
             } else {
                 backoff.snooze();
             }
+        }
+    }
+
+    /// Asks the processor to fetch the record's first two lines.
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing, whatever the address is.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let start = self.head.as_ptr().cast::<i8>();
+            _mm_prefetch::<_MM_HINT_T0>(start);
+            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(64));
         }
     }
 

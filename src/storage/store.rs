@@ -50,6 +50,11 @@ impl Store {
         self.identity
     }
 
+    /// Sets the epoch of the first commits: once, before there are any.
+    pub(crate) fn start_at(&mut self, epoch: u64) {
+        self.epochs = Epochs::new(epoch);
+    }
+
     /// The global epoch.
     pub(crate) fn epochs(&self) -> &Epochs {
         &self.epochs

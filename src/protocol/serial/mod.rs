@@ -143,6 +143,10 @@ fn want(wanted: &mut Wanted, number: usize, alone: bool) {
 }
 
 impl Protocol for Serial {
+    fn useful_workers(&self) -> usize {
+        self.sites.len()
+    }
+
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
         let optimistic = footprint.is_none() && attempted.number == 1 && self.variant != SerialVariant::Naive;
         let wanted = match footprint {
