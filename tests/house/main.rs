@@ -104,7 +104,8 @@ fn links_lead_somewhere() {
 #[test]
 fn the_map_shows_every_folder() {
     let entries = fs::read_dir(root().join("src")).expect("the engine can be read").flatten();
-    let has_files = |path: &std::path::Path| fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
+    let has_files =
+        |path: &std::path::Path| fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
     let folders = entries.filter(|entry| has_files(&entry.path()));
     let folders: Vec<_> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
