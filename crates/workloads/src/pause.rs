@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Pause(Duration);
 
 impl Pause {
+    /// No pause.
+    pub const NONE: Pause = Pause(Duration::ZERO);
+
     /// A pause of so many microseconds; 0 is none.
     pub fn microseconds(microseconds: u64) -> Self {
         Self(Duration::from_micros(microseconds))

@@ -30,8 +30,13 @@ pub(crate) fn table_if_there(db: &Database, name: &str) -> Result<Option<Table>>
 
 /// How many rows a table has.
 pub(crate) fn count(db: &Database, table: &Table) -> Result<u64> {
-    fold(db, table, || 0, |rows, _| {
-        *rows += 1;
-        Ok(())
-    })
+    fold(
+        db,
+        table,
+        || 0,
+        |rows, _| {
+            *rows += 1;
+            Ok(())
+        },
+    )
 }

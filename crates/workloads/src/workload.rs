@@ -58,8 +58,10 @@ pub trait Bound: Send + Sync {
     /// leaves nothing to find.
     fn acknowledgement(&self, call: &Call) -> Option<String>;
 
-    /// Runs a call as a closure on the caller's own thread, without its procedure.
-    fn run_closure(&self, db: &Database, call: &Call) -> Result<Output, heddledb::Error>;
+    /// Runs a call as a closure on the caller's own thread, without its procedure, where the workload has both.
+    fn run_closure(&self, _db: &Database, _call: &Call) -> Result<Output, heddledb::Error> {
+        Err(heddledb::fail("this workload has procedures only; call them through the pipeline"))
+    }
 
     /// A short name for the reason why a call failed, to count by.
     fn reason(&self, error: &heddledb::Error) -> Cow<'static, str> {
@@ -109,7 +111,10 @@ pub struct Call {
 
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("transaction", &self.transaction).field("args", &self.args).finish_non_exhaustive()
+        f.debug_struct("Call")
+            .field("transaction", &self.transaction)
+            .field("args", &self.args)
+            .finish_non_exhaustive()
     }
 }
 
@@ -118,7 +123,9 @@ pub(crate) fn integers_of_key(key: &str, count: usize) -> Result<Vec<i64>, Strin
     let numbers: Result<Vec<i64>, _> = key.split(' ').map(str::parse).collect();
     match numbers {
         Ok(numbers) if numbers.len() == count => Ok(numbers),
-        _ => Err(format!("the acknowledged key {key:?} is not {count} numbers; was the file written by this workload?")),
+        _ => Err(format!(
+            "the acknowledged key {key:?} is not {count} numbers; was the file written by this workload?"
+        )),
     }
 }
 

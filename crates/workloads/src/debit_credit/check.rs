@@ -46,7 +46,9 @@ impl Books {
                 self.equal(branch, "balance and tellers", balance, self.tellers)?;
                 self.equal(branch, "number of tellers", self.teller_records.into(), TELLERS_PER_BRANCH.into())
             }
-            None => self.equal(branch, "history of a branch that does not exist", self.history_written_here, 0),
+            None => {
+                self.equal(branch, "history of a branch that does not exist", self.history_written_here, 0)
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use heddledb::{Args, Database, Output, Procedure, Range, args, key};
+use heddledb::{Args, Database, Procedure, Range, args, key};
 
 use super::procedure::{self, argument};
 use super::tables::{Tables, access_code};
@@ -19,7 +19,6 @@ const LARGEST_AMOUNT: i64 = 99_999;
 /// The bank, open for business.
 pub(super) struct Bank {
     settings: DebitCredit,
-    tables: Tables,
     procedure: Procedure,
     /// The number of the next caller: above those of every earlier run, so that history keys never meet.
     next_caller: AtomicI64,
@@ -30,7 +29,7 @@ impl Bank {
         let tables = Tables::open(db)?;
         let procedure = procedure::register(db, &tables, settings.pause)?;
         let next_caller = AtomicI64::new(first_free_caller(&settings, db, &tables)?);
-        Ok(Self { settings, tables, procedure, next_caller })
+        Ok(Self { settings, procedure, next_caller })
     }
 }
 
@@ -64,10 +63,6 @@ impl Bound for Bank {
         let number = |place| call.args.int(place).ok();
         let branch = number(argument::BRANCH)?;
         Some(format!("{branch} {} {}", number(argument::CALLER)?, number(argument::SEQUENCE)?))
-    }
-
-    fn run_closure(&self, db: &Database, call: &Call) -> heddledb::Result<Output> {
-        procedure::run_closure(db, &self.tables, self.settings.pause, &call.args)
     }
 }
 

@@ -34,7 +34,13 @@ pub(super) fn load(settings: &DebitCredit, db: &Database) -> Result<()> {
 }
 
 /// Inserts the accounts of a range, leaving out those that an interrupted load has left.
-pub(super) fn insert_accounts(tx: &Tx, tables: &Tables, branch: i64, first: i64, last: i64) -> heddledb::Result<()> {
+pub(super) fn insert_accounts(
+    tx: &Tx,
+    tables: &Tables,
+    branch: i64,
+    first: i64,
+    last: i64,
+) -> heddledb::Result<()> {
     let filler = [b'a'; ACCOUNT_FILLER];
     for account in first..=last {
         if !tx.exists(&tables.account, key![branch, account])? {

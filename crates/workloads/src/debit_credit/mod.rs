@@ -26,6 +26,7 @@ use crate::pause::Pause;
 use crate::workload::{Bound, Workload, in_range};
 use crate::{Result, scan};
 
+#[cfg(test)]
 pub(crate) use procedure::BAD_CODE;
 
 /// Tellers of each branch, as the scale rules have it.

@@ -1,8 +1,8 @@
-//! The one transaction, as a procedure and as a closure.
+//! The one transaction.
 
 use heddledb::{
-    Action, ActionContext, Args, DataType, Database, Error, Output, Procedure, ProcedureDefinition, Result, Row, Tx,
-    fail, key, row,
+    Action, ActionContext, Args, DataType, Database, Error, Procedure, ProcedureDefinition, Result, Row,
+    fail, row,
 };
 
 use super::tables::Tables;
@@ -94,29 +94,6 @@ fn history_action(tables: &Tables, pause: Pause) -> Action {
             pause.take();
             Ok(())
         })
-}
-
-/// The same transaction on the caller's own thread.
-pub(super) fn run_closure(db: &Database, tables: &Tables, pause: Pause, args: &Args) -> Result<Output> {
-    db.run(|tx| in_closure(tx, tables, pause, args))?;
-    Ok(Output::default())
-}
-
-fn in_closure(tx: &Tx, tables: &Tables, pause: Pause, args: &Args) -> Result<()> {
-    let account_key = key![args.int(ACCOUNT_BRANCH)?, args.int(ACCOUNT)?];
-    let (branch, amount) = (args.int(BRANCH)?, args.int(AMOUNT)?);
-    let columns = (tables.account_balance, tables.account_floor, tables.account_code);
-    let account = tx.get(&tables.account, account_key)?.ok_or_else(|| missing("account", args))?;
-    let changed = changed_balance(args, &account, columns)?;
-    tx.update(&tables.account, account_key, &[(tables.account_balance, changed.into())])?;
-    pause.take();
-    tx.add(&tables.teller, key![branch, args.int(TELLER)?], tables.teller_balance, amount)?;
-    pause.take();
-    tx.add(&tables.branch, key![branch], tables.branch_balance, amount)?;
-    pause.take();
-    tx.insert(&tables.history, history_row(args)?)?;
-    pause.take();
-    Ok(())
 }
 
 /// Checks code and floor, and gives the account's new balance.

@@ -10,7 +10,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use heddledb::{Args, DataType, Database, Output, PrimaryIndex, Procedure, Table, TableDefinition, Value, key, row};
+use heddledb::{
+    Args, DataType, Database, Output, PrimaryIndex, Procedure, Table, TableDefinition, Value, row,
+};
 use serde_json::json;
 
 use crate::pause::Pause;
@@ -128,12 +130,14 @@ impl Workload for Probe {
         }
         let updates = sum_of_updates(db, &table).map_err(read)?;
         if !updates.is_multiple_of(PROBES as u64) {
-            return Err(format!("{updates} record updates are no multiple of {PROBES}: a transaction is half there"));
+            return Err(format!(
+                "{updates} record updates are no multiple of {PROBES}: a transaction is half there"
+            ));
         }
         match marks {
-            Some(committed) if committed * PROBES as u64 != updates => {
-                Err(format!("{updates} record updates are not {PROBES} times the {committed} committed updates"))
-            }
+            Some(committed) if committed * PROBES as u64 != updates => Err(format!(
+                "{updates} record updates are not {PROBES} times the {committed} committed updates"
+            )),
             _ => Ok(()),
         }
     }
@@ -160,20 +164,30 @@ fn definition() -> TableDefinition {
 }
 
 fn sum_of_updates(db: &Database, table: &Table) -> heddledb::Result<u64> {
-    scan::fold(db, table, || 0, |sum, row| {
-        *sum += row.int("updates")?.unsigned_abs();
-        Ok(())
-    })
+    scan::fold(
+        db,
+        table,
+        || 0,
+        |sum, row| {
+            *sum += row.int("updates")?.unsigned_abs();
+            Ok(())
+        },
+    )
 }
 
 /// A record whose two counters differ.
 fn torn_record(db: &Database, table: &Table) -> heddledb::Result<Option<i64>> {
-    scan::fold(db, table, || None, |torn, row| {
-        if row.int("updates")? != row.int("echo")? {
-            *torn = Some(row.int("record")?);
-        }
-        Ok(())
-    })
+    scan::fold(
+        db,
+        table,
+        || None,
+        |torn, row| {
+            if row.int("updates")? != row.int("echo")? {
+                *torn = Some(row.int("record")?);
+            }
+            Ok(())
+        },
+    )
 }
 
 /// The experiment on an open database.

@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use heddledb::{
-    Action, ActionContext, Args, Column, DataType, Database, Error, Output, Procedure, ProcedureDefinition, Result,
-    Row, Table, key,
+    Action, ActionContext, Args, Column, DataType, Database, Error, Output, Procedure, ProcedureDefinition,
+    Result, Row, Table, key,
 };
 
 use super::{PROBES, TABLE};
@@ -42,7 +42,10 @@ fn register(db: &Database, name: &str, action: impl Fn(usize) -> Action) -> Resu
     for place in 0..PROBES {
         definition = definition.parameter(&format!("record_{place}"), DataType::Int64);
     }
-    db.register(definition.phase((0..PROBES).map(|place| action(place).key(move |args, key| key.push(args.int(place)?)))))
+    db.register(
+        definition
+            .phase((0..PROBES).map(|place| action(place).key(move |args, key| key.push(args.int(place)?)))),
+    )
 }
 
 pub(super) fn register_read(db: &Database, probes: &Arc<Probes>) -> Result<Procedure> {

@@ -1,6 +1,6 @@
 //! The probes, their order and share, and that the check sees half updates.
 
-use heddledb::{Durability, Options};
+use heddledb::{Durability, Options, key};
 
 use super::*;
 
