@@ -162,7 +162,8 @@ fn over_time(slots: &[u64], seconds: f64) -> Vec<(f64, f64)> {
     let steps = (seconds / step).ceil() as usize;
     (0..steps)
         .map(|index| {
-            let begin = index as f64 * step;
+            // Divided rather than multiplied, so that the third tenth reads 0.3.
+            let begin = (index * slots_per_step) as f64 / SLOTS_PER_SECOND;
             let length = (seconds - begin).min(step);
             let calls: u64 = slots.iter().skip(index * slots_per_step).take(slots_per_step).sum();
             (begin, calls as f64 / length)
