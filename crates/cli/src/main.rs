@@ -34,6 +34,7 @@ Examples:
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV";
 
+#[expect(clippy::large_enum_variant, reason = "made once per process")]
 #[derive(Subcommand)]
 enum Command {
     /// Run a workload, measure it, and verify the database afterwards

@@ -82,6 +82,10 @@ pub trait Generator: Send {
 }
 
 /// What a caller does next.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every step is a call; a box would cost each an allocation"
+)]
 #[derive(Debug)]
 pub enum Step {
     /// Make this call.

@@ -117,7 +117,7 @@ fn probes_run_as_closures_and_through_the_pipeline() {
         let probe = Probe { records: 100, update_percent: 30.0, ..Probe::default() };
         let path = CallPath::Clients { clients: 3, closures };
         let report = run_on(&open(&probe), &probe, &Settings { path, ..clients(3) });
-        assert!(report.read_latency.len() > 0 && report.write_latency.len() > 0);
+        assert!(!report.read_latency.is_empty() && !report.write_latency.is_empty());
         assert_eq!(report.read_latency.len() + report.write_latency.len(), report.latency.len());
         let [read, update] = &report.by_transaction[..] else { panic!("two transactions") };
         assert_eq!((read.name, update.name), ("read", "update"));

@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn empty_and_wrong_fields_do_not_parse() {
-        for place in 0..COLUMNS.len() {
-            assert_eq!(with(place, ""), None, "{}", COLUMNS[place]);
+        for (place, name) in COLUMNS.iter().enumerate() {
+            assert_eq!(with(place, ""), None, "{name}");
         }
         assert_eq!(with(5, "late"), None);
         assert_eq!(with(5, "2.5"), None);
