@@ -5,6 +5,7 @@ use heddle_workloads::driver::{CallPath, Report, TransactionReport};
 use serde_json::{Map, Value, json};
 
 use super::run::Findings;
+use super::stages::stages;
 
 /// The object.
 pub fn object(findings: &Findings<'_>) -> Value {
@@ -41,7 +42,7 @@ pub fn object(findings: &Findings<'_>) -> Value {
         put("log", log(report));
     }
     put("handover_mean", handovers(report));
-    put("stage_busy", stages(report));
+    put("stage_busy", busy(report));
     put("readers_waited", report.statistics.readers_waited.into());
     put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
     if let Some(rate) = settings.rate {
@@ -86,27 +87,23 @@ fn log(report: &Report) -> Value {
     let statistics = &report.statistics;
     json!({
         "groups": statistics.log_groups,
-        "mean_group": ratio(statistics.log_grouped_transactions, statistics.log_groups),
+        "mean_group": ratio(statistics.log_transactions, statistics.log_groups),
         "bytes": statistics.log_bytes,
         "flushes": statistics.log_flushes,
     })
 }
 
-/// Calls per hand-over.
+/// Calls per hand-over to each stage behind the first.
 fn handovers(report: &Report) -> Value {
-    let means = report.statistics.handovers.iter();
-    means
-        .map(|(name, handovers, items)| ((*name).to_owned(), ratio(*items, *handovers).into()))
-        .collect::<Map<_, _>>()
-        .into()
+    let behind = stages(report).into_iter().skip(1);
+    behind.map(|stage| (stage.name.to_owned(), stage.handover_mean.into())).collect::<Map<_, _>>().into()
 }
 
 /// The share of the interval that each stage was busy.
-fn stages(report: &Report) -> Value {
-    let seconds = report.seconds.max(f64::MIN_POSITIVE);
-    let stages = report.statistics.stage_busy.iter();
-    stages
-        .map(|(name, busy)| ((*name).to_owned(), (busy.as_secs_f64() / seconds).into()))
+fn busy(report: &Report) -> Value {
+    stages(report)
+        .into_iter()
+        .map(|stage| (stage.name.to_owned(), stage.busy.into()))
         .collect::<Map<_, _>>()
         .into()
 }

@@ -6,7 +6,7 @@
 //! | `workloads` | the options of each workload |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `run` | the order of things: load, run, check, close, recover, check |
-//! | `json`, `table`, `progress` | how it is told |
+//! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 
 mod format;
 mod json;
@@ -14,6 +14,7 @@ mod options;
 mod place;
 mod progress;
 mod run;
+mod stages;
 mod table;
 mod workloads;
 

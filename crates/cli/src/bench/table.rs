@@ -7,6 +7,7 @@ use heddle_workloads::driver::{CallPath, Report};
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
 use super::json::peak_memory;
 use super::run::Findings;
+use super::stages::stages;
 
 /// The whole text.
 pub fn text(findings: &Findings<'_>) -> String {
@@ -14,7 +15,7 @@ pub fn text(findings: &Findings<'_>) -> String {
     if let Some(transactions) = transactions(&findings.report) {
         parts.push(transactions.to_string());
     }
-    if let Some(stages) = stages(&findings.report) {
+    if let Some(stages) = stage_table(&findings.report) {
         parts.push(stages.to_string());
     }
     parts.push(match &findings.check {
@@ -111,7 +112,7 @@ fn latency_lines(report: &Report, line: &mut impl FnMut(&str, String)) {
 
 fn log_lines(report: &Report, line: &mut impl FnMut(&str, String)) {
     let log = &report.statistics;
-    let mean_group = log.log_grouped_transactions as f64 / log.log_groups.max(1) as f64;
+    let mean_group = log.log_transactions as f64 / log.log_groups.max(1) as f64;
     line("log groups", format!("{} of {mean_group:.1} transactions", grouped(log.log_groups)));
     line("log written", format!("{} in {} flushes", bytes(log.log_bytes), grouped(log.log_flushes)));
 }
@@ -142,24 +143,16 @@ fn transactions(report: &Report) -> Option<Table> {
 }
 
 /// How busy each stage was, and how many calls a hand-over shared.
-fn stages(report: &Report) -> Option<Table> {
-    let statistics = &report.statistics;
-    if statistics.stage_busy.iter().all(|(_, busy)| busy.is_zero()) {
+fn stage_table(report: &Report) -> Option<Table> {
+    let stages = stages(report);
+    if stages.iter().all(|stage| stage.busy == 0.0) {
         return None;
     }
     let mut table = new_table();
     table.set_header(["stage", "busy", "calls per hand-over"]);
-    for (name, busy) in &statistics.stage_busy {
-        let share = busy.as_secs_f64() / report.seconds.max(f64::MIN_POSITIVE);
-        let handover = statistics.handovers.iter().find(|(stage, ..)| stage == name);
-        let mean = handover
-            .filter(|(_, count, _)| *count > 0)
-            .map(|(_, count, items)| *items as f64 / *count as f64);
-        table.add_row([
-            (*name).to_owned(),
-            percent(share),
-            mean.map_or_else(String::new, |mean| format!("{mean:.1}")),
-        ]);
+    for stage in stages {
+        let mean = stage.handover_mean.map_or_else(String::new, |mean| format!("{mean:.1}"));
+        table.add_row([stage.name.to_owned(), percent(stage.busy), mean]);
     }
     align_numbers(&mut table);
     Some(table)

@@ -77,11 +77,7 @@ mod tests {
 
     #[test]
     fn only_due_arrivals_are_taken_and_none_is_lost() {
-        let plan = |seed| {
-            let arrivals =
-                Arrivals { next: Mutex::new((base(), fastrand::Rng::with_seed(seed))), rate: 10.0 };
-            arrivals
-        };
+        let plan = |seed| Arrivals { next: Mutex::new((base(), fastrand::Rng::with_seed(seed))), rate: 10.0 };
         let (planned, polled) = (plan(5), plan(5));
         for _ in 0..100 {
             let time = planned.take();

@@ -136,7 +136,7 @@ fn watch_callers(
     }
     let recorders = callers.into_iter().map(join).collect::<Result<Vec<_>>>()?;
     let after = after.unwrap_or_else(|| context.db.statistics());
-    let before = before.unwrap_or_else(|| after.clone());
+    let before = before.unwrap_or(after);
     Ok((recorders, after - before))
 }
 
