@@ -1,6 +1,6 @@
 //! `heddle inspect`: what is in a database directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -22,7 +22,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result {
     let db = crate::check::open(&arguments.directory)?;
     println!("{}", tables(&db)?);
-    println!("{}", log(&db));
+    println!("{}", log(&db, &arguments.directory));
     Ok(db.close()?)
 }
 
@@ -49,21 +49,35 @@ fn tables(db: &Database) -> Result<Table> {
     Ok(shown)
 }
 
-fn log(db: &Database) -> Table {
+fn log(db: &Database, directory: &Path) -> Table {
     let recovery = db.recovery();
     let mut shown = Table::new();
     shown.load_style(UTF8_FULL_CONDENSED);
     let mut line = |what: &str, value: String| {
         shown.add_row([what, &value]);
     };
-    line("log segments", recovery.segments.to_string());
+    if let Some((segments, bytes)) = segments(directory) {
+        line("log segments", format!("{segments} files, {bytes} bytes"));
+    }
     line("log groups", recovery.groups.to_string());
     line("transactions in the log", recovery.transactions.to_string());
-    line("log bytes", recovery.bytes.to_string());
+    line("redo bytes", recovery.bytes.to_string());
     line("last durable epoch", recovery.durable_epoch.to_string());
     if let Some(cut) = &recovery.cut {
-        let file = cut.file.display();
-        line("torn tail", format!("{} bytes at {} of {file} will be cut off", cut.bytes, cut.offset));
+        line("torn tail", cut.clone());
     }
     shown
+}
+
+/// How many segments the log has, and how long they are. `None` if the directory can't be read (any more).
+fn segments(directory: &Path) -> Option<(u64, u64)> {
+    let (mut segments, mut bytes) = (0, 0);
+    for entry in std::fs::read_dir(directory.join("log")).ok()? {
+        let entry = entry.ok()?;
+        if entry.path().extension().is_some_and(|extension| extension == "log") {
+            segments += 1;
+            bytes += entry.metadata().ok()?.len();
+        }
+    }
+    Some((segments, bytes))
 }

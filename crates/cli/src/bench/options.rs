@@ -53,9 +53,6 @@ pub struct CommonOptions {
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
-    /// Keep the log in this directory [default: with the database]
-    #[arg(long, value_name = "PATH", help_heading = "Engine")]
-    pub log_dir: Option<PathBuf>,
 
     /// 0: each worker makes the calls that it runs; N: N client threads wait for their durable answers
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
@@ -148,8 +145,10 @@ impl CommonOptions {
 
     /// What the engine is told: what was left out is the engine's choice.
     pub fn engine(&self) -> Options {
-        let mut options =
-            Options::default().protocol(self.protocol).durability(self.durability).workers(self.workers());
+        let mut options = Options::default().protocol(self.protocol).durability(self.durability);
+        if let Some(threads) = self.threads {
+            options = options.workers(threads);
+        }
         if let Some(size) = self.group_size {
             options = options.group_size(size);
         }
@@ -173,9 +172,6 @@ impl CommonOptions {
         }
         if let Some(variant) = self.variant {
             options = options.serial_variant(variant);
-        }
-        if let Some(directory) = &self.log_dir {
-            options = options.log_directory(directory.clone());
         }
         options
     }

@@ -81,7 +81,7 @@ fn results(findings: &Findings<'_>) -> Table {
     line("loaded in", duration(findings.load_time));
     if let Some(recovery) = &findings.recovery {
         let transactions = grouped(recovery.transactions);
-        line("recovered", format!("{transactions} transactions in {:.2} s", recovery.seconds));
+        line("recovered", format!("{transactions} transactions in {}", duration(recovery.time)));
     }
     if let Some(peak) = peak_memory() {
         line("peak memory", bytes(peak));

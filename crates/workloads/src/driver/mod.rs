@@ -150,15 +150,10 @@ fn join(caller: ScopedJoinHandle<'_, Result<Recorder>>) -> Result<Recorder> {
 
 /// Whether an error is the call's own, which is counted; every other one ends the run.
 fn is_own_failure(error: &heddledb::Error) -> bool {
-    use heddledb::Error::{DuplicateKey, Failed, MissingKey, NullNotAllowed, Overflow, WrongType};
+    use heddledb::Error::{DuplicateKey, Failed, MissingKey, NullValue, Overflow};
     matches!(
         error,
-        Failed { .. }
-            | DuplicateKey { .. }
-            | MissingKey { .. }
-            | Overflow { .. }
-            | WrongType { .. }
-            | NullNotAllowed { .. }
+        Failed { .. } | DuplicateKey { .. } | MissingKey { .. } | Overflow { .. } | NullValue { .. }
     )
 }
 
