@@ -46,4 +46,373 @@ pub enum Error {
         /// What is wrong with them.
         detail: String,
     },
+    /// NULL, where there must be a value.
+    #[error("{what} must have a value, but was given NULL; give it one")]
+    NullValue {
+        /// The column, parameter or member.
+        what: String,
+    },
+    /// A value of the right type that the engine does not store.
+    #[error("{what} cannot hold this value: {detail}")]
+    InvalidValue {
+        /// The column, parameter or member.
+        what: String,
+        /// What is wrong with the value, and what to do about it.
+        detail: String,
+    },
+    /// An exact number that its place could only hold rounded.
+    #[error("{what} would lose digits: {detail}; round it first, or use a larger scale")]
+    Inexact {
+        /// The column, parameter or expression.
+        what: String,
+        /// The value and the digits that there is room for.
+        detail: String,
+    },
+    /// A type that no column can have.
+    #[error("{text:?} is no type of a column: {detail}")]
+    InvalidType {
+        /// The type, as it was written.
+        text: String,
+        /// What is wrong with it, and what would do.
+        detail: String,
+    },
+    /// A commutative operation on a column for which it has no meaning.
+    #[error("{operation} does not apply to a column of type {data_type}; it takes {accepted}")]
+    WrongOperation {
+        /// The operation.
+        operation: &'static str,
+        /// The column's type.
+        data_type: String,
+        /// The types that would do.
+        accepted: &'static str,
+    },
+    /// There is no such table.
+    #[error("there is no table {table:?}; the tables are: {known}")]
+    UnknownTable {
+        /// The name asked for.
+        table: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A table of this name is there already.
+    #[error("there is a table {table:?} already; open it with Database::table, or choose another name")]
+    TableExists {
+        /// The name.
+        table: String,
+    },
+    /// A handle of one database was used with another.
+    #[error("table {table:?} belongs to another database; ask this one for it with Database::table")]
+    ForeignTable {
+        /// The table.
+        table: String,
+    },
+    /// There is no such column.
+    #[error("table {table:?} has no column {column:?}; its columns are: {known}")]
+    UnknownColumn {
+        /// The table.
+        table: String,
+        /// The name asked for.
+        column: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// There is no such secondary index.
+    #[error("table {table:?} has no index {index:?}; its indexes are: {known}")]
+    UnknownIndex {
+        /// The table.
+        table: String,
+        /// The name asked for.
+        index: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A table definition that makes no sense.
+    #[error("table {table:?} cannot be made: {detail}")]
+    InvalidDefinition {
+        /// The table.
+        table: String,
+        /// What is wrong, and what to do.
+        detail: String,
+    },
+    /// A procedure definition that makes no sense.
+    #[error("procedure {procedure:?} cannot be registered: {detail}")]
+    InvalidProcedure {
+        /// The procedure.
+        procedure: String,
+        /// What is wrong, and what to do.
+        detail: String,
+    },
+    /// A key of the wrong number of values.
+    #[error("a key of {table} has the columns ({expected}), but {given} values were given")]
+    WrongKey {
+        /// The table.
+        table: String,
+        /// Its key columns.
+        expected: String,
+        /// How many values were given.
+        given: usize,
+    },
+    /// A row of the wrong number of values.
+    #[error("a row of {table:?} has {expected} columns, but {given} values were given; give one for each, in order")]
+    WrongRow {
+        /// The table.
+        table: String,
+        /// How many columns it has.
+        expected: usize,
+        /// How many values were given.
+        given: usize,
+    },
+    /// The wrong number of arguments.
+    #[error("procedure {procedure:?} takes {expected} arguments, but {given} were given")]
+    WrongArguments {
+        /// The procedure.
+        procedure: String,
+        /// How many it takes.
+        expected: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// Ranges need an ordered index.
+    #[error("table {table:?} has no ordered index, so no range of it can be read; make it with \
+             PrimaryIndex::Ordered or Both, or read Range::all()")]
+    NoOrderedIndex {
+        /// The table.
+        table: String,
+    },
+    /// A row with this key is there already.
+    #[error("{table} has a row with the key ({key}) already; update it, or choose another key")]
+    DuplicateKey {
+        /// The table, and the index if it is a secondary one.
+        table: String,
+        /// The key.
+        key: String,
+    },
+    /// No row has this key.
+    #[error("{table} has no row with the key ({key}); insert it first")]
+    MissingKey {
+        /// The table.
+        table: String,
+        /// The key.
+        key: String,
+    },
+    /// A row, a key or a transaction over the size limit.
+    #[error("{what} has {bytes} bytes, over the limit of {maximum}; split it into smaller ones")]
+    RowTooLarge {
+        /// What is too large.
+        what: String,
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        maximum: usize,
+    },
+    /// A body reached for what its action does not declare.
+    #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
+    OutsideFootprint {
+        /// What was reached for, and what was declared.
+        what: String,
+    },
+    /// A call, a wait or a schema change inside a transaction's body.
+    #[error("{what} cannot be done inside a transaction; do it before or after")]
+    Nested {
+        /// What was tried.
+        what: &'static str,
+    },
+    /// Too many calls are under way.
+    #[error("{in_flight} calls are under way, the limit; wait for one, or raise Options::max_in_flight")]
+    Busy {
+        /// The limit.
+        in_flight: usize,
+    },
+    /// The transaction's own error: it left no trace.
+    #[error("{message}")]
+    Failed {
+        /// What the transaction said.
+        message: String,
+    },
+    /// The transaction's body panicked: it left no trace.
+    #[error("the transaction panicked: {message}; it left no trace, and the database goes on")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The transaction met a rival's change, and has to run again.
+    #[error("the transaction met a concurrent change; run it again")]
+    Conflict,
+    /// The operating system failed to do something with a file.
+    #[error("cannot {action} {path}: {detail}; see to the disk, then open the database again")]
+    Io {
+        /// What was tried: a verb.
+        action: &'static str,
+        /// The file or directory.
+        path: String,
+        /// What kind of failure it was.
+        kind: std::io::ErrorKind,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// The disk, or the user's share of it, is full.
+    #[error("no space left to write {path}: {detail}; free some space and try again")]
+    StorageFull {
+        /// The file that did not fit.
+        path: String,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// The database's files may be read at best.
+    #[error(
+        "cannot write {path}: {detail}; the database needs a writable file system and its owner's permissions"
+    )]
+    NotWritable {
+        /// The file or directory.
+        path: String,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// A directory that holds something else than a database.
+    #[error(
+        "{path} is not a database: {detail}; give the path of a database, or of an empty or new directory"
+    )]
+    NotADatabase {
+        /// The directory.
+        path: String,
+        /// What was found there.
+        detail: String,
+    },
+    /// Another process, or another part of this one, has the database open.
+    #[error("the database {path} is in use; close it there first, only one process at a time may open it")]
+    InUse {
+        /// The database directory.
+        path: String,
+    },
+    /// A file that a later version of this program wrote.
+    #[error(
+        "{path} has format version {found}, and this program knows versions up to {supported}; nothing was \
+         changed; use a newer program"
+    )]
+    NewerFormat {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+        /// The newest version known here.
+        supported: u32,
+    },
+    /// A file of the database is not as it was written.
+    #[error("{path} is damaged at byte {offset}: {detail}; restore the database from a backup")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Where in the file the damage begins.
+        offset: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// A file of the database is gone.
+    #[error("{path} is missing: {detail}; put it back, or restore the database from a backup")]
+    MissingFile {
+        /// The file.
+        path: String,
+        /// How that is known.
+        detail: String,
+    },
+    /// A file of another database lies among this one's.
+    #[error("{path} belongs to another database; put this database's own file back in its place")]
+    ForeignFile {
+        /// The file.
+        path: String,
+    },
+    /// The log has no room prepared for this group; nothing was written.
+    #[error(
+        "the log needs room for {needed} bytes and has {available}; free disk space, or wait until a segment is \
+         prepared"
+    )]
+    LogFull {
+        /// Bytes that the group may take.
+        needed: u64,
+        /// Bytes that are prepared.
+        available: u64,
+    },
+    /// The log could not be written, and is closed for good.
+    #[error(
+        "the log failed: {reason}; results that waited for it are unknown, nothing more is written; open the \
+         database again"
+    )]
+    LogFailed {
+        /// The first failure.
+        reason: String,
+    },
+    /// There is no space for the log: updates wait until there is.
+    #[error("there is no space for the log ({reason}): updates are refused until there is; reads go on")]
+    NoLogSpace {
+        /// What the disk said.
+        reason: String,
+    },
+    /// The database was opened for reading only.
+    #[error("the database was opened read-only; open it without Options::read_only to change it")]
+    ReadOnly,
+    /// The database has been closed.
+    #[error("the database has been closed; open it again")]
+    Closed,
+    /// An option out of range.
+    #[error("option {option} cannot be {given}: it takes {expected}")]
+    InvalidOption {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// What `Database::check` found wrong.
+    #[error("the database is not consistent: {detail}")]
+    Inconsistent {
+        /// What is wrong, and where.
+        detail: String,
+    },
+}
+
+impl Error {
+    /// Whether the same call may succeed when it is made again, with nothing changed by the caller.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Conflict | Error::Busy { .. } | Error::NoLogSpace { .. })
+    }
+
+    /// The five-letter code that PostgreSQL's clients know this kind of error by.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Error::WrongType { .. } | Error::WrongOperation { .. } => "42804",
+            Error::Overflow { .. } | Error::Inexact { .. } => "22003",
+            Error::Unparsable { .. } | Error::InvalidValue { .. } => "22P02",
+            Error::NullValue { .. } => "23502",
+            Error::DuplicateKey { .. } => "23505",
+            Error::MissingKey { .. } => "02000",
+            Error::UnknownTable { .. } | Error::ForeignTable { .. } => "42P01",
+            Error::TableExists { .. } => "42P07",
+            Error::UnknownColumn { .. } => "42703",
+            Error::UnknownIndex { .. } => "42704",
+            Error::Conflict => "40001",
+            Error::RowTooLarge { .. } => "54000",
+            Error::Busy { .. } => "53300",
+            Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
+            Error::LogFailed { .. } => "58030",
+            Error::ReadOnly => "25006",
+            Error::Failed { .. } => "P0001",
+            Error::Closed => "57P01",
+            Error::Malformed { .. } | Error::Inconsistent { .. } => "XX001",
+            _ => "XX000",
+        }
+    }
+
+    /// The same error, about this column.
+    pub(crate) fn in_column(self, column: &str) -> Error {
+        match self {
+            Error::Overflow { detail, .. } => Error::Overflow { what: column.to_string(), detail },
+            Error::Inexact { detail, .. } => Error::Inexact { what: column.to_string(), detail },
+            Error::NullValue { .. } => Error::NullValue { what: column.to_string() },
+            Error::WrongType { expected, found, .. } => {
+                Error::WrongType { what: column.to_string(), expected, found }
+            }
+            other => other,
+        }
+    }
 }

@@ -4,3 +4,5 @@
 //! else behind it (a simulated disk, a model checker's atomics).
 
 pub(crate) mod atomics;
+pub(crate) mod disk;
+pub(crate) mod random;

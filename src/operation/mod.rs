@@ -1,1 +1,233 @@
-//! The commutative operations: add, max, min, ordered put, top-K insert.
+//! The commutative operations: what a call may do to a column without reading it.
+//!
+//! Each operation is one small file with one implementation of [`Commutative`], and one line in the table below.
+//!
+//! What it keeps true, for every operation on a column that it can split: of operands that [`check_operand`] passed,
+//! the sequence does not matter, and operands may be merged before they are applied:
+//! `apply(apply(x, a), b) == apply(apply(x, b), a) == apply(x, merge(a, b))`, as long as each of these succeeds.
+//! An operation fails only by its column's bounds (never by a wrap), and then changes nothing.
+//!
+//! [`check_operand`]: Operation::check_operand
+
+mod add;
+mod max;
+mod min;
+mod ordered_put;
+mod top_k_insert;
+
+use crate::error::{Error, Result};
+use crate::types::check::{check_int, coerce};
+use crate::types::{DataType, ValueRef};
+
+/// What an operation made of a value: the new value, or none if the old one stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Applied {
+    /// The value stays as it was.
+    Unchanged,
+    /// The new value, which has no bytes of its own.
+    Scalar(ValueRef<'static>),
+    /// The new value is the ordered tuple that was put into the buffer.
+    Tuple,
+    /// The new value is the top-K set that was put into the buffer.
+    TopK,
+}
+
+impl Applied {
+    /// The value after the operation: `before`, a scalar, or what is in the buffer.
+    pub(crate) fn value<'a>(self, before: ValueRef<'a>, buffer: &'a [u8]) -> ValueRef<'a> {
+        match self {
+            Applied::Unchanged => before,
+            Applied::Scalar(value) => value,
+            Applied::Tuple => ValueRef::Tuple(buffer),
+            Applied::TopK => ValueRef::TopK(buffer),
+        }
+    }
+}
+
+/// A commutative operation on a column.
+trait Commutative {
+    /// The operation's name, for messages and statistics.
+    const NAME: &'static str;
+    /// The types of the columns that it applies to, for messages.
+    const ACCEPTED: &'static str;
+
+    /// Whether it applies to a column of this type.
+    fn accepts(data_type: &DataType) -> bool;
+
+    /// Whether its operands on a column of this type may be gathered in slices and merged later: the result must
+    /// then be exactly the same.
+    fn splittable(data_type: &DataType) -> bool;
+
+    /// The operand as `apply` and `merge` take it.
+    fn check_operand<'a>(operand: ValueRef<'a>, data_type: &DataType) -> Result<ValueRef<'a>> {
+        coerce(operand, data_type, false, Self::NAME)
+    }
+
+    /// The new value of an integer column. None if the operation does not apply to integers.
+    fn apply_int(_current: i64, _operand: i64) -> Option<Result<i64>> {
+        None
+    }
+
+    /// The new value of a column whose value is `current`.
+    fn apply(
+        current: ValueRef<'_>,
+        operand: ValueRef<'_>,
+        data_type: &DataType,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Applied>;
+
+    /// One operand that does what `first` and then `second` would do.
+    fn merge(
+        first: ValueRef<'_>,
+        second: ValueRef<'_>,
+        data_type: &DataType,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Applied> {
+        Self::apply(first, second, data_type, buffer)
+    }
+}
+
+/// Makes the enum of all operations, with one line for each, and hands each call to its implementation.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident = $code:literal => $implementation:ty,)*) => {
+        /// A commutative operation.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub(crate) enum Operation {
+            $($(#[$doc])* $name = $code,)*
+        }
+
+        impl Operation {
+            /// Every operation.
+            pub(crate) const ALL: &'static [Operation] = &[$(Operation::$name),*];
+
+            /// The operation with this code in the log.
+            pub(crate) fn from_code(code: u8) -> Option<Operation> {
+                match code {
+                    $($code => Some(Operation::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// The operation's name, for messages and statistics.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Operation::$name => <$implementation>::NAME,)*
+                }
+            }
+
+            const fn accepted(self) -> &'static str {
+                match self {
+                    $(Operation::$name => <$implementation>::ACCEPTED,)*
+                }
+            }
+
+            fn does_accept(self, data_type: &DataType) -> bool {
+                match self {
+                    $(Operation::$name => <$implementation>::accepts(data_type),)*
+                }
+            }
+
+            /// Whether operands on a column of this type may be gathered in slices and merged later.
+            pub(crate) fn splittable(self, data_type: &DataType) -> bool {
+                match self {
+                    $(Operation::$name => <$implementation>::splittable(data_type),)*
+                }
+            }
+
+            /// The operand as `apply` and `merge` take it; an error if the column has no use for it.
+            pub(crate) fn check_operand<'a>(
+                self,
+                operand: ValueRef<'a>,
+                data_type: &DataType,
+            ) -> Result<ValueRef<'a>> {
+                self.accepts(data_type)?;
+                match self {
+                    $(Operation::$name => <$implementation>::check_operand(operand, data_type),)*
+                }
+            }
+
+            /// The new value of a column whose value is `current`: a scalar, or the bytes that replace those in
+            /// `buffer`. NULL is no entry to the operations that keep the greatest or least; NULL as an operand
+            /// changes nothing, but for `add`, which refuses it.
+            pub(crate) fn apply(
+                self,
+                current: ValueRef<'_>,
+                operand: ValueRef<'_>,
+                data_type: &DataType,
+                buffer: &mut Vec<u8>,
+            ) -> Result<Applied> {
+                match self {
+                    $(Operation::$name => <$implementation>::apply(current, operand, data_type, buffer),)*
+                }
+            }
+
+            /// One operand that does what `first` and then `second` would do, as `apply` gives its result:
+            /// `Unchanged` is `first`. For splittable columns only.
+            pub(crate) fn merge(
+                self,
+                first: ValueRef<'_>,
+                second: ValueRef<'_>,
+                data_type: &DataType,
+                buffer: &mut Vec<u8>,
+            ) -> Result<Applied> {
+                match self {
+                    $(Operation::$name => <$implementation>::merge(first, second, data_type, buffer),)*
+                }
+            }
+
+            fn apply_any_int(self, current: i64, operand: i64) -> Option<Result<i64>> {
+                match self {
+                    $(Operation::$name => <$implementation>::apply_int(current, operand),)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Adds a number.
+    Add = 1 => add::Add,
+    /// Keeps the greatest value.
+    Max = 2 => max::Max,
+    /// Keeps the least value.
+    Min = 3 => min::Min,
+    /// Keeps the greatest tuple.
+    OrderedPut = 4 => ordered_put::OrderedPut,
+    /// Keeps the greatest entries.
+    TopKInsert = 5 => top_k_insert::TopKInsert,
+}
+
+impl Operation {
+    /// The operation's code in the log.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Refuses a column of a type for which the operation has no meaning.
+    pub(crate) fn accepts(self, data_type: &DataType) -> Result<()> {
+        if self.does_accept(data_type) {
+            return Ok(());
+        }
+        Err(Error::WrongOperation {
+            operation: self.name(),
+            data_type: data_type.to_string(),
+            accepted: self.accepted(),
+        })
+    }
+
+    /// The new value of a column of type `Int32` or `Int64`: `apply` without the detour through values.
+    pub(crate) fn apply_int(self, current: i64, operand: i64, data_type: &DataType) -> Result<i64> {
+        match self.apply_any_int(current, operand) {
+            Some(result) => check_int(result?, data_type, self.name()),
+            None => Err(Error::WrongOperation {
+                operation: self.name(),
+                data_type: data_type.to_string(),
+                accepted: self.accepted(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,18 @@
 //! Records, rows, tables and indexes, and the one commit contract that every protocol keeps.
 
+pub(crate) mod catalog;
+pub(crate) mod commit;
+pub(crate) mod definition;
+pub(crate) mod epoch;
 pub(crate) mod index;
+pub(crate) mod participant;
+pub(crate) mod reclaim;
 pub(crate) mod record;
+pub(crate) mod redo;
+pub(crate) mod restore;
+pub(crate) mod row;
+pub(crate) mod store;
+pub(crate) mod table;
+pub(crate) mod word;
+pub(crate) mod workspace;
+pub(crate) mod write_set;

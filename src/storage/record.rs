@@ -16,7 +16,10 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
-use crate::base::atomics::AtomicU64;
+use crossbeam_utils::Backoff;
+
+use crate::base::atomics::{AtomicU64, Ordering, fence};
+use crate::storage::word::{ABSENT, BUSY, DEAD};
 
 /// Records begin on such a boundary: with a small key, the word, the key and the first columns share a cache line.
 const ALIGNMENT: usize = 16;
@@ -65,7 +68,7 @@ impl<'g> Record<'g> {
     /// The record word: see [`crate::storage::word`].
     pub(crate) fn word(self) -> &'g AtomicU64 {
         // SAFETY: the head is alive for 'g, and its word is only ever used as an atomic.
-        unsafe { &*&raw const (*self.head.as_ptr()).word }
+        unsafe { &(*self.head.as_ptr()).word }
     }
 
     /// The encoded primary key.
@@ -86,6 +89,58 @@ impl<'g> Record<'g> {
             let row_words = (*self.head.as_ptr()).row_words as usize;
             let start = self.head.cast::<u8>().add(HEAD_BYTES + key_bytes.next_multiple_of(8));
             slice::from_raw_parts(start.cast::<AtomicU64>().as_ptr(), row_words)
+        }
+    }
+
+    /// Copies the row and gives back its word; the two belong together. A record whose word says that it is absent
+    /// or dead is not copied.
+    ///
+    /// Optimistic: it copies between two reads of the word, and again if an install was under way. The first read
+    /// acquires the install whose stamp it sees. The copy is relaxed; the fence behind it pairs with the fence in
+    /// `commit::install`: if any copied word came from a later install, the second read sees that install's busy
+    /// word, or a later one.
+    pub(crate) fn read(self, copy: &mut [u64]) -> u64 {
+        let backoff = Backoff::new();
+        loop {
+            let word = self.stable_word(&backoff);
+            if word & ABSENT != 0 {
+                return word;
+            }
+            for (copy, word) in copy.iter_mut().zip(self.row()) {
+                *copy = word.load(Ordering::Relaxed);
+            }
+            fence(Ordering::Acquire);
+            if self.word().load(Ordering::Relaxed) == word {
+                return word;
+            }
+        }
+    }
+
+    /// The word, once no install is under way; [`DEAD`] counts as such.
+    pub(crate) fn stable_word(self, backoff: &Backoff) -> u64 {
+        loop {
+            // Acquire pairs with the release that ends an install.
+            let word = self.word().load(Ordering::Acquire);
+            if word & BUSY == 0 || word == DEAD {
+                return word;
+            }
+            if backoff.is_completed() {
+                std::thread::yield_now();
+            } else {
+                backoff.snooze();
+            }
+        }
+    }
+
+    /// Asks the processor to fetch the record's first two lines.
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing, whatever the address is.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let start = self.head.as_ptr().cast::<i8>();
+            _mm_prefetch::<_MM_HINT_T0>(start);
+            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(64));
         }
     }
 

@@ -1,1 +1,40 @@
 //! Values and their types: what a column can hold, how it compares, how it is written as bytes.
+//!
+//! ```text
+//! data_type   what a column can hold                 value      an owned and a borrowed value of any type
+//! decimal, date, timestamp, uuid   the scalar types that Rust lacks
+//! tuple, top_k   one entry, and the K greatest entries, each as a byte string
+//! check       whether a value may go into a column   key        values as bytes that compare as they do
+//! args        the arguments of a call, and the macros `key!`, `row!` and `args!`
+//! ```
+//!
+//! One order holds everywhere: NULL is below every value, -0 equals 0, NaN equals itself and is above every
+//! number. This folder knows nothing of storage.
+
+mod args;
+pub(crate) mod check;
+mod data_type;
+mod date;
+mod decimal;
+pub(crate) mod key;
+mod timestamp;
+pub(crate) mod top_k;
+pub(crate) mod tuple;
+mod uuid;
+mod value;
+mod value_ref;
+
+pub use args::Args;
+pub use data_type::{DataType, TupleType};
+pub use date::Date;
+pub use decimal::Decimal;
+pub use timestamp::Timestamp;
+pub use top_k::TopK;
+pub use tuple::OrderedTuple;
+pub use uuid::Uuid;
+pub use value::Value;
+pub use value_ref::ValueRef;
+pub(crate) use value_ref::compare_floats;
+
+#[cfg(test)]
+pub(crate) mod strategies;

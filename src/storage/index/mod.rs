@@ -2,6 +2,9 @@
 //!
 //! Both answer a miss with a version, so that a protocol can tell later whether it is still a miss.
 
+pub(crate) mod hash;
+pub(crate) mod ordered;
+
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::record::Record;
 

@@ -1,0 +1,106 @@
+//! The door to the disk: the only way in which the engine touches files.
+//!
+//! [`RealDisk`] stands on the standard library; the simulated disk in `testing/` takes its place in tests.
+//!
+//! What both keep true:
+//! - what was written is readable at once, and durable only after `sync_data` or `sync_all` of the file *and*
+//!   `sync_dir` of the directory that holds its name (and of that directory's parent, if it is new);
+//! - a failed sync says nothing about what is durable, and a later successful one does not make up for it: who
+//!   sees a sync fail must not rely on what was written since the last good one.
+
+mod real;
+
+pub use real::RealDisk;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+/// A file system, or something that behaves like one.
+pub trait Disk: Send + Sync {
+    /// Makes a directory and those above it; one that is there already is fine.
+    fn create_dir_all(&self, directory: &Path) -> io::Result<()>;
+    /// The names in a directory, sorted.
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>>;
+    /// Whether a file or directory of that name is there.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Opens a file for reading.
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn File>>;
+    /// Opens a file that is there for reading and writing; its content stays.
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn File>>;
+    /// Makes a file for reading and writing; fails if the name is taken.
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn File>>;
+    /// Gives a file another name in the same directory, atomically; a file of the new name is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable, as they are now.
+    fn sync_dir(&self, directory: &Path) -> io::Result<()>;
+    /// Locks a file, making it if need be, until the guard is dropped or the process ends; `None` while somebody
+    /// else holds it.
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
+}
+
+/// An open file. Offsets are the caller's, so that threads can share it.
+pub trait File: Send + Sync {
+    /// Writes some of `bytes` at `offset`, and says how many.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Reads some bytes at `offset` into `buffer`, and says how many: 0 at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The file's length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Cuts the file, or extends it with zeros.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+    /// Makes the content durable, and the length as far as reading the content needs it.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Makes content and metadata durable.
+    fn sync_all(&self) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`: goes on after short writes and interrupted calls.
+    fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write_at(bytes, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    offset += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `buffer` from `offset`: goes on after short reads and interrupted calls; a file that ends before is
+    /// an error of kind `UnexpectedEof`.
+    fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.read_at(buffer, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    buffer = &mut buffer[read..];
+                    offset += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Holds a lock of [`Disk::try_lock`]; dropping it unlocks.
+pub trait LockGuard: Send + Sync {}
+
+/// The directory that holds the name of `path`, if there is one above it; for a bare name the present directory.
+pub fn parent_of(path: &Path) -> Option<&Path> {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),
+        other => other,
+    }
+}

@@ -1,0 +1,170 @@
+//! The real disk, on the standard library.
+//!
+//! Files are readable by their owner only. Locks are the operating system's (`flock`): they go with the process.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::{Disk, File, LockGuard};
+
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// The machine's own file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+struct RealFile(fs::File);
+
+/// The lock lives in the open file: closing it unlocks.
+struct RealLock {
+    _file: fs::File,
+}
+
+impl LockGuard for RealLock {}
+
+impl Disk for RealDisk {
+    fn create_dir_all(&self, directory: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        let mut names =
+            fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        fs::exists(path)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(RealFile(fs::File::open(path)?)))
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, directory: &Path) -> io::Result<()> {
+        fs::File::open(directory)?.sync_all()
+    }
+
+    fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        // Opened for writing, so that a database that cannot be written is refused at its door.
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl File for RealFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_keeps_what_is_written_at_offsets() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("file");
+        let file = RealDisk.create_new(&path)?;
+        file.write_all_at(b"world", 6)?;
+        file.write_all_at(b"hello ", 0)?;
+        file.sync_data()?;
+        let mut bytes = [0; 11];
+        RealDisk.open_read(&path)?.read_exact_at(&mut bytes, 0)?;
+        assert_eq!(&bytes, b"hello world");
+        assert_eq!(file.len()?, 11);
+        let beyond = file.read_exact_at(&mut bytes, 1).map_err(|error| error.kind());
+        assert_eq!(beyond, Err(io::ErrorKind::UnexpectedEof));
+        file.set_len(0)?;
+        assert!(file.is_empty()?);
+        file.sync_all()
+    }
+
+    #[test]
+    fn names_are_listed_renamed_and_removed() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let inner = directory.path().join("a/b");
+        RealDisk.create_dir_all(&inner)?;
+        RealDisk.create_dir_all(&inner)?;
+        RealDisk.create_new(&inner.join("y"))?;
+        RealDisk.create_new(&inner.join("x"))?;
+        assert_eq!(RealDisk.list(&inner)?, ["x", "y"]);
+        RealDisk.rename(&inner.join("x"), &inner.join("y"))?;
+        assert_eq!(RealDisk.list(&inner)?, ["y"]);
+        let taken = RealDisk.create_new(&inner.join("y")).err().map(|error| error.kind());
+        assert_eq!(taken, Some(io::ErrorKind::AlreadyExists));
+        RealDisk.remove(&inner.join("y"))?;
+        assert!(!RealDisk.exists(&inner.join("y"))?);
+        assert!(RealDisk.open_write(&inner.join("y")).is_err());
+        RealDisk.sync_dir(&inner)
+    }
+
+    #[test]
+    fn files_are_private_to_their_owner() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("file");
+        RealDisk.create_new(&path)?;
+        assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, FILE_MODE);
+        Ok(())
+    }
+
+    #[test]
+    fn a_lock_is_held_once_and_freed_by_its_guard() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("LOCK");
+        let guard = RealDisk.try_lock(&path)?;
+        assert!(guard.is_some());
+        assert!(RealDisk.try_lock(&path)?.is_none());
+        drop(guard);
+        assert!(RealDisk.try_lock(&path)?.is_some());
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! A database: opening, closing, tables, and the three ways to run transactions in it.
+
+mod open;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::durability::recovery::Recovery;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pipeline::call::{Answer, Output, Submitted};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::{Body, execute};
+use crate::pipeline::input::Arrived;
+use crate::pipeline::nesting;
+use crate::pipeline::statistics::{Stage, Statistics};
+use crate::procedure::{Procedure, ProcedureDefinition, Registered};
+use crate::protocol::Held;
+use crate::protocol::attempt::Attempt;
+use crate::storage::catalog::{self, RESERVED_PREFIX};
+use crate::storage::definition::TableDefinition;
+use crate::storage::participant::Counters;
+use crate::table::Table;
+use crate::transaction::Tx;
+use crate::types::{Args, ValueRef};
+use crate::worker::Worker;
+
+pub(crate) use open::Shared;
+
+/// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
+///
+/// There are three ways to run a transaction:
+/// - [`run`](Self::run) runs a closure, on the caller's thread;
+/// - [`call`](Self::call) and [`submit`](Self::submit) send a registered procedure through the pipeline;
+/// - [`worker`](Self::worker) makes the caller's thread a worker that runs procedures itself.
+///
+/// All of them are serializable with each other, and tell a result only when all that it wrote and read is durable.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+impl Database {
+    /// Opens the database in a directory: creates it where there is none, recovers it where there is one.
+    ///
+    /// # Errors
+    /// The directory is no database's, is in use, is of a newer version, is damaged, or cannot be read or written;
+    /// an option is out of range.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        nesting::check("opening a database")?;
+        Ok(Database { shared: Shared::open(Some(path.as_ref()), options)? })
+    }
+
+    /// A database without files: its durability must be `None`.
+    ///
+    /// # Errors
+    /// An option is out of range.
+    pub fn in_memory(options: Options) -> Result<Database> {
+        Ok(Database { shared: Shared::open(None, options)? })
+    }
+
+    fn engine(&self) -> &Engine {
+        self.shared.engine()
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDefinition`], [`Error::TableExists`]; inside a transaction [`Error::Nested`].
+    pub fn create_table(&self, definition: TableDefinition) -> Result<Table> {
+        nesting::check("making a table")?;
+        definition.validate()?;
+        if definition.name().starts_with(RESERVED_PREFIX) {
+            let detail = format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");
+            return Err(Error::InvalidDefinition { table: definition.name().to_string(), detail });
+        }
+        let store = self.engine().store();
+        let _one_at_a_time = self.shared.schema_changes().lock();
+        if store.table_by_name(definition.name()).is_ok() {
+            return Err(Error::TableExists { table: definition.name().to_string() });
+        }
+        let id = store.next_table_id();
+        let rows = catalog::rows(id, &definition)?;
+        self.run(|tx| {
+            for (table, values) in &rows {
+                let Some(core) = store.table(*table) else { return Err(Error::Closed) };
+                let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
+                tx.insert(&Table::new(core), values)?;
+            }
+            Ok(())
+        })?;
+        Ok(Table::new(store.add_table(id, definition)))
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        self.engine().store().table_by_name(name).map(Table::new)
+    }
+
+    /// Every table that was made.
+    pub fn tables(&self) -> Vec<Table> {
+        self.engine().store().user_tables().into_iter().map(Table::new).collect()
+    }
+
+    /// Runs a closure as a transaction, on this thread. It is run again when it met a concurrent change; it returns
+    /// when everything that it wrote and read is durable.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
+    /// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
+    /// db.run(|tx| tx.insert(&accounts, row![7, 100]))?;
+    /// let balance = db.run(|tx| tx.get(&accounts, key![7])?.map(|row| row.int("balance")).transpose())?;
+    /// assert_eq!(balance, Some(100));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The closure's own; [`Error::Panicked`] if it panicked; [`Error::Nested`] inside another transaction.
+    pub fn run<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        nesting::check("a transaction")?;
+        self.shared.check_open()?;
+        let engine = self.engine();
+        let mut closure = Closure { body, value: None };
+        let ending = with_held(|held| {
+            let mut seat = engine.store().participants().take();
+            let guard = crossbeam_epoch::pin();
+            let ending = execute(engine, &mut seat, held, &guard, None, &mut closure);
+            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                Counters::count(&seat.participant().counters.readers_waited);
+            }
+            ending
+        });
+        if ending.wrote {
+            engine.ring_log();
+        }
+        engine.progress().wait(ending.epoch)?;
+        ending.result?;
+        closure.value.ok_or(Error::Closed)
+    }
+
+    /// Takes a procedure.
+    ///
+    /// # Errors
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`].
+    pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
+        Ok(Procedure::new(Registered::new(self.engine().store().identity(), definition)?))
+    }
+
+    /// Calls a procedure through the pipeline, and waits for its result.
+    ///
+    /// # Errors
+    /// The call's own; [`Error::Nested`] inside a transaction.
+    pub fn call(&self, procedure: &Procedure, args: Args) -> Result<Output> {
+        self.submit(procedure, args)?.wait()
+    }
+
+    /// Sends a call into the pipeline; waits only where too many are under way.
+    ///
+    /// # Errors
+    /// The arguments don't fit; [`Error::Nested`] inside a transaction.
+    pub fn submit(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+        nesting::check("a call")?;
+        self.shared.check_procedure(procedure)?;
+        self.engine().in_flight().enter();
+        self.send(procedure, args)
+    }
+
+    /// Sends a call into the pipeline, if there is room.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]; as [`submit`](Self::submit).
+    pub fn try_submit(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+        nesting::check("a call")?;
+        self.shared.check_procedure(procedure)?;
+        self.engine().in_flight().try_enter()?;
+        self.send(procedure, args)
+    }
+
+    fn send(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+        let answer = Answer::new();
+        let arrived = Arrived { routine: procedure.routine(), args, answer: answer.clone() };
+        match self.shared.input().submit(arrived) {
+            Ok(()) => Ok(Submitted::new(answer)),
+            Err(error) => {
+                self.engine().in_flight().leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes this thread a worker that runs procedures itself.
+    ///
+    /// # Errors
+    /// [`Error::Nested`] inside a transaction; [`Error::Closed`].
+    pub fn worker(&self) -> Result<Worker<'_>> {
+        nesting::check("becoming a worker")?;
+        self.shared.check_open()?;
+        Ok(Worker::new(&self.shared))
+    }
+
+    /// The epoch through which everything is durable.
+    pub fn durable_epoch(&self) -> u64 {
+        self.engine().progress().durable()
+    }
+
+    /// What was found when the database was opened.
+    pub fn recovery(&self) -> &Recovery {
+        self.shared.recovery()
+    }
+
+    /// What has been counted since the database was opened.
+    pub fn statistics(&self) -> Statistics {
+        let engine = self.engine();
+        let clocks = engine.clocks();
+        let relaxed = |counter: &crate::base::atomics::AtomicU64| {
+            counter.load(crate::base::atomics::Ordering::Relaxed)
+        };
+        let mut statistics = Statistics {
+            log_groups: relaxed(&clocks.groups),
+            log_transactions: relaxed(&clocks.grouped),
+            log_bytes: relaxed(&clocks.bytes),
+            log_flushes: relaxed(&clocks.flushes),
+            execute_handovers: self.shared.input().handovers(),
+            log_handovers: (relaxed(&clocks.groups), relaxed(&clocks.grouped)),
+            output_handovers: engine.output().queue().map_or((0, 0), |queue| queue.handovers()),
+            input_busy: clocks.busy(Stage::Input),
+            execute_busy: clocks.busy(Stage::Execute),
+            log_busy: clocks.busy(Stage::Log),
+            output_busy: clocks.busy(Stage::Output),
+            ..Statistics::default()
+        };
+        for participant in engine.store().participants().all() {
+            statistics.committed += relaxed(&participant.counters.committed);
+            statistics.aborted += relaxed(&participant.counters.aborted);
+            statistics.failed += relaxed(&participant.counters.failed);
+            statistics.readers_waited += relaxed(&participant.counters.readers_waited);
+        }
+        statistics
+    }
+
+    /// Waits until everything is durable, and closes the database, for all its handles.
+    ///
+    /// # Errors
+    /// The log has failed: what was not durable is unknown.
+    pub fn close(self) -> Result<()> {
+        nesting::check("closing the database")?;
+        self.shared.close()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+/// A closure, as a body.
+struct Closure<F, T> {
+    body: F,
+    value: Option<T>,
+}
+
+impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
+    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
+        self.value = Some((self.body)(&Tx::new(attempt))?);
+        Ok(())
+    }
+}
+
+/// Changes of the schema, one at a time.
+pub(crate) type SchemaChanges = Mutex<()>;
+
+/// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
+fn with_held<T>(body: impl FnOnce(&mut Held) -> T) -> T {
+    thread_local! {
+        static HELD: RefCell<Held> = RefCell::default();
+    }
+    HELD.with(|held| body(&mut held.borrow_mut()))
+}

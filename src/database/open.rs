@@ -1,0 +1,186 @@
+//! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use parking_lot::Mutex;
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::database::SchemaChanges;
+use crate::durability::progress::Progress;
+use crate::durability::recovery::{Recovery, replay};
+use crate::durability::space::LogSpace;
+use crate::durability::{DatabaseDirectory, LogOptions, LogReader, LogWriter, repair};
+use crate::error::{Error, Result};
+use crate::options::{Durability, Options, Stages};
+use crate::pipeline::call::InFlight;
+use crate::pipeline::engine::Engine;
+use crate::pipeline::input::Input;
+use crate::pipeline::log::{LogStage, Preparation};
+use crate::pipeline::output::Output;
+use crate::pipeline::threads::Threads;
+use crate::procedure::Procedure;
+use crate::protocol::Settings;
+use crate::storage::epoch::FIRST;
+use crate::storage::store::Store;
+
+/// The largest block of the log, in bytes.
+const BLOCK_BYTES_MAX: u64 = 8 << 20;
+
+/// What the handles of one database share.
+pub(crate) struct Shared {
+    engine: Arc<Engine>,
+    input: Arc<Input>,
+    threads: Threads,
+    recovery: Recovery,
+    schema_changes: SchemaChanges,
+    closed: AtomicBool,
+    /// Given up last: while it is there, no other process can open the directory.
+    directory: Mutex<Option<DatabaseDirectory>>,
+    path: Option<PathBuf>,
+}
+
+/// What was read of a directory.
+struct Opened {
+    store: Store,
+    recovery: Recovery,
+    directory: Option<DatabaseDirectory>,
+    log: Option<(LogWriter, Arc<Preparation>)>,
+}
+
+impl Shared {
+    pub(crate) fn open(path: Option<&Path>, options: Options) -> Result<Arc<Shared>> {
+        options.validate()?;
+        let opened = match path {
+            Some(path) => open_directory(path, &options)?,
+            None if options.durability == Durability::None => Opened {
+                store: Store::new(FIRST, options.max_participants, false),
+                recovery: Recovery::default(),
+                directory: None,
+                log: None,
+            },
+            None => {
+                return Err(Error::InvalidOption {
+                    option: "durability",
+                    given: options.durability.to_string(),
+                    expected: "none, for a database in memory".to_string(),
+                });
+            }
+        };
+        Ok(Self::start(path, &options, opened))
+    }
+
+    fn start(path: Option<&Path>, options: &Options, opened: Opened) -> Arc<Shared> {
+        let Opened { store, recovery, directory, log } = opened;
+        let settings = Settings { sites: options.sites, serial_variant: options.serial_variant };
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let protocol = options.protocol.build(&settings);
+        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(processors));
+        let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
+        let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
+        let waits = options.durability == Durability::Group && log.is_some();
+        let engine = Engine::new(
+            store,
+            protocol,
+            Progress::new(recovery.durable_epoch, options.waiting_places, waits),
+            LogSpace::new(options.log_buffer_bytes),
+            Output::new(staged),
+            InFlight::new(options.max_in_flight),
+            options.group_size.filter(|_| log.is_some()),
+            options.read_only.then_some(Error::ReadOnly),
+        );
+        let input = Arc::new(Input::new(workers, staged));
+        let group_time = (options.durability == Durability::Async && log.is_some()).then_some(options.group_time);
+        let threads = Threads::start(&engine, &input, options.input_threads, options.output_threads, log, |log, stop| {
+            LogStage::new(engine.clone(), log, group_time, stop)
+        });
+        Arc::new(Shared {
+            engine,
+            input,
+            threads,
+            recovery,
+            schema_changes: SchemaChanges::default(),
+            closed: AtomicBool::new(false),
+            directory: Mutex::new(directory),
+            path: path.map(Path::to_path_buf),
+        })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
+    }
+
+    pub(crate) fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    pub(crate) fn schema_changes(&self) -> &SchemaChanges {
+        &self.schema_changes
+    }
+
+    /// Where the database is; none: in memory.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses a procedure of another database.
+    pub(crate) fn check_procedure(&self, procedure: &Procedure) -> Result<()> {
+        self.check_open()?;
+        if procedure.store() == self.engine.store().identity() {
+            return Ok(());
+        }
+        let detail = "it was registered with another database; register it with this one".to_string();
+        Err(Error::InvalidProcedure { procedure: procedure.name().to_string(), detail })
+    }
+
+    /// Ends all stages in the order in which calls flow, so that every result is told; then lets the directory go.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let stopped = self.threads.stop(&self.engine, &self.input);
+        *self.directory.lock() = None;
+        stopped
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The last handle is gone: nobody is left to tell a failure to; who waits for a result has been told.
+        let _ = self.close();
+    }
+}
+
+fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
+    let log_options = LogOptions::new(options.segment_bytes, BLOCK_BYTES_MAX);
+    let disk = options.disk.clone();
+    let directory = if options.read_only {
+        DatabaseDirectory::open_existing(disk.clone(), path)?
+    } else {
+        DatabaseDirectory::open(disk.clone(), path, &log_options)?
+    };
+    let logged = options.durability != Durability::None && !options.read_only;
+    let mut reader = LogReader::open(disk, &directory.log_path(), directory.uuid())?;
+    // The epoch that new commits get is known only when the log has been read: the store starts behind it.
+    let mut store = Store::new(FIRST, options.max_participants, logged);
+    let mut recovery = replay(&store, &mut reader)?;
+    let end = reader.end()?;
+    recovery.set_cut(end.cut.as_ref());
+    store.start_at(end.highest_epoch_seen.max(recovery.durable_epoch) + 1);
+    if !logged {
+        return Ok(Opened { store, recovery, directory: Some(directory), log: None });
+    }
+    let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
+    let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
+    let preparation = Preparation::new(segments, least_bytes);
+    Ok(Opened { store, recovery, directory: Some(directory), log: Some((writer, preparation)) })
+}

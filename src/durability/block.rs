@@ -1,0 +1,178 @@
+//! Blocks: what groups are made of in the log.
+//!
+//! A block is a header, a payload, and zeros up to the next page boundary. The header has a checksum of its own
+//! and lies within one sector, so that it is either there or not: it vouches for its fields (the payload's length
+//! above all) even if the payload behind it is torn. All checksums start from the database's UUID.
+//!
+//! Blocks form one chain over the whole log: sequence numbers rise by one from block to block, across groups,
+//! segments and restarts.
+
+use super::{PAGE_BYTES, Uuid};
+
+const MAGIC: u32 = u32::from_le_bytes(*b"HBLK");
+/// The flag of a group's last block: its commit mark.
+const LAST: u32 = 1;
+/// Bytes of a block's header.
+pub(super) const HEADER_BYTES: usize = 48;
+/// What of the header its checksum does not cover: magic and checksum.
+const UNCOVERED_BYTES: usize = 8;
+
+// The header is written whole or not at all only if it fits into a sector.
+const _: () = assert!(HEADER_BYTES <= 512);
+
+/// A block's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockHeader {
+    pub(super) payload_checksum: u32,
+    pub(super) payload_bytes: u32,
+    /// The block's place in the chain; the log's first block has 1.
+    pub(super) sequence: u64,
+    /// The group's epoch.
+    pub(super) epoch: u64,
+    /// The number of the segment that the block lies in.
+    pub(super) segment: u32,
+    /// The block's place in its group, from 0.
+    pub(super) index: u32,
+    /// Whether it is the group's last block.
+    pub(super) last: bool,
+}
+
+impl BlockHeader {
+    pub(super) fn encode(&self, uuid: Uuid) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.segment.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.index.to_le_bytes());
+        let flags = if self.last { LAST } else { 0 };
+        bytes[40..44].copy_from_slice(&flags.to_le_bytes());
+        let checksum = checksum(uuid, &bytes[UNCOVERED_BYTES..]);
+        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The header that `bytes` begin with, if this database's engine wrote one there.
+    pub(super) fn decode(bytes: &[u8], uuid: Uuid) -> Option<BlockHeader> {
+        let bytes = bytes.first_chunk::<HEADER_BYTES>()?;
+        if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != checksum(uuid, &bytes[UNCOVERED_BYTES..]) {
+            return None;
+        }
+        let header = BlockHeader {
+            payload_checksum: u32_at(bytes, 8),
+            payload_bytes: u32_at(bytes, 12),
+            sequence: u64_at(bytes, 16),
+            epoch: u64_at(bytes, 24),
+            segment: u32_at(bytes, 32),
+            index: u32_at(bytes, 36),
+            last: u32_at(bytes, 40) & LAST != 0,
+        };
+        Some(header)
+    }
+
+    /// The sequence number of the first block of this block's group.
+    pub(super) fn group_start(&self) -> u64 {
+        self.sequence.saturating_sub(u64::from(self.index))
+    }
+
+    /// Bytes that the block takes in the file.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        block_bytes(u64::from(self.payload_bytes))
+    }
+
+    /// Whether this is the payload that the header was made for.
+    pub(super) fn vouches_for(&self, payload: &[u8], uuid: Uuid) -> bool {
+        payload.len() == self.payload_bytes as usize && checksum(uuid, payload) == self.payload_checksum
+    }
+}
+
+/// The checksum of some bytes of this database's log.
+pub(super) fn checksum(uuid: Uuid, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(uuid.checksum_seed(), bytes)
+}
+
+/// Bytes that a block with so much payload takes in the file.
+pub(super) fn block_bytes(payload_bytes: u64) -> u64 {
+    (HEADER_BYTES as u64 + payload_bytes).next_multiple_of(PAGE_BYTES)
+}
+
+/// An upper bound of the bytes that a group with so much payload takes in the log, however its blocks are cut:
+/// every page but the last carries at least a page less a header of it.
+pub(crate) fn group_bytes_max(payload_bytes: u64) -> u64 {
+    payload_bytes.div_ceil(PAGE_BYTES - HEADER_BYTES as u64).max(1) * PAGE_BYTES
+}
+
+fn u32_at(bytes: &[u8; HEADER_BYTES], offset: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(field)
+}
+
+fn u64_at(bytes: &[u8; HEADER_BYTES], offset: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_le_bytes(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: Uuid = Uuid([7; 16]);
+
+    fn header() -> BlockHeader {
+        BlockHeader {
+            payload_checksum: checksum(UUID, b"payload"),
+            payload_bytes: 7,
+            sequence: 0x0102_0304_0506_0708,
+            epoch: u64::MAX,
+            segment: 0x1112_1314,
+            index: 5,
+            last: true,
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        for last in [false, true] {
+            let header = BlockHeader { last, ..header() };
+            assert_eq!(BlockHeader::decode(&header.encode(UUID), UUID), Some(header));
+        }
+        assert_eq!(header().group_start(), 0x0102_0304_0506_0703);
+    }
+
+    #[test]
+    fn no_flipped_bit_and_no_truncation_goes_unnoticed() {
+        let good = header().encode(UUID);
+        for bit in 0..good.len() * 8 {
+            let mut bad = good;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(BlockHeader::decode(&bad, UUID), None, "bit {bit}");
+        }
+        for length in 0..good.len() {
+            assert_eq!(BlockHeader::decode(&good[..length], UUID), None);
+        }
+        assert_eq!(BlockHeader::decode(&[0; HEADER_BYTES], UUID), None);
+    }
+
+    #[test]
+    fn another_database_cannot_read_it() {
+        assert_eq!(BlockHeader::decode(&header().encode(UUID), Uuid([8; 16])), None);
+        assert!(header().vouches_for(b"payload", UUID));
+        assert!(!header().vouches_for(b"payload", Uuid([8; 16])));
+        assert!(!header().vouches_for(b"payloaD", UUID));
+        assert!(!header().vouches_for(b"payloa", UUID));
+    }
+
+    #[test]
+    fn a_group_never_takes_more_than_the_bound() {
+        assert_eq!((group_bytes_max(0), group_bytes_max(4048), group_bytes_max(4049)), (4096, 4096, 8192));
+        for payload in (0..40_000).step_by(7) {
+            assert!(block_bytes(payload) <= group_bytes_max(payload));
+            let one_page_blocks = payload.div_ceil(4048).max(1) * 4096;
+            assert_eq!(one_page_blocks, group_bytes_max(payload));
+        }
+    }
+}

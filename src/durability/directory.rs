@@ -1,0 +1,204 @@
+//! The database's directory: who may open it, what it has to look like, and how it comes to be.
+//!
+//! The manifest is made last, when all else is durable: a directory with a manifest is a whole database, one
+//! without is none. Every step of opening and creating may be the last one before the power goes; then the next
+//! opening starts over.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::failure::{damaged, reading, writing};
+use super::manifest::{self, MANIFEST_BYTES_MAX, Uuid};
+use super::segment::LogFiles;
+use super::{LogOptions, PAGE_BYTES};
+use crate::base::disk::{Disk, LockGuard, parent_of};
+use crate::base::random::unique_bytes;
+use crate::{Error, Result};
+
+const LOCK: &str = "LOCK";
+const MANIFEST: &str = "MANIFEST";
+const NEW_MANIFEST: &str = "MANIFEST.tmp";
+const LOG: &str = "log";
+/// What an interrupted creation may leave in the log's directory.
+const FIRST_SEGMENT: &str = "00000001.log";
+const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
+
+/// A database's directory, locked for as long as this lives.
+pub(crate) struct DatabaseDirectory {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    uuid: Uuid,
+    _lock: Option<Box<dyn LockGuard>>,
+}
+
+enum Content {
+    Database(Uuid),
+    /// Nothing, or what an interrupted creation left.
+    Nothing,
+}
+
+impl DatabaseDirectory {
+    /// Opens the database in `path`, or creates it if there is nothing. Whatever it refuses it does not change.
+    pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<DatabaseDirectory> {
+        let lock_path = path.join(LOCK);
+        // Looked at before the lock is taken if taking it makes a file; else only under the lock, because another
+        // process may be creating the database.
+        if disk.exists(path).map_err(reading(path))?
+            && !disk.exists(&lock_path).map_err(reading(&lock_path))?
+        {
+            inspect(&*disk, path)?;
+        }
+        ensure_directory(&*disk, path)?;
+        let Some(lock) = disk.try_lock(&lock_path).map_err(writing(&lock_path))? else {
+            return Err(Error::InUse { path: path.display().to_string() });
+        };
+        // What counts is what is there under the lock.
+        let uuid = match inspect(&*disk, path)? {
+            Content::Database(uuid) => uuid,
+            Content::Nothing => create(&disk, path, options)?,
+        };
+        // The process that created the database may have been killed before the manifest's name was durable.
+        disk.sync_dir(path).map_err(writing(path))?;
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: Some(lock) })
+    }
+
+    /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
+    /// file system that cannot be written nobody else can be writing either, and it does without the lock.
+    pub(crate) fn open_existing(disk: Arc<dyn Disk>, path: &Path) -> Result<DatabaseDirectory> {
+        let Content::Database(uuid) = inspect(&*disk, path)? else {
+            return Err(not_a_database(path, "there is no database in it"));
+        };
+        let lock_path = path.join(LOCK);
+        let lock = match disk.try_lock(&lock_path).map_err(writing(&lock_path)) {
+            Ok(Some(lock)) => Some(lock),
+            Ok(None) => return Err(Error::InUse { path: path.display().to_string() }),
+            Err(Error::NotWritable { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: lock })
+    }
+
+    /// The disk that the directory is on.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The database directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The database's identity.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// Where the log's segments are.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+}
+
+fn inspect(disk: &dyn Disk, path: &Path) -> Result<Content> {
+    let names = match disk.list(path) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(not_a_database(path, "it is a file"));
+        }
+        Err(error) => return Err(reading(path)(error)),
+    };
+    if names.iter().any(|name| name == MANIFEST) {
+        return Ok(Content::Database(read_manifest(disk, &path.join(MANIFEST))?));
+    }
+    if let Some(other) = names.iter().find(|name| ![LOCK, NEW_MANIFEST, LOG].iter().any(|own| name == own)) {
+        return Err(not_a_database(path, &format!("it has no {MANIFEST}, and holds {other:?}")));
+    }
+    if names.iter().any(|name| name == LOG) && !is_unused_log(disk, &path.join(LOG))? {
+        return Err(not_a_database(
+            path,
+            &format!("it holds a log with data, but its {MANIFEST} is missing"),
+        ));
+    }
+    Ok(Content::Nothing)
+}
+
+fn not_a_database(path: &Path, detail: &str) -> Error {
+    Error::NotADatabase { path: path.display().to_string(), detail: detail.to_string() }
+}
+
+fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<Uuid> {
+    let file = disk.open_read(path).map_err(reading(path))?;
+    let length = file.len().map_err(reading(path))?;
+    if length > MANIFEST_BYTES_MAX {
+        return Err(damaged(path, MANIFEST_BYTES_MAX, "it is too long"));
+    }
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(reading(path))?;
+    manifest::decode(&bytes, path)
+}
+
+/// Whether a log's directory is what an interrupted creation leaves: at most a first segment without any block.
+fn is_unused_log(disk: &dyn Disk, path: &Path) -> Result<bool> {
+    let names: Vec<OsString> = disk.list(path).map_err(reading(path))?;
+    if names.iter().any(|name| name != FIRST_SEGMENT && name != NEW_FIRST_SEGMENT) {
+        return Ok(false);
+    }
+    if !names.iter().any(|name| name == FIRST_SEGMENT) {
+        return Ok(true);
+    }
+    let path = path.join(FIRST_SEGMENT);
+    let file = disk.open_read(&path).map_err(reading(&path))?;
+    let length = file.len().map_err(reading(&path))?;
+    let mut offset = PAGE_BYTES;
+    let mut page = [0; PAGE_BYTES as usize];
+    while offset < length {
+        let count = (length - offset).min(PAGE_BYTES) as usize;
+        file.read_exact_at(&mut page[..count], offset).map_err(reading(&path))?;
+        if page[..count].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        offset += count as u64;
+    }
+    Ok(true)
+}
+
+/// Makes the directory and those above it, each one's name durable before the next is made. The name of the one
+/// that was there is made durable, too: whoever made it may have been interrupted before.
+fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let Some(parent) = parent_of(path) else {
+        return Ok(());
+    };
+    if disk.exists(path).map_err(reading(path))? {
+        return match disk.sync_dir(parent) {
+            // A directory that we may not even open is not one that we made something in.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            other => other.map_err(writing(parent)),
+        };
+    }
+    ensure_directory(disk, parent)?;
+    disk.create_dir_all(path).map_err(writing(path))?;
+    disk.sync_dir(parent).map_err(writing(parent))
+}
+
+/// Makes a database in a directory that holds nothing but what interrupted creations left.
+fn create(disk: &Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<Uuid> {
+    let (log, new_manifest) = (path.join(LOG), path.join(NEW_MANIFEST));
+    disk.create_dir_all(&log).map_err(writing(&log))?;
+    for leftover in [log.join(FIRST_SEGMENT), log.join(NEW_FIRST_SEGMENT), new_manifest.clone()] {
+        if disk.exists(&leftover).map_err(reading(&leftover))? {
+            disk.remove(&leftover).map_err(writing(&leftover))?;
+        }
+    }
+    disk.sync_dir(path).map_err(writing(path))?;
+    let uuid = Uuid(unique_bytes());
+    let files = LogFiles { disk: disk.clone(), directory: log, uuid };
+    files.create_segment(1, options.segment_bytes())?;
+    let file = disk.create_new(&new_manifest).map_err(writing(&new_manifest))?;
+    file.write_all_at(&manifest::encode(uuid), 0).map_err(writing(&new_manifest))?;
+    file.sync_all().map_err(writing(&new_manifest))?;
+    let path = path.join(MANIFEST);
+    disk.rename(&new_manifest, &path).map_err(writing(&path))?;
+    Ok(uuid)
+}

@@ -1,0 +1,62 @@
+//! What makes committed transactions outlive the process: the database's directory and its log.
+//!
+//! ```text
+//! bank/LOCK                held by the one process that has the database open
+//! bank/MANIFEST            format version and UUID; the last file made when a database is created
+//! bank/log/00000001.log    segments: a header page, then blocks; filled one after another, without gaps
+//! bank/log/00000002.log
+//! ```
+//!
+//! How a database is opened, in the order in which data flows:
+//! 1. [`DatabaseDirectory::open`] creates or finds the directory, and locks it.
+//! 2. [`LogReader`] yields every whole group of the log, and then tells the log's end: clean, a torn tail, or
+//!    damage (an error).
+//! 3. [`repair()`] removes the torn tail and makes durable what was read.
+//! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
+//!
+//! What this folder keeps true:
+//! - A group that [`LogWriter::append_group`] acknowledged is read again whole; of one that it did not, all or
+//!   nothing is read.
+//! - A group is written only when the one before it is durable. So whatever is found behind a group proves that
+//!   the group was durable once, and that a hole in it is damage and not a torn tail.
+//! - A page (4096 bytes) that is durable is not written again with other content. Groups never share a page.
+//! - A segment is filled to its end only when the next one is in place. So a full segment without a successor
+//!   means that a file is missing.
+//! - After a failed write or sync nothing is written any more.
+//!
+//! No thread is started here. `docs/formats.md` has byte pictures of all files.
+
+mod block;
+mod directory;
+mod failure;
+mod manifest;
+mod options;
+mod prepare;
+pub(crate) mod progress;
+pub(crate) mod recovery;
+mod repair;
+mod scan;
+mod segment;
+pub(crate) mod space;
+mod tail;
+mod window;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use block::group_bytes_max;
+pub(crate) use directory::DatabaseDirectory;
+pub(crate) use manifest::Uuid;
+pub(crate) use options::LogOptions;
+pub(crate) use prepare::Segments;
+pub(crate) use repair::{RepairedLog, repair};
+pub(crate) use scan::{Group, LogReader};
+pub(crate) use tail::{Cut, LogEnd};
+pub(crate) use writer::LogWriter;
+
+/// The unit in which files are laid out: every header and every block begins at a multiple of it.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// The newest format of `MANIFEST` and of the log that this program knows.
+pub(crate) const FORMAT_VERSION: u32 = 1;

@@ -1,0 +1,189 @@
+//! How far the log is durable, and the waiting places of those who wait for it.
+//!
+//! SP keeps an array of mutexes, one per update transaction, used again modulo its length (section 4.3.2). Here it is
+//! one waiting place per epoch, in a ring. What it keeps true: a place only says that something has happened;
+//! whether an epoch is durable is asked of the one counter that only rises. So a place that serves a later epoch
+//! by now can wake a waiter too early, who then looks at the counter and waits on; it never lets one go early.
+
+use parking_lot::Mutex;
+
+use crossbeam_utils::CachePadded;
+
+use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::error::{Error, Result};
+
+/// Shown by who needs no durability: every epoch counts as released.
+const ALL: u64 = u64::MAX;
+
+/// The log's progress.
+pub(crate) struct Progress {
+    durable: CachePadded<AtomicU64>,
+    /// Results are released up to this epoch: the durable one, or all where nobody is to wait for the disk.
+    released: CachePadded<AtomicU64>,
+    waits: bool,
+    places: Box<[CachePadded<Place>]>,
+    failure: Mutex<Option<Error>>,
+    failed: AtomicU32,
+}
+
+/// A waiting place: a count of what has happened, and how many wait for it to change.
+#[derive(Default)]
+struct Place {
+    count: AtomicU32,
+    waiting: AtomicU32,
+}
+
+impl Progress {
+    /// Everything up to `durable` is durable. `waits`: whether results wait for their epochs.
+    pub(crate) fn new(durable: u64, places: usize, waits: bool) -> Progress {
+        Progress {
+            durable: CachePadded::new(AtomicU64::new(durable)),
+            released: CachePadded::new(AtomicU64::new(if waits { durable } else { ALL })),
+            waits,
+            places: (0..places).map(|_| CachePadded::default()).collect(),
+            failure: Mutex::new(None),
+            failed: AtomicU32::new(0),
+        }
+    }
+
+    /// The highest durable epoch: it and all before it are on disk.
+    ///
+    /// Acquire pairs with the release in `publish`.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Whether a result that met nothing newer than `epoch` may be told.
+    pub(crate) fn is_released(&self, epoch: u64) -> bool {
+        // SeqCst, as in `publish`: a waiter registers, then looks here; the log raises this, then looks for waiters.
+        epoch <= self.released.load(Ordering::SeqCst)
+    }
+
+    /// Results up to this epoch may be told.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::SeqCst)
+    }
+
+    /// Whether results wait for the disk at all.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Waits until a result that met nothing newer than `epoch` may be told. Whether it had to wait.
+    ///
+    /// # Errors
+    /// The log has failed: whether the epoch is durable is unknown.
+    pub(crate) fn wait(&self, epoch: u64) -> Result<bool> {
+        if self.is_released(epoch) {
+            return Ok(false);
+        }
+        let place = &self.places[(epoch % self.places.len() as u64) as usize];
+        loop {
+            let count = place.count.load(Ordering::SeqCst);
+            place.waiting.fetch_add(1, Ordering::SeqCst);
+            let done = self.is_released(epoch);
+            let failure = self.failure();
+            if !done && failure.is_none() {
+                atomic_wait::wait(&place.count, count);
+            }
+            place.waiting.fetch_sub(1, Ordering::Relaxed);
+            if self.is_released(epoch) {
+                return Ok(true);
+            }
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Says that everything up to `epoch` is durable, and wakes who waits for it. Only the log stage calls it.
+    pub(crate) fn publish(&self, epoch: u64) {
+        let before = self.durable.swap(epoch, Ordering::AcqRel);
+        if self.waits {
+            self.released.store(epoch, Ordering::SeqCst);
+        }
+        let count = (epoch - before).min(self.places.len() as u64);
+        for epoch in epoch - count + 1..=epoch {
+            self.wake((epoch % self.places.len() as u64) as usize);
+        }
+    }
+
+    fn wake(&self, place: usize) {
+        let place = &self.places[place];
+        place.count.fetch_add(1, Ordering::SeqCst);
+        if place.waiting.load(Ordering::SeqCst) > 0 {
+            atomic_wait::wake_all(&place.count);
+        }
+    }
+
+    /// Says that the log has failed, for good.
+    pub(crate) fn fail(&self, error: Error) {
+        self.failure.lock().get_or_insert(error);
+        self.failed.store(1, Ordering::SeqCst);
+        (0..self.places.len()).for_each(|place| self.wake(place));
+    }
+
+    /// Why the log takes nothing more, if so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        // SeqCst pairs with `fail`: who registered at a place and sees no failure here is woken by it.
+        if self.failed.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.failure.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    #[test]
+    fn a_place_used_again_lets_nobody_go_early() {
+        let progress = Progress::new(0, 2, true);
+        let gone = [const { AtomicBool::new(false) }; 8];
+        std::thread::scope(|scope| {
+            for epoch in 1..8 {
+                let (progress, gone) = (&progress, &gone);
+                scope.spawn(move || {
+                    assert_eq!(progress.wait(epoch), Ok(true));
+                    assert!(progress.durable() >= epoch);
+                    gone[epoch as usize].store(true, Ordering::SeqCst);
+                });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            for epoch in 1..8 {
+                assert!((epoch..8).all(|later| !gone[later as usize].load(Ordering::SeqCst)), "at {epoch}");
+                progress.publish(epoch);
+                while !gone[epoch as usize].load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+    }
+
+    #[test]
+    fn a_failure_wakes_all_and_what_is_durable_stays_readable() {
+        let progress = Progress::new(3, 4, true);
+        let failure = Error::LogFailed { reason: "no disk".to_string() };
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| progress.wait(4));
+            std::thread::sleep(Duration::from_millis(5));
+            progress.fail(failure.clone());
+            assert_eq!(waiting.join().expect("no panic"), Err(failure.clone()));
+        });
+        assert_eq!(progress.wait(3), Ok(false));
+        assert_eq!(progress.wait(9), Err(failure));
+    }
+
+    #[test]
+    fn who_does_not_wait_for_the_disk_is_released_at_once() {
+        let progress = Progress::new(0, 1, false);
+        assert_eq!(progress.wait(1_000), Ok(false));
+        progress.publish(5);
+        assert_eq!(progress.durable(), 5);
+        assert!(progress.is_released(6));
+    }
+}

@@ -1,0 +1,89 @@
+//! Making a log that was read fit to be written again.
+//!
+//! Two things have to happen before the engine may rely on what it read:
+//! - What lies behind the last whole group becomes zeros, durably, so that it can never be taken for a part of
+//!   what is written there next.
+//! - The last whole group becomes durable. It was read, and that proves little: a process that was killed between
+//!   write and sync leaves it in the system's cache only, and after a failed sync the cache holds, as if they were
+//!   clean, pages that the disk never got. So it is written again, with the same bytes, and synced. (The groups
+//!   before it were durable before it was written.) This is the one case in which a page that may be durable is
+//!   written again: a torn write of what is there already changes nothing.
+
+use super::failure::{reading, writing};
+use super::scan::{Extent, Position};
+use super::segment::{LogFiles, OpenSegment, Segment};
+use super::tail::{Cut, LogEnd};
+use crate::Result;
+
+/// Bytes are copied and zeroed in pieces of at most so many.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A log that ends cleanly and durably behind its last whole group.
+pub(crate) struct RepairedLog {
+    /// What was thrown away.
+    pub(crate) cut: Option<Cut>,
+    /// The last whole group's epoch; 0 if there is none.
+    pub(crate) last_epoch: u64,
+    /// New groups get higher epochs than this.
+    pub(crate) highest_epoch_seen: u64,
+    pub(super) next_sequence: u64,
+    pub(super) position: Position,
+    pub(super) files: LogFiles,
+    pub(super) segments: Vec<Segment>,
+}
+
+/// Zeroes what has to be cut, makes the last whole group durable, and removes files that interrupted preparations
+/// left. It may be interrupted and done again any number of times.
+pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
+    let mut indexes: Vec<usize> =
+        end.last_group.iter().chain(&end.dirty).map(|extent| extent.start.index).collect();
+    indexes.sort_unstable();
+    indexes.dedup();
+    for index in indexes {
+        repair_segment(&end, index)?;
+    }
+    end.files.remove_temporary_files()?;
+    // A segment's name may not be durable yet if the process was killed right after giving it.
+    end.files.disk.sync_dir(&end.files.directory).map_err(writing(&end.files.directory))?;
+    Ok(RepairedLog {
+        cut: end.cut,
+        last_epoch: end.last_epoch,
+        highest_epoch_seen: end.highest_epoch_seen,
+        next_sequence: end.next_sequence,
+        position: end.position,
+        files: end.files,
+        segments: end.segments,
+    })
+}
+
+fn repair_segment(end: &LogEnd, index: usize) -> Result<()> {
+    let open = end.files.open_write(&end.segments[index])?;
+    for extent in end.last_group.iter().filter(|extent| extent.start.index == index) {
+        in_pieces(extent, |offset, bytes| rewrite(&open, offset, bytes))?;
+    }
+    for extent in end.dirty.iter().filter(|extent| extent.start.index == index) {
+        in_pieces(extent, |offset, bytes| write(&open, offset, &vec![0; bytes]))?;
+    }
+    open.file.sync_data().map_err(writing(&open.segment.path))
+}
+
+fn in_pieces(extent: &Extent, mut act: impl FnMut(u64, usize) -> Result<()>) -> Result<()> {
+    let end = extent.start.offset + extent.bytes;
+    let mut offset = extent.start.offset;
+    while offset < end {
+        let bytes = (end - offset).min(PIECE_BYTES);
+        act(offset, bytes as usize)?;
+        offset += bytes;
+    }
+    Ok(())
+}
+
+fn rewrite(open: &OpenSegment, offset: u64, bytes: usize) -> Result<()> {
+    let mut buffer = vec![0; bytes];
+    open.file.read_exact_at(&mut buffer, offset).map_err(reading(&open.segment.path))?;
+    write(open, offset, &buffer)
+}
+
+fn write(open: &OpenSegment, offset: u64, bytes: &[u8]) -> Result<()> {
+    open.file.write_all_at(bytes, offset).map_err(writing(&open.segment.path))
+}

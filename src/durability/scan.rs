@@ -1,0 +1,206 @@
+//! Reading the log: every whole group from the first segment on, in order.
+//!
+//! What it keeps true: a group is yielded only if all its blocks are there with correct checksums, in the right
+//! places of the chain, and the last one bears the commit mark. Where that ends, [`tail`] decides
+//! whether the log ends there or is damaged.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::block::{BlockHeader, HEADER_BYTES};
+use super::failure::damaged;
+use super::segment::{LogFiles, Segment};
+use super::tail::{self, Cut, LogEnd, Tail, UnfinishedGroup};
+use super::window::Window;
+use super::{PAGE_BYTES, Uuid};
+use crate::Result;
+use crate::base::disk::Disk;
+
+/// The transactions of one epoch, as they were handed to the writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// The group's epoch: larger than those of the groups before.
+    pub(crate) epoch: u64,
+    /// What the writer was given.
+    pub(crate) payload: Vec<u8>,
+}
+
+/// A place in the log: an index into the list of segments, and an offset in that file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) index: usize,
+    pub(super) offset: u64,
+}
+
+/// Some pages of one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) start: Position,
+    pub(super) bytes: u64,
+}
+
+/// The group that is being put together.
+#[derive(Default)]
+struct Assembly {
+    extents: Vec<Extent>,
+    epoch: u64,
+    payload: Vec<u8>,
+}
+
+/// Reads a log from its beginning to its end. It changes nothing.
+pub(crate) struct LogReader {
+    files: LogFiles,
+    segments: Vec<Segment>,
+    window: Window,
+    /// Where the next block is expected.
+    position: Position,
+    next_sequence: u64,
+    assembly: Assembly,
+    /// The last whole group's epoch and place; 0 and nothing before the first.
+    last_epoch: u64,
+    last_group: Vec<Extent>,
+    /// Set once the last whole group has been read.
+    tail: Option<Tail>,
+}
+
+impl LogReader {
+    /// Opens the log in `directory`, and checks that all its segments are there and are this database's.
+    pub(crate) fn open(disk: Arc<dyn Disk>, directory: &Path, uuid: Uuid) -> Result<LogReader> {
+        let files = LogFiles { disk, directory: directory.to_path_buf(), uuid };
+        let segments = files.segments()?;
+        let window = Window::open(&files, &segments[0])?;
+        Ok(LogReader {
+            files,
+            segments,
+            window,
+            position: Position { index: 0, offset: PAGE_BYTES },
+            next_sequence: 1,
+            assembly: Assembly::default(),
+            last_epoch: 0,
+            last_group: Vec::new(),
+            tail: None,
+        })
+    }
+
+    /// The next group, or `None` at the log's end.
+    pub(crate) fn next_group(&mut self) -> Result<Option<Group>> {
+        while self.tail.is_none() {
+            self.enter_segment_with_room()?;
+            match self.read_block()? {
+                Some(header) if header.last => return Ok(Some(self.finish_group())),
+                Some(_) => {}
+                None => self.tail = Some(self.examine_tail()?),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads on to the log's end, if need be, and says how it looks there.
+    pub(crate) fn end(mut self) -> Result<LogEnd> {
+        while self.next_group()?.is_some() {}
+        let tail = self.tail.take().unwrap_or_default();
+        let position = self.group_position();
+        let segment = &self.segments[position.index];
+        let cut = (tail.dropped_bytes > 0).then(|| Cut {
+            path: segment.path.clone(),
+            offset: position.offset,
+            dropped_bytes: tail.dropped_bytes,
+        });
+        Ok(LogEnd {
+            cut,
+            last_epoch: self.last_epoch,
+            highest_epoch_seen: tail.highest_epoch.max(self.last_epoch),
+            next_sequence: self.group_sequence(),
+            position,
+            last_group: self.last_group,
+            dirty: tail.dirty,
+            files: self.files,
+            segments: self.segments,
+        })
+    }
+
+    /// Where the group begins that is being put together.
+    fn group_position(&self) -> Position {
+        self.assembly.extents.first().map_or(self.position, |extent| extent.start)
+    }
+
+    /// The sequence number of that group's first block.
+    fn group_sequence(&self) -> u64 {
+        self.next_sequence - self.assembly.extents.len() as u64
+    }
+
+    /// Behind a full segment goes on in the next one.
+    fn enter_segment_with_room(&mut self) -> Result<()> {
+        let full = &self.segments[self.position.index];
+        if self.position.offset < full.bytes {
+            return Ok(());
+        }
+        let Some(next) = self.segments.get(self.position.index + 1) else {
+            let detail = "the segment before is full, and is filled only when this one is in place";
+            return Err(self.files.missing(full.number + 1, detail));
+        };
+        self.window = Window::open(&self.files, next)?;
+        self.position = Position { index: self.position.index + 1, offset: PAGE_BYTES };
+        Ok(())
+    }
+
+    /// Takes the block at the present position into the group; `None` if none was written whole there.
+    fn read_block(&mut self) -> Result<Option<BlockHeader>> {
+        let offset = self.position.offset;
+        let bytes = self.window.bytes(offset, HEADER_BYTES as u64)?;
+        let Some(header) = BlockHeader::decode(bytes, self.files.uuid) else {
+            return Ok(None);
+        };
+        self.check_place(&header)?;
+        let payload = self.window.bytes(offset + HEADER_BYTES as u64, u64::from(header.payload_bytes))?;
+        if !header.vouches_for(payload, self.files.uuid) {
+            return Ok(None);
+        }
+        self.assembly.payload.extend_from_slice(payload);
+        self.assembly.epoch = header.epoch;
+        self.assembly.extents.push(Extent { start: self.position, bytes: header.disk_bytes() });
+        self.position.offset += header.disk_bytes();
+        self.next_sequence += 1;
+        Ok(Some(header))
+    }
+
+    /// A header whose checksum is correct was written by us; then it is the one that belongs here, or the log was
+    /// tampered with: what is not yet written is zeros, never an old block.
+    fn check_place(&self, header: &BlockHeader) -> Result<()> {
+        let segment = &self.segments[self.position.index];
+        let index = self.assembly.extents.len() as u64;
+        let epoch_fits = match index {
+            0 => header.epoch > self.last_epoch,
+            _ => header.epoch == self.assembly.epoch,
+        };
+        let fits = header.sequence == self.next_sequence
+            && header.segment == segment.number
+            && u64::from(header.index) == index
+            && epoch_fits
+            && header.disk_bytes() <= segment.bytes - self.position.offset;
+        if fits {
+            return Ok(());
+        }
+        let detail = format!(
+            "block {} of epoch {} (number {} in its group, of segment {}) is out of place: block {} is expected",
+            header.sequence, header.epoch, header.index, header.segment, self.next_sequence
+        );
+        Err(damaged(&segment.path, self.position.offset, detail))
+    }
+
+    fn finish_group(&mut self) -> Group {
+        let Assembly { extents, epoch, payload } = std::mem::take(&mut self.assembly);
+        self.last_epoch = epoch;
+        self.last_group = extents;
+        Group { epoch, payload }
+    }
+
+    fn examine_tail(&self) -> Result<Tail> {
+        let group = UnfinishedGroup {
+            start: self.group_position(),
+            first_missing: self.position,
+            first_sequence: self.group_sequence(),
+        };
+        tail::examine(&self.files, &self.segments, &group)
+    }
+}

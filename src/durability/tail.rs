@@ -1,0 +1,147 @@
+//! Where whole groups end: is it the log's end, or is the log damaged?
+//!
+//! A group is written only when the one before it is durable. A power loss can therefore tear only the last group
+//! that was written. If a block of a *later* group lies anywhere behind the first block that is missing, then
+//! that one had been durable, and something else has destroyed it: that is damage, and nothing is cut. Blocks of
+//! the same unfinished group prove nothing; it was never acknowledged.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::PAGE_BYTES;
+use super::block::BlockHeader;
+use super::failure::damaged;
+use super::scan::{Extent, Position};
+use super::segment::{LogFiles, Segment};
+use super::window::Window;
+use crate::Result;
+
+static ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+
+/// What a power loss left of a group that was never acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The segment in which the unfinished group begins.
+    pub(crate) path: PathBuf,
+    /// Where it begins there.
+    pub(crate) offset: u64,
+    /// How many bytes other than zero are thrown away.
+    pub(crate) dropped_bytes: u64,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cut { path, offset, dropped_bytes } = self;
+        write!(
+            formatter,
+            "the log's last group was unfinished and never acknowledged; {dropped_bytes} bytes of it were cut at \
+             byte {offset} of {}",
+            path.display()
+        )
+    }
+}
+
+/// The end of a log that is not damaged.
+pub(crate) struct LogEnd {
+    /// What has to be thrown away; `None` if nothing lies behind the last whole group.
+    pub(crate) cut: Option<Cut>,
+    /// The last whole group's epoch; 0 if there is none.
+    pub(crate) last_epoch: u64,
+    /// The highest epoch met, unfinished groups included. New groups get higher ones.
+    pub(crate) highest_epoch_seen: u64,
+    pub(super) next_sequence: u64,
+    /// Right behind the last whole group.
+    pub(super) position: Position,
+    /// Where the last whole group lies.
+    pub(super) last_group: Vec<Extent>,
+    /// What behind it is not zeros.
+    pub(super) dirty: Vec<Extent>,
+    pub(super) files: LogFiles,
+    pub(super) segments: Vec<Segment>,
+}
+
+/// The group whose blocks are not all there.
+pub(super) struct UnfinishedGroup {
+    pub(super) start: Position,
+    /// Where the first block was expected that is not there.
+    pub(super) first_missing: Position,
+    /// The sequence number of its first block.
+    pub(super) first_sequence: u64,
+}
+
+/// What lies behind the last whole group.
+#[derive(Default)]
+pub(super) struct Tail {
+    pub(super) highest_epoch: u64,
+    pub(super) dropped_bytes: u64,
+    pub(super) dirty: Vec<Extent>,
+}
+
+/// Looks at everything from the unfinished group's start to the last segment's end.
+pub(super) fn examine(files: &LogFiles, segments: &[Segment], group: &UnfinishedGroup) -> Result<Tail> {
+    let mut tail = Tail::default();
+    for index in group.start.index..segments.len() {
+        let offset = if index == group.start.index { group.start.offset } else { PAGE_BYTES };
+        examine_segment(files, segments, group, Position { index, offset }, &mut tail)?;
+    }
+    Ok(tail)
+}
+
+fn examine_segment(
+    files: &LogFiles,
+    segments: &[Segment],
+    group: &UnfinishedGroup,
+    start: Position,
+    tail: &mut Tail,
+) -> Result<()> {
+    let segment = &segments[start.index];
+    let mut window = Window::open(files, segment)?;
+    // Up to here lies the payload of a block of the unfinished group: a user's bytes, which prove nothing.
+    let mut payload_end = start.offset;
+    let mut place = start;
+    while place.offset < segment.bytes {
+        let page = window.bytes(place.offset, PAGE_BYTES)?;
+        if page != ZEROS {
+            tail.note_dirty_page(place, page);
+            if place.offset >= payload_end
+                && let Some(header) = BlockHeader::decode(page, files.uuid)
+            {
+                if header.group_start() > group.first_sequence {
+                    return Err(damage(segments, group, place));
+                }
+                if header.group_start() == group.first_sequence {
+                    tail.highest_epoch = tail.highest_epoch.max(header.epoch);
+                    payload_end = place.offset + header.disk_bytes();
+                }
+            }
+        }
+        place.offset += PAGE_BYTES;
+    }
+    Ok(())
+}
+
+fn damage(segments: &[Segment], group: &UnfinishedGroup, later: Position) -> crate::Error {
+    let missing = &segments[group.first_missing.index];
+    let witness = &segments[later.index];
+    let detail = format!(
+        "the log block there is not as it was written, and a later group follows at byte {} of {}",
+        later.offset,
+        witness.path.display()
+    );
+    damaged(&missing.path, group.first_missing.offset, detail)
+}
+
+impl Tail {
+    fn note_dirty_page(&mut self, place: Position, page: &[u8]) {
+        self.dropped_bytes += page.iter().filter(|byte| **byte != 0).count() as u64;
+        match self.dirty.last_mut() {
+            Some(extent)
+                if extent.start.index == place.index
+                    && extent.start.offset + extent.bytes == place.offset =>
+            {
+                extent.bytes += PAGE_BYTES;
+            }
+            _ => self.dirty.push(Extent { start: place, bytes: PAGE_BYTES }),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Writing the log: one group after the other, each one durable before the next.
+//!
+//! What it keeps true: a group that is acknowledged is durable, whole. After any failed write or sync the writer
+//! is closed for good: the system may have thrown away what it could not write, so trying again proves nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes_max};
+use super::failure::writing;
+use super::segment::OpenSegment;
+use super::{LogOptions, PAGE_BYTES, RepairedLog, Segments, Uuid};
+use crate::{Error, Result};
+
+/// Between groups the buffer keeps at most so much memory.
+const RETAINED_BYTES: u64 = 1 << 20;
+
+/// The log's one writer.
+pub(crate) struct LogWriter {
+    segments: Arc<Segments>,
+    uuid: Uuid,
+    block_bytes_max: u64,
+    current: OpenSegment,
+    /// Where in the present segment the next block goes.
+    offset: u64,
+    next_sequence: u64,
+    /// The next group's epoch is higher.
+    last_epoch: u64,
+    /// The block that is being put together; kept for its memory.
+    buffer: Vec<u8>,
+    failure: Option<Error>,
+}
+
+/// The parts of a group's payload, of which blocks take as much as they hold.
+struct Source<'a> {
+    parts: &'a [&'a [u8]],
+    /// How much of the first part is taken already.
+    taken: usize,
+    left: u64,
+}
+
+impl<'a> Source<'a> {
+    fn new(parts: &'a [&'a [u8]]) -> Self {
+        Source { parts, taken: 0, left: parts.iter().map(|part| part.len() as u64).sum() }
+    }
+
+    /// Moves the next `count` bytes to the end of `target`; there are so many.
+    fn append_to(&mut self, target: &mut Vec<u8>, count: usize) {
+        let mut wanted = count;
+        while wanted > 0
+            && let Some((first, rest)) = self.parts.split_first()
+        {
+            let piece = wanted.min(first.len() - self.taken);
+            target.extend_from_slice(&first[self.taken..self.taken + piece]);
+            wanted -= piece;
+            self.taken += piece;
+            if self.taken == first.len() {
+                (self.parts, self.taken) = (rest, 0);
+            }
+        }
+        self.left -= (count - wanted) as u64;
+    }
+}
+
+impl LogWriter {
+    /// Goes on behind the last whole group. The segments behind the present one are ready at once.
+    pub(crate) fn open(log: RepairedLog, options: &LogOptions) -> Result<(LogWriter, Arc<Segments>)> {
+        let mut open = log.segments[log.position.index..]
+            .iter()
+            .map(|segment| log.files.open_write(segment))
+            .collect::<Result<VecDeque<_>>>()?;
+        let next_number = log.segments.len() as u32 + 1;
+        let uuid = log.files.uuid;
+        let Some(current) = open.pop_front() else {
+            return Err(log.files.missing(next_number, "the log has no segment to write to"));
+        };
+        let room = current.segment.bytes - log.position.offset;
+        let segments = Arc::new(Segments::new(log.files, *options, room, open, next_number));
+        let writer = LogWriter {
+            segments: segments.clone(),
+            uuid,
+            block_bytes_max: options.block_bytes_max(),
+            current,
+            offset: log.position.offset,
+            next_sequence: log.next_sequence,
+            last_epoch: log.highest_epoch_seen,
+            buffer: Vec::new(),
+            failure: None,
+        };
+        Ok((writer, segments))
+    }
+
+    /// Writes a group, and returns when it is durable. Its epoch is higher than those of all groups before, read
+    /// or written.
+    ///
+    /// [`Error::LogFull`] means that nothing was written and that it may be tried again. After any other error the
+    /// group's fate is unknown until the log is read again, and every later call fails with the same error.
+    ///
+    /// # Panics
+    /// If the epoch does not rise: the log would be unreadable.
+    pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        assert!(epoch > self.last_epoch, "epoch {epoch} was appended after epoch {}", self.last_epoch);
+        let source = Source::new(payload);
+        let (needed, available) = (group_bytes_max(source.left), self.segments.remaining_bytes());
+        if needed > available {
+            return Err(Error::LogFull { needed, available });
+        }
+        match self.write_group(epoch, source) {
+            Ok(()) => {
+                self.last_epoch = epoch;
+                Ok(())
+            }
+            Err(error) => {
+                let failure = Error::LogFailed { reason: error.to_string() };
+                self.failure = Some(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Why nothing is written any more, if so.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    fn write_group(&mut self, epoch: u64, mut source: Source<'_>) -> Result<()> {
+        let mut filled: Vec<OpenSegment> = Vec::new();
+        let mut index = 0;
+        loop {
+            if self.offset == self.current.segment.bytes {
+                let left = self.enter_next_segment()?;
+                // Before this group's first block nothing in the segment left is unsynced.
+                if index > 0 {
+                    filled.push(left);
+                }
+            }
+            let room = self.block_bytes_max.min(self.current.segment.bytes - self.offset);
+            let payload_bytes = source.left.min(room - HEADER_BYTES as u64);
+            let last = payload_bytes == source.left;
+            self.assemble(epoch, index, last, payload_bytes, &mut source);
+            let path = &self.current.segment.path;
+            self.current.file.write_all_at(&self.buffer, self.offset).map_err(writing(path))?;
+            self.offset += self.buffer.len() as u64;
+            self.next_sequence += 1;
+            self.segments.use_up(self.buffer.len() as u64);
+            index += 1;
+            if last {
+                break;
+            }
+        }
+        for open in filled.iter().chain([&self.current]) {
+            open.file.sync_data().map_err(writing(&open.segment.path))?;
+        }
+        self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
+        Ok(())
+    }
+
+    /// Goes on in the next segment, and returns the one left.
+    fn enter_next_segment(&mut self) -> Result<OpenSegment> {
+        let Some(next) = self.segments.take() else {
+            return Err(Error::LogFull { needed: PAGE_BYTES, available: 0 });
+        };
+        self.offset = PAGE_BYTES;
+        Ok(std::mem::replace(&mut self.current, next))
+    }
+
+    /// Puts a block into the buffer: header, payload, zeros up to the page's end.
+    fn assemble(&mut self, epoch: u64, index: u32, last: bool, payload_bytes: u64, source: &mut Source<'_>) {
+        self.buffer.clear();
+        self.buffer.resize(HEADER_BYTES, 0);
+        source.append_to(&mut self.buffer, payload_bytes as usize);
+        let header = BlockHeader {
+            payload_checksum: checksum(self.uuid, &self.buffer[HEADER_BYTES..]),
+            payload_bytes: payload_bytes as u32,
+            sequence: self.next_sequence,
+            epoch,
+            segment: self.current.segment.number,
+            index,
+            last,
+        };
+        self.buffer[..HEADER_BYTES].copy_from_slice(&header.encode(self.uuid));
+        self.buffer.resize(block_bytes(payload_bytes) as usize, 0);
+    }
+}

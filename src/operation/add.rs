@@ -1,0 +1,129 @@
+//! Add: the sum of a column and a number.
+//!
+//! What it keeps true: sums are exact (floats aside, which are never split) or an error. Operands of an integer
+//! column are merged beyond 64 bits, as decimals without a fraction, so that merging refuses nothing that applying
+//! one after the other would not.
+
+use super::{Applied, Commutative};
+use crate::error::{Error, Result};
+use crate::types::check::{check_int, coerce, fit_decimal, wrong_type};
+use crate::types::{DataType, Decimal, ValueRef};
+
+pub(super) struct Add;
+
+const WHAT: &str = "the result of add";
+
+impl Commutative for Add {
+    const NAME: &'static str = "add";
+    const ACCEPTED: &'static str = "int32, int64, float64 and decimal";
+
+    fn accepts(data_type: &DataType) -> bool {
+        Self::splittable(data_type) || *data_type == DataType::Float64
+    }
+
+    fn splittable(data_type: &DataType) -> bool {
+        matches!(data_type, DataType::Int32 | DataType::Int64 | DataType::Decimal { .. })
+    }
+
+    fn check_operand<'a>(operand: ValueRef<'a>, data_type: &DataType) -> Result<ValueRef<'a>> {
+        match (data_type, operand) {
+            (_, ValueRef::Null) => Err(needs_a_value()),
+            // A number beyond the column may still lead to a sum within it.
+            (DataType::Int32 | DataType::Int64, ValueRef::Int(_)) => Ok(operand),
+            (DataType::Decimal { scale, .. }, ValueRef::Decimal(decimal)) => {
+                fit_decimal(decimal, Decimal::PRECISION_MAX, *scale, Self::NAME).map(ValueRef::Decimal)
+            }
+            (DataType::Decimal { scale, .. }, ValueRef::Int(int)) => {
+                fit_decimal(Decimal::from(int), Decimal::PRECISION_MAX, *scale, Self::NAME)
+                    .map(ValueRef::Decimal)
+            }
+            _ => coerce(operand, data_type, true, Self::NAME),
+        }
+    }
+
+    fn apply_int(current: i64, operand: i64) -> Option<Result<i64>> {
+        Some(current.checked_add(operand).ok_or_else(|| overflow(&format!("{current} + {operand}"))))
+    }
+
+    fn apply(
+        current: ValueRef<'_>,
+        operand: ValueRef<'_>,
+        data_type: &DataType,
+        _buffer: &mut Vec<u8>,
+    ) -> Result<Applied> {
+        let sum = match (current, operand) {
+            (_, ValueRef::Null) => return Err(needs_a_value()),
+            // As in SQL, where NULL + 1 is NULL.
+            (ValueRef::Null, _) => return Ok(Applied::Unchanged),
+            (ValueRef::Float(current), ValueRef::Float(operand)) => {
+                ValueRef::Float(add_floats(current, operand)?)
+            }
+            (ValueRef::Int(current), ValueRef::Int(operand)) => match current.checked_add(operand) {
+                Some(sum) => ValueRef::Int(check_int(sum, data_type, WHAT)?),
+                None => return Err(overflow(&format!("{current} + {operand}"))),
+            },
+            (ValueRef::Int(current), ValueRef::Decimal(operand)) => {
+                let sum = Decimal::from(current).checked_add(operand)?;
+                let int =
+                    i64::try_from(sum.rescale(0)?.unscaled()).map_err(|_| overflow(&sum.to_string()))?;
+                ValueRef::Int(check_int(int, data_type, WHAT)?)
+            }
+            (ValueRef::Decimal(current), operand) => {
+                let sum = current.checked_add(exact(operand, data_type)?)?;
+                coerce(ValueRef::Decimal(sum), data_type, true, WHAT)?
+            }
+            _ => return Err(wrong_type(operand, data_type, Self::NAME)),
+        };
+        Ok(Applied::Scalar(sum))
+    }
+
+    fn merge(
+        first: ValueRef<'_>,
+        second: ValueRef<'_>,
+        data_type: &DataType,
+        _buffer: &mut Vec<u8>,
+    ) -> Result<Applied> {
+        if !Self::splittable(data_type) {
+            return Err(Error::WrongOperation {
+                operation: "merging of add",
+                data_type: data_type.to_string(),
+                accepted: "int32, int64 and decimal",
+            });
+        }
+        let sum = exact(first, data_type)?.checked_add(exact(second, data_type)?)?;
+        let int = i64::try_from(sum.unscaled());
+        Ok(Applied::Scalar(match int {
+            Ok(int) if sum.scale() == 0 => ValueRef::Int(int),
+            _ => ValueRef::Decimal(sum),
+        }))
+    }
+}
+
+fn exact(operand: ValueRef<'_>, data_type: &DataType) -> Result<Decimal> {
+    match operand {
+        ValueRef::Null => Err(needs_a_value()),
+        ValueRef::Int(int) => Ok(Decimal::from(int)),
+        ValueRef::Decimal(decimal) => Ok(decimal),
+        _ => Err(wrong_type(operand, data_type, Add::NAME)),
+    }
+}
+
+fn add_floats(current: f64, operand: f64) -> Result<f64> {
+    let sum = current + operand;
+    if sum.is_infinite() && current.is_finite() && operand.is_finite() {
+        return Err(overflow(&format!("{current} + {operand}")));
+    }
+    Ok(sum)
+}
+
+fn needs_a_value() -> Error {
+    Error::WrongType {
+        what: "the operand of add".to_owned(),
+        expected: "a number (add needs a value)".to_owned(),
+        found: "NULL".to_owned(),
+    }
+}
+
+fn overflow(sum: &str) -> Error {
+    Error::Overflow { what: WHAT.to_owned(), detail: format!("{sum} is beyond the column's type") }
+}

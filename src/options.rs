@@ -1,0 +1,287 @@
+//! How a database is opened.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::disk::{Disk, RealDisk};
+use crate::error::{Error, Result};
+use crate::protocol::{ProtocolKind, SerialVariant};
+
+/// When a result is told, seen from the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing is logged: the data lives as long as the process.
+    None,
+    /// Results are told at once; the log follows by at most the group's time. A crash may lose the last of them, and
+    /// never leaves one half done.
+    Async,
+    /// Results are told when all that they wrote and read is durable (group commit).
+    #[default]
+    Group,
+}
+
+/// How the stages of the pipeline are laid out over threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stages {
+    /// Input on the caller's thread, execution on workers, log and output on one thread: for few processors.
+    #[default]
+    Folded,
+    /// Input, execution, log and output on threads of their own.
+    Staged,
+}
+
+macro_rules! named {
+    ($type:ty, $option:literal, $($variant:path => $name:literal),+) => {
+        impl $type {
+            /// Every choice.
+            pub const ALL: &'static [$type] = &[$($variant),+];
+
+            /// Its name on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $($variant => $name),+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<$type> {
+                Self::ALL.iter().copied().find(|choice| choice.name() == text).ok_or_else(|| Error::InvalidOption {
+                    option: $option,
+                    given: text.to_string(),
+                    expected: [$($name),+].join(", "),
+                })
+            }
+        }
+    };
+}
+
+named!(Durability, "durability", Durability::None => "none", Durability::Async => "async", Durability::Group => "group");
+named!(Stages, "stages", Stages::Folded => "folded", Stages::Staged => "staged");
+
+/// How a database is opened: every choice has a default that fits the machine.
+///
+/// ```
+/// use heddledb::{Database, Durability, Options};
+/// let options = Options::default().durability(Durability::None).workers(2);
+/// let db = Database::in_memory(options)?;
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) protocol: ProtocolKind,
+    pub(crate) durability: Durability,
+    pub(crate) workers: Option<usize>,
+    pub(crate) stages: Option<Stages>,
+    pub(crate) input_threads: usize,
+    pub(crate) output_threads: usize,
+    pub(crate) group_size: Option<usize>,
+    pub(crate) group_time: Duration,
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_participants: usize,
+    pub(crate) sites: usize,
+    pub(crate) serial_variant: SerialVariant,
+    pub(crate) waiting_places: usize,
+    pub(crate) segment_bytes: u64,
+    pub(crate) log_buffer_bytes: usize,
+    pub(crate) read_only: bool,
+    pub(crate) disk: Arc<dyn Disk>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            protocol: ProtocolKind::default(),
+            durability: Durability::default(),
+            workers: None,
+            stages: None,
+            input_threads: 1,
+            output_threads: 1,
+            group_size: None,
+            group_time: Duration::from_millis(10),
+            max_in_flight: 4_096,
+            max_participants: 256,
+            sites: 1,
+            serial_variant: SerialVariant::default(),
+            waiting_places: 64,
+            segment_bytes: 64 << 20,
+            log_buffer_bytes: 16 << 20,
+            read_only: false,
+            disk: Arc::new(RealDisk),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("protocol", &self.protocol)
+            .field("durability", &self.durability)
+            .field("workers", &self.workers)
+            .field("stages", &self.stages)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// How calls are isolated.
+    #[must_use]
+    pub fn protocol(mut self, protocol: ProtocolKind) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// When results are told.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How many threads execute calls that come through the queue. Default: as many as the protocol can use of the
+    /// processors found (`serial`: one for each site).
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// How the stages are laid out. Default: `Folded` on fewer than four processors, else `Staged`.
+    #[must_use]
+    pub fn stages(mut self, stages: Stages) -> Self {
+        self.stages = Some(stages);
+        self
+    }
+
+    /// How many threads prepare input, where the stages are `Staged`. Default: 1.
+    #[must_use]
+    pub fn input_threads(mut self, threads: usize) -> Self {
+        self.input_threads = threads;
+        self
+    }
+
+    /// How many threads deliver output, where the stages are `Staged`. Default: 1.
+    #[must_use]
+    pub fn output_threads(mut self, threads: usize) -> Self {
+        self.output_threads = threads;
+        self
+    }
+
+    /// The most transactions in one group. Default: no bound but the log buffer's.
+    #[must_use]
+    pub fn group_size(mut self, transactions: usize) -> Self {
+        self.group_size = Some(transactions);
+        self
+    }
+
+    /// The longest time, in milliseconds, from a group's first record until it is written, where nobody waits for it
+    /// (`Async`); where somebody waits, a group is written as soon as the log is idle. Default: 10.
+    #[must_use]
+    pub fn group_milliseconds(mut self, milliseconds: f64) -> Self {
+        self.group_time = Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX);
+        self
+    }
+
+    /// How many calls may be under way through the queue. Default: 4,096.
+    #[must_use]
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.max_in_flight = calls;
+        self
+    }
+
+    /// How many threads may be inside the engine at once; further ones wait. Default: 256.
+    #[must_use]
+    pub fn max_participants(mut self, participants: usize) -> Self {
+        self.max_participants = participants;
+        self
+    }
+
+    /// How many serial sites the data is divided into, by the first column of the primary key. Default: 1.
+    #[must_use]
+    pub fn sites(mut self, sites: usize) -> Self {
+        self.sites = sites;
+        self
+    }
+
+    /// Which way of serial execution.
+    #[must_use]
+    pub fn serial_variant(mut self, variant: SerialVariant) -> Self {
+        self.serial_variant = variant;
+        self
+    }
+
+    /// How many waiting places the ring for durable epochs has. Default: 64.
+    #[must_use]
+    pub fn waiting_places(mut self, places: usize) -> Self {
+        self.waiting_places = places;
+        self
+    }
+
+    /// The size of a log segment, in bytes. Default: 64 MiB.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// The most bytes of redo that may wait to become durable, in bytes. Default: 16 MiB.
+    #[must_use]
+    pub fn log_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.log_buffer_bytes = bytes;
+        self
+    }
+
+    /// Only reads: nothing on disk is changed, every update is refused.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// The disk that the files are on: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = disk;
+        self
+    }
+
+    /// # Errors
+    /// The first option that is out of range.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let within = |option: &'static str, given: u64, least: u64, most: u64| {
+            if (least..=most).contains(&given) {
+                return Ok(());
+            }
+            Err(Error::InvalidOption { option, given: given.to_string(), expected: format!("{least} to {most}") })
+        };
+        within("workers", self.workers.unwrap_or(1) as u64, 1, 1_024)?;
+        within("input_threads", self.input_threads as u64, 1, 64)?;
+        within("output_threads", self.output_threads as u64, 1, 64)?;
+        within("group_size", self.group_size.unwrap_or(1) as u64, 1, 1 << 30)?;
+        within("max_in_flight", self.max_in_flight as u64, 1, 1 << 24)?;
+        let workers = self.workers.unwrap_or(1) as u64;
+        within("max_participants", self.max_participants as u64, workers + 1, 1 << 16)?;
+        within("sites", self.sites as u64, 1, 64)?;
+        within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
+        within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
+        within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;
+        if self.group_time.is_zero() || self.group_time > Duration::from_secs(60) {
+            return Err(Error::InvalidOption {
+                option: "group_milliseconds",
+                given: format!("{}", self.group_time.as_secs_f64() * 1_000.0),
+                expected: "more than 0, at most 60000".to_string(),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! A call on its way through the pipeline, and the handle by which its caller gets the result.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, Thread};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::error::{Error, Result};
+use crate::pipeline::nesting;
+use crate::protocol::attempt::Attempt;
+use crate::protocol::footprint::Footprint;
+use crate::storage::record::RecordPointer;
+use crate::types::{Args, Value};
+
+/// What a procedure gives back.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Output {
+    /// The rows that its bodies returned, in the order in which they did.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// A registered procedure, as the pipeline sees it.
+pub(crate) trait Routine: Send + Sync {
+    /// What a call with these arguments will touch.
+    ///
+    /// # Errors
+    /// The arguments don't fit.
+    fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()>;
+
+    /// Asks for the index lines of a footprint's keys to be fetched.
+    fn prefetch(&self, footprint: &Footprint, guard: &crossbeam_epoch::Guard);
+
+    /// Looks the footprint's keys up together, and asks for their records to be fetched.
+    fn find(&self, footprint: &Footprint, found: &mut Found, guard: &crossbeam_epoch::Guard);
+
+    /// Runs the bodies in this attempt.
+    ///
+    /// # Errors
+    /// The procedure's own, or a conflict.
+    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found) -> Result<Output>;
+}
+
+/// The records of a footprint's keys, as far as they were found before the bodies run.
+pub(crate) type Found = smallvec::SmallVec<[Option<RecordPointer>; 4]>;
+
+/// A call under way.
+pub(crate) struct Call {
+    pub(crate) routine: Arc<dyn Routine>,
+    pub(crate) args: Args,
+    pub(crate) footprint: Footprint,
+    pub(crate) answer: Arc<Answer>,
+}
+
+/// Where a call's result goes.
+pub(crate) struct Answer {
+    state: Mutex<State>,
+}
+
+struct State {
+    result: Option<Result<Output>>,
+    waiter: Waiter,
+    taken: bool,
+}
+
+enum Waiter {
+    Nobody,
+    Thread(Thread),
+    Task(Waker),
+}
+
+impl Answer {
+    pub(crate) fn new() -> Arc<Answer> {
+        Arc::new(Answer { state: Mutex::new(State { result: None, waiter: Waiter::Nobody, taken: false }) })
+    }
+
+    /// Tells the result, and wakes who waits for it.
+    pub(crate) fn give(&self, result: Result<Output>) {
+        let mut state = self.state.lock();
+        state.result = Some(result);
+        let waiter = std::mem::replace(&mut state.waiter, Waiter::Nobody);
+        drop(state);
+        match waiter {
+            Waiter::Nobody => {}
+            Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Task(waker) => waker.wake(),
+        }
+    }
+}
+
+/// A call that was submitted: a handle for its result, and a future of it.
+///
+/// Dropping the handle does not cancel the call.
+pub struct Submitted {
+    answer: Arc<Answer>,
+}
+
+impl Submitted {
+    pub(crate) fn new(answer: Arc<Answer>) -> Submitted {
+        Submitted { answer }
+    }
+
+    /// Whether the result is there.
+    pub fn is_done(&self) -> bool {
+        let state = self.answer.state.lock();
+        state.result.is_some() || state.taken
+    }
+
+    /// Waits for the result: it is told when everything that the call wrote and read is durable.
+    ///
+    /// # Errors
+    /// The call's own error; [`Error::LogFailed`] if its outcome is unknown; [`Error::Nested`] inside a transaction.
+    pub fn wait(self) -> Result<Output> {
+        nesting::check("waiting for a call")?;
+        loop {
+            let mut state = self.answer.state.lock();
+            if let Some(result) = state.result.take() {
+                state.taken = true;
+                return result;
+            }
+            if state.taken {
+                return Err(Error::Closed);
+            }
+            state.waiter = Waiter::Thread(thread::current());
+            drop(state);
+            thread::park();
+        }
+    }
+}
+
+impl Future for Submitted {
+    type Output = Result<Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.answer.state.lock();
+        if let Some(result) = state.result.take() {
+            state.taken = true;
+            return Poll::Ready(result);
+        }
+        state.waiter = Waiter::Task(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Bounds how many calls are under way.
+pub(crate) struct InFlight {
+    count: AtomicUsize,
+    limit: usize,
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    left: Condvar,
+}
+
+impl InFlight {
+    pub(crate) fn new(limit: usize) -> InFlight {
+        InFlight {
+            count: AtomicUsize::new(0),
+            limit,
+            waiting: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            left: Condvar::new(),
+        }
+    }
+
+    /// Lets one more in, if there is room.
+    ///
+    /// # Errors
+    /// [`Error::Busy`].
+    pub(crate) fn try_enter(&self) -> Result<()> {
+        // SeqCst throughout: who waits registers, then tries once more; who leaves counts down, then looks for who
+        // waits.
+        if self.count.fetch_add(1, Ordering::SeqCst) < self.limit {
+            return Ok(());
+        }
+        self.leave();
+        Err(Error::Busy { in_flight: self.limit })
+    }
+
+    /// Waits until there is room.
+    pub(crate) fn enter(&self) {
+        if self.try_enter().is_ok() {
+            return;
+        }
+        let mut guard = self.lock.lock();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while self.count.fetch_add(1, Ordering::SeqCst) >= self.limit {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+            self.left.wait_for(&mut guard, std::time::Duration::from_millis(10));
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// One has left.
+    pub(crate) fn leave(&self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            drop(self.lock.lock());
+            self.left.notify_one();
+        }
+    }
+
+    /// How many are under way.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+}

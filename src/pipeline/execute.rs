@@ -1,0 +1,161 @@
+//! Runs a call to its end: attempts, until one commits or fails with an error of its own.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bumpalo::Bump;
+use crossbeam_epoch::Guard;
+
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::nesting::Inside;
+use crate::protocol::attempt::Attempt;
+use crate::protocol::footprint::Footprint;
+use crate::protocol::{Held, Hold, Try};
+use crate::storage::commit::CommitFailure;
+use crate::storage::participant::{Counters, Memory, Seat};
+use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+
+/// A transaction's body, which may be run several times.
+pub(crate) trait Body {
+    /// Runs it in this attempt.
+    ///
+    /// # Errors
+    /// Its own; or [`Error::Conflict`], and it is run again.
+    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()>;
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The highest epoch that it wrote or met: its result is told once that is durable.
+    pub(crate) epoch: u64,
+    /// How many attempts it took.
+    pub(crate) attempts: u32,
+    /// Whether it has changed anything.
+    pub(crate) wrote: bool,
+    /// Whether it succeeded.
+    pub(crate) result: Result<()>,
+}
+
+/// What one attempt came to.
+enum Verdict {
+    Done { epoch: u64, wrote: bool, result: Result<()> },
+    Again,
+    NeedsLogSpace(usize),
+    NextEpoch,
+}
+
+/// Runs a call to its end. What it holds of the protocol's is given up, but within a group.
+pub(crate) fn execute(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    held: &mut Held,
+    guard: &Guard,
+    footprint: Option<&Footprint>,
+    body: &mut dyn Body,
+) -> Ending {
+    let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
+    let may_write = footprint.is_none() || declared_writes;
+    let mut number = 0;
+    loop {
+        number += 1;
+        let (_, memory) = seat.parts();
+        let refused = if may_write { engine.admit(held, &mut memory.workspace.log_credit).err() } else { None };
+        if let (Some(error), true) = (&refused, declared_writes) {
+            return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
+        }
+        let counters = &seat.participant().counters;
+        match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
+            Verdict::Done { epoch, wrote, result } => {
+                Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
+                return Ending { epoch, attempts: number, wrote, result };
+            }
+            Verdict::Again => Counters::count(&counters.aborted),
+            Verdict::NextEpoch => engine.wait_for_next_epoch(),
+            Verdict::NeedsLogSpace(bytes) => {
+                engine.protocol().end_group(held);
+                let (_, memory) = seat.parts();
+                let missing = bytes - memory.workspace.log_credit.min(bytes);
+                if let Err(error) = engine.reserve(missing) {
+                    return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                }
+                memory.workspace.log_credit += missing;
+            }
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn attempt(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    held: &mut Held,
+    guard: &Guard,
+    footprint: Option<&Footprint>,
+    body: &mut dyn Body,
+    attempted: Try,
+    updates_refused: Option<Error>,
+) -> Verdict {
+    let (participant, memory) = seat.parts();
+    let Memory { workspace, arena } = memory;
+    arena.reset();
+    let arena: &Bump = arena;
+    let attempt = Attempt::new(engine.store(), participant, guard, arena, workspace, held, updates_refused);
+    let protocol = engine.protocol();
+    protocol.begin(&attempt, footprint, attempted);
+    let ran = run_body(body, &attempt);
+    let verdict = conclude(engine, &attempt, ran);
+    if let (Verdict::Done { wrote: true, epoch, .. }, Hold::UntilDurable) = (&verdict, protocol.hold()) {
+        engine.ring_log();
+        // A failure is told to the caller when the result is released.
+        let _ = engine.progress().wait(*epoch);
+    }
+    protocol.end(&attempt);
+    drop(attempt);
+    if !workspace.placeholders.is_empty() {
+        collect_placeholders(workspace, guard);
+    }
+    collect_deleted(workspace, engine.progress().durable(), guard);
+    verdict
+}
+
+fn run_body(body: &mut dyn Body, attempt: &Attempt<'_>) -> Result<()> {
+    let _inside = Inside::enter();
+    // A body that panicked is not run again in that state unless it says so itself: closures may be called again,
+    // like any `FnMut`, and what they have changed outside of the transaction is theirs.
+    catch_unwind(AssertUnwindSafe(|| body.run(attempt)))
+        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))
+}
+
+fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict {
+    let protocol = engine.protocol();
+    let done = |wrote: bool, result: Result<()>| {
+        let highest = attempt.seen().epoch();
+        Verdict::Done { epoch: protocol.release_epoch(attempt, highest), wrote, result }
+    };
+    if attempt.is_doomed() {
+        return Verdict::Again;
+    }
+    match ran {
+        Err(Error::Conflict) => Verdict::Again,
+        Err(error) if protocol.confirm(attempt) => done(false, Err(error)),
+        Err(_) => Verdict::Again,
+        Ok(()) => match protocol.commit(attempt) {
+            Ok(None) => done(false, Ok(())),
+            Ok(Some(stamp)) => {
+                let epoch = protocol.release_epoch(attempt, stamp.epoch());
+                Verdict::Done { epoch, wrote: true, result: Ok(()) }
+            }
+            Err(CommitFailure::Conflict) => Verdict::Again,
+            Err(CommitFailure::SequenceUsedUp) => Verdict::NextEpoch,
+            Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
+            Err(CommitFailure::Refused(error)) => done(false, Err(error)),
+        },
+    }
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
+}

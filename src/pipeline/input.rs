@@ -1,0 +1,112 @@
+//! The input stage: checks a call's arguments, works out its footprint, and chooses the worker's queue.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::error::{Error, Result};
+use crate::pipeline::call::{Answer, Call, Routine};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::queue::HandoverQueue;
+use crate::pipeline::statistics::Stage;
+use crate::protocol::footprint::Footprint;
+use crate::types::Args;
+
+/// A call as it came in.
+pub(crate) struct Arrived {
+    pub(crate) routine: Arc<dyn Routine>,
+    pub(crate) args: Args,
+    pub(crate) answer: Arc<Answer>,
+}
+
+/// The way in: the workers' queues, and the input threads' if there are any.
+pub(crate) struct Input {
+    workers: Vec<Arc<HandoverQueue<Call>>>,
+    staged: Option<HandoverQueue<Arrived>>,
+    next: AtomicUsize,
+}
+
+impl Input {
+    /// `staged`: whether threads of their own prepare calls.
+    pub(crate) fn new(workers: usize, staged: bool) -> Input {
+        Input {
+            workers: (0..workers).map(|_| Arc::new(HandoverQueue::new())).collect(),
+            staged: staged.then(HandoverQueue::new),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The workers' queues.
+    pub(crate) fn workers(&self) -> &[Arc<HandoverQueue<Call>>] {
+        &self.workers
+    }
+
+    /// Takes a call in: on the caller's thread, or by the input threads.
+    ///
+    /// # Errors
+    /// The arguments don't fit; or the database has been closed.
+    pub(crate) fn submit(&self, arrived: Arrived) -> Result<()> {
+        let open = match &self.staged {
+            Some(queue) => queue.push(arrived),
+            None => self.next_queue().push(prepare(arrived)?),
+        };
+        if open { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    /// Calls go around the workers: every worker can run every call.
+    fn next_queue(&self) -> &HandoverQueue<Call> {
+        // Relaxed: only a fair share matters.
+        let next = if self.workers.len() == 1 { 0 } else { self.next.fetch_add(1, Ordering::Relaxed) };
+        &self.workers[next % self.workers.len()]
+    }
+
+    /// No more calls come in; the input threads end when theirs are prepared.
+    pub(crate) fn close(&self) {
+        if let Some(queue) = &self.staged {
+            queue.close();
+        }
+    }
+
+    /// No more calls come to the workers.
+    pub(crate) fn close_workers(&self) {
+        self.workers.iter().for_each(|queue| queue.close());
+    }
+
+    /// Hand-overs to the workers, and the calls handed over.
+    pub(crate) fn handovers(&self) -> (u64, u64) {
+        self.workers.iter().map(|queue| queue.handovers()).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// The life of an input thread.
+    pub(crate) fn run(&self, engine: &Engine) {
+        let Some(queue) = &self.staged else { return };
+        let mut group = Vec::new();
+        let mut ready = Vec::new();
+        loop {
+            queue.take(usize::MAX, &mut group);
+            if group.is_empty() {
+                return;
+            }
+            let start = Instant::now();
+            for arrived in group.drain(..) {
+                let answer = arrived.answer.clone();
+                match prepare(arrived) {
+                    Ok(call) => ready.push(call),
+                    Err(error) => {
+                        answer.give(Err(error));
+                        engine.in_flight().leave();
+                    }
+                }
+            }
+            self.next_queue().append(&mut ready);
+            engine.clocks().add(Stage::Input, start);
+        }
+    }
+}
+
+fn prepare(arrived: Arrived) -> Result<Call> {
+    let Arrived { routine, args, answer } = arrived;
+    let mut footprint = Footprint::default();
+    routine.footprint(&args, &mut footprint)?;
+    Ok(Call { routine, args, footprint, answer })
+}

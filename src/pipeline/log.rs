@@ -1,0 +1,195 @@
+//! The log stage: closes an epoch, seals it, writes its redo as one group, and says that it is durable.
+//!
+//! One group is in flight at a time. Where somebody waits for results, a group closes as soon as the log is idle and
+//! anything was appended: whatever came in while the last group was written makes up the next. Where nobody waits
+//! (`Async`), a group closes when its time, counted from its first record, is over, or its number is full.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::durability::{LogWriter, Segments, group_bytes_max};
+use crate::error::Error;
+use crate::pipeline::bell::Bell;
+use crate::pipeline::engine::Engine;
+use crate::pipeline::statistics::Stage;
+
+/// Without a log, epochs still go on, so that what is deleted can be freed.
+const TICK: Duration = Duration::from_millis(10);
+/// While a group's time runs, its other bounds are looked at so often.
+const SLICE: Duration = Duration::from_millis(1);
+/// How long the log waits before it tries again to get room on a full disk.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// What the log stage works on.
+pub(crate) struct LogStage {
+    engine: Arc<Engine>,
+    /// None: nothing is logged.
+    log: Option<(LogWriter, Arc<Preparation>)>,
+    /// How long a group may wait where nobody waits for it.
+    group_time: Option<Duration>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Segments made ahead, by a thread of their own.
+pub(crate) struct Preparation {
+    segments: Arc<Segments>,
+    bell: Bell,
+    /// So much room must be prepared; with less, updates wait or are refused.
+    least_bytes: u64,
+    stop: AtomicBool,
+}
+
+impl LogStage {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        log: Option<(LogWriter, Arc<Preparation>)>,
+        group_time: Option<Duration>,
+        stop: Arc<AtomicBool>,
+    ) -> LogStage {
+        LogStage { engine, log, group_time, stop }
+    }
+
+    /// The life of the log thread: until it is told to stop, and nothing is left to write.
+    pub(crate) fn run(mut self) {
+        loop {
+            // Acquire pairs with the release of who closes the database: its last commits are seen below.
+            let stopping = self.stop.load(Ordering::Acquire);
+            if !stopping {
+                self.wait_for_work();
+            }
+            let start = Instant::now();
+            let written = self.close_group();
+            self.engine.clocks().add(Stage::Log, start);
+            let start = Instant::now();
+            self.engine.output().release(&self.engine);
+            self.engine.clocks().add(Stage::Output, start);
+            if stopping && !written {
+                return;
+            }
+        }
+    }
+
+    fn wait_for_work(&self) {
+        let stop = || self.stop.load(Ordering::SeqCst);
+        if self.engine.progress().failure().is_some() {
+            return self.engine.log_bell().sleep(Duration::from_millis(100), stop);
+        }
+        let Some(group_time) = self.group_time else {
+            let idle = if self.log.is_some() { Duration::from_millis(100) } else { TICK };
+            let appended = || stop() || self.log.is_some() && self.something_appended();
+            return self.engine.log_bell().sleep(idle, appended);
+        };
+        if !self.something_appended() {
+            self.engine.log_bell().sleep(Duration::from_millis(100), || stop() || self.something_appended());
+        }
+        // Whoever commits from here on need not ring: the group's time runs, and its bounds are looked at often.
+        let first = Instant::now();
+        while first.elapsed() < group_time && !stop() && !self.engine.group_is_full() {
+            std::thread::sleep(group_time.saturating_sub(first.elapsed()).min(SLICE));
+        }
+    }
+
+    fn something_appended(&self) -> bool {
+        let store = self.engine.store();
+        let epoch = store.epochs().current();
+        store.participants().all().any(|participant| !participant.redo(epoch).bytes.is_empty())
+    }
+
+    /// Closes the present epoch and makes it durable. Whether there was anything in it.
+    fn close_group(&mut self) -> bool {
+        let engine = self.engine.clone();
+        if engine.progress().failure().is_some() {
+            // Nothing is taken any more, so nothing can be in it; epochs stand still.
+            return false;
+        }
+        let participants = engine.store().participants();
+        let epoch = engine.store().epochs().advance();
+        engine.store().epochs().seal(epoch, participants.all().map(|participant| participant.published()));
+        let Some((writer, preparation)) = &mut self.log else {
+            engine.progress().publish(epoch);
+            return false;
+        };
+        let mut buffers: Vec<_> = participants
+            .all()
+            .map(|participant| participant.redo(epoch))
+            .filter(|buffer| !buffer.bytes.is_empty())
+            .collect();
+        let bytes: usize = buffers.iter().map(|buffer| buffer.bytes.len()).sum();
+        let transactions = buffers.iter().map(|buffer| buffer.transactions).sum();
+        if bytes > 0 {
+            let parts: Vec<&[u8]> = buffers.iter().map(|buffer| buffer.bytes.as_slice()).collect();
+            preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
+            if let Err(error) = writer.append_group(epoch, &parts) {
+                engine.progress().fail(error);
+                return true;
+            }
+            engine.clocks().add_group(transactions, bytes as u64);
+        }
+        for buffer in &mut buffers {
+            buffer.bytes.clear();
+            buffer.transactions = 0;
+        }
+        drop(buffers);
+        engine.space().give_back(bytes);
+        engine.progress().publish(epoch);
+        if !preparation.has_enough() {
+            preparation.bell.ring();
+        }
+        bytes > 0
+    }
+}
+
+impl Preparation {
+    /// Room of `least_bytes` is kept prepared.
+    pub(crate) fn new(segments: Arc<Segments>, least_bytes: u64) -> Arc<Preparation> {
+        Arc::new(Preparation { segments, bell: Bell::default(), least_bytes, stop: AtomicBool::new(false) })
+    }
+
+    /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
+    /// lost, and nothing is told.
+    fn ensure_room(&self, engine: &Engine, bytes: u64, stop: &AtomicBool) {
+        while self.segments.remaining_bytes() < bytes {
+            if let Err(error) = self.segments.prepare_next() {
+                engine.space().set_refused(Some(refusal(&error)));
+                if stop.load(Ordering::SeqCst) {
+                    return;
+                }
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+
+    fn has_enough(&self) -> bool {
+        self.segments.remaining_bytes() >= self.least_bytes && self.segments.prepared() > 0
+    }
+
+    /// The life of the thread that prepares segments.
+    pub(crate) fn run(&self, engine: &Engine) {
+        while !self.stop.load(Ordering::SeqCst) {
+            if self.has_enough() {
+                if engine.space().refused().is_some() {
+                    engine.space().set_refused(None);
+                }
+                self.bell.sleep(Duration::from_secs(1), || self.stop.load(Ordering::SeqCst) || !self.has_enough());
+                continue;
+            }
+            if let Err(error) = self.segments.prepare_next() {
+                if self.segments.remaining_bytes() < self.least_bytes {
+                    engine.space().set_refused(Some(refusal(&error)));
+                }
+                self.bell.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
+            }
+        }
+    }
+
+    /// Ends that thread.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.bell.ring();
+    }
+}
+
+fn refusal(error: &Error) -> Error {
+    Error::NoLogSpace { reason: error.to_string() }
+}

@@ -1,0 +1,25 @@
+//! The pipeline that calls flow through: input, execute, log, output (TPK, 1988, section 2).
+//!
+//! ```text
+//! caller ─ submit ─► input ─► worker's queue ─► execute ─► redo buffers ─► log ─► output ─► caller
+//!            (staged: threads of its own;         │                         │ one group at a time
+//!             folded: the caller's)               └── results wait for their epochs ──┘
+//! ```
+//!
+//! Stages hand over in groups: who takes from a queue takes all that waits. They block when there is nothing to do.
+//! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
+//! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
+//! `output` the stages; `bell` wakes the log stage.
+
+pub(crate) mod bell;
+pub(crate) mod call;
+pub(crate) mod engine;
+pub(crate) mod execute;
+pub(crate) mod input;
+pub(crate) mod log;
+pub(crate) mod nesting;
+pub(crate) mod output;
+pub(crate) mod queue;
+pub(crate) mod statistics;
+pub(crate) mod threads;
+pub(crate) mod worker;

@@ -1,0 +1,115 @@
+//! The output stage: holds results until their epochs are durable, and gives them to their callers.
+//!
+//! What it keeps true: a result is told only once the log is durable through the highest epoch that its call met, and
+//! every result is told some day: either the log stage finds it here when it has made an epoch durable, or who puts
+//! it here finds that its epoch has become durable in the meantime. After a failed log, results of durable data are
+//! told, and all others are "unknown".
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::pipeline::call;
+use crate::pipeline::call::Answer;
+use crate::pipeline::engine::Engine;
+use crate::pipeline::queue::HandoverQueue;
+use crate::pipeline::statistics::Stage;
+
+/// A call that has ended, and whose result is not told yet.
+pub(crate) struct Finished {
+    pub(crate) answer: Arc<Answer>,
+    pub(crate) epoch: u64,
+    pub(crate) result: Result<call::Output>,
+}
+
+/// Results that wait, and those that are on their way to the output threads.
+pub(crate) struct Output {
+    pending: Mutex<Vec<Finished>>,
+    /// Where output threads take from; none: who releases delivers too.
+    staged: Option<HandoverQueue<Finished>>,
+}
+
+impl Output {
+    /// `staged`: whether threads of their own deliver.
+    pub(crate) fn new(staged: bool) -> Output {
+        Output { pending: Mutex::new(Vec::new()), staged: staged.then(HandoverQueue::new) }
+    }
+
+    /// The output threads' queue.
+    pub(crate) fn queue(&self) -> Option<&HandoverQueue<Finished>> {
+        self.staged.as_ref()
+    }
+
+    /// Takes over a group's results.
+    pub(crate) fn put(&self, engine: &Engine, finished: &mut Vec<Finished>) {
+        let mut told: Vec<Finished> = Vec::new();
+        let waiting = finished.extract_if(.., |one| !engine.progress().is_released(one.epoch));
+        let mut waiting: Vec<Finished> = waiting.collect();
+        told.append(finished);
+        if !waiting.is_empty() {
+            let lowest = waiting.iter().map(|one| one.epoch).min().unwrap_or(0);
+            self.pending.lock().append(&mut waiting);
+            // The log may have published between our first look and the append: then nobody else comes for these.
+            if engine.progress().is_released(lowest) || engine.progress().failure().is_some() {
+                self.release(engine);
+            }
+        }
+        self.tell(engine, told);
+    }
+
+    /// Tells every result whose epoch is durable; all of them, if the log has failed.
+    pub(crate) fn release(&self, engine: &Engine) {
+        let failure = engine.progress().failure();
+        let mut pending = self.pending.lock();
+        let mut told: Vec<Finished> = pending
+            .extract_if(.., |one| failure.is_some() || engine.progress().is_released(one.epoch))
+            .collect();
+        drop(pending);
+        if let Some(failure) = failure {
+            for one in told.iter_mut().filter(|one| !engine.progress().is_released(one.epoch)) {
+                one.result = Err(failure.clone());
+            }
+        }
+        self.tell(engine, told);
+    }
+
+    fn tell(&self, engine: &Engine, mut told: Vec<Finished>) {
+        if told.is_empty() {
+            return;
+        }
+        match &self.staged {
+            Some(queue) if queue.append(&mut told) => {}
+            _ => deliver(engine, told.drain(..)),
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.lock().is_empty()
+    }
+}
+
+/// Gives results to their callers.
+fn deliver(engine: &Engine, finished: impl Iterator<Item = Finished>) {
+    for one in finished {
+        one.answer.give(one.result);
+        engine.in_flight().leave();
+    }
+}
+
+/// The life of an output thread.
+pub(crate) fn run(engine: &Engine) {
+    let Some(queue) = engine.output().queue() else { return };
+    let mut group = Vec::new();
+    loop {
+        queue.take(usize::MAX, &mut group);
+        if group.is_empty() {
+            return;
+        }
+        let start = Instant::now();
+        deliver(engine, group.drain(..));
+        engine.clocks().add(Stage::Output, start);
+    }
+}

@@ -1,0 +1,114 @@
+//! The queue between two stages: who takes, takes all that waits, so that the cost of a hand-over is shared.
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::atomics::{AtomicU64, Ordering};
+
+/// A queue with many who put in, and one or several who take.
+pub(crate) struct HandoverQueue<T> {
+    state: Mutex<State<T>>,
+    filled: Condvar,
+    handovers: AtomicU64,
+    items: AtomicU64,
+}
+
+struct State<T> {
+    items: Vec<T>,
+    sleeping: usize,
+    closed: bool,
+}
+
+impl<T> HandoverQueue<T> {
+    /// An empty queue.
+    pub(crate) fn new() -> Self {
+        let state = Mutex::new(State { items: Vec::new(), sleeping: 0, closed: false });
+        HandoverQueue { state, filled: Condvar::new(), handovers: AtomicU64::new(0), items: AtomicU64::new(0) }
+    }
+
+    /// Puts one in. Whether the queue is open.
+    pub(crate) fn push(&self, item: T) -> bool {
+        self.push_with(|items| items.push(item))
+    }
+
+    /// Puts all of these in.
+    pub(crate) fn append(&self, more: &mut Vec<T>) -> bool {
+        more.is_empty() || self.push_with(|items| items.append(more))
+    }
+
+    fn push_with(&self, put: impl FnOnce(&mut Vec<T>)) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            return false;
+        }
+        put(&mut state.items);
+        let wake = state.sleeping > 0;
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+        true
+    }
+
+    /// Takes what waits, at most so many; blocks while nothing does. Empty once the queue is closed and emptied.
+    pub(crate) fn take(&self, at_most: usize, into: &mut Vec<T>) {
+        let mut state = self.state.lock();
+        while state.items.is_empty() && !state.closed {
+            state.sleeping += 1;
+            self.filled.wait(&mut state);
+            state.sleeping -= 1;
+        }
+        if state.items.len() <= at_most {
+            into.append(&mut state.items);
+        } else {
+            into.extend(state.items.drain(..at_most));
+            if state.sleeping > 0 {
+                self.filled.notify_one();
+            }
+        }
+        drop(state);
+        // Relaxed: statistics.
+        self.handovers.fetch_add(1, Ordering::Relaxed);
+        self.items.fetch_add(into.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Refuses what comes, and lets those who take go once it is empty.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    /// How often something was taken, and how much in all.
+    pub(crate) fn handovers(&self) -> (u64, u64) {
+        (self.handovers.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_put_in_comes_out_once_in_order_and_in_groups() {
+        let queue = HandoverQueue::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for item in 0..10_000 {
+                    assert!(queue.push(item));
+                }
+                queue.close();
+            });
+            let mut all: Vec<i32> = Vec::new();
+            loop {
+                let mut group = Vec::new();
+                queue.take(64, &mut group);
+                assert!(group.len() <= 64);
+                if group.is_empty() {
+                    break;
+                }
+                all.append(&mut group);
+            }
+            assert!(all.into_iter().eq(0..10_000));
+        });
+        assert!(!queue.push(1), "a closed queue takes nothing");
+    }
+}

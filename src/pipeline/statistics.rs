@@ -1,0 +1,107 @@
+//! What the engine counts about itself.
+
+use std::ops::Sub;
+use std::time::{Duration, Instant};
+
+use crate::base::atomics::{AtomicU64, Ordering};
+
+/// The stages of the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Input,
+    Execute,
+    Log,
+    Output,
+}
+
+/// How long each stage has worked, in nanoseconds, all its threads together.
+#[derive(Default)]
+pub(crate) struct StageClocks {
+    busy: [AtomicU64; 4],
+    pub(crate) groups: AtomicU64,
+    pub(crate) grouped: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+}
+
+impl StageClocks {
+    /// Adds what a stage has worked since `start`. Relaxed: statistics.
+    pub(crate) fn add(&self, stage: Stage, start: Instant) {
+        let nanoseconds = start.elapsed().as_nanos() as u64;
+        self.busy[stage as usize].fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// Notes a group that was written.
+    pub(crate) fn add_group(&self, transactions: u64, bytes: u64) {
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.grouped.fetch_add(transactions, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn busy(&self, stage: Stage) -> Duration {
+        Duration::from_nanos(self.busy[stage as usize].load(Ordering::Relaxed))
+    }
+}
+
+/// What the engine has counted since it was opened. Every number only rises: take it before and after an interval,
+/// and subtract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Calls that have committed, or read, with success.
+    pub committed: u64,
+    /// Attempts that were run again.
+    pub aborted: u64,
+    /// Calls that ended in an error of their own.
+    pub failed: u64,
+    /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
+    pub readers_waited: u64,
+    /// Groups written to the log.
+    pub log_groups: u64,
+    /// Transactions in them.
+    pub log_transactions: u64,
+    /// Bytes of redo in them.
+    pub log_bytes: u64,
+    /// Flushes of the log.
+    pub log_flushes: u64,
+    /// Hand-overs to the execute stage, and the calls handed over.
+    pub execute_handovers: (u64, u64),
+    /// Hand-overs to the log stage (groups), and the transactions handed over.
+    pub log_handovers: (u64, u64),
+    /// Hand-overs to the output stage, and the results handed over.
+    pub output_handovers: (u64, u64),
+    /// Time that the stages' threads have worked, not waited: input.
+    pub input_busy: Duration,
+    /// Execute.
+    pub execute_busy: Duration,
+    /// Log: waiting for the disk counts as work.
+    pub log_busy: Duration,
+    /// Output.
+    pub output_busy: Duration,
+}
+
+impl Sub for Statistics {
+    type Output = Statistics;
+
+    fn sub(self, before: Statistics) -> Statistics {
+        let pair = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
+        Statistics {
+            committed: self.committed - before.committed,
+            aborted: self.aborted - before.aborted,
+            failed: self.failed - before.failed,
+            readers_waited: self.readers_waited - before.readers_waited,
+            log_groups: self.log_groups - before.log_groups,
+            log_transactions: self.log_transactions - before.log_transactions,
+            log_bytes: self.log_bytes - before.log_bytes,
+            log_flushes: self.log_flushes - before.log_flushes,
+            execute_handovers: pair(self.execute_handovers, before.execute_handovers),
+            log_handovers: pair(self.log_handovers, before.log_handovers),
+            output_handovers: pair(self.output_handovers, before.output_handovers),
+            input_busy: self.input_busy - before.input_busy,
+            execute_busy: self.execute_busy - before.execute_busy,
+            log_busy: self.log_busy - before.log_busy,
+            output_busy: self.output_busy - before.output_busy,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The threads of a database: started here, and nowhere else in the engine; ended here, in the order of the stages.
+
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use parking_lot::Mutex;
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::durability::LogWriter;
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::input::Input;
+use crate::pipeline::log::{LogStage, Preparation};
+use crate::pipeline::{output, worker};
+
+/// A log, and what keeps its segments ready.
+pub(crate) type Log = (LogWriter, Arc<Preparation>);
+
+/// The running threads.
+pub(crate) struct Threads {
+    running: Mutex<Running>,
+    stop_log: Arc<AtomicBool>,
+    preparation: Option<Arc<Preparation>>,
+}
+
+#[derive(Default)]
+struct Running {
+    input: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
+    log: Vec<JoinHandle<()>>,
+    output: Vec<JoinHandle<()>>,
+    preparation: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts all stages: input and output threads only where those stages have queues of their own.
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        input: &Arc<Input>,
+        input_threads: usize,
+        output_threads: usize,
+        log: Option<Log>,
+        log_stage: impl FnOnce(Option<Log>, Arc<AtomicBool>) -> LogStage,
+    ) -> Threads {
+        let mut running = Running::default();
+        let staged = engine.output().queue().is_some();
+        for number in 0..if staged { input_threads } else { 0 } {
+            let (engine, input) = (engine.clone(), input.clone());
+            running.input.push(start(format!("input-{number}"), move || input.run(&engine)));
+        }
+        for (number, queue) in input.workers().iter().enumerate() {
+            let (engine, queue) = (engine.clone(), queue.clone());
+            running.workers.push(start(format!("execute-{number}"), move || worker::run(&engine, &queue)));
+        }
+        for number in 0..if staged { output_threads } else { 0 } {
+            let engine = engine.clone();
+            running.output.push(start(format!("output-{number}"), move || output::run(&engine)));
+        }
+        let preparation = log.as_ref().map(|(_, preparation)| preparation.clone());
+        if let Some(preparation) = preparation.clone() {
+            let engine = engine.clone();
+            running.preparation.push(start("prepare".to_string(), move || preparation.run(&engine)));
+        }
+        let stop_log = Arc::new(AtomicBool::new(false));
+        let stage = log_stage(log, stop_log.clone());
+        running.log.push(start("log".to_string(), move || stage.run()));
+        Threads { running: Mutex::new(running), stop_log, preparation }
+    }
+
+    /// Ends all stages, one after the other: what is under way flows out.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub(crate) fn stop(&self, engine: &Engine, input: &Input) -> Result<()> {
+        let mut running = std::mem::take(&mut *self.running.lock());
+        input.close();
+        join(&mut running.input);
+        input.close_workers();
+        join(&mut running.workers);
+        // Release pairs with the acquire in `LogStage::run`.
+        self.stop_log.store(true, Ordering::Release);
+        engine.log_bell().ring();
+        join(&mut running.log);
+        let failure = engine.progress().failure();
+        // Whoever runs a closure at this very moment must not wait for a log that writes no more.
+        engine.progress().fail(Error::Closed);
+        engine.output().release(engine);
+        if let Some(queue) = engine.output().queue() {
+            queue.close();
+        }
+        join(&mut running.output);
+        if let Some(preparation) = &self.preparation {
+            preparation.stop();
+        }
+        join(&mut running.preparation);
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+fn start(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    match Builder::new().name(format!("heddle-{name}")).spawn(body) {
+        Ok(handle) => handle,
+        Err(error) => panic!("the system starts no thread {name}: {error}"),
+    }
+}
+
+fn join(threads: &mut Vec<JoinHandle<()>>) {
+    for thread in threads.drain(..) {
+        if thread.join().is_err() {
+            // A stage's thread runs no user code outside of catch_unwind: that it died is a fault of the engine's,
+            // which its message on standard error tells. The others are ended all the same.
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The execute stage: workers take groups of calls from their queues and run them.
+//!
+//! Within a group the keys of the calls to come are looked up while the present one runs: the index lines a few calls
+//! ahead, the records a little later, so that the cache misses of many calls overlap (docs/decisions, row layout and
+//! prefetching). And a protocol may keep what it holds from one call of a group to the next.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_epoch::{Guard, pin};
+
+use crate::error::Result;
+use crate::pipeline::call::{Call, Found, Output, Routine};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::{Body, Ending, execute};
+use crate::pipeline::output::Finished;
+use crate::pipeline::queue::HandoverQueue;
+use crate::pipeline::statistics::Stage;
+use crate::protocol::Held;
+use crate::protocol::attempt::Attempt;
+use crate::protocol::footprint::Footprint;
+use crate::storage::participant::{Counters, Seat};
+use crate::types::Args;
+
+/// The most calls that run as one group: what a group holds, it holds for so many calls at most.
+pub(crate) const GROUP_CALLS: usize = 64;
+/// How many calls ahead index lines are fetched.
+const FAR: usize = 8;
+/// How many calls ahead records are fetched.
+const NEAR: usize = 4;
+
+/// A call that a group can look ahead to.
+pub(crate) trait Pending {
+    /// The procedure, the arguments, and what they touch.
+    fn parts(&self) -> (&dyn Routine, &Args, &Footprint);
+}
+
+impl Pending for Call {
+    fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
+        (&*self.routine, &self.args, &self.footprint)
+    }
+}
+
+/// One run of a procedure, as a body.
+struct Run<'a> {
+    routine: &'a dyn Routine,
+    args: &'a Args,
+    footprint: &'a Footprint,
+    found: &'a Found,
+    output: Output,
+}
+
+impl Body for Run<'_> {
+    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
+        self.output = self.routine.run(attempt, self.args, self.footprint, self.found)?;
+        Ok(())
+    }
+}
+
+/// Runs a group of calls in order, and tells `done` how each ended.
+pub(crate) fn execute_group<P: Pending>(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    held: &mut Held,
+    calls: &[P],
+    mut done: impl FnMut(usize, Ending, Output),
+) {
+    let mut guard = pin();
+    let mut found: [Found; NEAR + 1] = Default::default();
+    held.in_group = calls.len() > 1;
+    for (number, call) in calls.iter().enumerate() {
+        look_ahead(calls, number, &mut found, &guard);
+        let (routine, args, footprint) = call.parts();
+        let found = &found[number % (NEAR + 1)];
+        let mut body = Run { routine, args, footprint, found, output: Output::default() };
+        let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
+        done(number, ending, std::mem::take(&mut body.output));
+    }
+    held.in_group = false;
+    engine.protocol().end_group(held);
+    guard.repin();
+}
+
+fn look_ahead<P: Pending>(calls: &[P], number: usize, found: &mut [Found; NEAR + 1], guard: &Guard) {
+    let far = if number == 0 { 0..FAR.min(calls.len()) } else { number + FAR - 1..(number + FAR).min(calls.len()) };
+    for call in calls.get(far).unwrap_or_default() {
+        let (routine, _, footprint) = call.parts();
+        routine.prefetch(footprint, guard);
+    }
+    let near = if number == 0 { 0..NEAR.min(calls.len()) } else { number + NEAR - 1..(number + NEAR).min(calls.len()) };
+    for ahead in near.clone() {
+        let (routine, _, footprint) = calls[ahead].parts();
+        routine.find(footprint, &mut found[ahead % (NEAR + 1)], guard);
+    }
+}
+
+/// The life of a worker.
+pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
+    let mut seat = engine.store().participants().take();
+    let mut held = Held::default();
+    let mut calls = Vec::new();
+    let mut finished = Vec::new();
+    loop {
+        queue.take(GROUP_CALLS, &mut calls);
+        if calls.is_empty() {
+            return;
+        }
+        let start = Instant::now();
+        let counters = &seat.participant().counters;
+        let mut wrote = false;
+        execute_group(engine, &mut seat, &mut held, &calls, |number, ending, output| {
+            wrote |= ending.wrote;
+            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                Counters::count(&counters.readers_waited);
+            }
+            let result = ending.result.map(|()| output);
+            finished.push(Finished { answer: calls[number].answer.clone(), epoch: ending.epoch, result });
+        });
+        calls.clear();
+        engine.clocks().add(Stage::Execute, start);
+        engine.output().put(engine, &mut finished);
+        if wrote {
+            engine.ring_log();
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Procedures: transactions that are written once, and called by name and arguments.
+//!
+//! A procedure is phases of actions; an action is what it does to one table (DORA, section 4.1.2: identifier, mode,
+//! body). So what a call touches is known from its arguments before it runs. Bodies of one phase don't see each
+//! other's values; a later phase sees those of the phases before (the rendezvous point). A body reaches only what its
+//! action declares.
+
+mod context;
+mod definition;
+mod run;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::pipeline::call::Routine;
+
+pub use context::{ActionContext, KeyBuilder, Values};
+pub use definition::{Action, ProcedureDefinition};
+pub(crate) use run::Registered;
+
+/// A handle of a registered procedure: cheap to clone, good for as long as its database.
+#[derive(Clone)]
+pub struct Procedure {
+    registered: Arc<Registered>,
+}
+
+impl Procedure {
+    pub(crate) fn new(registered: Registered) -> Procedure {
+        Procedure { registered: Arc::new(registered) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.registered.name()
+    }
+
+    /// Whether it only reads.
+    pub fn is_read_only(&self) -> bool {
+        self.registered.is_read_only()
+    }
+
+    pub(crate) fn routine(&self) -> Arc<dyn Routine> {
+        self.registered.clone()
+    }
+
+    pub(crate) fn store(&self) -> u64 {
+        self.registered.store()
+    }
+}
+
+impl fmt::Debug for Procedure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Procedure").field(&self.name()).finish()
+    }
+}

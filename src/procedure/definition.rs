@@ -1,0 +1,122 @@
+//! How a procedure is written down.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::procedure::context::{ActionContext, KeyBuilder, Values};
+use crate::protocol::footprint::Mode;
+use crate::storage::table::TableCore;
+use crate::table::Table;
+use crate::types::{Args, DataType};
+
+/// Pushes a key's values, from the arguments.
+pub(crate) type KeyOfArgs = Box<dyn Fn(&Args, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
+/// Pushes a key's values, from the arguments and from what earlier phases found.
+pub(crate) type KeyOfValues = Box<dyn Fn(&Args, &Values, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
+/// What an action does.
+pub(crate) type ActionBody = Box<dyn Fn(&ActionContext<'_, '_>) -> Result<()> + Send + Sync>;
+
+/// What a procedure does to one table: which rows, in which mode, and how.
+///
+/// Without [`key`](Self::key) it is the whole table.
+pub struct Action {
+    pub(crate) table: Arc<TableCore>,
+    pub(crate) mode: Mode,
+    pub(crate) key: Option<KeyOfArgs>,
+    pub(crate) key_from: Option<KeyOfValues>,
+    pub(crate) body: Option<ActionBody>,
+}
+
+impl Action {
+    fn new(table: &Table, mode: Mode) -> Action {
+        Action { table: table.shared().clone(), mode, key: None, key_from: None, body: None }
+    }
+
+    /// An action that only reads.
+    pub fn read(table: &Table) -> Action {
+        Action::new(table, Mode::Read)
+    }
+
+    /// An action that reads and writes.
+    pub fn write(table: &Table) -> Action {
+        Action::new(table, Mode::Write)
+    }
+
+    /// An action that uses commutative operations only: add, max, min, ordered put, top-K insert. It reads nothing.
+    pub fn commute(table: &Table) -> Action {
+        Action::new(table, Mode::Commute)
+    }
+
+    /// Which rows: the whole primary key, or its first columns and so all rows whose keys begin with them.
+    #[must_use]
+    pub fn key(
+        mut self,
+        key: impl Fn(&Args, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Action {
+        self.key = Some(Box::new(key));
+        self
+    }
+
+    /// Which rows, where that depends on what an earlier phase found. What the arguments alone tell, a part of the
+    /// key if need be, is declared with [`key`](Self::key) besides: the key must begin with it.
+    #[must_use]
+    pub fn key_from(
+        mut self,
+        key: impl Fn(&Args, &Values, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Action {
+        self.key_from = Some(Box::new(key));
+        self
+    }
+
+    /// What is done. It may be run several times, and on any thread.
+    #[must_use]
+    pub fn body(mut self, body: impl Fn(&ActionContext<'_, '_>) -> Result<()> + Send + Sync + 'static) -> Action {
+        self.body = Some(Box::new(body));
+        self
+    }
+}
+
+/// A procedure, as given to `Database::register`.
+///
+/// ```
+/// use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
+/// let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// let counters = db.create_table(
+///     TableDefinition::new("counter").column("id", DataType::Int64).column("n", DataType::Int64).primary_key(["id"]),
+/// )?;
+/// db.run(|tx| tx.insert(&counters, row![7, 0]))?;
+/// let n = counters.column("n")?;
+/// let count = db.register(
+///     ProcedureDefinition::new("count").parameter("id", DataType::Int64).phase([Action::commute(&counters)
+///         .key(|args, key| key.push(args.int(0)?))
+///         .body(move |action| action.add(n, 1))]),
+/// )?;
+/// db.call(&count, args![7])?;
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+pub struct ProcedureDefinition {
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<(String, DataType)>,
+    pub(crate) phases: Vec<Vec<Action>>,
+}
+
+impl ProcedureDefinition {
+    /// A procedure of this name, which does nothing yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        ProcedureDefinition { name: name.into(), parameters: Vec::new(), phases: Vec::new() }
+    }
+
+    /// Adds a parameter; a call must give a value of this type, or NULL.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, data_type: DataType) -> Self {
+        self.parameters.push((name.into(), data_type));
+        self
+    }
+
+    /// Adds a phase: actions that don't depend on each other.
+    #[must_use]
+    pub fn phase(mut self, actions: impl IntoIterator<Item = Action>) -> Self {
+        self.phases.push(actions.into_iter().collect());
+        self
+    }
+}

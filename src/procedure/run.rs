@@ -1,0 +1,203 @@
+//! How a registered procedure runs: footprint, look-ups, bodies phase by phase.
+
+use std::cell::RefCell;
+
+use crossbeam_epoch::Guard;
+
+use crate::error::{Error, Result};
+use crate::pipeline::call::{Found, Output, Routine};
+use crate::procedure::context::{ActionContext, Gathered, KeyBuilder, Values};
+use crate::procedure::definition::{Action, ActionBody, ProcedureDefinition};
+use crate::protocol::attempt::{Attempt, Scope};
+use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::storage::index::Lookup;
+use crate::storage::record::Record;
+use crate::types::key::EncodedKey;
+use crate::types::{Args, check};
+
+/// A procedure that a database has taken.
+pub(crate) struct Registered {
+    store: u64,
+    definition: ProcedureDefinition,
+    /// For each phase, how many actions come before it.
+    starts: Vec<usize>,
+    has_values: bool,
+}
+
+impl Registered {
+    /// Takes a definition for the store of this identity.
+    ///
+    /// # Errors
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`].
+    pub(crate) fn new(store: u64, definition: ProcedureDefinition) -> Result<Registered> {
+        let wrong = |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
+        let mut starts = Vec::new();
+        let mut actions = 0;
+        for (number, phase) in definition.phases.iter().enumerate() {
+            starts.push(actions);
+            actions += phase.len();
+            for action in phase {
+                let table = action.table.definition().name();
+                if action.table.store() != store {
+                    return Err(Error::ForeignTable { table: table.to_string() });
+                }
+                if action.body.is_none() {
+                    return wrong(format!("an action on {table:?} in phase {} has no body", number + 1));
+                }
+                if action.key_from.is_some() && number == 0 {
+                    return wrong(format!("key_from on {table:?} in the first phase: no phase comes before it"));
+                }
+            }
+        }
+        if actions == 0 {
+            return wrong("it has no action; add .phase([..])".to_string());
+        }
+        for (name, data_type) in &definition.parameters {
+            if let Err(error) = data_type.validate() {
+                return wrong(format!("parameter {name:?}: {error}"));
+            }
+        }
+        let has_values = definition.phases.len() > 1;
+        Ok(Registered { store, definition, starts, has_values })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    pub(crate) fn store(&self) -> u64 {
+        self.store
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.actions().all(|action| action.mode == Mode::Read)
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.definition.phases.iter().flatten()
+    }
+
+    fn check_arguments(&self, args: &Args) -> Result<()> {
+        if args.len() != self.definition.parameters.len() {
+            return Err(Error::WrongArguments {
+                procedure: self.definition.name.clone(),
+                expected: self.definition.parameters.len(),
+                given: args.len(),
+            });
+        }
+        for (value, (name, data_type)) in args.iter().zip(&self.definition.parameters) {
+            check::check(value.into(), data_type, false, name)?;
+        }
+        Ok(())
+    }
+}
+
+fn reference(action: &Action, fill: impl FnOnce(&mut KeyBuilder<'_>) -> Result<()>) -> Result<Reference> {
+    let mut key = EncodedKey::new();
+    let mut builder = KeyBuilder::new(&action.table, &mut key);
+    fill(&mut builder)?;
+    let (columns, first) = (builder.columns(), builder.first);
+    let whole = columns == action.table.definition().key().len();
+    let hash = if whole { action.table.hash(&key) } else { 0 };
+    let routing = (columns > 0).then_some(first);
+    let unrouted = !action.table.secondary().is_empty();
+    Ok(Reference { table: action.table.id(), key, whole, hash, mode: action.mode, routing, unrouted })
+}
+
+impl Routine for Registered {
+    fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()> {
+        self.check_arguments(args)?;
+        into.references.clear();
+        for action in self.actions() {
+            into.references.push(match &action.key {
+                Some(key) => reference(action, |builder| key(args, builder))?,
+                None => reference(action, |_| Ok(()))?,
+            });
+        }
+        Ok(())
+    }
+
+    fn prefetch(&self, footprint: &Footprint, guard: &Guard) {
+        for (action, reference) in self.actions().zip(&footprint.references) {
+            if reference.whole {
+                action.table.prefetch(reference.hash, guard);
+            }
+        }
+    }
+
+    fn find(&self, footprint: &Footprint, found: &mut Found, guard: &Guard) {
+        found.clear();
+        for (action, reference) in self.actions().zip(&footprint.references) {
+            found.push(None);
+            if !reference.whole || action.key_from.is_some() {
+                continue;
+            }
+            if let Lookup::Found(record) = action.table.find(reference.hash, &reference.key, guard)
+                && let Some(last) = found.last_mut()
+            {
+                record.prefetch();
+                *last = Some(record.pointer());
+            }
+        }
+    }
+
+    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found) -> Result<Output> {
+        let gathered = RefCell::new(Gathered::default());
+        let mut values = Values::default();
+        for (phase, &start) in self.definition.phases.iter().zip(&self.starts) {
+            for (number, action) in phase.iter().enumerate() {
+                let declared = &footprint.references[start + number];
+                // SAFETY: the caller is pinned since before it looked the footprint's keys up.
+                let found = found.get(start + number).copied().flatten().map(|at| unsafe { at.as_record() });
+                run_action(action, attempt, args, &values, &gathered, declared, found)?;
+            }
+            if self.has_values {
+                gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
+            }
+        }
+        attempt.set_scope(None);
+        Ok(Output { rows: gathered.into_inner().rows })
+    }
+}
+
+fn run_action<'a>(
+    action: &Action,
+    attempt: &Attempt<'a>,
+    args: &Args,
+    values: &Values,
+    gathered: &RefCell<Gathered>,
+    declared: &Reference,
+    found: Option<Record<'a>>,
+) -> Result<()> {
+    let Some(body) = &action.body else { return Ok(()) };
+    match &action.key_from {
+        None => run_body(action, body, attempt, args, values, gathered, declared, found),
+        Some(key) => {
+            let narrowed = reference(action, |builder| key(args, values, builder))?;
+            if !narrowed.key.starts_with(&declared.key) {
+                let table = action.table.definition().name();
+                return Err(Error::OutsideFootprint {
+                    what: format!("the key on {table:?} that an earlier phase led to does not begin as declared"),
+                });
+            }
+            run_body(action, body, attempt, args, values, gathered, &narrowed, None)
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn run_body<'a>(
+    action: &Action,
+    body: &ActionBody,
+    attempt: &Attempt<'a>,
+    args: &Args,
+    values: &Values,
+    gathered: &RefCell<Gathered>,
+    reference: &Reference,
+    found: Option<Record<'a>>,
+) -> Result<()> {
+    let key = attempt.arena().alloc_slice_copy(&reference.key);
+    attempt.set_scope(Some(Scope { table: reference.table, key, whole: reference.whole, mode: reference.mode }));
+    let table = &*action.table;
+    body(&ActionContext { attempt, table, reference, found, args, values, gathered })
+}

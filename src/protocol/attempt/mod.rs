@@ -1,0 +1,302 @@
+//! One attempt to run a call: what it has read, what it has buffered, and how it reaches records.
+//!
+//! Bodies read records and buffer writes through an attempt; it never changes a record. How an access is made is the
+//! protocol's: a table of functions ([`Access`]), chosen once for each attempt, so that an access costs one
+//! predictable indirect call and no look at which protocol is in force.
+//!
+//! What it keeps true: the thread is pinned for as long as the attempt lasts, so that every record and every block
+//! it has met stays alive; and `seen` is the highest stamp met, absent records included.
+
+mod read;
+mod scan;
+mod write;
+
+use std::cell::{Cell, RefCell};
+
+use bumpalo::Bump;
+use crossbeam_epoch::Guard;
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+use crate::protocol::footprint::Mode;
+use crate::protocol::Held;
+use crate::storage::index::{Lookup, NodeVersion};
+use crate::storage::participant::Participant;
+use crate::storage::record::Record;
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, DEAD, Stamp};
+use crate::storage::workspace::Workspace;
+use crate::storage::write_set::Mark;
+
+pub(crate) use scan::Span;
+
+/// What part of a record is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The row.
+    Row,
+    /// Only whether it is there: conflicts with inserts and deletes, not with updates.
+    Existence,
+}
+
+/// How a protocol makes accesses.
+pub(crate) struct Access {
+    /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
+    /// know later, and gives back the record's word.
+    pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, Part, &mut [u64]) -> Result<u64>,
+    /// Notes that a key or a range was looked for where this version was found.
+    pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
+}
+
+/// A record that was read, with the word it had then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadEntry<'a> {
+    pub(crate) record: Record<'a>,
+    pub(crate) word: u64,
+    pub(crate) part: Part,
+}
+
+/// What an attempt has read, for protocols that validate.
+#[derive(Default)]
+pub(crate) struct ReadSet<'a> {
+    pub(crate) records: SmallVec<[ReadEntry<'a>; 8]>,
+    pub(crate) nodes: SmallVec<[NodeVersion<'a>; 4]>,
+}
+
+/// What the running action may reach; none: everything (closures).
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) table: u32,
+    pub(crate) key: &'a [u8],
+    pub(crate) whole: bool,
+    pub(crate) mode: Mode,
+}
+
+/// A record that a body names: by table and key, and the record itself where it was found beforehand.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'t, 'a> {
+    pub(crate) table: &'t TableCore,
+    pub(crate) key: &'t [u8],
+    pub(crate) hash: u64,
+    pub(crate) found: Option<Record<'a>>,
+}
+
+/// One attempt to run a call.
+pub(crate) struct Attempt<'a> {
+    store: &'a Store,
+    participant: &'a Participant,
+    guard: &'a Guard,
+    arena: &'a Bump,
+    workspace: RefCell<&'a mut Workspace>,
+    held: RefCell<&'a mut Held>,
+    access: Cell<&'static Access>,
+    reads: RefCell<ReadSet<'a>>,
+    seen: Cell<Stamp>,
+    scope: Cell<Option<Scope<'a>>>,
+    /// Why the attempt cannot succeed any more, whatever the body makes of the error that it was given.
+    doomed: Cell<bool>,
+    updates_refused: Option<Error>,
+}
+
+impl<'a> Attempt<'a> {
+    /// A fresh attempt. `updates_refused`: why writes are not taken now, if so.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        store: &'a Store,
+        participant: &'a Participant,
+        guard: &'a Guard,
+        arena: &'a Bump,
+        workspace: &'a mut Workspace,
+        held: &'a mut Held,
+        updates_refused: Option<Error>,
+    ) -> Attempt<'a> {
+        workspace.reset();
+        Attempt {
+            store,
+            participant,
+            guard,
+            arena,
+            workspace: RefCell::new(workspace),
+            held: RefCell::new(held),
+            access: Cell::new(&DIRECT),
+            reads: RefCell::default(),
+            seen: Cell::new(Stamp::ZERO),
+            scope: Cell::new(None),
+            doomed: Cell::new(false),
+            updates_refused,
+        }
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &'a Store {
+        self.store
+    }
+
+    /// The participant that runs it.
+    pub(crate) fn participant(&self) -> &'a Participant {
+        self.participant
+    }
+
+    /// The pin.
+    pub(crate) fn guard(&self) -> &'a Guard {
+        self.guard
+    }
+
+    /// The memory of the attempt.
+    pub(crate) fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    /// The buffered writes and the rest of the participant's memory.
+    pub(crate) fn workspace(&self) -> &RefCell<&'a mut Workspace> {
+        &self.workspace
+    }
+
+    /// What the thread holds of the protocol's.
+    pub(crate) fn held(&self) -> &RefCell<&'a mut Held> {
+        &self.held
+    }
+
+    /// What was read.
+    pub(crate) fn reads(&self) -> &RefCell<ReadSet<'a>> {
+        &self.reads
+    }
+
+    /// Chooses how accesses are made.
+    pub(crate) fn set_access(&self, access: &'static Access) {
+        self.access.set(access);
+    }
+
+    /// Whether what it reads is noted for a validation.
+    pub(crate) fn is_tracked(&self) -> bool {
+        std::ptr::eq(self.access.get(), &TRACKED)
+    }
+
+    /// The highest stamp met.
+    pub(crate) fn seen(&self) -> Stamp {
+        self.seen.get()
+    }
+
+    /// Whether the attempt has met what makes it impossible.
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.doomed.get()
+    }
+
+    /// Says that the attempt must run again, and gives back the error for the body.
+    pub(crate) fn doom(&self) -> Error {
+        self.doomed.set(true);
+        Error::Conflict
+    }
+
+    /// Restricts what the body may reach from here on.
+    pub(crate) fn set_scope(&self, scope: Option<Scope<'a>>) {
+        self.scope.set(scope);
+    }
+
+    /// The point reached in the writes.
+    pub(crate) fn mark(&self) -> Mark {
+        self.workspace.borrow().writes.mark()
+    }
+
+    /// Takes back the writes made since.
+    pub(crate) fn roll_back(&self, mark: Mark) {
+        self.workspace.borrow_mut().writes.truncate(mark);
+    }
+
+    /// A table for as long as the attempt lasts, if it is one of this database's.
+    ///
+    /// # Errors
+    /// [`Error::ForeignTable`].
+    pub(crate) fn hold(&self, table: &TableCore) -> Result<&'a TableCore> {
+        if table.store() != self.store.identity() {
+            return Err(Error::ForeignTable { table: table.definition().name().to_string() });
+        }
+        // SAFETY: the store frees no table before it is dropped itself, and the attempt borrows the store for 'a.
+        Ok(unsafe { &*std::ptr::from_ref(table) })
+    }
+
+    fn note_seen(&self, word: u64) {
+        if word != DEAD {
+            self.seen.set(self.seen.get().max(Stamp::of(word)));
+        }
+    }
+
+    /// Refuses what the running action does not declare.
+    fn check_scope(&self, table: &TableCore, key: &[u8], whole: bool, wanted: Mode) -> Result<()> {
+        let Some(scope) = self.scope.get() else { return Ok(()) };
+        let allowed = scope.mode == Mode::Write || scope.mode == wanted;
+        let covered = if scope.whole { whole && key == scope.key } else { key.starts_with(scope.key) };
+        if scope.table == table.id() && covered && allowed {
+            return Ok(());
+        }
+        Err(self.outside(table, scope, wanted))
+    }
+
+    #[cold]
+    fn outside(&self, table: &TableCore, scope: Scope<'_>, wanted: Mode) -> Error {
+        let name = table.definition().name();
+        let what = if scope.table != table.id() {
+            format!("table {name:?} is outside of what the action declares")
+        } else if scope.mode != Mode::Write && scope.mode != wanted {
+            format!("the action declares {name:?} as {:?}, and this is a {wanted:?}", scope.mode)
+        } else {
+            format!("this key of {name:?} is outside of what the action declares")
+        };
+        Error::OutsideFootprint { what }
+    }
+
+    /// The record that a target names, or the version of the miss.
+    fn locate(&self, target: &Target<'_, 'a>) -> Result<Lookup<'a>> {
+        if let Some(record) = target.found {
+            return Ok(Lookup::Found(record));
+        }
+        let table = self.hold(target.table)?;
+        Ok(table.find(target.hash, target.key, self.guard))
+    }
+}
+
+/// Accesses that note nothing: for who has excluded all rivals.
+pub(crate) static DIRECT: Access = Access { read: read_directly, missed: note_nothing };
+/// Accesses that note everything that was read, for a validation at commit.
+pub(crate) static TRACKED: Access = Access { read: read_tracked, missed: note_miss };
+
+fn read_directly<'a>(_: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+    Ok(match part {
+        Part::Row => record.read(copy),
+        Part::Existence => record.stable_word(&crossbeam_utils::Backoff::new()),
+    })
+}
+
+fn note_nothing<'a>(_: &Attempt<'a>, _: NodeVersion<'a>) -> Result<()> {
+    Ok(())
+}
+
+fn read_tracked<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+    let word = read_directly(attempt, record, part, copy)?;
+    attempt.reads.borrow_mut().records.push(ReadEntry { record, word, part });
+    Ok(word)
+}
+
+fn note_miss<'a>(attempt: &Attempt<'a>, version: NodeVersion<'a>) -> Result<()> {
+    attempt.reads.borrow_mut().nodes.push(version);
+    Ok(())
+}
+
+impl ReadSet<'_> {
+    /// Whether everything that was read is as it was.
+    pub(crate) fn still_holds(&self) -> bool {
+        self.records.iter().all(ReadEntry::still_holds) && self.nodes.iter().all(NodeVersion::is_current)
+    }
+}
+
+impl ReadEntry<'_> {
+    fn still_holds(&self) -> bool {
+        let word = self.record.stable_word(&crossbeam_utils::Backoff::new());
+        match self.part {
+            Part::Row => word == self.word,
+            // Neither inserted nor deleted in between: a deleted and again inserted record counts as there.
+            Part::Existence => word & ABSENT == self.word & ABSENT && (word == DEAD) == (self.word == DEAD),
+        }
+    }
+}

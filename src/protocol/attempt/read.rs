@@ -1,0 +1,104 @@
+//! Reading records, the call's own writes included.
+
+use super::{Attempt, Part, Target};
+use crate::error::Result;
+use crate::protocol::footprint::Mode;
+use crate::storage::index::Lookup;
+use crate::storage::record::Record;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, DEAD};
+use crate::storage::write_set::Effect;
+
+impl<'a> Attempt<'a> {
+    /// The row of a target, as the call sees it; its words live in the attempt's arena.
+    pub(crate) fn get(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
+        self.check_scope(target.table, target.key, true, Mode::Read)?;
+        self.row_of_target(target)
+    }
+
+    /// As `get`, without a look at what the action declares.
+    pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
+        let mut target = *target;
+        loop {
+            match self.locate(&target)? {
+                Lookup::Missing(version) => {
+                    (self.access.get().missed)(self, version)?;
+                    return Ok(None);
+                }
+                Lookup::Found(record) => match self.row_of(target.table, record)? {
+                    Seen::Row(row) => return Ok(Some(row)),
+                    Seen::Nothing => return Ok(None),
+                    // It left the table since it was found: look again.
+                    Seen::Dead => target.found = None,
+                },
+            }
+        }
+    }
+
+    /// Whether the target is there.
+    pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
+        self.check_scope(target.table, target.key, true, Mode::Read)?;
+        self.is_there(target)
+    }
+
+    pub(super) fn is_there(&self, target: &Target<'_, 'a>) -> Result<bool> {
+        let mut target = *target;
+        loop {
+            let record = match self.locate(&target)? {
+                Lookup::Missing(version) => {
+                    (self.access.get().missed)(self, version)?;
+                    return Ok(false);
+                }
+                Lookup::Found(record) => record,
+            };
+            if let Some(there) = self.presence(record)? {
+                return Ok(there);
+            }
+            target.found = None;
+        }
+    }
+
+    /// Whether the record is there for this call; `None`: it is dead.
+    pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
+        let word = (self.access.get().read)(self, record, Part::Existence, &mut [])?;
+        if word == DEAD {
+            return Ok(None);
+        }
+        self.note_seen(word);
+        let present = word & ABSENT == 0;
+        let workspace = self.workspace.borrow();
+        Ok(Some(match workspace.writes.position(record.pointer()) {
+            None => present,
+            Some(position) => workspace.writes.presence(position, present),
+        }))
+    }
+
+    /// What the call sees of a record.
+    pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
+        let layout = table.layout();
+        let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
+        let word = (self.access.get().read)(self, record, Part::Row, row)?;
+        if word == DEAD {
+            return Ok(Seen::Dead);
+        }
+        self.note_seen(word);
+        let present = word & ABSENT == 0;
+        let workspace = self.workspace.borrow();
+        let effect = match workspace.writes.position(record.pointer()) {
+            None if present => return Ok(Seen::Row(row)),
+            None => return Ok(Seen::Nothing),
+            Some(position) => workspace.writes.apply(position, layout, row, present, self.arena)?,
+        };
+        Ok(if effect == Effect::Gone { Seen::Nothing } else { Seen::Row(row) })
+    }
+}
+
+/// What a call sees of a record.
+pub(crate) enum Seen<'a> {
+    /// Its row.
+    Row(&'a [u64]),
+    /// That it is not there.
+    Nothing,
+    /// That it has left its table: its key may have another record by now.
+    Dead,
+}

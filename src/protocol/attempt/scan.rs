@@ -1,0 +1,221 @@
+//! Reading ranges: a page of an index at a time, the call's own writes included.
+//!
+//! The records of a page are those that its node holds, present or not; the call's own inserts are among them, as
+//! placeholders. Each page's version goes to the protocol, absent records give their stamps.
+
+use std::ops::Bound;
+
+use super::read::Seen;
+use super::{Attempt, Target};
+use crate::error::{Error, Result};
+use crate::protocol::footprint::Mode;
+use crate::storage::index::Lookup;
+use crate::storage::record::Record;
+use crate::storage::table::{PageCursor, TableCore};
+use crate::types::ValueRef;
+use crate::types::key::EncodedKey;
+
+/// A range that is being read, in one direction.
+pub(crate) struct Span<'a> {
+    table: &'a TableCore,
+    /// The base table, where `table` is the inside of one of its secondary indexes.
+    base: Option<&'a TableCore>,
+    lower: Bound<EncodedKey>,
+    upper: Bound<EncodedKey>,
+    backward: bool,
+    /// Whole table, in the order that its index has.
+    everything: bool,
+    place: Place<'a>,
+    page: Vec<Record<'a>>,
+    next: usize,
+}
+
+enum Place<'a> {
+    Start,
+    Forward(&'a [u8]),
+    Backward(&'a [u8]),
+    Table(PageCursor<'a>),
+    End,
+}
+
+impl<'a> Span<'a> {
+    /// A range of a table's primary key.
+    ///
+    /// # Errors
+    /// The table has no ordered index, and the range is not the whole table, forward.
+    pub(crate) fn primary(
+        table: &'a TableCore,
+        lower: Bound<EncodedKey>,
+        upper: Bound<EncodedKey>,
+        backward: bool,
+    ) -> Result<Span<'a>> {
+        let unbounded = matches!((&lower, &upper), (Bound::Unbounded, Bound::Unbounded));
+        let everything = unbounded && !backward;
+        if !everything {
+            table.ordered()?;
+        }
+        Ok(Span::new(table, None, lower, upper, backward, everything))
+    }
+
+    /// A range of a secondary index.
+    pub(crate) fn secondary(
+        table: &'a TableCore,
+        position: usize,
+        lower: Bound<EncodedKey>,
+        upper: Bound<EncodedKey>,
+        backward: bool,
+    ) -> Span<'a> {
+        Span::new(&table.secondary()[position].table, Some(table), lower, upper, backward, false)
+    }
+
+    fn new(
+        table: &'a TableCore,
+        base: Option<&'a TableCore>,
+        lower: Bound<EncodedKey>,
+        upper: Bound<EncodedKey>,
+        backward: bool,
+        everything: bool,
+    ) -> Span<'a> {
+        let place = if everything { Place::Table(PageCursor::Start) } else { Place::Start };
+        Span { table, base, lower, upper, backward, everything, place, page: Vec::new(), next: 0 }
+    }
+
+    /// The table whose rows come out.
+    pub(crate) fn rows_of(&self) -> &'a TableCore {
+        self.base.unwrap_or(self.table)
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        let above = match &self.lower {
+            Bound::Included(lower) => key >= lower.as_slice(),
+            Bound::Excluded(lower) => key > lower.as_slice(),
+            Bound::Unbounded => true,
+        };
+        above
+            && match &self.upper {
+                Bound::Included(upper) => key <= upper.as_slice(),
+                Bound::Excluded(upper) => key < upper.as_slice(),
+                Bound::Unbounded => true,
+            }
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// Refuses a range that the running action does not declare; a secondary index's may be read where the table is
+    /// declared, and each row found is checked.
+    pub(crate) fn check_range(&self, table: &TableCore, prefix: &[u8], secondary: bool) -> Result<()> {
+        let key = if secondary { self.scope.get().map_or(&[][..], |scope| scope.key) } else { prefix };
+        if self.scope.get().is_some_and(|scope| scope.whole && !secondary && scope.key != prefix) {
+            return Err(Error::OutsideFootprint {
+                what: format!("a range of {:?} where the action declares one key", table.definition().name()),
+            });
+        }
+        self.check_scope(table, key, true, Mode::Read)
+    }
+
+    /// The next row of a range, with its primary key.
+    pub(crate) fn next_row(&self, span: &mut Span<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        loop {
+            while let Some(&record) = span.page.get(span.next) {
+                span.next += 1;
+                if !span.everything && !span.contains(record.key()) {
+                    continue;
+                }
+                // A dead record's successor, if it has one, came into the node after the page was read: the page's
+                // version tells the protocol.
+                let Seen::Row(row) = self.row_of(span.table, record)? else { continue };
+                match span.base {
+                    None => return Ok(Some((record.key(), row))),
+                    Some(base) => {
+                        if let Some(found) = self.follow(base, span.table, row)? {
+                            return Ok(Some(found));
+                        }
+                    }
+                }
+            }
+            if !self.next_page(span)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// From an index record's row to the row of its table.
+    fn follow(
+        &self,
+        base: &'a TableCore,
+        index: &'a TableCore,
+        row: &'a [u64],
+    ) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        // SAFETY: the row is in the attempt's arena, its block is pinned or there too.
+        let ValueRef::Bytes(key) = (unsafe { index.layout().value(row, 0) }) else { return Ok(None) };
+        self.check_scope(base, key, true, Mode::Read)?;
+        let target = Target { table: base, key, hash: base.hash(key), found: None };
+        let record = match self.locate(&target)? {
+            Lookup::Found(record) => record,
+            Lookup::Missing(version) => {
+                (self.access.get().missed)(self, version)?;
+                return Ok(None);
+            }
+        };
+        let row = self.row_of_target(&Target { found: Some(record), ..target })?;
+        Ok(row.map(|row| (record.key(), row)))
+    }
+
+    fn next_page(&self, span: &mut Span<'a>) -> Result<bool> {
+        span.page.clear();
+        span.next = 0;
+        let place = std::mem::replace(&mut span.place, Place::End);
+        let missed = self.access.get().missed;
+        if let Place::Table(cursor) = place {
+            if matches!(cursor, PageCursor::End) {
+                return Ok(false);
+            }
+            let mut versions = Vec::new();
+            span.place = Place::Table(span.table.page(cursor, &mut span.page, &mut versions, self.guard));
+            versions.into_iter().try_for_each(|version| missed(self, version))?;
+            return Ok(true);
+        }
+        let index = span.table.ordered()?;
+        let page = match (place, span.backward) {
+            (Place::Start, false) => index.page_forward(as_slice(&span.lower), &mut span.page, self.guard),
+            (Place::Start, true) => index.page_backward(as_slice(&span.upper), &mut span.page, self.guard),
+            (Place::Forward(from), _) if above(from, &span.upper) => return Ok(false),
+            (Place::Backward(to), _) if below(to, &span.lower) => return Ok(false),
+            (Place::Forward(from), _) => index.page_forward(Bound::Included(from), &mut span.page, self.guard),
+            (Place::Backward(to), _) => index.page_backward(Bound::Excluded(to), &mut span.page, self.guard),
+            (Place::Table(_) | Place::End, _) => return Ok(false),
+        };
+        missed(self, page.version)?;
+        span.place = match page.next {
+            None => Place::End,
+            Some(key) if span.backward => Place::Backward(key),
+            Some(key) => Place::Forward(key),
+        };
+        Ok(true)
+    }
+}
+
+fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key.as_slice()),
+        Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+/// Whether nothing from `from` on can be in a range that ends at `upper`.
+fn above(from: &[u8], upper: &Bound<EncodedKey>) -> bool {
+    match upper {
+        Bound::Included(upper) => from > upper.as_slice(),
+        Bound::Excluded(upper) => from >= upper.as_slice(),
+        Bound::Unbounded => false,
+    }
+}
+
+/// Whether nothing below `to` can be in a range that begins at `lower`.
+fn below(to: &[u8], lower: &Bound<EncodedKey>) -> bool {
+    match lower {
+        Bound::Included(lower) | Bound::Excluded(lower) => to <= lower.as_slice(),
+        Bound::Unbounded => false,
+    }
+}

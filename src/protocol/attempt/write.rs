@@ -1,0 +1,299 @@
+//! Buffering writes: what is wrong is said here, at the statement; nothing is changed before the commit section.
+//!
+//! Secondary indexes are kept by writes of their own: an insert of a row inserts its index records, an update of
+//! indexed columns moves them, a delete deletes them, all in the same write set.
+
+use smallvec::SmallVec;
+
+use super::{Attempt, Target};
+use crate::error::{Error, Result};
+use crate::operation::Operation;
+use crate::protocol::footprint::Mode;
+use crate::storage::record::Record;
+use crate::storage::table::TableCore;
+use crate::storage::workspace::Placeholder;
+use crate::types::key::decode_component;
+use crate::types::{Value, ValueRef};
+
+impl<'a> Attempt<'a> {
+    /// Buffers: this row comes in. `values`: one for each column, in order.
+    pub(crate) fn insert(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
+        self.check_scope(target.table, target.key, true, Mode::Write)?;
+        self.check_writable()?;
+        let table = self.hold(target.table)?;
+        let layout = table.layout();
+        if values.len() != layout.len() {
+            let name = table.definition().name().to_string();
+            return Err(Error::WrongRow { table: name, expected: layout.len(), given: values.len() });
+        }
+        let mut checked = SmallVec::<[ValueRef<'_>; 16]>::new();
+        for (column, &value) in values.iter().enumerate() {
+            checked.push(layout.checked(column, value)?);
+        }
+        layout.check_size(checked.iter().copied())?;
+        let Some(record) = self.place_new(table, target.hash, target.key)? else {
+            return Err(duplicate(table, target.key));
+        };
+        self.all_or_nothing(|| {
+            for position in 0..table.secondary().len() {
+                self.insert_index_record(table, position, target.key, |column| Ok(checked[column]))?;
+            }
+            let mut workspace = self.workspace.borrow_mut();
+            workspace.writes.insert(table, record.pointer(), checked.iter().copied());
+            workspace.writes.check_size()
+        })
+    }
+
+    /// Buffers: these columns get these values.
+    pub(crate) fn update(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> Result<()> {
+        self.check_scope(target.table, target.key, true, Mode::Write)?;
+        self.check_writable()?;
+        let table = self.hold(target.table)?;
+        let layout = table.layout();
+        let mut checked = SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
+        for &(column, value) in changes {
+            if table.definition().key().contains(&column) {
+                let what = layout.column(column).name.clone();
+                let detail = "it is part of the primary key; delete the row and insert it anew".to_string();
+                return Err(Error::InvalidValue { what, detail });
+            }
+            checked.push((column, layout.checked(column, value)?));
+        }
+        layout.check_size(checked.iter().map(|&(_, value)| value))?;
+        let record = self.require(target)?;
+        self.all_or_nothing(|| {
+            if checked.iter().any(|&(column, _)| table.is_indexed(column)) {
+                self.move_index_records(table, target, &checked)?;
+            }
+            let mut workspace = self.workspace.borrow_mut();
+            for &(column, value) in &checked {
+                workspace.writes.set(table, record.pointer(), column, value);
+            }
+            workspace.writes.check_size()
+        })
+    }
+
+    /// Buffers: the row goes. Whether there was one.
+    pub(crate) fn delete(&self, target: &Target<'_, 'a>) -> Result<bool> {
+        self.check_scope(target.table, target.key, true, Mode::Write)?;
+        self.check_writable()?;
+        let table = self.hold(target.table)?;
+        let record = if table.secondary().is_empty() { self.find_present(target)? } else { self.find_row(target)? };
+        let Some(record) = record else { return Ok(false) };
+        self.all_or_nothing(|| {
+            if !table.secondary().is_empty() {
+                self.delete_index_records(table, target)?;
+            }
+            self.workspace.borrow_mut().writes.delete(table, record.pointer());
+            Ok(true)
+        })
+    }
+
+    /// Buffers: a column is changed by a commutative operation.
+    pub(crate) fn operate(
+        &self,
+        target: &Target<'_, 'a>,
+        column: usize,
+        operation: Operation,
+        operand: ValueRef<'_>,
+    ) -> Result<()> {
+        self.check_scope(target.table, target.key, true, Mode::Commute)?;
+        self.check_writable()?;
+        let table = self.hold(target.table)?;
+        let layout = table.layout().column(column);
+        let operand = operation
+            .check_operand(operand, &layout.data_type)
+            .map_err(|error| error.in_column(&layout.name))?;
+        let record = self.require(target)?;
+        if table.definition().key().contains(&column) {
+            let detail = "it is part of the primary key, which no operation may change".to_string();
+            return Err(Error::InvalidValue { what: layout.name.clone(), detail });
+        }
+        let mark = self.mark();
+        self.workspace.borrow_mut().writes.operate(table, record.pointer(), column, operation, operand);
+        if !table.is_indexed(column) {
+            return self.workspace.borrow().writes.check_size();
+        }
+        // An indexed column's operation is a read and a write: the index record moves with the value.
+        let after = self.row_of_target(target);
+        self.roll_back(mark);
+        let Some(row) = after? else { return Err(missing(table, target.key)) };
+        // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
+        let value = unsafe { table.layout().value(row, column) }.to_value();
+        self.all_or_nothing(|| {
+            let change = [(column, ValueRef::from(&value))];
+            self.move_index_records(table, target, &change)?;
+            self.workspace.borrow_mut().writes.set(table, record.pointer(), column, change[0].1);
+            Ok(())
+        })
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match &self.updates_refused {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Runs several buffered writes; if one fails, none of them stays.
+    fn all_or_nothing<T>(&self, writes: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mark = self.mark();
+        let result = writes();
+        if result.is_err() {
+            self.roll_back(mark);
+        }
+        result
+    }
+
+    /// A record for a key that has no row: `None` if it has one.
+    fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Record<'a>>> {
+        loop {
+            let placed = table.find_or_place(hash, key, self.guard);
+            if placed.is_new {
+                let placeholder = Placeholder { record: placed.record.pointer(), table };
+                self.workspace.borrow_mut().placeholders.push(placeholder);
+            }
+            match self.presence(placed.record)? {
+                Some(true) => return Ok(None),
+                Some(false) => return Ok(Some(placed.record)),
+                None => {}
+            }
+        }
+    }
+
+    /// The record of a target that must be there.
+    fn require(&self, target: &Target<'_, 'a>) -> Result<Record<'a>> {
+        self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
+    }
+
+    fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
+        let mut target = *target;
+        loop {
+            if !self.is_there(&target)? {
+                return Ok(None);
+            }
+            if let crate::storage::index::Lookup::Found(record) = self.locate(&target)? {
+                return Ok(Some(record));
+            }
+            target.found = None;
+        }
+    }
+
+    /// As `find_present`, for who will read the row too.
+    fn find_row(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
+        match self.row_of_target(target)? {
+            None => Ok(None),
+            Some(_) => self.find_present(target),
+        }
+    }
+
+    fn insert_index_record<'v>(
+        &self,
+        table: &'a TableCore,
+        position: usize,
+        primary_key: &[u8],
+        value_of: impl Fn(usize) -> Result<ValueRef<'v>>,
+    ) -> Result<()> {
+        let key = table.index_key(position, primary_key, value_of)?;
+        let index = &table.secondary()[position].table;
+        let Some(record) = self.place_new(index, index.hash(&key), &key)? else {
+            let definition = &table.secondary()[position].definition;
+            let shown = show_index_key(table, position, &key);
+            let name = format!("{} (index {})", table.definition().name(), definition.name);
+            return Err(Error::DuplicateKey { table: name, key: shown });
+        };
+        let row = [ValueRef::Bytes(primary_key)];
+        self.workspace.borrow_mut().writes.insert(index, record.pointer(), row.into_iter());
+        Ok(())
+    }
+
+    fn delete_index_record<'v>(
+        &self,
+        table: &'a TableCore,
+        position: usize,
+        primary_key: &[u8],
+        value_of: impl Fn(usize) -> Result<ValueRef<'v>>,
+    ) -> Result<()> {
+        let key = table.index_key(position, primary_key, value_of)?;
+        let index: &'a TableCore = &table.secondary()[position].table;
+        let target = Target { table: index, key: &key, hash: index.hash(&key), found: None };
+        if let Some(record) = self.find_present(&target)? {
+            self.workspace.borrow_mut().writes.delete(index, record.pointer());
+        }
+        Ok(())
+    }
+
+    /// Moves the index records of a row whose columns change.
+    fn move_index_records(
+        &self,
+        table: &'a TableCore,
+        target: &Target<'_, 'a>,
+        changes: &[(usize, ValueRef<'_>)],
+    ) -> Result<()> {
+        let Some(row) = self.row_of_target(target)? else { return Err(missing(table, target.key)) };
+        let layout = table.layout();
+        // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
+        let before = |column: usize| Ok(unsafe { layout.value(row, column) });
+        let after = |column: usize| {
+            let changed = changes.iter().rev().find(|&&(changed, _)| changed == column);
+            changed.map_or_else(|| before(column), |&(_, value)| Ok(value))
+        };
+        for (position, secondary) in table.secondary().iter().enumerate() {
+            let touched = |&(column, _): &(usize, _)| secondary.definition.columns.contains(&column);
+            if !changes.iter().any(touched) {
+                continue;
+            }
+            let (old, new) = (
+                table.index_key(position, target.key, before)?,
+                table.index_key(position, target.key, after)?,
+            );
+            if old != new {
+                self.delete_index_record(table, position, target.key, before)?;
+                self.insert_index_record(table, position, target.key, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_index_records(&self, table: &'a TableCore, target: &Target<'_, 'a>) -> Result<()> {
+        let Some(row) = self.row_of_target(target)? else { return Ok(()) };
+        let layout = table.layout();
+        for position in 0..table.secondary().len() {
+            // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
+            self.delete_index_record(table, position, target.key, |column| Ok(unsafe { layout.value(row, column) }))?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn duplicate(table: &TableCore, key: &[u8]) -> Error {
+    Error::DuplicateKey { table: table.definition().name().to_string(), key: show_key(table, key) }
+}
+
+#[cold]
+fn missing(table: &TableCore, key: &[u8]) -> Error {
+    Error::MissingKey { table: table.definition().name().to_string(), key: show_key(table, key) }
+}
+
+/// An encoded primary key as a person reads it.
+pub(crate) fn show_key(table: &TableCore, key: &[u8]) -> String {
+    let types = table.definition().key().iter().map(|&column| (&table.layout().column(column).data_type, false));
+    show(key, types)
+}
+
+fn show_index_key(table: &TableCore, position: usize, key: &[u8]) -> String {
+    let columns = table.secondary()[position].definition.columns.iter();
+    show(key, columns.map(|&column| {
+        let column = table.layout().column(column);
+        (&column.data_type, !column.not_null)
+    }))
+}
+
+fn show<'t>(mut key: &[u8], types: impl Iterator<Item = (&'t crate::types::DataType, bool)>) -> String {
+    let values: Vec<String> = types
+        .map_while(|(data_type, nullable)| decode_component(&mut key, data_type, nullable).ok())
+        .map(|value| if value == Value::Null { "NULL".to_string() } else { value.to_string() })
+        .collect();
+    values.join(", ")
+}

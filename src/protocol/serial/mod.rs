@@ -1,0 +1,221 @@
+//! The serial protocol, after Blott and Korth, "An Almost-Serial Protocol for Transaction Execution in Main-Memory
+//! Database Systems" (SP, VLDB 2002).
+//!
+//! Updates run one at a time, without record locks, and leave their site before the log is on disk (precommit,
+//! section 4.2); a reader waits only for the newest commit that it read from (section 4.3: here by the highest epoch
+//! that it met, which the waiting places of `durability` hold until it is durable). Readers run beside each other
+//! (section 6.2). The database may be divided into sites, each serial in itself (section 6.3); a call takes every
+//! site that its footprint names, in ascending order, and so never deadlocks.
+//!
+//! - A procedure takes its sites shared or exclusive by its footprint.
+//! - A closure declares nothing. It starts with every site shared and notes what it reads; if it has writes, it
+//!   gives them up, takes every site exclusively, and validates. If something it read has changed, it runs again
+//!   with every site exclusive from the start: a closure runs at most twice, so it does not starve.
+//! - Where there are several sites, what reaches records through a secondary index takes all of them, because index
+//!   records are not divided among sites.
+//!
+//! Why it is serializable: whoever commits holds exclusively every site that it writes and at least shared every
+//! site that it reads, from before its first access (or its validation) to after its install: two-phase locking on
+//! sites.
+
+mod site;
+
+use std::fmt;
+use std::str::FromStr;
+
+use smallvec::SmallVec;
+
+use self::site::{Site, acquire, covers, release};
+use super::attempt::{Attempt, DIRECT, TRACKED};
+use super::footprint::{Footprint, Mode, Reference};
+use super::{Held, Hold, Protocol, Settings, Try};
+use crate::error::{Error, Result};
+use crate::storage::commit::{CommitFailure, commit};
+use crate::storage::word::Stamp;
+
+/// The three ways of serial execution that the paper develops, for comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SerialVariant {
+    /// Section 4.1: one call at a time, readers too, which holds its site until it is durable.
+    Naive,
+    /// Section 4.2: updates leave before they are durable; readers wait for all of the log so far.
+    Precommit,
+    /// Section 4.3: readers wait only for what they read.
+    #[default]
+    Sp,
+}
+
+impl SerialVariant {
+    /// Every variant.
+    pub const ALL: &'static [SerialVariant] = &[SerialVariant::Naive, SerialVariant::Precommit, SerialVariant::Sp];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            SerialVariant::Naive => "naive",
+            SerialVariant::Precommit => "precommit",
+            SerialVariant::Sp => "sp",
+        }
+    }
+}
+
+impl fmt::Display for SerialVariant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for SerialVariant {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SerialVariant> {
+        SerialVariant::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| Error::InvalidOption {
+            option: "variant",
+            given: text.to_string(),
+            expected: "naive, precommit or sp".to_string(),
+        })
+    }
+}
+
+/// The sites that an attempt wants, each with whether it wants it alone.
+type Wanted = SmallVec<[(usize, bool); 4]>;
+
+/// The serial protocol.
+pub(super) struct Serial {
+    sites: Box<[Site]>,
+    variant: SerialVariant,
+}
+
+impl Serial {
+    pub(super) fn new(settings: &Settings) -> Serial {
+        Serial { sites: (0..settings.sites).map(|_| Site::new()).collect(), variant: settings.serial_variant }
+    }
+
+    fn all(&self, alone: bool) -> Wanted {
+        (0..self.sites.len()).map(|number| (number, alone)).collect()
+    }
+
+    fn wanted(&self, footprint: &Footprint) -> Wanted {
+        let naive = self.variant == SerialVariant::Naive;
+        let mut wanted = Wanted::new();
+        for reference in &footprint.references {
+            let alone = naive || reference.mode != Mode::Read;
+            match self.site_of(reference) {
+                Some(number) => want(&mut wanted, number, alone),
+                None => (0..self.sites.len()).for_each(|number| want(&mut wanted, number, alone)),
+            }
+        }
+        wanted.sort_unstable();
+        wanted
+    }
+
+    fn site_of(&self, reference: &Reference) -> Option<usize> {
+        if self.sites.len() == 1 {
+            return Some(0);
+        }
+        let routing = usize::from(reference.routing.filter(|_| !reference.unrouted)?);
+        Some(spread(&reference.key[..routing]) % self.sites.len())
+    }
+
+    /// Makes sure that what is held is enough; the rest of a group's calls may need other sites.
+    fn take(&self, held: &mut Held, wanted: &Wanted) {
+        if !covers(held, wanted) {
+            release(&self.sites, held);
+            acquire(&self.sites, held, wanted);
+        }
+    }
+}
+
+/// The first key component chooses the site. Its last bytes are those in which neighbours differ, so that small
+/// numbers go around the sites one after another.
+fn spread(routing: &[u8]) -> usize {
+    let tail = &routing[routing.len().saturating_sub(8)..];
+    let mut number = [0; 8];
+    number[8 - tail.len()..].copy_from_slice(tail);
+    (u64::from_be_bytes(number) & (i64::MAX as u64)) as usize
+}
+
+fn want(wanted: &mut Wanted, number: usize, alone: bool) {
+    match wanted.iter_mut().find(|(other, _)| *other == number) {
+        Some((_, already)) => *already |= alone,
+        None => wanted.push((number, alone)),
+    }
+}
+
+impl Protocol for Serial {
+    fn useful_workers(&self) -> usize {
+        self.sites.len()
+    }
+
+    fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
+        let optimistic = footprint.is_none() && attempted.number == 1 && self.variant != SerialVariant::Naive;
+        let wanted = match footprint {
+            Some(footprint) => self.wanted(footprint),
+            None => self.all(!optimistic),
+        };
+        attempt.set_access(if optimistic { &TRACKED } else { &DIRECT });
+        let mut held = attempt.held().borrow_mut();
+        if optimistic {
+            // Exactly shared: what is kept from an earlier call of the group would hide that it may have to upgrade.
+            release(&self.sites, &mut held);
+        }
+        self.take(&mut held, &wanted);
+    }
+
+    fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
+        if attempt.workspace().borrow().writes.is_empty() {
+            return Ok(None);
+        }
+        let mut held = attempt.held().borrow_mut();
+        let optimistic = attempt.is_tracked();
+        if optimistic {
+            release(&self.sites, &mut held);
+            acquire(&self.sites, &mut held, &self.all(true));
+        }
+        let mut workspace = attempt.workspace().borrow_mut();
+        let validate = || !optimistic || attempt.reads().borrow().still_holds();
+        let stamp = commit(
+            attempt.store(),
+            attempt.participant(),
+            &mut workspace,
+            attempt.arena(),
+            attempt.seen(),
+            attempt.guard(),
+            validate,
+        )?;
+        for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
+            self.sites[number].set_last_epoch(stamp.epoch());
+        }
+        Ok(Some(stamp))
+    }
+
+    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+        // Its sites were held all along, so the body saw one state, and a possible one; unless it was told to run
+        // again and made another error of that.
+        !attempt.is_doomed()
+    }
+
+    fn release_epoch(&self, attempt: &Attempt<'_>, highest_seen: u64) -> u64 {
+        if self.variant == SerialVariant::Sp {
+            return highest_seen;
+        }
+        let held = attempt.held().borrow();
+        let of_sites = held.sites.iter().map(|&(number, _)| self.sites[number].last_epoch()).max();
+        highest_seen.max(of_sites.unwrap_or(0))
+    }
+
+    fn hold(&self) -> Hold {
+        if self.variant == SerialVariant::Naive { Hold::UntilDurable } else { Hold::UntilCommit }
+    }
+
+    fn end(&self, attempt: &Attempt<'_>) {
+        let mut held = attempt.held().borrow_mut();
+        if !held.in_group || attempt.is_tracked() || self.variant == SerialVariant::Naive {
+            release(&self.sites, &mut held);
+        }
+    }
+
+    fn end_group(&self, held: &mut Held) {
+        release(&self.sites, held);
+    }
+}

@@ -1,0 +1,105 @@
+//! Ranges of keys: what a scan reads, in which direction, and how much of it.
+
+use std::ops::Bound;
+
+use crate::error::Result;
+use crate::types::key::{EncodedKey, prefix_end};
+use crate::types::{Value, ValueRef};
+
+/// A range of a table's or an index's keys.
+///
+/// ```
+/// use heddledb::{Range, key};
+/// let newest_ten_of_customer_7 = Range::prefix(key![7]).reverse().limit(10);
+/// let from_3_up_to_but_not_9 = Range::from(key![3]).to(key![9]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Range {
+    prefix: Vec<Value>,
+    from: Option<Vec<Value>>,
+    to: Option<(Vec<Value>, bool)>,
+    backward: bool,
+    limit: Option<usize>,
+}
+
+fn owned<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Vec<Value> {
+    key.as_ref().iter().map(|value| value.to_value()).collect()
+}
+
+impl Range {
+    /// Everything. A table without an ordered index gives it in no particular order.
+    pub fn all() -> Range {
+        Range::default()
+    }
+
+    /// The keys that begin with these values.
+    pub fn prefix<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
+        Range { prefix: owned(key), ..Range::default() }
+    }
+
+    /// The keys from this one on, itself included. A part of a key stands for the first key that begins with it.
+    pub fn from<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
+        Range { from: Some(owned(key)), ..Range::default() }
+    }
+
+    /// Ends before this key.
+    #[must_use]
+    pub fn to<'v>(mut self, key: impl AsRef<[ValueRef<'v>]>) -> Range {
+        self.to = Some((owned(key), false));
+        self
+    }
+
+    /// Ends with this key. A part of a key stands for the last key that begins with it.
+    #[must_use]
+    pub fn to_inclusive<'v>(mut self, key: impl AsRef<[ValueRef<'v>]>) -> Range {
+        self.to = Some((owned(key), true));
+        self
+    }
+
+    /// From the last to the first.
+    #[must_use]
+    pub fn reverse(mut self) -> Range {
+        self.backward = true;
+        self
+    }
+
+    /// At most so many rows.
+    #[must_use]
+    pub fn limit(mut self, rows: usize) -> Range {
+        self.limit = Some(rows);
+        self
+    }
+
+    pub(crate) fn is_backward(&self) -> bool {
+        self.backward
+    }
+
+    pub(crate) fn row_limit(&self) -> usize {
+        self.limit.unwrap_or(usize::MAX)
+    }
+
+    /// The encoded prefix that every key of the range shares, and the bounds.
+    pub(crate) fn encode(
+        &self,
+        encode: impl Fn(&[ValueRef<'_>]) -> Result<EncodedKey>,
+    ) -> Result<(EncodedKey, Bound<EncodedKey>, Bound<EncodedKey>)> {
+        let encode = |values: &[Value]| {
+            let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
+            encode(&values)
+        };
+        let prefix = encode(&self.prefix)?;
+        let lower = match &self.from {
+            Some(from) => Bound::Included(encode(from)?),
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Included(prefix.clone()),
+        };
+        let above = |key: &[u8]| prefix_end(key).map_or(Bound::Unbounded, Bound::Excluded);
+        let upper = match &self.to {
+            Some((to, false)) => Bound::Excluded(encode(to)?),
+            Some((to, true)) => above(&encode(to)?),
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => above(&prefix),
+        };
+        Ok((prefix, lower, upper))
+    }
+}

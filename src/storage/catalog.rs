@@ -1,0 +1,203 @@
+//! The catalog: which tables there are, kept in three ordinary tables.
+//!
+//! `heddle_table`, `heddle_column` and `heddle_index` are written by the transaction that creates a table, logged and
+//! recovered like any other rows. Only their own definitions are fixed, here.
+
+use crossbeam_epoch::Guard;
+
+use crate::error::{Error, Result};
+use crate::storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
+use crate::storage::index::Lookup;
+use crate::storage::table::{TableCore, TableId};
+use crate::storage::word::ABSENT;
+use crate::types::key::{EncodedKey, decode_component, encode_component};
+use crate::types::{DataType, Value};
+
+/// The table of tables.
+pub(crate) const TABLES: TableId = 1;
+/// The table of columns.
+pub(crate) const COLUMNS: TableId = 2;
+/// The table of secondary indexes.
+pub(crate) const INDEXES: TableId = 3;
+/// The first number that a user's table can have.
+pub(crate) const FIRST_USER_TABLE: TableId = 16;
+/// What the names of the engine's own tables begin with.
+pub(crate) const RESERVED_PREFIX: &str = "heddle_";
+
+/// The catalog's own tables.
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 3] {
+    let tables = TableDefinition::new("heddle_table")
+        .column("table_id", DataType::Int64)
+        .column("name", DataType::Text)
+        .not_null()
+        .column("primary_index", DataType::Text)
+        .not_null()
+        .primary_key(["table_id"])
+        .primary_index(PrimaryIndex::Ordered);
+    let columns = TableDefinition::new("heddle_column")
+        .column("table_id", DataType::Int64)
+        .column("position", DataType::Int64)
+        .column("name", DataType::Text)
+        .not_null()
+        .column("type", DataType::Text)
+        .not_null()
+        .column("not_null", DataType::Bool)
+        .not_null()
+        .column("default", DataType::Bytes)
+        .column("key_position", DataType::Int64)
+        .column("references", DataType::Text)
+        .column("domain", DataType::Text)
+        .primary_key(["table_id", "position"])
+        .primary_index(PrimaryIndex::Ordered);
+    let indexes = TableDefinition::new("heddle_index")
+        .column("table_id", DataType::Int64)
+        .column("position", DataType::Int64)
+        .column("name", DataType::Text)
+        .not_null()
+        .column("unique", DataType::Bool)
+        .not_null()
+        .column("columns", DataType::Text)
+        .not_null()
+        .primary_key(["table_id", "position"])
+        .primary_index(PrimaryIndex::Ordered);
+    [(TABLES, tables), (COLUMNS, columns), (INDEXES, indexes)]
+}
+
+/// The catalog rows of a table: for each, the catalog table and the values.
+///
+/// # Errors
+/// A default that no key encoding has.
+pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(TableId, Vec<Value>)>> {
+    let number = Value::Int(i64::from(id));
+    let position = |at: usize| Value::Int(at as i64);
+    let text = |text: &str| Value::Text(text.to_string());
+    let optional = |value: &Option<String>| value.as_deref().map_or(Value::Null, text);
+    let kind = definition.primary_index.name();
+    let mut rows = vec![(TABLES, vec![number.clone(), text(&definition.name), text(kind)])];
+    for (at, column) in definition.columns.iter().enumerate() {
+        let key = definition.key.iter().position(|&key| key == at).map_or(Value::Null, position);
+        rows.push((
+            COLUMNS,
+            vec![
+                number.clone(),
+                position(at),
+                text(&column.name),
+                Value::Text(column.data_type.to_string()),
+                Value::Bool(column.not_null),
+                default_to_bytes(column)?,
+                key,
+                optional(&column.references),
+                optional(&column.domain),
+            ],
+        ));
+    }
+    for (at, index) in definition.indexes.iter().enumerate() {
+        let columns: Vec<_> = index.columns.iter().map(usize::to_string).collect();
+        let columns = Value::Text(columns.join(","));
+        rows.push((INDEXES, vec![number.clone(), position(at), text(&index.name), Value::Bool(index.unique), columns]));
+    }
+    Ok(rows)
+}
+
+fn default_to_bytes(column: &ColumnDefinition) -> Result<Value> {
+    if matches!(column.default, Value::Null) {
+        return Ok(Value::Null);
+    }
+    let mut bytes = EncodedKey::new();
+    encode_component(&mut bytes, (&column.default).into(), &column.data_type, false)?;
+    Ok(Value::Bytes(bytes.to_vec()))
+}
+
+/// Reads a table's definition back from the catalog's rows.
+///
+/// # Errors
+/// Rows that don't describe a table: the catalog is damaged.
+pub(crate) fn read_definition(
+    id: TableId,
+    tables: &TableCore,
+    columns: &TableCore,
+    indexes: &TableCore,
+    guard: &Guard,
+) -> Result<TableDefinition> {
+    let damaged = |detail: &str| Error::Malformed { what: "catalog", detail: format!("table {id}: {detail}") };
+    let mut head = read_rows(tables, id, guard)?;
+    let Some(mut head) = head.pop() else { return Err(damaged("no row in heddle_table")) };
+    let mut definition = TableDefinition::new(text(head.remove(1)));
+    definition.primary_index =
+        PrimaryIndex::from_name(&text(head.remove(1))).ok_or_else(|| damaged("unknown kind of primary index"))?;
+    let mut key: Vec<(i64, usize)> = Vec::new();
+    for (at, mut row) in read_rows(columns, id, guard)?.into_iter().enumerate() {
+        let mut field = |index: usize| std::mem::replace(&mut row[index], Value::Null);
+        let data_type: DataType = text(field(3)).parse()?;
+        let default = match field(5) {
+            Value::Bytes(bytes) => decode_component(&mut bytes.as_slice(), &data_type, false)?,
+            _ => Value::Null,
+        };
+        if let Value::Int(position) = field(6) {
+            key.push((position, at));
+        }
+        let optional = |value: Value| (!matches!(value, Value::Null)).then(|| text(value));
+        definition.columns.push(ColumnDefinition {
+            name: text(field(2)),
+            not_null: field(4) == Value::Bool(true),
+            references: optional(field(7)),
+            domain: optional(field(8)),
+            data_type,
+            default,
+        });
+    }
+    key.sort_unstable();
+    definition.key = key.into_iter().map(|(_, at)| at).collect();
+    for mut row in read_rows(indexes, id, guard)? {
+        let columns = text(row.remove(4)).split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let columns = columns.map_err(|_| damaged("an index with unreadable columns"))?;
+        if columns.iter().any(|&column| column >= definition.columns.len()) {
+            return Err(damaged("an index on a column that is not there"));
+        }
+        let unique = row.remove(3) == Value::Bool(true);
+        definition.indexes.push(IndexDefinition { name: text(row.remove(2)), columns, unique });
+    }
+    definition.validate()?;
+    Ok(definition)
+}
+
+/// The numbers of all tables in the catalog.
+pub(crate) fn table_ids(tables: &TableCore, guard: &Guard) -> Vec<TableId> {
+    let mut ids = Vec::new();
+    let mut row = vec![0; tables.layout().words()];
+    tables.for_each_record(guard, |record| {
+        if record.read(&mut row) & ABSENT == 0 {
+            ids.push(row[tables.layout().words_of(0).0.start] as TableId);
+        }
+    });
+    ids
+}
+
+/// The rows of a catalog table that are about the table `id`, in key order.
+fn read_rows(table: &TableCore, id: TableId, guard: &Guard) -> Result<Vec<Vec<Value>>> {
+    let prefix = table.encode_key(&[i64::from(id).into()], false)?;
+    let mut rows = Vec::new();
+    let mut read = |record: crate::storage::record::Record<'_>| {
+        let mut words = vec![0; table.layout().words()];
+        if record.read(&mut words) & ABSENT == 0 {
+            // SAFETY: the caller is pinned, so the row's blocks are alive.
+            rows.push(unsafe { table.layout().values(&words) });
+        }
+    };
+    if table.definition().key().len() == 1 {
+        if let Lookup::Found(record) = table.find(0, &prefix, guard) {
+            read(record);
+        }
+    } else {
+        table.for_each_record(guard, |record| {
+            if record.key().starts_with(&prefix) {
+                read(record);
+            }
+        });
+    }
+    Ok(rows)
+}
+
+fn text(value: Value) -> String {
+    if let Value::Text(text) = value { text } else { String::new() }
+}

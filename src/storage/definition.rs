@@ -1,0 +1,301 @@
+//! What a table is: its columns, its primary key, its indexes.
+//!
+//! A [`TableDefinition`] is what a user writes down and what the catalog keeps; [`TableDefinition::validate`] says
+//! whether it makes sense before anything is built from it.
+
+use crate::error::{Error, Result};
+use crate::types::{DataType, Value};
+
+/// The most columns that a table may have.
+pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnDefinition {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// What it holds.
+    pub data_type: DataType,
+    /// Whether NULL is refused. Columns of the primary key never hold NULL.
+    pub not_null: bool,
+    /// What a row gets here when it is inserted without a value.
+    pub default: Value,
+    /// The table whose primary key this column refers to. It is kept as knowledge about the data (the scheduler's
+    /// domains come from it); it is not enforced.
+    pub references: Option<String>,
+    /// The domain that this column shares with others, where no reference says so.
+    pub domain: Option<String>,
+}
+
+/// A secondary index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDefinition {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// The positions of the columns that it orders by.
+    pub columns: Vec<usize>,
+    /// Whether two rows may not share the same values. NULLs are distinct: they never collide.
+    pub unique: bool,
+}
+
+/// Which primary indexes a table keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrimaryIndex {
+    /// A hash index: the fastest way to one row; no ranges.
+    Hash,
+    /// An ordered index: ranges, and points a little slower; cheap for keys that grow.
+    Ordered,
+    /// Both: points as fast as with `Hash`, ranges as with `Ordered`; an insert pays for two.
+    #[default]
+    Both,
+}
+
+impl PrimaryIndex {
+    /// Its name in the catalog.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PrimaryIndex::Hash => "hash",
+            PrimaryIndex::Ordered => "ordered",
+            PrimaryIndex::Both => "both",
+        }
+    }
+
+    /// The index kind of that name.
+    pub(crate) fn from_name(name: &str) -> Option<PrimaryIndex> {
+        [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// What a table is, as given to `Database::create_table`.
+///
+/// Modifiers ([`not_null`](Self::not_null), [`default`](Self::default), [`references`](Self::references),
+/// [`domain`](Self::domain)) speak of the column that was named last, as in SQL:
+///
+/// ```
+/// use heddledb::{DataType, TableDefinition};
+/// let accounts = TableDefinition::new("account")
+///     .column("id", DataType::Int64)
+///     .column("branch", DataType::Int64).not_null().references("branch")
+///     .column("balance", DataType::Int64).not_null().default(0)
+///     .primary_key(["id"])
+///     .index("account_by_branch", ["branch"]);
+/// assert_eq!(accounts.columns().len(), 3);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableDefinition {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<ColumnDefinition>,
+    pub(crate) key: Vec<usize>,
+    pub(crate) primary_index: PrimaryIndex,
+    pub(crate) indexes: Vec<IndexDefinition>,
+    /// The first thing that was wrong while it was built; `validate` reports it.
+    pub(crate) problem: Option<Error>,
+}
+
+impl TableDefinition {
+    /// A table of this name, without columns yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        TableDefinition {
+            name: name.into(),
+            columns: Vec::new(),
+            key: Vec::new(),
+            primary_index: PrimaryIndex::default(),
+            indexes: Vec::new(),
+            problem: None,
+        }
+    }
+
+    /// Adds a column, which may hold NULL unless [`not_null`](Self::not_null) follows.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, data_type: DataType) -> Self {
+        self.columns.push(ColumnDefinition {
+            name: name.into(),
+            data_type,
+            not_null: false,
+            default: Value::Null,
+            references: None,
+            domain: None,
+        });
+        self
+    }
+
+    fn change_last(mut self, what: &str, change: impl FnOnce(&mut ColumnDefinition)) -> Self {
+        match self.columns.last_mut() {
+            Some(column) => change(column),
+            None => self.blame(format!("{what} comes before any column; name a column first")),
+        }
+        self
+    }
+
+    /// The column named last refuses NULL.
+    #[must_use]
+    pub fn not_null(self) -> Self {
+        self.change_last("not_null", |column| column.not_null = true)
+    }
+
+    /// What the column named last gets when a row is inserted without a value for it.
+    #[must_use]
+    pub fn default(self, value: impl Into<Value>) -> Self {
+        self.change_last("default", |column| column.default = value.into())
+    }
+
+    /// The column named last refers to this table's primary key. Kept as knowledge, not enforced.
+    #[must_use]
+    pub fn references(self, table: impl Into<String>) -> Self {
+        self.change_last("references", |column| column.references = Some(table.into()))
+    }
+
+    /// The column named last takes its values from this domain.
+    #[must_use]
+    pub fn domain(self, domain: impl Into<String>) -> Self {
+        self.change_last("domain", |column| column.domain = Some(domain.into()))
+    }
+
+    /// The columns of the primary key, in the order in which rows are to be sorted.
+    #[must_use]
+    pub fn primary_key<'a>(mut self, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        self.key = self.positions(columns);
+        for &position in &self.key {
+            self.columns[position].not_null = true;
+        }
+        self
+    }
+
+    /// Which primary indexes the table keeps; [`PrimaryIndex::Both`] unless said.
+    #[must_use]
+    pub fn primary_index(mut self, kind: PrimaryIndex) -> Self {
+        self.primary_index = kind;
+        self
+    }
+
+    /// Adds a secondary index, in which rows may share values.
+    #[must_use]
+    pub fn index<'a>(self, name: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        self.add_index(name.into(), columns, false)
+    }
+
+    /// Adds a secondary index that keeps its values unique.
+    #[must_use]
+    pub fn unique_index<'a>(self, name: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        self.add_index(name.into(), columns, true)
+    }
+
+    fn add_index<'a>(
+        mut self,
+        name: String,
+        columns: impl IntoIterator<Item = &'a str>,
+        unique: bool,
+    ) -> Self {
+        let columns = self.positions(columns);
+        self.indexes.push(IndexDefinition { name, columns, unique });
+        self
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns, in order.
+    pub fn columns(&self) -> &[ColumnDefinition] {
+        &self.columns
+    }
+
+    /// The positions of the primary key's columns.
+    pub fn key(&self) -> &[usize] {
+        &self.key
+    }
+
+    /// Its secondary indexes.
+    pub fn indexes(&self) -> &[IndexDefinition] {
+        &self.indexes
+    }
+
+    /// Which primary indexes it keeps.
+    pub fn kind_of_primary_index(&self) -> PrimaryIndex {
+        self.primary_index
+    }
+
+    /// The position of the column of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`] with the names that there are.
+    pub fn position(&self, column: &str) -> Result<usize> {
+        self.columns.iter().position(|candidate| candidate.name == column).ok_or_else(|| Error::UnknownColumn {
+            table: self.name.clone(),
+            column: column.to_string(),
+            known: self.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn positions<'a>(&mut self, columns: impl IntoIterator<Item = &'a str>) -> Vec<usize> {
+        let mut positions = Vec::new();
+        for column in columns {
+            match self.position(column) {
+                Ok(position) if !positions.contains(&position) => positions.push(position),
+                Ok(_) => self.blame(format!("column {column:?} is named twice in one key")),
+                Err(error) => self.problem = self.problem.take().or(Some(error)),
+            }
+        }
+        positions
+    }
+
+    fn blame(&mut self, detail: String) {
+        let table = self.name.clone();
+        self.problem.get_or_insert(Error::InvalidDefinition { table, detail });
+    }
+
+    /// Whether a table can be built from this.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with what to do about it.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        let wrong = |detail: String| Err(Error::InvalidDefinition { table: self.name.clone(), detail });
+        if self.name.is_empty() || self.name.len() > 255 {
+            return wrong("its name needs 1 to 255 bytes".to_string());
+        }
+        if self.columns.len() > MAXIMAL_COLUMNS {
+            return wrong(format!("{} columns are more than {MAXIMAL_COLUMNS}; split it", self.columns.len()));
+        }
+        if self.key.is_empty() {
+            return wrong("it has no primary key; add .primary_key([..])".to_string());
+        }
+        for (position, column) in self.columns.iter().enumerate() {
+            if column.name.is_empty() {
+                return wrong(format!("column {} has no name", position + 1));
+            }
+            if self.columns[..position].iter().any(|other| other.name == column.name) {
+                return wrong(format!("two columns are called {:?}; rename one", column.name));
+            }
+            column.data_type.validate()?;
+            if !matches!(column.default, Value::Null) {
+                let what = format!("the default of {}.{}", self.name, column.name);
+                crate::types::check::check((&column.default).into(), &column.data_type, column.not_null, &what)?;
+            }
+        }
+        self.validate_keys()
+    }
+
+    fn validate_keys(&self) -> Result<()> {
+        let wrong = |detail: String| Err(Error::InvalidDefinition { table: self.name.clone(), detail });
+        for (position, index) in self.indexes.iter().enumerate() {
+            if index.columns.is_empty() || index.name.is_empty() {
+                return wrong(format!("index {:?} needs a name and at least one column", index.name));
+            }
+            if self.indexes[..position].iter().any(|other| other.name == index.name) {
+                return wrong(format!("two indexes are called {:?}; rename one", index.name));
+            }
+        }
+        for &position in self.key.iter().chain(self.indexes.iter().flat_map(|index| &index.columns)) {
+            let column = &self.columns[position];
+            if matches!(column.data_type, DataType::OrderedTuple(_) | DataType::TopK { .. }) {
+                let kind = &column.data_type;
+                return wrong(format!("column {:?} is of type {kind}, which no key can hold", column.name));
+            }
+        }
+        Ok(())
+    }
+}

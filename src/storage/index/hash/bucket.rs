@@ -1,0 +1,314 @@
+//! One cache line of the index: a version word, six entries, and the way to an overflow bucket.
+//!
+//! Entries never move inside a chain, an insert and a removal are one store each, and overflow buckets stay
+//! linked until their segment goes. So whoever walks a chain without a lock meets every entry that is there
+//! throughout; the version word of the chain's first bucket, which every change raises, tells whether the whole
+//! walk saw one state.
+//!
+//! The version word: bit 0 locked (a writer is in its few instructions), bit 1 frozen (the segment is being split:
+//! writers wait, readers go on), bit 2 moved (the entries live elsewhere now, forever), the rest a counter.
+
+use std::ptr;
+
+use crossbeam_epoch::Guard;
+use crossbeam_utils::Backoff;
+
+use super::entry;
+use crate::base::atomics::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::storage::index::NodeVersion;
+use crate::storage::record::{Record, RecordPointer};
+
+const LOCKED: u64 = 1;
+const FROZEN: u64 = 2;
+const MOVED: u64 = 4;
+/// One change of the bucket.
+const STEP: u64 = 8;
+
+/// With the version word and the overflow pointer they fill one cache line.
+const ENTRIES: usize = 6;
+
+/// See the module's description.
+#[repr(C, align(64))]
+pub(super) struct Bucket {
+    /// In overflow buckets it is not used.
+    version: AtomicU64,
+    entries: [AtomicU64; ENTRIES],
+    /// Null, or a bucket that this one owns.
+    overflow: AtomicPtr<Bucket>,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+/// What an optimistic lookup in a bucket found.
+#[derive(Debug)]
+pub(super) enum BucketLookup<'g> {
+    Found(Record<'g>),
+    /// Not there, as of this version word.
+    Missing(u64),
+    /// The bucket's entries are in another segment now: ask the directory again.
+    Moved,
+}
+
+impl Bucket {
+    /// An empty bucket.
+    pub(super) const fn new() -> Self {
+        Bucket {
+            version: AtomicU64::new(0),
+            entries: [const { AtomicU64::new(entry::EMPTY) }; ENTRIES],
+            overflow: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// The version word, as the node that a lookup here depends on.
+    pub(super) fn node_version(&self, observed: u64) -> NodeVersion<'_> {
+        NodeVersion::new(&self.version, observed)
+    }
+
+    /// This bucket and its overflow buckets.
+    fn chain(&self) -> impl Iterator<Item = &Bucket> {
+        std::iter::successors(Some(self), |bucket| {
+            // Acquire pairs with the release in `put_in_overflow`: the new bucket's content is seen.
+            let next = bucket.overflow.load(Ordering::Acquire);
+            // SAFETY: an overflow bucket is linked whole, and freed only by the drop of the bucket that owns it,
+            // which needs that one exclusively; here it is borrowed.
+            unsafe { next.as_ref() }
+        })
+    }
+
+    /// The entry words of the whole chain, empty ones too.
+    fn slots(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.chain().flat_map(|bucket| &bucket.entries)
+    }
+
+    /// The entries of the whole chain.
+    ///
+    /// Acquire pairs with the release with which a writer stores an entry: the record's key is seen, and so is
+    /// the locked version word under which the entry was stored.
+    pub(super) fn entries(&self) -> impl Iterator<Item = u64> {
+        self.slots().map(|slot| slot.load(Ordering::Acquire)).filter(|&found| found != entry::EMPTY)
+    }
+
+    /// The first record in this line whose tag matches.
+    pub(super) fn first_with_tag(&self, tag: u64) -> Option<RecordPointer> {
+        // Relaxed: the address is only a hint for the cache.
+        let mut entries = self.entries.iter().map(|slot| slot.load(Ordering::Relaxed));
+        entries.find(|&found| entry::has_tag(found, tag)).and_then(entry::record)
+    }
+
+    /// The record with this key, in one walk without a look at the version.
+    pub(super) fn find<'g>(&'g self, tag: u64, key: &[u8], _guard: &'g Guard) -> Option<Record<'g>> {
+        for found in self.entries().filter(|&found| entry::has_tag(found, tag)) {
+            let Some(pointer) = entry::record(found) else { continue };
+            // SAFETY: a record leaves the index before it is retired, and the caller is pinned since before it
+            // came to this bucket (argued in the folder's description).
+            let record = unsafe { pointer.as_record() };
+            if record.key() == key {
+                return Some(record);
+            }
+        }
+        None
+    }
+
+    /// Looks the key up without writing anything. A hit never waits; a miss waits while the bucket is locked.
+    pub(super) fn lookup<'g>(&'g self, tag: u64, key: &[u8], guard: &'g Guard) -> BucketLookup<'g> {
+        let backoff = Backoff::new();
+        loop {
+            // Acquire pairs with the release in `BucketLock::drop`: the walk sees at least this version's entries.
+            let before = self.version.load(Ordering::Acquire);
+            if before & MOVED != 0 {
+                return BucketLookup::Moved;
+            }
+            if let Some(record) = self.find(tag, key, guard) {
+                return BucketLookup::Found(record);
+            }
+            if before & LOCKED == 0 && self.is_still(before) {
+                return BucketLookup::Missing(before);
+            }
+            backoff.snooze();
+        }
+    }
+
+    /// Whether nothing changed between the load of `before` and the caller's latest reads of entries.
+    fn is_still(&self, before: u64) -> bool {
+        // The fence keeps the reads of the entries before this look at the word: a writer locks before it stores an
+        // entry with release, so who read its entry sees here that it locked.
+        fence(Ordering::Acquire);
+        self.version.load(Ordering::Relaxed) == before
+    }
+
+    /// Appends all records of the chain, as of the version answered; None (and nothing appended) once moved.
+    pub(super) fn collect<'g>(&'g self, out: &mut Vec<Record<'g>>, _guard: &'g Guard) -> Option<u64> {
+        let backoff = Backoff::new();
+        let length = out.len();
+        loop {
+            // Acquire: as in `lookup`.
+            let before = self.version.load(Ordering::Acquire);
+            if before & MOVED != 0 {
+                return None;
+            }
+            // SAFETY: as in `find`.
+            out.extend(
+                self.entries().filter_map(entry::record).map(|pointer| unsafe { pointer.as_record() }),
+            );
+            if before & LOCKED == 0 && self.is_still(before) {
+                return Some(before);
+            }
+            out.truncate(length);
+            backoff.snooze();
+        }
+    }
+
+    /// Locks the bucket for a change; None once its entries have moved.
+    pub(super) fn lock(&self) -> Option<BucketLock<'_>> {
+        let before = self.take(LOCKED)?;
+        Some(BucketLock { bucket: self, before, changed: false })
+    }
+
+    /// Keeps writers out until the entries have moved.
+    ///
+    /// Only the splitter, of whom there is one at a time, does this; so the bucket is not moved already.
+    pub(super) fn freeze(&self) {
+        let _ = self.take(FROZEN);
+    }
+
+    /// Sets the bit as soon as neither lock nor freeze is in the way; answers the word before.
+    fn take(&self, bit: u64) -> Option<u64> {
+        let backoff = Backoff::new();
+        loop {
+            // Relaxed: the exchange below acquires; a moved bit sends the caller to the directory, and pairs with
+            // the release in `set_moved`, hence the fence there.
+            let word = self.version.load(Ordering::Relaxed);
+            if word & MOVED != 0 {
+                fence(Ordering::Acquire);
+                return None;
+            }
+            // Acquire pairs with the release in `BucketLock::drop` and `thaw`: the latest entries are seen.
+            if word & (LOCKED | FROZEN) == 0
+                && self
+                    .version
+                    .compare_exchange_weak(word, word | bit, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return Some(word);
+            }
+            backoff.snooze();
+        }
+    }
+
+    /// Says that the entries live elsewhere; for the splitter, after `freeze`.
+    ///
+    /// Release pairs with the acquire of whoever finds the bit set: it then finds the new segments in the directory.
+    pub(super) fn set_moved(&self) {
+        let word = self.version.load(Ordering::Relaxed);
+        self.version.store((word | MOVED) + STEP, Ordering::Release);
+    }
+
+    /// Lets writers in after `freeze`; for the splitter, who owns the new buckets until then.
+    ///
+    /// Release pairs with the acquire in `take`.
+    pub(super) fn thaw(&self) {
+        let word = self.version.load(Ordering::Relaxed);
+        self.version.store((word & !FROZEN) + STEP, Ordering::Release);
+    }
+
+    /// Whether writers are kept out for a split.
+    #[cfg(test)]
+    pub(super) fn is_frozen(&self) -> bool {
+        self.version.load(Ordering::Relaxed) & FROZEN != 0
+    }
+
+    /// Stores the entry in an empty place of the chain, if there is one; only while locked or not yet shared.
+    fn put(&self, new: u64) -> bool {
+        // Relaxed: the lock's acquire shows the latest entries.
+        let Some(slot) = self.slots().find(|slot| slot.load(Ordering::Relaxed) == entry::EMPTY) else {
+            return false;
+        };
+        // Release pairs with the acquire in `entries`.
+        slot.store(new, Ordering::Release);
+        true
+    }
+
+    /// Links one more overflow bucket, with the entry in it; only while locked or not yet shared.
+    fn put_in_overflow(&self, new: u64) {
+        let bucket = Bucket::new();
+        bucket.entries[0].store(new, Ordering::Relaxed);
+        let last = self.chain().last().unwrap_or(self);
+        // Release pairs with the acquire in `chain`.
+        last.overflow.store(Box::into_raw(Box::new(bucket)), Ordering::Release);
+    }
+
+    /// Stores the entry in a bucket that is not shared yet; says whether that took an overflow bucket.
+    pub(super) fn put_unshared(&mut self, new: u64) -> bool {
+        let fits = self.put(new);
+        if !fits {
+            self.put_in_overflow(new);
+        }
+        !fits
+    }
+}
+
+impl Drop for Bucket {
+    /// Frees the overflow buckets, one after another: a long chain must not use up the stack.
+    fn drop(&mut self) {
+        let mut next = std::mem::replace(self.overflow.get_mut(), ptr::null_mut());
+        while !next.is_null() {
+            // SAFETY: it was made by `put_in_overflow` from a box, and only its owner, whom we hold exclusively,
+            // pointed to it.
+            let mut bucket = unsafe { Box::from_raw(next) };
+            next = std::mem::replace(bucket.overflow.get_mut(), ptr::null_mut());
+        }
+    }
+}
+
+/// A locked bucket; dropping it unlocks, with a new version if something changed.
+pub(super) struct BucketLock<'g> {
+    bucket: &'g Bucket,
+    before: u64,
+    changed: bool,
+}
+
+impl BucketLock<'_> {
+    /// The version word before the lock.
+    pub(super) fn before(&self) -> u64 {
+        self.before
+    }
+
+    /// The version word once a change has been unlocked.
+    pub(super) fn after_change(&self) -> u64 {
+        self.before + STEP
+    }
+
+    /// Puts the entry in an empty place, if there is one.
+    pub(super) fn put(&mut self, new: u64) -> bool {
+        let fits = self.bucket.put(new);
+        self.changed |= fits;
+        fits
+    }
+
+    /// Puts the entry in a new overflow bucket.
+    pub(super) fn put_in_overflow(&mut self, new: u64) {
+        self.bucket.put_in_overflow(new);
+        self.changed = true;
+    }
+
+    /// Takes out the entry of this record; says whether it was there.
+    pub(super) fn remove(&mut self, record: RecordPointer) -> bool {
+        // Relaxed: the lock's acquire shows the latest entries.
+        let Some(slot) = self.bucket.slots().find(|slot| entry::is_of(slot.load(Ordering::Relaxed), record))
+        else {
+            return false;
+        };
+        // Release pairs with the acquire in `entries`: who misses the entry sees the lock under which it went.
+        slot.store(entry::EMPTY, Ordering::Release);
+        self.changed = true;
+        true
+    }
+}
+
+impl Drop for BucketLock<'_> {
+    fn drop(&mut self) {
+        let word = if self.changed { self.after_change() } else { self.before };
+        // Release pairs with the acquire loads and exchanges of the version word.
+        self.bucket.version.store(word, Ordering::Release);
+    }
+}

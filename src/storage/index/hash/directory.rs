@@ -1,0 +1,114 @@
+//! The directory: from the first bits of a hash to the segment that holds its keys.
+//!
+//! A directory of depth d has 2^d places. A segment of depth s ≤ d stands in the 2^(d-s) places whose numbers begin
+//! with its s bits. Segments are aligned to cache lines, so the place's low six bits hold the segment's depth: a
+//! lookup learns it without a look at the segment.
+
+use super::entry;
+use super::segment::Segment;
+use crate::base::atomics::{AtomicPtr, Ordering};
+
+const DEPTH_MASK: usize = 63;
+const _: () = assert!(align_of::<Segment>() > DEPTH_MASK && entry::DEPTH_MAX as usize <= DEPTH_MASK);
+
+/// Places per segment that a directory may have at most. Hashes that are random need two or four; keys that were
+/// chosen to collide must not make the directory grow without bound.
+const PLACES_PER_SEGMENT_MAX: usize = 16;
+
+/// See the module's description.
+pub(super) struct Directory {
+    depth: u32,
+    places: Box<[AtomicPtr<Segment>]>,
+}
+
+/// A segment, and how many bits its keys' hashes share.
+#[derive(Clone, Copy)]
+pub(super) struct Located<'g> {
+    pub(super) segment: &'g Segment,
+    pub(super) depth: u32,
+}
+
+impl Directory {
+    /// A directory of depth zero.
+    pub(super) fn new(segment: Box<Segment>) -> Box<Self> {
+        Box::new(Directory { depth: 0, places: Box::new([AtomicPtr::new(place(Box::into_raw(segment), 0))]) })
+    }
+
+    /// A directory with twice the places and the same segments; None when that would be too many.
+    pub(super) fn doubled(&self, segments: usize) -> Option<Box<Self>> {
+        if self.depth == entry::DEPTH_MAX || self.places.len() * 2 > segments * PLACES_PER_SEGMENT_MAX {
+            return None;
+        }
+        // Relaxed: only splits change places, and the caller holds their lock.
+        let twice = |old: &AtomicPtr<Segment>| [old.load(Ordering::Relaxed), old.load(Ordering::Relaxed)];
+        let places = self.places.iter().flat_map(twice).map(AtomicPtr::new).collect();
+        Some(Box::new(Directory { depth: self.depth + 1, places }))
+    }
+
+    /// How many hash bits it looks at.
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The number of the place of this hash.
+    fn number(&self, hash: u64) -> usize {
+        // In two steps, because a shift by all 64 bits is none.
+        (hash >> 1 >> (u64::BITS - 1 - self.depth)) as usize
+    }
+
+    /// The segment of this hash.
+    pub(super) fn locate(&self, hash: u64) -> Located<'_> {
+        // Acquire pairs with the release in `replace`: the segment's content is seen.
+        let found = self.places[self.number(hash)].load(Ordering::Acquire);
+        // SAFETY: a place always holds a segment; a segment is retired after it left the directory, and whoever
+        // borrows the directory is pinned or owns the index.
+        let segment = unsafe { &*segment_of(found) };
+        Located { segment, depth: depth_of(found) }
+    }
+
+    /// Puts the two halves into the places of the segment of this hash and depth; answers the old segment.
+    ///
+    /// Only for the holder of the splits' lock, and with a directory deeper than the segment.
+    pub(super) fn replace(&self, hash: u64, depth: u32, halves: [Box<Segment>; 2]) -> *mut Segment {
+        let places_per_half = 1_usize << (self.depth - depth - 1);
+        let first = self.number(hash) & !(2 * places_per_half - 1);
+        // Relaxed: only splits change places.
+        let old = segment_of(self.places[first].load(Ordering::Relaxed));
+        for (half, segment) in halves.into_iter().enumerate() {
+            let new = place(Box::into_raw(segment), depth + 1);
+            let start = first + half * places_per_half;
+            for at in &self.places[start..start + places_per_half] {
+                // Release pairs with the acquire in `locate`.
+                at.store(new, Ordering::Release);
+            }
+        }
+        old
+    }
+
+    /// Frees all segments.
+    ///
+    /// # Safety
+    /// Nobody uses the segments any more, and the directory is only dropped afterwards.
+    pub(super) unsafe fn free_segments(&mut self) {
+        let mut at = 0;
+        while at < self.places.len() {
+            let found = *self.places[at].get_mut();
+            at += 1 << (self.depth - depth_of(found));
+            // SAFETY: it came from a box, and each segment is met once: the step passes all its places. The rest
+            // is the caller's promise.
+            drop(unsafe { Box::from_raw(segment_of(found)) });
+        }
+    }
+}
+
+fn place(segment: *mut Segment, depth: u32) -> *mut Segment {
+    segment.map_addr(|address| address | depth as usize)
+}
+
+fn segment_of(place: *mut Segment) -> *mut Segment {
+    place.map_addr(|address| address & !DEPTH_MASK)
+}
+
+fn depth_of(place: *mut Segment) -> u32 {
+    (place.addr() & DEPTH_MASK) as u32
+}

@@ -1,0 +1,213 @@
+//! The hash index: from a key to its record, for point access, in two cache misses (the bucket, the record).
+//!
+//! Extendible hashing. The first bits of the hash name a segment, through the directory, which is small and hot;
+//! the last bits name one of the segment's buckets, each of one cache line:
+//!
+//! ```text
+//!  directory            segment: 128 buckets         bucket: 64 bytes
+//! ┌─────────┐          ┌────────┐     ┌─────────┬──────────────────────────┬──────────┐
+//! │ 00 ─────┼────────► │ 0      │ ──► │ version │ 6 × (16-bit tag, record) │ overflow │
+//! │ 01 ─────┼──┐       │ …      │     └─────────┴──────────────────────────┴────┬─────┘
+//! │ 10 ─────┼┐ └─────► │ 127    │                                               └──► one more such line
+//! │ 11 ─────┼┘         └────────┘
+//! └─────────┘
+//! ```
+//!
+//! A segment whose buckets overflow too often splits in two, and its bits' place in the directory with it. Overflow
+//! buckets, rather than places in neighbour buckets: entries never move, a version covers exactly the keys of one
+//! bucket, and keys whose hashes are equal need no special case. At the largest load (four entries in a bucket on
+//! average) one lookup in ten reads a second line.
+//!
+//! # Why it is right
+//! **Readers** write nothing and take no lock. A *hit* is an entry that was in the key's bucket when it was read, and
+//! an entry's word carries both tag and address; so it needs no validation. A *miss* is a walk over the chain
+//! between two equal looks at the version word, unlocked. Every writer locks the bucket before its one store, and
+//! stores a raised version after it; so an equal word means that no entry came or went between, and the key was
+//! missing as of that version. It stays missing while the word is the same: the only way for the key to come in is
+//! through this bucket, or, after a split, through another one, and then the moved bit came first (see `split`).
+//! Counters are 61 bits: they don't wrap.
+//!
+//! **One record per key.** An insert looks for the key again under the bucket's lock. Of several inserters of one key,
+//! one therefore puts its record in, and the others find it.
+//!
+//! **Memory.** Directories and segments are retired through the epoch after the directory (or its place) points
+//! elsewhere, so a pinned thread may use what it found. A *record* found in an entry is alive too: its owner removes
+//! it from the index first and retires it afterwards. A thread that pins after the removal can find the entry
+//! neither in the segment where it was taken out, nor in an older copy of the segment: the removal waited for the
+//! thaw, which came after the directory had forgotten the older copy. A thread that was pinned before is waited for.
+//!
+//! **What is left to the caller.** The order between its own insert and its later look at another node's version (two
+//! callers that each insert what the other missed) needs a sequentially consistent fence between them: the commit
+//! section has it, once for all that it validates.
+
+mod bucket;
+mod directory;
+mod entry;
+mod key;
+mod prefetch;
+mod scan;
+mod segment;
+mod split;
+#[cfg(test)]
+mod tests;
+
+use crossbeam_epoch::Guard;
+use parking_lot::Mutex;
+
+use self::bucket::{Bucket, BucketLookup};
+use self::directory::{Directory, Located};
+pub(crate) use self::key::hash_key;
+pub(crate) use self::scan::HashCursor;
+use self::segment::Segment;
+use self::split::Structure;
+use crate::base::atomics::{AtomicPtr, Ordering};
+use crate::storage::index::{Insertion, Lookup};
+use crate::storage::record::{Record, RecordPointer};
+
+/// A concurrent map from keys to records. It does not own the records.
+///
+/// Wherever a hash is asked for, it is [`hash_key`] of the key.
+pub(crate) struct HashIndex {
+    directory: AtomicPtr<Directory>,
+    structure: Mutex<Structure>,
+}
+
+impl HashIndex {
+    /// An empty index.
+    pub(crate) fn new() -> Self {
+        HashIndex {
+            directory: AtomicPtr::new(Box::into_raw(Directory::new(Segment::new()))),
+            structure: Mutex::new(Structure { segments: 1 }),
+        }
+    }
+
+    fn directory<'g>(&'g self, _guard: &'g Guard) -> &'g Directory {
+        // Acquire pairs with the release with which a doubled directory is put in.
+        let directory = self.directory.load(Ordering::Acquire);
+        // SAFETY: there is always one; it is retired after it was replaced, and the caller is pinned since before
+        // this load.
+        unsafe { &*directory }
+    }
+
+    fn locate<'g>(&'g self, hash: u64, guard: &'g Guard) -> Located<'g> {
+        self.directory(guard).locate(hash)
+    }
+
+    /// The bucket of this hash, and what the hash's tag is there.
+    fn bucket<'g>(&'g self, hash: u64, guard: &'g Guard) -> (&'g Bucket, u64) {
+        let Located { segment, depth } = self.locate(hash, guard);
+        (segment.bucket(hash), entry::tag(hash, depth))
+    }
+
+    /// Brings the bucket's line into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64, guard: &Guard) {
+        let (bucket, _) = self.bucket(hash, guard);
+        prefetch::prefetch_line(bucket);
+    }
+
+    /// Reads the bucket (prefetched before, if possible), and brings the first two lines of the record that is
+    /// probably this hash's into the cache: the second one pays even when it is not always read.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, hash: u64, guard: &Guard) {
+        let (bucket, tag) = self.bucket(hash, guard);
+        if let Some(pointer) = bucket.first_with_tag(tag) {
+            let first = std::ptr::without_provenance::<Bucket>(pointer.to_bits() as usize);
+            prefetch::prefetch_line(first);
+            // One line, as long as a bucket, further on; perhaps past the record, which a hint may be.
+            prefetch::prefetch_line(first.wrapping_add(1));
+        }
+    }
+
+    /// The record with this key, or the version of the bucket in which it is missing.
+    pub(crate) fn get<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
+        loop {
+            let (bucket, tag) = self.bucket(hash, guard);
+            match bucket.lookup(tag, key, guard) {
+                BucketLookup::Found(record) => return Lookup::Found(record),
+                BucketLookup::Missing(observed) => return Lookup::Missing(bucket.node_version(observed)),
+                BucketLookup::Moved => {}
+            }
+        }
+    }
+
+    /// The record with this key, or else the one that `make` gives, which is then in the index.
+    ///
+    /// `make` is called at most once, while nothing is locked. If another thread inserts the key meanwhile, the
+    /// record that was made is freed.
+    pub(crate) fn get_or_insert<'g>(
+        &'g self,
+        hash: u64,
+        key: &[u8],
+        make: impl FnOnce() -> RecordPointer,
+        guard: &'g Guard,
+    ) -> Insertion<'g> {
+        if let Lookup::Found(record) = self.get(hash, key, guard) {
+            return Insertion::Found(record);
+        }
+        let made = Unshared(make());
+        let mut may_split = true;
+        loop {
+            let Located { segment, depth } = self.locate(hash, guard);
+            let (bucket, tag) = (segment.bucket(hash), entry::tag(hash, depth));
+            let Some(mut lock) = bucket.lock() else { continue };
+            if let Some(record) = bucket.find(tag, key, guard) {
+                return Insertion::Found(record);
+            }
+            let new = entry::entry(tag, made.0);
+            if !lock.put(new) {
+                if may_split && segment.is_crowded() {
+                    drop(lock);
+                    may_split = self.split(hash, segment, guard);
+                    continue;
+                }
+                lock.put_in_overflow(new);
+                segment.note_overflow();
+            }
+            let (before, after) = (lock.before(), bucket.node_version(lock.after_change()));
+            drop(lock);
+            return Insertion::Inserted { record: made.share(), before, after };
+        }
+    }
+
+    /// Takes this very record out; says whether it was in. `hash` is its key's.
+    pub(crate) fn remove(&self, hash: u64, record: Record<'_>, guard: &Guard) -> bool {
+        loop {
+            let (bucket, _) = self.bucket(hash, guard);
+            if let Some(mut lock) = bucket.lock() {
+                return lock.remove(record.pointer());
+            }
+        }
+    }
+}
+
+impl Drop for HashIndex {
+    fn drop(&mut self) {
+        // SAFETY: the index is ours alone, and so are the directory and the segments that it still points to; those
+        // that it doesn't point to any more are the epoch's.
+        unsafe {
+            let mut directory = Box::from_raw(*self.directory.get_mut());
+            directory.free_segments();
+        }
+    }
+}
+
+/// A record that no other thread has seen: freed unless it is shared.
+struct Unshared(RecordPointer);
+
+impl Unshared {
+    /// Keeps the record, which is in the index now.
+    fn share<'g>(self) -> Record<'g> {
+        let pointer = self.0;
+        std::mem::forget(self);
+        // SAFETY: the caller is pinned since before the record came into the index, and for 'g.
+        unsafe { pointer.as_record() }
+    }
+}
+
+impl Drop for Unshared {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has seen it, and this is its only owner.
+        unsafe { self.0.free() };
+    }
+}

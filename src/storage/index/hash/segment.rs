@@ -1,0 +1,107 @@
+//! A segment: the buckets of all keys whose hashes begin with the same bits.
+//!
+//! It keeps true that a record's entry is in the chain of exactly one bucket: the one that the last bits of its
+//! key's hash name, in the segment that the first bits name. A split keeps the bucket's number.
+
+use super::bucket::Bucket;
+use super::entry;
+use super::key::hash_key;
+use crate::base::atomics::{AtomicUsize, Ordering};
+
+/// Few under test, so that segments split early and often.
+pub(super) const BUCKETS: usize = if cfg!(test) { 4 } else { 128 };
+
+/// With more overflow buckets than this, a segment should split: about one lookup in ten then reads a second line.
+const OVERFLOWS_MAX: usize = BUCKETS / 8;
+
+/// With fewer entries than this, overflow is an accident (or many deletes ago), and a split would not help.
+const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
+
+const _: () = assert!(BUCKETS.is_power_of_two());
+
+/// See the module's description. The buckets come first, so that their lines are the segment's.
+#[repr(C)]
+pub(super) struct Segment {
+    buckets: [Bucket; BUCKETS],
+    /// A hint for when to split; written only when an overflow bucket is added.
+    overflows: AtomicUsize,
+}
+
+impl Segment {
+    /// A segment without entries.
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Segment { buckets: [const { Bucket::new() }; BUCKETS], overflows: AtomicUsize::new(0) })
+    }
+
+    /// The bucket of this hash.
+    pub(super) fn bucket(&self, hash: u64) -> &Bucket {
+        &self.buckets[bucket_number(hash)]
+    }
+
+    /// The bucket with this number.
+    pub(super) fn bucket_at(&self, number: usize) -> &Bucket {
+        &self.buckets[number]
+    }
+
+    /// Remembers that an overflow bucket was added.
+    pub(super) fn note_overflow(&self) {
+        // Relaxed: a hint, ordered with nothing.
+        self.overflows.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether there are so many overflow buckets that a split seems due.
+    pub(super) fn is_crowded(&self) -> bool {
+        // Relaxed: as above.
+        self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX.max(1)
+    }
+
+    /// Whether there are so many entries that a split helps. Reads every bucket.
+    pub(super) fn is_worth_splitting(&self) -> bool {
+        let entries: usize = self.buckets.iter().map(|bucket| bucket.entries().count()).sum();
+        entries >= ENTRIES_TO_SPLIT_MIN
+    }
+
+    /// Keeps writers out of all buckets.
+    pub(super) fn freeze(&self) {
+        self.buckets.iter().for_each(Bucket::freeze);
+    }
+
+    /// Sends everyone who comes here back to the directory.
+    pub(super) fn set_moved(&self) {
+        self.buckets.iter().for_each(Bucket::set_moved);
+    }
+
+    /// Lets writers in.
+    pub(super) fn thaw(&self) {
+        self.buckets.iter().for_each(Bucket::thaw);
+    }
+
+    /// Two new frozen segments, with the entries of this frozen one of this depth: the lower and the upper half.
+    pub(super) fn halves(&self, depth: u32) -> [Box<Segment>; 2] {
+        let mut halves = [Segment::new(), Segment::new()];
+        for (number, bucket) in self.buckets.iter().enumerate() {
+            for old in bucket.entries() {
+                let half = &mut halves[usize::from(entry::goes_up(old, depth))];
+                let new = if entry::needs_new_tags(depth) { with_new_tag(old, depth + 1) } else { old };
+                if half.buckets[number].put_unshared(new) {
+                    half.note_overflow();
+                }
+            }
+        }
+        halves.iter().for_each(|half| half.freeze());
+        halves
+    }
+}
+
+/// The number of the bucket of this hash: its last bits.
+pub(super) fn bucket_number(hash: u64) -> usize {
+    hash as usize & (BUCKETS - 1)
+}
+
+/// The entry of the same record, for a segment of this depth.
+fn with_new_tag(old: u64, depth: u32) -> u64 {
+    let Some(pointer) = entry::record(old) else { return entry::EMPTY };
+    // SAFETY: the entry is in a frozen bucket, so the record has not left the index; and the splitter is pinned.
+    let record = unsafe { pointer.as_record() };
+    entry::entry(entry::tag(hash_key(record.key()), depth), pointer)
+}

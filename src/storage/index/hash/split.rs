@@ -1,0 +1,81 @@
+//! How a segment splits in two. The cost is bounded by the segment's size.
+//!
+//! The order of the steps is what makes it right:
+//! 1. freeze the old segment: no writer changes it any more; readers go on, since what they see is the truth;
+//! 2. make two halves, frozen too, and put them into the directory: readers may now use either side, and see the
+//!    same entries;
+//! 3. set the old buckets' moved bits: from here on every miss noted in them fails its validation;
+//! 4. thaw the halves: only now can a key be inserted or removed. So no miss noted in the old segment can be
+//!    validated after an insert, and no reader that comes to the old segment later trusts it.
+
+use crossbeam_epoch::Guard;
+
+use super::HashIndex;
+use super::directory::{Directory, Located};
+use super::segment::Segment;
+use crate::base::atomics::Ordering;
+
+/// What splits need to know and to hold; its lock is what lets one split happen at a time.
+pub(super) struct Structure {
+    /// How many segments there are.
+    pub(super) segments: usize,
+}
+
+impl HashIndex {
+    /// Splits the segment of this hash if it is still this one; says whether the segment is another one now.
+    ///
+    /// It declines when the segment has few entries, or when the directory would become too large for the number
+    /// of segments.
+    #[cold]
+    pub(super) fn split(&self, hash: u64, crowded: &Segment, guard: &Guard) -> bool {
+        let mut structure = self.structure.lock();
+        let Located { segment, depth } = self.locate(hash, guard);
+        if !std::ptr::eq(segment, crowded) {
+            return true;
+        }
+        if !segment.is_worth_splitting() || !self.make_room_in_directory(depth, structure.segments, guard) {
+            return false;
+        }
+        segment.freeze();
+        self.between_steps(guard);
+        let halves = segment.halves(depth);
+        let directory = self.directory(guard);
+        let old = directory.replace(hash, depth, halves);
+        self.between_steps(guard);
+        segment.set_moved();
+        self.between_steps(guard);
+        let upper_bit = 1 << (u64::BITS - 1 - depth);
+        directory.locate(hash & !upper_bit).segment.thaw();
+        directory.locate(hash | upper_bit).segment.thaw();
+        self.between_steps(guard);
+        structure.segments += 1;
+        // SAFETY: the old segment came from a box and has left the directory for good; whoever still uses it found
+        // it there and is pinned since before.
+        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+        true
+    }
+
+    /// Doubles the directory if a segment of this depth fills just one place; false if it may not grow.
+    fn make_room_in_directory(&self, depth: u32, segments: usize, guard: &Guard) -> bool {
+        let directory = self.directory(guard);
+        if depth < directory.depth() {
+            return true;
+        }
+        let Some(doubled) = directory.doubled(segments) else { return false };
+        // AcqRel: release pairs with the acquire in `directory`: the new places are seen.
+        let old: *mut Directory = self.directory.swap(Box::into_raw(doubled), Ordering::AcqRel);
+        // SAFETY: it came from a box and can be found no more; whoever uses it is pinned since before. Dropping a
+        // directory leaves the segments alone.
+        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
+        // A directory can be large: let it go soon, not only when this thread has retired many more things.
+        guard.flush();
+        true
+    }
+
+    /// Under test, lets other threads have their turn between any two steps, and a test look at the state.
+    #[inline]
+    fn between_steps(&self, _guard: &Guard) {
+        #[cfg(test)]
+        super::tests::between_split_steps(self, _guard);
+    }
+}

@@ -1,0 +1,181 @@
+//! Participants: who runs calls, a worker or a caller's thread while it is inside the engine.
+//!
+//! A participant is a slot with its published epoch and its part of the log: two redo buffers, one for even epochs
+//! and one for odd. What it keeps true: only one thread has a slot at a time. While epoch `e` is written, commits go
+//! to `e + 1`, and the global epoch rises to `e + 2` only when `e` has been written and its buffer emptied: so two
+//! buffers are enough, and redo of two epochs never mixes.
+
+use bumpalo::Bump;
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
+use crate::storage::epoch::Published;
+use crate::storage::workspace::Workspace;
+
+/// Redo of one participant and one epoch.
+#[derive(Debug, Default)]
+pub(crate) struct RedoBuffer {
+    /// Transactions, as `redo` writes them, in the order of their stamps.
+    pub(crate) bytes: Vec<u8>,
+    /// How many.
+    pub(crate) transactions: u64,
+}
+
+/// Counters of one participant, read by everybody, written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) committed: AtomicU64,
+    pub(crate) aborted: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) readers_waited: AtomicU64,
+}
+
+impl Counters {
+    /// Adds one. Relaxed, and no read-modify-write: one thread writes it, readers want a recent sum only.
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// One slot.
+#[derive(Default)]
+pub(crate) struct Participant {
+    published: Published,
+    redo: [Mutex<RedoBuffer>; 2],
+    pub(crate) counters: Counters,
+    /// What its thread works with; taken out while a thread has the slot.
+    memory: Mutex<Option<Box<Memory>>>,
+}
+
+/// What a participant's thread works with.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// Buffers that keep their memory from call to call.
+    pub(crate) workspace: Workspace,
+    /// Rows that the running call has read, and images of those that it will write.
+    pub(crate) arena: Bump,
+}
+
+impl Participant {
+    /// Where the epoch it commits in is shown.
+    pub(crate) fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// The redo buffer of this epoch. It is never contended: see the module's argument.
+    pub(crate) fn redo(&self, epoch: u64) -> MutexGuard<'_, RedoBuffer> {
+        self.redo[(epoch & 1) as usize].lock()
+    }
+}
+
+/// All slots of a database.
+pub(crate) struct Participants {
+    slots: Box<[CachePadded<Participant>]>,
+    /// Slots from here on were never used, so that the sealer need not look at them.
+    used: AtomicUsize,
+    free: Mutex<Vec<usize>>,
+    freed: Condvar,
+}
+
+/// A slot that a thread has now.
+pub(crate) struct Seat<'p> {
+    participants: &'p Participants,
+    number: usize,
+    memory: Option<Box<Memory>>,
+}
+
+impl Participants {
+    /// That many slots.
+    pub(crate) fn new(slots: usize) -> Participants {
+        Participants {
+            slots: (0..slots).map(|_| CachePadded::new(Participant::default())).collect(),
+            used: AtomicUsize::new(0),
+            free: Mutex::new((0..slots).rev().collect()),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Every slot that was ever used.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Participant> {
+        // Acquire pairs with the release in `take`: a slot counted here is fully there. A slot that comes into use
+        // later shows a later epoch: its thread took it, then read the global epoch.
+        self.slots[..self.used.load(Ordering::SeqCst)].iter().map(|slot| &**slot)
+    }
+
+    /// Takes a slot; waits while all are taken.
+    pub(crate) fn take(&self) -> Seat<'_> {
+        let mut free = self.free.lock();
+        loop {
+            if let Some(number) = free.pop() {
+                drop(free);
+                // SeqCst: ordered before the slot's publishing of an epoch, as the sealer's reads are after its
+                // raising of the epoch; so the sealer either counts the slot or the slot sees the new epoch.
+                self.used.fetch_max(number + 1, Ordering::SeqCst);
+                let memory = self.slots[number].memory.lock().take().unwrap_or_default();
+                return Seat { participants: self, number, memory: Some(memory) };
+            }
+            self.freed.wait(&mut free);
+        }
+    }
+}
+
+impl<'p> Seat<'p> {
+    /// The slot.
+    pub(crate) fn participant(&self) -> &'p Participant {
+        &self.participants.slots[self.number]
+    }
+
+    /// The slot and what its thread works with.
+    pub(crate) fn parts(&mut self) -> (&'p Participant, &mut Memory) {
+        let participant = &self.participants.slots[self.number];
+        (participant, self.memory.get_or_insert_default())
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        *self.participants.slots[self.number].memory.lock() = self.memory.take();
+        let mut free = self.participants.free.lock();
+        free.push(self.number);
+        drop(free);
+        self.participants.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    #[test]
+    fn a_slot_is_had_by_one_thread_at_a_time_and_others_wait_for_it() {
+        let participants = Participants::new(2);
+        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let _seat = participants.take();
+                        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::sleep(Duration::from_micros(50));
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert!(most.load(Ordering::SeqCst) <= 2);
+        assert_eq!(participants.all().count(), 2);
+    }
+
+    #[test]
+    fn epochs_next_to_each_other_have_buffers_of_their_own() {
+        let participants = Participants::new(1);
+        let seat = participants.take();
+        seat.participant().redo(4).bytes.push(1);
+        seat.participant().redo(5).bytes.extend([2, 2]);
+        assert_eq!(seat.participant().redo(4).bytes.len(), 1);
+        assert_eq!(seat.participant().redo(5).bytes.len(), 2);
+    }
+}

@@ -1,0 +1,102 @@
+//! Takes absent records out of the indexes and gives their memory back.
+//!
+//! A deleted record stays in its indexes until its delete is durable, so that whoever misses the row meets the
+//! record and waits for that epoch; a placeholder that its call did not fill goes at once. Taking out is: kill the
+//! record (its word from exactly the absent word noted to [`DEAD`], by compare-and-swap), unlink it, and free it
+//! when everybody who was pinned then has unpinned. A record that was filled again in the meantime has another word,
+//! so the swap fails and it stays. A commit that fills an absent record takes it by compare-and-swap too: one of the
+//! two wins.
+
+use std::sync::Arc;
+
+use crossbeam_epoch::Guard;
+
+use crate::base::atomics::Ordering;
+use crate::storage::index::Lookup;
+use crate::storage::record::{Record, RecordPointer};
+use crate::storage::row::{RowLayout, free_block};
+use crate::storage::table::{TableCore, free_record};
+use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER, Stamp};
+use crate::storage::workspace::Workspace;
+
+/// So many deleted records are kept before anything is done about them: the work is shared.
+const MANY: usize = 64;
+
+/// Takes out the placeholders of the call that has just ended, where it did not fill them.
+pub(crate) fn collect_placeholders(workspace: &mut Workspace, guard: &Guard) {
+    for placeholder in workspace.placeholders.drain(..) {
+        // SAFETY: the call that made it is still pinned, so the record is alive, whatever became of it; the table is
+        // as long as the store is.
+        let (record, table) = unsafe { (placeholder.record.as_record(), &*placeholder.table) };
+        take_out(table, record, PLACEHOLDER, guard);
+    }
+}
+
+/// Takes out deleted records whose deletes are durable, once there are enough of them.
+pub(crate) fn collect_deleted(workspace: &mut Workspace, durable: u64, guard: &Guard) {
+    if workspace.deleted.len() < MANY {
+        return;
+    }
+    workspace.deleted.retain(|deleted| {
+        let wait = Stamp::of(deleted.word).epoch() > durable;
+        if !wait {
+            // SAFETY: the table is alive as long as the store is, and so the workspace.
+            let table = unsafe { &*deleted.table };
+            if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard) {
+                take_out(table, record, deleted.word, guard);
+            }
+        }
+        wait
+    });
+}
+
+fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Guard) {
+    // AcqRel: what the record's last writer did happens before its end; Acquire on failure is not needed, nothing
+    // is read then.
+    if record.word().compare_exchange(absent_word, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return;
+    }
+    table.unlink(record, guard);
+    let retired = Retired { layout: table.shared_layout(), pointer: record.pointer() };
+    // SAFETY: the record is in no index any more, so only those who are pinned now can have it, and only who won the
+    // swap above comes here.
+    unsafe { guard.defer_unchecked(move || retired.free()) };
+}
+
+/// Takes every absent record of a table out at once: recovery does so, when nobody else uses the table.
+pub(crate) fn collect_all(table: &TableCore, guard: &Guard) {
+    let mut absent = Vec::new();
+    table.for_each_record(guard, |record| {
+        // Relaxed: nobody else uses the table.
+        let word = record.word().load(Ordering::Relaxed);
+        if word & ABSENT != 0 {
+            absent.push((record.pointer(), word));
+        }
+    });
+    for (pointer, word) in absent {
+        // SAFETY: the thread is pinned, and nobody else takes records out.
+        take_out(table, unsafe { pointer.as_record() }, word, guard);
+    }
+}
+
+/// A record on its way out.
+struct Retired {
+    layout: Arc<RowLayout>,
+    pointer: RecordPointer,
+}
+
+impl Retired {
+    /// # Safety
+    /// Nobody uses the record any more.
+    unsafe fn free(self) {
+        // SAFETY: the caller's promise.
+        unsafe { free_record(&self.layout, self.pointer) }
+    }
+}
+
+/// Frees a row's old block when everybody who could be reading it has unpinned.
+pub(crate) fn retire_block(word: u64, guard: &Guard) {
+    // SAFETY: the caller has just replaced the block in the only row that had it, so that only those who are pinned
+    // now can still read it.
+    unsafe { guard.defer_unchecked(move || free_block(word)) };
+}

@@ -1,0 +1,379 @@
+//! Redo: what a commit writes to the log, and how recovery reads it back.
+//!
+//! ```text
+//! transaction   stamp 8 · bytes that follow 4 · changes …
+//! change        kind 1 (1 row, 2 columns, 3 gone) · table id · schema version · key bytes · key · …
+//!   row         every column's value, in order
+//!   columns     how many · (column, value) …
+//!   gone        nothing
+//! value         0 NULL · 1 the value · 2 how many operands, and each: a top-K insert's entries
+//! ```
+//! Numbers are variable-length (LEB128), signed ones in zigzag. A value is written by its column's type: bool 1 byte,
+//! integers, dates, timestamps and decimals as signed numbers, floats 8 bytes, UUIDs 16, the rest length and bytes.
+//! Redo is physical, the values that columns came to have, except that a top-K insert logs the inserted entries,
+//! which are far smaller than the set: entering twice changes nothing. Secondary indexes are not logged.
+
+use bumpalo::Bump;
+
+use crate::error::{Error, Result};
+use crate::operation::{Applied, Operation};
+use crate::storage::row::RowLayout;
+use crate::storage::table::TableCore;
+use crate::storage::word::Stamp;
+use crate::storage::write_set::{Effect, WriteSet};
+use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
+
+/// The schema version of every table: it will rise once tables can be altered.
+pub(crate) const SCHEMA_VERSION: u64 = 1;
+const HEAD_BYTES: usize = 12;
+const ROW: u8 = 1;
+const COLUMNS: u8 = 2;
+const GONE: u8 = 3;
+const NULL: u8 = 0;
+const VALUE: u8 = 1;
+const OPERANDS: u8 = 2;
+
+/// Leaves room for a transaction's head; gives back where it begins.
+pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD_BYTES]);
+    start
+}
+
+/// Fills in a transaction's length.
+pub(crate) fn finish(out: &mut [u8], start: usize) {
+    let bytes = (out.len() - start - HEAD_BYTES) as u32;
+    out[start + 8..start + HEAD_BYTES].copy_from_slice(&bytes.to_le_bytes());
+}
+
+/// Fills in a transaction's stamp.
+pub(crate) fn set_stamp(out: &mut [u8], start: usize, stamp: Stamp) {
+    out[start..start + 8].copy_from_slice(&stamp.to_bits().to_le_bytes());
+}
+
+/// Appends what the writes to the record at `position` came to.
+///
+/// # Safety
+/// `image` is a row of the table with live blocks.
+pub(crate) unsafe fn append_change(
+    out: &mut Vec<u8>,
+    writes: &WriteSet,
+    position: usize,
+    effect: Effect,
+    image: &[u64],
+) {
+    let touched = writes.touched()[position];
+    let table = touched.table();
+    let layout = table.layout();
+    // SAFETY: the call is pinned, so every record that it touched is alive.
+    let key = unsafe { touched.record.as_record() }.key();
+    out.push(match effect {
+        Effect::Row => ROW,
+        Effect::Changed => COLUMNS,
+        Effect::Gone => GONE,
+    });
+    number(out, u64::from(table.id()));
+    number(out, SCHEMA_VERSION);
+    bytes(out, key);
+    match effect {
+        Effect::Row => {
+            for column in 0..layout.len() {
+                // SAFETY: the caller's promise.
+                value(out, unsafe { layout.value(image, column) });
+            }
+        }
+        Effect::Changed => {
+            let mut columns = 0;
+            writes.changed_columns(position, |_| columns += 1);
+            number(out, columns);
+            // SAFETY: the caller's promise.
+            writes.changed_columns(position, |column| unsafe { append_column(out, writes, position, column, image) });
+        }
+        Effect::Gone => {}
+    }
+}
+
+/// # Safety
+/// As for [`append_change`].
+unsafe fn append_column(out: &mut Vec<u8>, writes: &WriteSet, position: usize, column: usize, image: &[u64]) {
+    let layout = writes.touched()[position].table().layout();
+    number(out, column as u64);
+    if let DataType::TopK { .. } = layout.column(column).data_type {
+        let start = out.len();
+        out.push(OPERANDS);
+        let mut operands = 0;
+        writes.operands(position, column, Operation::TopKInsert, |_| operands += 1);
+        number(out, operands);
+        let mut only_entries = true;
+        let only_operands = writes.operands(position, column, Operation::TopKInsert, |operand| {
+            only_entries &= matches!(operand, ValueRef::Tuple(_) | ValueRef::Null);
+            value(out, operand);
+        });
+        if only_operands && only_entries {
+            return;
+        }
+        out.truncate(start);
+    }
+    // SAFETY: the caller's promise.
+    value(out, unsafe { layout.value(image, column) });
+}
+
+fn number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn signed(out: &mut Vec<u8>, value: i64) {
+    number(out, (value << 1 ^ value >> 63) as u64);
+}
+
+fn wide(out: &mut Vec<u8>, value: i128) {
+    let mut number = (value << 1 ^ value >> 127) as u128;
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    if let ValueRef::Null = value {
+        out.push(NULL);
+        return;
+    }
+    out.push(VALUE);
+    match value {
+        ValueRef::Null => {}
+        ValueRef::Bool(value) => out.push(u8::from(value)),
+        ValueRef::Int(value) => signed(out, value),
+        ValueRef::Float(value) => out.extend_from_slice(&value.to_bits().to_le_bytes()),
+        ValueRef::Decimal(value) => wide(out, value.unscaled()),
+        ValueRef::Date(value) => signed(out, i64::from(value.days())),
+        ValueRef::Timestamp(value) => signed(out, value.microseconds()),
+        ValueRef::Uuid(value) => out.extend_from_slice(&value.bytes()),
+        ValueRef::Text(text) => bytes(out, text.as_bytes()),
+        ValueRef::Bytes(slice) | ValueRef::Tuple(slice) | ValueRef::TopK(slice) => bytes(out, slice),
+    }
+}
+
+/// One transaction in a log group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoggedTransaction<'a> {
+    pub(crate) stamp: Stamp,
+    pub(crate) changes: &'a [u8],
+}
+
+/// Splits a participant's part of a group into its transactions.
+///
+/// # Errors
+/// The bytes are no redo.
+pub(crate) fn split_transactions(mut group: &[u8]) -> Result<Vec<LoggedTransaction<'_>>> {
+    let mut transactions = Vec::new();
+    while !group.is_empty() {
+        let mut reader = Reader { rest: group };
+        let stamp = u64::from_le_bytes(reader.array()?);
+        let length = u32::from_le_bytes(reader.array()?) as usize;
+        transactions.push(LoggedTransaction { stamp: Stamp::from_bits(stamp), changes: reader.take(length)? });
+        group = reader.rest;
+    }
+    Ok(transactions)
+}
+
+/// What a logged change does to its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoggedChange {
+    /// The whole row is set.
+    Row,
+    /// Some columns are set.
+    Columns,
+    /// The record goes.
+    Gone,
+}
+
+/// Reads the changes of one transaction, one after the other.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+/// The head of a change: what it does, and to which record.
+#[derive(Debug)]
+pub(crate) struct ChangeHead<'a> {
+    pub(crate) change: LoggedChange,
+    pub(crate) table: u32,
+    pub(crate) key: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Over the changes of one transaction.
+    pub(crate) fn new(changes: &'a [u8]) -> Self {
+        Reader { rest: changes }
+    }
+
+    /// The next change's head; its values must be read next ([`Reader::apply`]).
+    ///
+    /// # Errors
+    /// The bytes are no redo.
+    pub(crate) fn next_head(&mut self) -> Result<Option<ChangeHead<'a>>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let change = match self.byte()? {
+            ROW => LoggedChange::Row,
+            COLUMNS => LoggedChange::Columns,
+            GONE => LoggedChange::Gone,
+            other => return Err(malformed(format!("change of kind {other}"))),
+        };
+        let table = u32::try_from(self.number()?).map_err(|_| malformed("a table id over 32 bits".into()))?;
+        let version = self.number()?;
+        if version != SCHEMA_VERSION {
+            return Err(malformed(format!("schema version {version} of table {table}")));
+        }
+        let key = self.bytes()?;
+        Ok(Some(ChangeHead { change, table, key }))
+    }
+
+    /// Reads the values of the change whose head was read last, and applies them to `row`.
+    ///
+    /// # Errors
+    /// The bytes are no redo of this table.
+    pub(crate) fn apply(
+        &mut self,
+        change: LoggedChange,
+        table: &TableCore,
+        row: &mut [u64],
+        arena: &Bump,
+    ) -> Result<()> {
+        let layout = table.layout();
+        match change {
+            LoggedChange::Gone => Ok(()),
+            LoggedChange::Row => {
+                row.fill(0);
+                (0..layout.len()).try_for_each(|column| self.column(layout, column, row, arena))
+            }
+            LoggedChange::Columns => {
+                for _ in 0..self.number()? {
+                    let column = self.number()? as usize;
+                    if column >= layout.len() {
+                        return Err(malformed(format!("column {column} of table {:?}", table.definition().name())));
+                    }
+                    self.column(layout, column, row, arena)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn column(&mut self, layout: &RowLayout, column: usize, row: &mut [u64], arena: &Bump) -> Result<()> {
+        let data_type = &layout.column(column).data_type;
+        match self.byte()? {
+            NULL => layout.put(row, column, ValueRef::Null, arena),
+            VALUE => {
+                let value = self.value(data_type)?;
+                layout.put(row, column, value, arena);
+            }
+            OPERANDS => {
+                let mut buffer = Vec::new();
+                for _ in 0..self.number()? {
+                    if self.byte()? != VALUE {
+                        continue;
+                    }
+                    let operand = ValueRef::Tuple(self.bytes()?);
+                    let words = arena.alloc_slice_copy(row);
+                    // SAFETY: the row is recovery's own image, its blocks are in the arena or in the installed row.
+                    let current = unsafe { layout.value(words, column) };
+                    buffer.clear();
+                    match Operation::TopKInsert.apply(current, operand, data_type, &mut buffer)? {
+                        Applied::Unchanged => {}
+                        changed => layout.put(row, column, changed.value(current, &buffer), arena),
+                    }
+                }
+            }
+            other => return Err(malformed(format!("value of kind {other}"))),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, data_type: &DataType) -> Result<ValueRef<'a>> {
+        Ok(match *data_type {
+            DataType::Bool => ValueRef::Bool(self.byte()? != 0),
+            DataType::Int32 | DataType::Int64 => ValueRef::Int(self.signed()?),
+            DataType::Float64 => ValueRef::Float(f64::from_bits(u64::from_le_bytes(self.array()?))),
+            DataType::Decimal { scale, .. } => ValueRef::Decimal(Decimal::from_stored(self.wide()?, scale)),
+            DataType::Date => {
+                let days = i32::try_from(self.signed()?).map_err(|_| malformed("a date out of range".into()))?;
+                ValueRef::Date(Date::from_stored(days))
+            }
+            DataType::Timestamp => ValueRef::Timestamp(Timestamp::from_stored(self.signed()?)),
+            DataType::Uuid => ValueRef::Uuid(Uuid::from_bytes(self.array()?)),
+            DataType::Text => {
+                let text = std::str::from_utf8(self.bytes()?).map_err(|_| malformed("a text not in UTF-8".into()))?;
+                ValueRef::Text(text)
+            }
+            DataType::Bytes => ValueRef::Bytes(self.bytes()?),
+            DataType::OrderedTuple(_) => ValueRef::Tuple(self.bytes()?),
+            DataType::TopK { .. } => ValueRef::TopK(self.bytes()?),
+        })
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let Some((taken, rest)) = self.rest.split_at_checked(length) else {
+            return Err(malformed(format!("{length} bytes wanted, {} left", self.rest.len())));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        u64::try_from(self.wide_unsigned()?).map_err(|_| malformed("a number over 64 bits".into()))
+    }
+
+    fn wide_unsigned(&mut self) -> Result<u128> {
+        let mut number = 0_u128;
+        for shift in (0..128).step_by(7) {
+            let byte = self.byte()?;
+            number |= u128::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(malformed("a number without end".into()))
+    }
+
+    fn signed(&mut self) -> Result<i64> {
+        let number = self.number()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    fn wide(&mut self) -> Result<i128> {
+        let number = self.wide_unsigned()?;
+        Ok((number >> 1) as i128 ^ -((number & 1) as i128))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = usize::try_from(self.number()?).map_err(|_| malformed("a length over 64 bits".into()))?;
+        self.take(length)
+    }
+}
+
+fn malformed(detail: String) -> Error {
+    Error::Malformed { what: "redo of this database", detail }
+}

@@ -1,0 +1,128 @@
+//! Puts logged changes back into tables, and derives secondary indexes: for recovery, which is alone.
+//!
+//! What it keeps true: a change is applied only if its stamp is above its record's word, so that replaying twice does
+//! nothing more than replaying once.
+
+use bumpalo::Bump;
+use crossbeam_epoch::Guard;
+
+use crate::base::atomics::Ordering;
+use crate::error::{Error, Result};
+use crate::storage::record::Record;
+use crate::storage::redo::{ChangeHead, LoggedChange, LoggedTransaction, Reader};
+use crate::storage::row::free_block;
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, Stamp};
+use crate::types::ValueRef;
+
+/// Applies one logged transaction. Whether it has changed the catalog.
+///
+/// # Errors
+/// The bytes are no redo of this database.
+pub(crate) fn apply_transaction(
+    store: &Store,
+    transaction: LoggedTransaction<'_>,
+    arena: &Bump,
+    guard: &Guard,
+) -> Result<bool> {
+    let mut reader = Reader::new(transaction.changes);
+    let mut catalog_changed = false;
+    while let Some(head) = reader.next_head()? {
+        let Some(table) = store.table(head.table) else {
+            let detail = format!("a change of table {}, which no catalog row names", head.table);
+            return Err(Error::Malformed { what: "redo of this database", detail });
+        };
+        catalog_changed |= head.table < crate::storage::catalog::FIRST_USER_TABLE;
+        apply_change(&table, transaction.stamp, &head, &mut reader, arena, guard)?;
+    }
+    Ok(catalog_changed)
+}
+
+fn apply_change(
+    table: &TableCore,
+    stamp: Stamp,
+    head: &ChangeHead<'_>,
+    reader: &mut Reader<'_>,
+    arena: &Bump,
+    guard: &Guard,
+) -> Result<()> {
+    let record = table.find_or_place(table.hash(head.key), head.key, guard).record;
+    let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
+    let word = record.read(image);
+    reader.apply(head.change, table, image, arena)?;
+    if Stamp::of(word) >= stamp {
+        return Ok(());
+    }
+    if head.change == LoggedChange::Gone {
+        // Relaxed throughout: recovery is alone.
+        record.word().store(stamp.absent(), Ordering::Relaxed);
+    } else {
+        install(table, record, stamp, image);
+    }
+    Ok(())
+}
+
+fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64]) {
+    let layout = table.layout();
+    let installed: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    let mut made = Vec::new();
+    // SAFETY: the image's blocks are in the arena or belong to the installed row, which nobody frees meanwhile.
+    unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
+        if installed[at] != *new {
+            row.store(*new, Ordering::Relaxed);
+            if layout.is_block_at(at, installed[at]) {
+                // SAFETY: it was this row's alone, and recovery is alone.
+                unsafe { free_block(installed[at]) };
+            }
+        }
+    }
+    record.word().store(stamp.present(), Ordering::Relaxed);
+}
+
+/// Fills a table's secondary indexes from its rows.
+///
+/// # Errors
+/// Two rows share the values of a unique index.
+pub(crate) fn derive_indexes(table: &TableCore, guard: &Guard) -> Result<()> {
+    if table.secondary().is_empty() {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    let mut arena = Bump::new();
+    table.for_each_record(guard, |record| {
+        arena.reset();
+        let mut words = vec![0; table.layout().words()];
+        let word = record.read(&mut words);
+        if word & ABSENT == 0 && result.is_ok() {
+            result = derive_index_records(table, record, Stamp::of(word), &words, &arena, guard);
+        }
+    });
+    result
+}
+
+fn derive_index_records(
+    table: &TableCore,
+    record: Record<'_>,
+    stamp: Stamp,
+    words: &[u64],
+    arena: &Bump,
+    guard: &Guard,
+) -> Result<()> {
+    for (position, secondary) in table.secondary().iter().enumerate() {
+        // SAFETY: the row was just read, and the thread is pinned.
+        let value_of = |column: usize| Ok(unsafe { table.layout().value(words, column) });
+        let key = table.index_key(position, record.key(), value_of)?;
+        let index = &secondary.table;
+        let entry = index.find_or_place(index.hash(&key), &key, guard).record;
+        if entry.word().load(Ordering::Relaxed) & ABSENT == 0 {
+            let detail = format!("two rows share a value of the unique index {:?}", secondary.definition.name);
+            return Err(Error::Inconsistent { detail });
+        }
+        let image = arena.alloc_slice_fill_copy(index.layout().words(), 0);
+        index.layout().put(image, 0, ValueRef::Bytes(record.key()), arena);
+        install(index, entry, stamp, image);
+    }
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! How a row lies in memory: its columns as 8-byte words, its long values in immutable blocks.
+//!
+//! ```text
+//! ┌ NULL bits, one a column ┬ column ┬ column ┬ … ┐     a text or byte column's word:
+//! │ 1 word for 64 columns   │ 1 or 2 words each  │     low byte odd: the length ×2 +1, then up to 7 bytes
+//! └─────────────────────────┴────────────────────┘     else: the address of a block (length, bytes), 8-aligned
+//! ```
+//!
+//! Words, not bytes: every column can be read and written by itself as one atomic word (decimals of more than 18
+//! digits and UUIDs take two), which is what lets a reader race with an install without undefined behaviour, and
+//! what an addition to one column touches is one word. What a block holds never changes; a row that gets another
+//! value gets another block, and the old one is retired by epoch.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use bumpalo::Bump;
+
+use crate::error::{Error, Result};
+use crate::storage::definition::TableDefinition;
+use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
+
+/// The most bytes that the values of one row may have together.
+pub(crate) const MAXIMAL_ROW_BYTES: usize = 16 << 20;
+const INLINE_BYTES: usize = 7;
+
+/// How the columns of one table lie in its rows.
+#[derive(Debug)]
+pub(crate) struct RowLayout {
+    columns: Box<[ColumnLayout]>,
+    words: usize,
+    has_blocks: bool,
+    /// For each word, whether it belongs to a variable column.
+    variable: Box<[bool]>,
+}
+
+/// Where one column lies.
+#[derive(Debug)]
+pub(crate) struct ColumnLayout {
+    pub(crate) data_type: DataType,
+    pub(crate) not_null: bool,
+    /// The full name, for messages: `account.balance`.
+    pub(crate) name: String,
+    word: u32,
+    shape: Shape,
+}
+
+/// What a column's words mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Bool,
+    Int,
+    Float,
+    Decimal { scale: u8 },
+    WideDecimal { scale: u8 },
+    Text,
+    Bytes,
+    Date,
+    Timestamp,
+    Uuid,
+    Tuple,
+    TopK,
+}
+
+impl Shape {
+    fn of(data_type: &DataType) -> Shape {
+        match *data_type {
+            DataType::Bool => Shape::Bool,
+            DataType::Int32 | DataType::Int64 => Shape::Int,
+            DataType::Float64 => Shape::Float,
+            DataType::Decimal { precision, scale } if precision <= 18 => Shape::Decimal { scale },
+            DataType::Decimal { scale, .. } => Shape::WideDecimal { scale },
+            DataType::Text => Shape::Text,
+            DataType::Bytes => Shape::Bytes,
+            DataType::Date => Shape::Date,
+            DataType::Timestamp => Shape::Timestamp,
+            DataType::Uuid => Shape::Uuid,
+            DataType::OrderedTuple(_) => Shape::Tuple,
+            DataType::TopK { .. } => Shape::TopK,
+        }
+    }
+
+    fn words(self) -> usize {
+        if matches!(self, Shape::WideDecimal { .. } | Shape::Uuid) { 2 } else { 1 }
+    }
+
+    fn is_variable(self) -> bool {
+        matches!(self, Shape::Text | Shape::Bytes | Shape::Tuple | Shape::TopK)
+    }
+}
+
+impl RowLayout {
+    /// The layout of a table's rows.
+    pub(crate) fn new(definition: &TableDefinition) -> RowLayout {
+        let mut word = definition.columns.len().div_ceil(64);
+        let columns: Box<[ColumnLayout]> = definition
+            .columns
+            .iter()
+            .map(|column| {
+                let shape = Shape::of(&column.data_type);
+                let layout = ColumnLayout {
+                    data_type: column.data_type.clone(),
+                    not_null: column.not_null,
+                    name: format!("{}.{}", definition.name, column.name),
+                    word: word as u32,
+                    shape,
+                };
+                word += shape.words();
+                layout
+            })
+            .collect();
+        let has_blocks = columns.iter().any(|column| column.shape.is_variable());
+        let mut variable = vec![false; word].into_boxed_slice();
+        for column in columns.iter().filter(|column| column.shape.is_variable()) {
+            variable[column.word as usize] = true;
+        }
+        RowLayout { columns, words: word, has_blocks, variable }
+    }
+
+    /// How many words a row has.
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// How many columns a row has.
+    pub(crate) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// A column's layout.
+    pub(crate) fn column(&self, position: usize) -> &ColumnLayout {
+        &self.columns[position]
+    }
+
+    /// The words that hold this column, and the word with its NULL bit.
+    pub(crate) fn words_of(&self, position: usize) -> (std::ops::Range<usize>, usize) {
+        let column = &self.columns[position];
+        let start = column.word as usize;
+        (start..start + column.shape.words(), position / 64)
+    }
+
+    /// Whether the column is NULL in this row.
+    pub(crate) fn is_null(&self, words: &[u64], position: usize) -> bool {
+        words[position / 64] >> (position % 64) & 1 == 1
+    }
+
+    /// A column's value.
+    ///
+    /// # Safety
+    /// `words` is a row of this layout, whose blocks stay alive for `'r`.
+    pub(crate) unsafe fn value<'r>(&self, words: &'r [u64], position: usize) -> ValueRef<'r> {
+        if self.is_null(words, position) {
+            return ValueRef::Null;
+        }
+        let column = &self.columns[position];
+        let at = column.word as usize;
+        let word = words[at];
+        match column.shape {
+            Shape::Bool => ValueRef::Bool(word != 0),
+            Shape::Int => ValueRef::Int(word as i64),
+            Shape::Float => ValueRef::Float(f64::from_bits(word)),
+            Shape::Decimal { scale } => ValueRef::Decimal(Decimal::from_stored(i128::from(word as i64), scale)),
+            Shape::WideDecimal { scale } => {
+                ValueRef::Decimal(Decimal::from_stored((u128::from(words[at + 1]) << 64 | u128::from(word)) as i128, scale))
+            }
+            Shape::Date => ValueRef::Date(Date::from_stored(word as i32)),
+            Shape::Timestamp => ValueRef::Timestamp(Timestamp::from_stored(word as i64)),
+            Shape::Uuid => {
+                let mut bytes = [0; 16];
+                bytes[..8].copy_from_slice(&word.to_le_bytes());
+                bytes[8..].copy_from_slice(&words[at + 1].to_le_bytes());
+                ValueRef::Uuid(Uuid::from_bytes(bytes))
+            }
+            // SAFETY: the caller's promise; the word was made by `put` of this layout.
+            Shape::Text => unsafe { ValueRef::Text(std::str::from_utf8_unchecked(bytes_of(&words[at]))) },
+            // SAFETY: as above.
+            Shape::Bytes => ValueRef::Bytes(unsafe { bytes_of(&words[at]) }),
+            // SAFETY: as above.
+            Shape::Tuple => ValueRef::Tuple(unsafe { bytes_of(&words[at]) }),
+            // SAFETY: as above.
+            Shape::TopK => ValueRef::TopK(unsafe { bytes_of(&words[at]) }),
+        }
+    }
+
+    /// Writes a value, which must have been checked ([`RowLayout::checked`]), into an image of a row.
+    pub(crate) fn put(&self, words: &mut [u64], position: usize, value: ValueRef<'_>, arena: &Bump) {
+        let column = &self.columns[position];
+        let at = column.word as usize;
+        words[position / 64] &= !(1 << (position % 64));
+        match value {
+            ValueRef::Null => {
+                words[position / 64] |= 1 << (position % 64);
+                words[at..at + column.shape.words()].fill(0);
+            }
+            ValueRef::Bool(value) => words[at] = u64::from(value),
+            ValueRef::Int(value) => words[at] = value as u64,
+            ValueRef::Float(value) => words[at] = value.to_bits(),
+            ValueRef::Decimal(value) => {
+                let unscaled = value.unscaled();
+                words[at] = unscaled as u64;
+                if column.shape.words() == 2 {
+                    words[at + 1] = (unscaled >> 64) as u64;
+                }
+            }
+            ValueRef::Date(value) => words[at] = value.days() as u64,
+            ValueRef::Timestamp(value) => words[at] = value.microseconds() as u64,
+            ValueRef::Uuid(value) => {
+                let bytes = value.bytes();
+                let (low, high) = bytes.split_at(8);
+                words[at] = u64::from_le_bytes(low.try_into().unwrap_or_default());
+                words[at + 1] = u64::from_le_bytes(high.try_into().unwrap_or_default());
+            }
+            ValueRef::Text(text) => words[at] = word_of(text.as_bytes(), || in_arena(arena, text.len())),
+            ValueRef::Bytes(bytes) | ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) => {
+                words[at] = word_of(bytes, || in_arena(arena, bytes.len()));
+            }
+        }
+    }
+
+    /// The value in the form in which this column keeps it.
+    ///
+    /// # Errors
+    /// Another type, out of range, NULL where none may be, too long.
+    pub(crate) fn checked<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
+        let column = &self.columns[position];
+        // The usual case first: it needs no look at names and bounds.
+        if let (Shape::Int, ValueRef::Int(_), DataType::Int64) = (column.shape, &value, &column.data_type) {
+            return Ok(value);
+        }
+        let value = check::coerce(value, &column.data_type, column.not_null, &column.name)?;
+        let bytes = byte_length(value);
+        if bytes > MAXIMAL_ROW_BYTES {
+            return Err(Error::RowTooLarge { what: column.name.clone(), bytes, maximum: MAXIMAL_ROW_BYTES });
+        }
+        Ok(value)
+    }
+
+    /// Refuses a row whose values have too many bytes together.
+    ///
+    /// # Errors
+    /// [`Error::RowTooLarge`].
+    pub(crate) fn check_size<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<()> {
+        if !self.has_blocks {
+            return Ok(());
+        }
+        let bytes = values.map(byte_length).sum();
+        if bytes > MAXIMAL_ROW_BYTES {
+            let table = self.columns[0].name.split('.').next().unwrap_or_default();
+            let what = format!("a row of {table}");
+            return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_ROW_BYTES });
+        }
+        Ok(())
+    }
+
+    /// The block words of a row: those of variable columns that hold an address.
+    pub(crate) fn blocks<'w>(&'w self, words: &'w [u64]) -> impl Iterator<Item = u64> + 'w {
+        let columns: &[ColumnLayout] = if self.has_blocks { &self.columns } else { &[] };
+        columns
+            .iter()
+            .filter(|column| column.shape.is_variable())
+            .map(|column| words[column.word as usize])
+            .filter(|&word| is_block(word))
+    }
+
+    /// Whether any value can need a block.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.has_blocks
+    }
+
+    /// Whether this content of the row's word at `at` is the address of a block.
+    pub(crate) fn is_block_at(&self, at: usize, word: u64) -> bool {
+        self.variable[at] && is_block(word)
+    }
+
+    /// Gives an image that is to be installed blocks of its own: every block that `installed`, the row that is there
+    /// now, doesn't have is copied to the heap, and noted in `made`.
+    ///
+    /// # Safety
+    /// Both are rows of this layout with live blocks.
+    pub(crate) unsafe fn move_blocks_to_heap(&self, image: &mut [u64], installed: &[u64], made: &mut impl Extend<u64>) {
+        if !self.has_blocks {
+            return;
+        }
+        for column in self.columns.iter().filter(|column| column.shape.is_variable()) {
+            let at = column.word as usize;
+            if is_block(image[at]) && image[at] != installed[at] {
+                let word = image[at];
+                // SAFETY: the caller's promise.
+                let bytes = unsafe { bytes_of(&word) };
+                image[at] = word_of(bytes, || in_heap(bytes.len()));
+                made.extend([image[at]]);
+            }
+        }
+    }
+
+    /// Whether this column's values can be longer than a word.
+    pub(crate) fn is_variable(&self, position: usize) -> bool {
+        self.columns[position].shape.is_variable()
+    }
+
+    /// Every value of a row, owned.
+    ///
+    /// # Safety
+    /// As for [`RowLayout::value`].
+    pub(crate) unsafe fn values(&self, words: &[u64]) -> Vec<Value> {
+        // SAFETY: the caller's promise.
+        (0..self.columns.len()).map(|position| unsafe { self.value(words, position) }.to_value()).collect()
+    }
+}
+
+impl ColumnLayout {
+    /// Whether the column holds a signed integer in its one word, so that arithmetic can stay on the word.
+    pub(crate) fn is_int(&self) -> bool {
+        self.shape == Shape::Int
+    }
+}
+
+/// Whether a variable column's word is the address of a block.
+pub(crate) fn is_block(word: u64) -> bool {
+    word != 0 && word & 1 == 0
+}
+
+fn byte_length(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Text(text) => text.len(),
+        ValueRef::Bytes(bytes) | ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+fn block_layout(bytes: usize) -> Layout {
+    match Layout::from_size_align(8 + bytes, 8) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a value of {bytes} bytes is larger than the address space"),
+    }
+}
+
+fn in_arena(arena: &Bump, bytes: usize) -> NonNull<u8> {
+    arena.alloc_layout(block_layout(bytes))
+}
+
+fn in_heap(bytes: usize) -> NonNull<u8> {
+    let layout = block_layout(bytes);
+    // SAFETY: the layout has at least the 8 bytes of the length.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// The word of a variable column with these bytes; `room` makes the block for bytes that don't fit into a word.
+fn word_of(bytes: &[u8], room: impl FnOnce() -> NonNull<u8>) -> u64 {
+    if bytes.len() <= INLINE_BYTES {
+        let mut word = [0; 8];
+        word[0] = (bytes.len() as u8) << 1 | 1;
+        word[1..=bytes.len()].copy_from_slice(bytes);
+        return u64::from_le_bytes(word);
+    }
+    let block = room();
+    // SAFETY: the block is fresh, 8-aligned, and has room for the length and the bytes.
+    unsafe {
+        block.cast::<u64>().write(bytes.len() as u64);
+        block.add(8).copy_from_nonoverlapping(NonNull::from(bytes).cast::<u8>(), bytes.len());
+    }
+    block.as_ptr().expose_provenance() as u64
+}
+
+/// The bytes behind a variable column's word.
+///
+/// # Safety
+/// `word` was made by `word_of`, and its block, if it has one, is alive for `'r`.
+unsafe fn bytes_of(word: &u64) -> &[u8] {
+    if *word & 1 == 1 {
+        // SAFETY: a word's own eight bytes are plain bytes; little-endian puts the length first.
+        let bytes: &[u8; 8] = unsafe { &*std::ptr::from_ref(word).cast() };
+        return &bytes[1..1 + usize::from(bytes[0] >> 1)];
+    }
+    if *word == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise: a live block of a length and that many bytes, which nobody changes.
+    unsafe {
+        let block = std::ptr::with_exposed_provenance::<u8>(*word as usize);
+        let bytes = block.cast::<u64>().read() as usize;
+        std::slice::from_raw_parts(block.add(8), bytes)
+    }
+}
+
+const _: () = assert!(cfg!(target_endian = "little"), "inline values lie in a word as little-endian machines have it");
+
+/// Frees a block of the heap.
+///
+/// # Safety
+/// `word` is a block's address made with [`Blocks::Heap`], which nobody uses any more and nobody frees twice.
+pub(crate) unsafe fn free_block(word: u64) {
+    debug_assert!(is_block(word));
+    // SAFETY: the caller's promise; the layout is the one it was made with.
+    unsafe {
+        let block = std::ptr::with_exposed_provenance_mut::<u8>(word as usize);
+        let bytes = block.cast::<u64>().read() as usize;
+        dealloc(block, block_layout(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> RowLayout {
+        RowLayout::new(
+            &TableDefinition::new("t")
+                .column("a", DataType::Int64)
+                .column("b", DataType::Text)
+                .column("c", DataType::Decimal { precision: 30, scale: 2 })
+                .column("d", DataType::Uuid)
+                .column("e", DataType::Int32)
+                .not_null()
+                .column("f", DataType::Bool)
+                .primary_key(["a"]),
+        )
+    }
+
+    #[test]
+    fn values_come_back_as_they_went_in() {
+        let layout = layout();
+        let arena = Bump::new();
+        let mut words = vec![0; layout.words()];
+        let wide = Decimal::from_stored(-12_345_678_901_234_567_890_123_456, 2);
+        let values = [
+            ValueRef::Int(-7),
+            ValueRef::Text("a text that needs a block"),
+            ValueRef::Decimal(wide),
+            ValueRef::Uuid(Uuid::from_bytes([9; 16])),
+            ValueRef::Int(5),
+            ValueRef::Bool(true),
+        ];
+        for (position, value) in values.iter().enumerate() {
+            layout.put(&mut words, position, *value, &arena);
+        }
+        for (position, value) in values.iter().enumerate() {
+            // SAFETY: the arena outlives the words.
+            assert_eq!(unsafe { layout.value(&words, position) }, *value);
+        }
+        layout.put(&mut words, 2, ValueRef::Null, &arena);
+        assert!(layout.is_null(&words, 2) && !layout.is_null(&words, 1));
+    }
+
+    #[test]
+    fn short_values_lie_in_the_word_and_long_ones_in_blocks() {
+        let layout = layout();
+        for text in ["", "x", "1234567", "12345678", "ünïcödé"] {
+            let arena = Bump::new();
+            let mut words = vec![0; layout.words()];
+            let empty = words.clone();
+            layout.put(&mut words, 1, ValueRef::Text(text), &arena);
+            let mut made = Vec::new();
+            // SAFETY: the arena is alive.
+            unsafe { layout.move_blocks_to_heap(&mut words, &empty, &mut made) };
+            drop(arena);
+            assert_eq!(made.len(), usize::from(text.len() > INLINE_BYTES), "{text}");
+            assert_eq!(layout.blocks(&words).collect::<Vec<_>>(), made);
+            // SAFETY: the block, if any, is freed below only.
+            assert_eq!(unsafe { layout.value(&words, 1) }, ValueRef::Text(text));
+            let mut again = Vec::new();
+            let installed = words.clone();
+            // SAFETY: the block is alive.
+            unsafe { layout.move_blocks_to_heap(&mut words, &installed, &mut again) };
+            assert!(again.is_empty(), "a block that the installed row has stays");
+            for block in made {
+                // SAFETY: made above, used no more.
+                unsafe { free_block(block) };
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_columns_name() {
+        let layout = layout();
+        let message = |result: Result<ValueRef<'_>>| result.expect_err("refused").to_string();
+        assert!(message(layout.checked(4, ValueRef::Int(1 << 40))).contains("t.e"));
+        assert!(message(layout.checked(4, ValueRef::Null)).contains("t.e"));
+        assert!(message(layout.checked(0, ValueRef::Text("x"))).contains("t.a"));
+        let long = "x".repeat(MAXIMAL_ROW_BYTES + 1);
+        assert!(layout.checked(1, ValueRef::Text(&long)).is_err());
+    }
+}

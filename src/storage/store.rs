@@ -1,0 +1,135 @@
+//! The store: all tables, the global epoch and the participants of one database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crossbeam_epoch::Guard;
+use parking_lot::RwLock;
+
+use crate::base::atomics::{AtomicU64, Ordering};
+use crate::error::{Error, Result};
+use crate::storage::catalog::{self, FIRST_USER_TABLE};
+use crate::storage::definition::TableDefinition;
+use crate::storage::epoch::Epochs;
+use crate::storage::participant::Participants;
+use crate::storage::table::{TableCore, TableId};
+
+/// Tells stores of one process apart.
+static NEXT_STORE: AtomicU64 = AtomicU64::new(1);
+
+/// All tables of a database, and what their commits share.
+pub(crate) struct Store {
+    identity: u64,
+    epochs: Epochs,
+    participants: Participants,
+    /// Every table that there ever was: none is freed before the store is.
+    tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
+    logged: bool,
+}
+
+impl Store {
+    /// An empty store whose first commits are of this epoch. `logged`: whether commits write redo.
+    pub(crate) fn new(epoch: u64, participants: usize, logged: bool) -> Store {
+        // Relaxed: only that it is unique matters.
+        let identity = NEXT_STORE.fetch_add(1, Ordering::Relaxed);
+        let tables = catalog::definitions()
+            .into_iter()
+            .map(|(id, definition)| (id, Arc::new(TableCore::new(identity, id, definition))))
+            .collect();
+        Store {
+            identity,
+            epochs: Epochs::new(epoch),
+            participants: Participants::new(participants),
+            tables: RwLock::new(tables),
+            logged,
+        }
+    }
+
+    /// Which store this is, in this process.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// Sets the epoch of the first commits: once, before there are any.
+    pub(crate) fn start_at(&mut self, epoch: u64) {
+        self.epochs = Epochs::new(epoch);
+    }
+
+    /// The global epoch.
+    pub(crate) fn epochs(&self) -> &Epochs {
+        &self.epochs
+    }
+
+    /// The participants.
+    pub(crate) fn participants(&self) -> &Participants {
+        &self.participants
+    }
+
+    /// Whether commits write redo.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.logged
+    }
+
+    /// The table of this number.
+    pub(crate) fn table(&self, id: TableId) -> Option<Arc<TableCore>> {
+        self.tables.read().get(&id).cloned()
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], with the names that there are.
+    pub(crate) fn table_by_name(&self, name: &str) -> Result<Arc<TableCore>> {
+        let tables = self.tables.read();
+        let found = tables.values().find(|table| table.definition().name() == name);
+        found.cloned().ok_or_else(|| {
+            let known: Vec<_> = tables
+                .range(FIRST_USER_TABLE..)
+                .map(|(_, table)| table.definition().name().to_string())
+                .collect();
+            let known = if known.is_empty() { "there are none yet".to_string() } else { known.join(", ") };
+            Error::UnknownTable { table: name.to_string(), known }
+        })
+    }
+
+    /// All tables that users made, by number.
+    pub(crate) fn user_tables(&self) -> Vec<Arc<TableCore>> {
+        self.tables.read().range(FIRST_USER_TABLE..).map(|(_, table)| table.clone()).collect()
+    }
+
+    /// All tables, the catalog's own too.
+    pub(crate) fn all_tables(&self) -> Vec<Arc<TableCore>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    /// A number that no table has had.
+    pub(crate) fn next_table_id(&self) -> TableId {
+        let highest = self.tables.read().last_key_value().map_or(0, |(&id, _)| id);
+        FIRST_USER_TABLE.max(highest + 1)
+    }
+
+    /// Adds a table whose catalog rows have been committed.
+    pub(crate) fn add_table(&self, id: TableId, definition: TableDefinition) -> Arc<TableCore> {
+        let table = Arc::new(TableCore::new(self.identity, id, definition));
+        self.tables.write().insert(id, table.clone());
+        table
+    }
+
+    /// Makes the tables that the catalog names and that are not there yet; recovery calls it when it has replayed
+    /// catalog rows.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn add_tables_of_catalog(&self, guard: &Guard) -> Result<()> {
+        let part = |id| self.table(id).ok_or(Error::Malformed { what: "catalog", detail: "its own tables".into() });
+        let (tables, columns, indexes) =
+            (part(catalog::TABLES)?, part(catalog::COLUMNS)?, part(catalog::INDEXES)?);
+        for id in catalog::table_ids(&tables, guard) {
+            if self.table(id).is_none() {
+                let definition = catalog::read_definition(id, &tables, &columns, &indexes, guard)?;
+                self.add_table(id, definition);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,434 @@
+//! A table: its records, and the indexes through which they are found.
+//!
+//! A secondary index is a table too, an internal one: its records' keys are the indexed values (followed by the
+//! primary key, unless they are unique), its rows hold the primary key. So protocols treat index records as records.
+//! It is not logged; recovery derives it.
+//!
+//! What it keeps true: a record is in every primary index of its table, or on its way in or out. It comes in as an
+//! absent placeholder, the hash index first; it leaves only with the word [`DEAD`], the hash index last. So whoever
+//! finds a dead record looks again, and at most one living record has a given key.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crossbeam_epoch::Guard;
+use crossbeam_utils::Backoff;
+
+use crate::base::atomics::Ordering;
+use crate::error::{Error, Result};
+use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
+use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
+use crate::storage::index::ordered::OrderedIndex;
+use crate::storage::index::{Insertion, Lookup, NodeVersion};
+use crate::storage::record::{Record, RecordPointer};
+use crate::storage::row::{RowLayout, free_block};
+use crate::storage::word::{DEAD, PLACEHOLDER};
+use crate::types::key::{EncodedKey, encode_component};
+use crate::types::{DataType, ValueRef};
+
+/// A table's number: never used again once given.
+pub(crate) type TableId = u32;
+/// The longest encoded key, in bytes.
+pub(crate) const MAXIMAL_KEY_BYTES: usize = 4_096;
+
+/// A table with its records.
+pub(crate) struct TableCore {
+    store: u64,
+    id: TableId,
+    definition: TableDefinition,
+    layout: Arc<RowLayout>,
+    hash: Option<HashIndex>,
+    ordered: Option<OrderedIndex>,
+    secondary: Vec<Secondary>,
+    /// For each column, whether a secondary index contains it.
+    indexed: Vec<bool>,
+    internal: bool,
+}
+
+/// A secondary index: what it indexes, and the internal table that is it.
+pub(crate) struct Secondary {
+    pub(crate) definition: IndexDefinition,
+    pub(crate) table: Arc<TableCore>,
+}
+
+/// Where a full scan of a table has got to.
+pub(crate) enum PageCursor<'g> {
+    /// At the beginning.
+    Start,
+    /// In the ordered index, at this key.
+    Ordered(&'g [u8]),
+    /// In the hash index.
+    Hash(HashCursor),
+    /// Everything was seen.
+    End,
+}
+
+impl TableCore {
+    /// An empty table. The definition has been validated.
+    pub(crate) fn new(store: u64, id: TableId, definition: TableDefinition) -> TableCore {
+        let secondary = definition
+            .indexes
+            .iter()
+            .map(|index| Secondary { definition: index.clone(), table: Arc::new(Self::index_table(store, id, index)) })
+            .collect();
+        let mut indexed = vec![false; definition.columns.len()];
+        for &position in definition.indexes.iter().flat_map(|index| &index.columns) {
+            indexed[position] = true;
+        }
+        let mut table = Self::bare(store, id, definition);
+        table.secondary = secondary;
+        table.indexed = indexed;
+        table
+    }
+
+    fn bare(store: u64, id: TableId, definition: TableDefinition) -> TableCore {
+        let kind = definition.primary_index;
+        TableCore {
+            store,
+            id,
+            layout: Arc::new(RowLayout::new(&definition)),
+            hash: (kind != PrimaryIndex::Ordered).then(HashIndex::new),
+            ordered: (kind != PrimaryIndex::Hash).then(OrderedIndex::new),
+            secondary: Vec::new(),
+            indexed: Vec::new(),
+            internal: false,
+            definition,
+        }
+    }
+
+    fn index_table(store: u64, id: TableId, index: &IndexDefinition) -> TableCore {
+        let definition = TableDefinition::new(index.name.clone())
+            .column("primary key", DataType::Bytes)
+            .primary_key(["primary key"])
+            .primary_index(PrimaryIndex::Ordered);
+        let mut table = Self::bare(store, id, definition);
+        table.internal = true;
+        table
+    }
+
+    /// Which store it belongs to.
+    pub(crate) fn store(&self) -> u64 {
+        self.store
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// What it is.
+    pub(crate) fn definition(&self) -> &TableDefinition {
+        &self.definition
+    }
+
+    /// How its rows lie in memory.
+    pub(crate) fn layout(&self) -> &RowLayout {
+        &self.layout
+    }
+
+    /// The same, for a record that outlives its table.
+    pub(crate) fn shared_layout(&self) -> Arc<RowLayout> {
+        self.layout.clone()
+    }
+
+    /// Its secondary indexes.
+    pub(crate) fn secondary(&self) -> &[Secondary] {
+        &self.secondary
+    }
+
+    /// Whether a secondary index contains this column.
+    pub(crate) fn is_indexed(&self, column: usize) -> bool {
+        self.indexed.get(column).copied().unwrap_or(false)
+    }
+
+    /// Whether this is the inside of a secondary index: not logged, not listed.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.internal
+    }
+
+    /// Whether ranges can be read in order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.ordered.is_some()
+    }
+
+    /// Encodes the values of the key's first columns; all of them if `whole`.
+    ///
+    /// # Errors
+    /// The wrong number of values, a wrong type, NULL, too long.
+    pub(crate) fn encode_key(&self, values: &[ValueRef<'_>], whole: bool) -> Result<EncodedKey> {
+        let columns = &self.definition.key;
+        if values.len() > columns.len() || whole && values.len() < columns.len() {
+            let names: Vec<_> = columns.iter().map(|&at| self.definition.columns[at].name.as_str()).collect();
+            return Err(Error::WrongKey {
+                table: self.definition.name.clone(),
+                expected: names.join(", "),
+                given: values.len(),
+            });
+        }
+        let mut key = EncodedKey::new();
+        for (&value, &position) in values.iter().zip(columns) {
+            let value = self.layout.checked(position, value)?;
+            encode_component(&mut key, value, &self.layout.column(position).data_type, false)?;
+        }
+        self.check_key_length(&key)?;
+        Ok(key)
+    }
+
+    fn check_key_length(&self, key: &[u8]) -> Result<()> {
+        if key.len() > MAXIMAL_KEY_BYTES {
+            let what = format!("a key of {}", self.definition.name);
+            return Err(Error::RowTooLarge { what, bytes: key.len(), maximum: MAXIMAL_KEY_BYTES });
+        }
+        Ok(())
+    }
+
+    /// The index record's key for a row with these values, in the secondary index at `position`.
+    pub(crate) fn index_key<'v>(
+        &self,
+        position: usize,
+        primary_key: &[u8],
+        value_of: impl Fn(usize) -> Result<ValueRef<'v>>,
+    ) -> Result<EncodedKey> {
+        let index = &self.secondary[position].definition;
+        let mut key = EncodedKey::new();
+        let mut holds_null = false;
+        for &column in &index.columns {
+            let value = value_of(column)?;
+            holds_null |= value.is_null();
+            let layout = self.layout.column(column);
+            encode_component(&mut key, value, &layout.data_type, !layout.not_null)?;
+        }
+        if !index.unique || holds_null {
+            key.extend_from_slice(primary_key);
+        }
+        self.check_key_length(&key)?;
+        Ok(key)
+    }
+
+    /// Encodes the first values of a secondary index's columns, as a prefix of its records' keys.
+    pub(crate) fn encode_index_prefix(&self, position: usize, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
+        let index = &self.secondary[position].definition;
+        if values.len() > index.columns.len() {
+            return Err(Error::WrongKey {
+                table: format!("{} (index {})", self.definition.name, index.name),
+                expected: format!("at most {} values", index.columns.len()),
+                given: values.len(),
+            });
+        }
+        let mut key = EncodedKey::new();
+        for (&value, &column) in values.iter().zip(&index.columns) {
+            let layout = self.layout.column(column);
+            let value = if matches!(value, ValueRef::Null) { value } else { self.layout.checked(column, value)? };
+            encode_component(&mut key, value, &layout.data_type, !layout.not_null)?;
+        }
+        Ok(key)
+    }
+
+    /// The hash under which the hash index keeps a key; zero where there is none.
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        if self.hash.is_some() { hash_key(key) } else { 0 }
+    }
+
+    /// Asks the processor to fetch the line in which the lookup of this key begins.
+    pub(crate) fn prefetch(&self, hash: u64, guard: &Guard) {
+        if let Some(index) = &self.hash {
+            index.prefetch(hash, guard);
+        }
+    }
+
+    /// Asks the processor to fetch the record of this key, whose index line has come.
+    pub(crate) fn prefetch_record(&self, hash: u64, guard: &Guard) {
+        if let Some(index) = &self.hash {
+            index.prefetch_record(hash, guard);
+        }
+    }
+
+    /// Finds the record of a key. What is found is not dead at that moment.
+    pub(crate) fn find<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
+        let backoff = Backoff::new();
+        loop {
+            let answer = match (&self.hash, &self.ordered) {
+                (Some(index), _) => index.get(hash, key, guard),
+                (None, Some(index)) => index.get(key, guard),
+                (None, None) => unreachable!("a table has at least one primary index"),
+            };
+            match answer {
+                // A dead record is being taken out right now: the next look finds it gone, or its successor.
+                Lookup::Found(record) if is_dead(record) => wait_a_little(&backoff),
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Finds the record of a key, or puts an absent placeholder for it into every primary index.
+    pub(crate) fn find_or_place<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Placed<'g> {
+        let backoff = Backoff::new();
+        loop {
+            let make = || RecordPointer::allocate(PLACEHOLDER, key, self.layout.words());
+            let placed = match (&self.hash, &self.ordered) {
+                (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, guard)),
+                (None, Some(index)) => self.place_ordered(index, key, guard),
+                (None, None) => unreachable!("a table has at least one primary index"),
+            };
+            if is_dead(placed.record) {
+                wait_a_little(&backoff);
+                continue;
+            }
+            let settled = match (&self.hash, &self.ordered) {
+                // Also for a record that was found: who put it into the hash index may not have got here yet.
+                (Some(_), Some(ordered)) if !is_settled(placed) => match ordered.insert(placed.record, guard) {
+                    Insertion::Found(other) => other == placed.record,
+                    Insertion::Inserted { .. } => true,
+                },
+                _ => true,
+            };
+            if settled && !is_dead(placed.record) {
+                return placed;
+            }
+            if let (true, Some(ordered)) = (is_dead(placed.record), &self.ordered) {
+                // It may have died and been unlinked between our look and our insert: then it is ours to take out
+                // again, before we unpin and it is freed. If it dies after this look, `unlink` finds our entry.
+                ordered.remove(placed.record, guard);
+            }
+            wait_a_little(&backoff);
+        }
+    }
+
+    fn place_ordered<'g>(&'g self, index: &'g OrderedIndex, key: &[u8], guard: &'g Guard) -> Placed<'g> {
+        if let Lookup::Found(record) = index.get(key, guard) {
+            return Placed { record, is_new: false };
+        }
+        let fresh = RecordPointer::allocate(PLACEHOLDER, key, self.layout.words());
+        // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
+        let placed = Placed::from(index.insert(unsafe { fresh.as_record() }, guard));
+        if placed.record.pointer() != fresh {
+            // SAFETY: the index did not take it.
+            unsafe { fresh.free() };
+        }
+        placed
+    }
+
+    /// Takes a dead record out of every primary index.
+    pub(crate) fn unlink(&self, record: Record<'_>, guard: &Guard) {
+        debug_assert!(is_dead(record));
+        if let Some(index) = &self.ordered {
+            index.remove(record, guard);
+        }
+        if let Some(index) = &self.hash {
+            index.remove(self.hash(record.key()), record, guard);
+        }
+    }
+
+    /// The ordered index.
+    ///
+    /// # Errors
+    /// The table has none.
+    pub(crate) fn ordered(&self) -> Result<&OrderedIndex> {
+        self.ordered.as_ref().ok_or_else(|| Error::NoOrderedIndex { table: self.definition.name.clone() })
+    }
+
+    /// The next page of all records of the table, in the order of its index.
+    pub(crate) fn page<'g>(
+        &'g self,
+        cursor: PageCursor<'g>,
+        records: &mut Vec<Record<'g>>,
+        versions: &mut Vec<NodeVersion<'g>>,
+        guard: &'g Guard,
+    ) -> PageCursor<'g> {
+        if let Some(index) = &self.ordered {
+            let from = match &cursor {
+                PageCursor::Start => Bound::Unbounded,
+                PageCursor::Ordered(key) => Bound::Included(*key),
+                _ => return PageCursor::End,
+            };
+            let page = index.page_forward(from, records, guard);
+            versions.push(page.version);
+            return page.next.map_or(PageCursor::End, PageCursor::Ordered);
+        }
+        let Some(index) = &self.hash else { return PageCursor::End };
+        let from = match cursor {
+            PageCursor::Start => None,
+            PageCursor::Hash(cursor) => Some(cursor),
+            _ => return PageCursor::End,
+        };
+        index.page(from, records, versions, guard).map_or(PageCursor::End, PageCursor::Hash)
+    }
+
+    /// Calls `visit` for every record, present or not.
+    pub(crate) fn for_each_record(&self, guard: &Guard, mut visit: impl FnMut(Record<'_>)) {
+        let (mut records, mut versions) = (Vec::new(), Vec::new());
+        let mut cursor = PageCursor::Start;
+        while !matches!(cursor, PageCursor::End) {
+            records.clear();
+            versions.clear();
+            cursor = self.page(cursor, &mut records, &mut versions, guard);
+            records.iter().for_each(|&record| visit(record));
+        }
+    }
+}
+
+/// What [`TableCore::find_or_place`] found or put in.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed<'g> {
+    pub(crate) record: Record<'g>,
+    /// Whether the record is a placeholder that this call made.
+    pub(crate) is_new: bool,
+}
+
+impl<'g> From<Insertion<'g>> for Placed<'g> {
+    fn from(insertion: Insertion<'g>) -> Self {
+        match insertion {
+            Insertion::Found(record) => Placed { record, is_new: false },
+            Insertion::Inserted { record, .. } => Placed { record, is_new: true },
+        }
+    }
+}
+
+fn is_dead(record: Record<'_>) -> bool {
+    // Acquire pairs with the CAS that made it dead; what follows is a fresh look into the index in any case.
+    record.word().load(Ordering::Acquire) == DEAD
+}
+
+/// Whether a found record has been committed once, so that it is surely in every index.
+fn is_settled(placed: Placed<'_>) -> bool {
+    !placed.is_new && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
+}
+
+fn wait_a_little(backoff: &Backoff) {
+    if backoff.is_completed() {
+        std::thread::yield_now();
+    } else {
+        backoff.snooze();
+    }
+}
+
+impl Drop for TableCore {
+    fn drop(&mut self) {
+        // Nobody uses the table any more, so the records in its indexes, and the blocks of their rows, are its own
+        // to free; those that left the indexes earlier were retired by `reclaim`.
+        let guard = crossbeam_epoch::pin();
+        let mut records = Vec::new();
+        self.for_each_record(&guard, |record| records.push(record.pointer()));
+        for pointer in records {
+            // SAFETY: see above; each record is in the index that was walked exactly once.
+            unsafe { free_record(self.layout(), pointer) };
+        }
+    }
+}
+
+/// Frees a record and its row's blocks.
+///
+/// # Safety
+/// Nobody uses either any more, and nobody frees them twice.
+pub(crate) unsafe fn free_record(layout: &RowLayout, pointer: RecordPointer) {
+    // SAFETY: the caller's promise.
+    let record = unsafe { pointer.as_record() };
+    // Relaxed: nobody else has it.
+    let words: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    for block in layout.blocks(&words) {
+        // SAFETY: a row's blocks belong to it alone.
+        unsafe { free_block(block) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { pointer.free() };
+}

@@ -1,0 +1,134 @@
+//! The record word: who wrote a record last, and whether somebody is writing it now.
+//!
+//! ```text
+//! 63            24 23          4   3       2     1 0
+//! ┌───────────────┬─────────────┬──────┬────────┬─────┐
+//! │ epoch, 40 bits│ sequence, 20│ busy │ absent │ own │
+//! └───────────────┴─────────────┴──────┴────────┴─────┘
+//! ```
+//!
+//! `busy`: an install is under way; the row must not be believed. `absent`: the record is not there (deleted, or an
+//! insert's placeholder). `own`: two bits for the protocol in force, zero when it is quiescent. All words of a record
+//! rise strictly in (epoch, sequence), whichever protocol made them. [`DEAD`] is the one word that no stamp can be:
+//! the record is being taken out of the indexes, and whoever meets it looks its key up again.
+
+/// How many bits of a word hold the epoch.
+pub(crate) const EPOCH_BITS: u32 = 40;
+/// How many bits of a word hold the sequence number within the epoch.
+pub(crate) const SEQUENCE_BITS: u32 = 20;
+/// Set while the row behind the word is being written.
+pub(crate) const BUSY: u64 = 1 << 3;
+/// Set while the record is not there.
+pub(crate) const ABSENT: u64 = 1 << 2;
+/// The bits that belong to the protocol in force.
+pub(crate) const PROTOCOL: u64 = 0b11;
+/// How far the stamp stands from the low end.
+const STAMP_SHIFT: u32 = 4;
+/// The word of a record that leaves its indexes: busy and absent, with a stamp that is never issued.
+pub(crate) const DEAD: u64 = !PROTOCOL;
+/// The word of a placeholder that nobody has filled yet: absent, and older than every commit.
+pub(crate) const PLACEHOLDER: u64 = ABSENT;
+
+const _: () = assert!(EPOCH_BITS + SEQUENCE_BITS + STAMP_SHIFT == 64);
+const _: () = assert!(BUSY | ABSENT | PROTOCOL == (1 << STAMP_SHIFT) - 1);
+const _: () = assert!(BUSY & ABSENT == 0 && (BUSY | ABSENT) & PROTOCOL == 0);
+const _: () = assert!(DEAD & BUSY != 0 && DEAD & ABSENT != 0 && DEAD & PROTOCOL == 0);
+
+/// A commit timestamp: epoch and sequence, as one number that compares as they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    /// The stamp before all others: that of placeholders, and of nothing seen.
+    pub(crate) const ZERO: Stamp = Stamp(0);
+    const LAST_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
+
+    /// A stamp of this epoch and sequence number.
+    pub(crate) fn new(epoch: u64, sequence: u64) -> Stamp {
+        debug_assert!(epoch < 1 << EPOCH_BITS && sequence <= Self::LAST_SEQUENCE);
+        Stamp(epoch << SEQUENCE_BITS | sequence)
+    }
+
+    /// The stamp in a record word.
+    pub(crate) fn of(word: u64) -> Stamp {
+        Stamp(word >> STAMP_SHIFT)
+    }
+
+    /// The stamp as a number, for the log.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The stamp that `to_bits` gave.
+    pub(crate) fn from_bits(bits: u64) -> Stamp {
+        Stamp(bits & (u64::MAX >> STAMP_SHIFT))
+    }
+
+    /// The epoch of the commit.
+    pub(crate) fn epoch(self) -> u64 {
+        self.0 >> SEQUENCE_BITS
+    }
+
+    /// The word of a present record that this commit wrote last.
+    pub(crate) fn present(self) -> u64 {
+        self.0 << STAMP_SHIFT
+    }
+
+    /// The word of a record that this commit deleted.
+    pub(crate) fn absent(self) -> u64 {
+        self.0 << STAMP_SHIFT | ABSENT
+    }
+
+    /// The one function that makes commit timestamps, for every protocol: the smallest stamp above `seen` (the
+    /// highest that the commit read or overwrites, and its maker's own last) whose epoch is at least `epoch`, the
+    /// global epoch. `None` when the epoch's sequence numbers are used up: the caller waits for the next epoch.
+    ///
+    /// Pair assertion: `seen` is never of a later epoch, because the global epoch was read while everything that
+    /// is overwritten was held.
+    pub(crate) fn next(seen: Stamp, epoch: u64) -> Option<Stamp> {
+        debug_assert!(seen.epoch() <= epoch, "a stamp of epoch {} was seen in epoch {epoch}", seen.epoch());
+        if seen.epoch() < epoch {
+            return Some(Stamp::new(epoch, 1));
+        }
+        let next = Stamp(seen.0 + 1);
+        (next.epoch() == epoch).then_some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_keeps_epoch_sequence_and_flags_apart() {
+        let stamp = Stamp::new((1 << EPOCH_BITS) - 2, 77);
+        assert_eq!(Stamp::of(stamp.present()), stamp);
+        assert_eq!(Stamp::of(stamp.absent() | BUSY | PROTOCOL), stamp);
+        assert_eq!(stamp.present() & (BUSY | ABSENT | PROTOCOL), 0);
+        assert_eq!(stamp.absent() & (BUSY | ABSENT | PROTOCOL), ABSENT);
+        assert_eq!(Stamp::from_bits(stamp.to_bits()), stamp);
+        assert_eq!(stamp.epoch(), (1 << EPOCH_BITS) - 2);
+    }
+
+    #[test]
+    fn stamps_rise_within_an_epoch_and_jump_to_a_new_one() {
+        let first = Stamp::next(Stamp::ZERO, 5).expect("room");
+        assert_eq!(first, Stamp::new(5, 1));
+        let second = Stamp::next(first, 5).expect("room");
+        assert!(second > first && second.epoch() == 5);
+        assert_eq!(Stamp::next(second, 9), Some(Stamp::new(9, 1)));
+    }
+
+    #[test]
+    fn a_used_up_epoch_gives_no_stamp_instead_of_one_of_the_next() {
+        let last = Stamp::new(5, (1 << SEQUENCE_BITS) - 1);
+        assert_eq!(Stamp::next(last, 5), None);
+        assert_eq!(Stamp::next(last, 6), Some(Stamp::new(6, 1)));
+    }
+
+    #[test]
+    fn a_placeholder_is_older_than_every_commit_and_dead_is_no_commit() {
+        assert_eq!(Stamp::of(PLACEHOLDER), Stamp::ZERO);
+        assert!(Stamp::new((1 << EPOCH_BITS) - 2, (1 << SEQUENCE_BITS) - 1).absent() < DEAD);
+    }
+}

@@ -1,0 +1,52 @@
+//! What a participant's thread works with while it runs a call; kept from call to call, so that a call allocates
+//! nothing that the one before it has allocated.
+
+use crate::storage::record::RecordPointer;
+use crate::storage::table::TableCore;
+use crate::storage::word::Stamp;
+use crate::storage::write_set::WriteSet;
+use crate::types::key::EncodedKey;
+
+/// The buffers and the memory of one participant.
+#[derive(Default)]
+pub(crate) struct Workspace {
+    /// The buffered writes.
+    pub(crate) writes: WriteSet,
+    /// Redo of the call, before its stamp is known.
+    pub(crate) redo: Vec<u8>,
+    /// The stamp of the last commit made here.
+    pub(crate) last_stamp: Stamp,
+    /// Bytes of log space that are reserved for this participant's commits.
+    pub(crate) log_credit: usize,
+    /// Placeholders that the call put into indexes. The call is pinned until they are dealt with.
+    pub(crate) placeholders: Vec<Placeholder>,
+    /// Deleted records that wait to be taken out of the indexes.
+    pub(crate) deleted: Vec<Deleted>,
+}
+
+/// A placeholder that the running call made.
+#[derive(Clone, Copy)]
+pub(crate) struct Placeholder {
+    pub(crate) record: RecordPointer,
+    /// Its table; the store keeps every table until the last participant is gone.
+    pub(crate) table: *const TableCore,
+}
+
+/// A deleted record, by its key: the record itself may have been filled, deleted and freed again in the meantime.
+pub(crate) struct Deleted {
+    pub(crate) table: *const TableCore,
+    pub(crate) key: EncodedKey,
+    /// The word that made it absent: a record of that key with another word is no leftover of this delete.
+    pub(crate) word: u64,
+}
+
+// SAFETY: the table pointers are only used while the store, which owns the tables, is alive; the rest is plain data.
+unsafe impl Send for Workspace {}
+
+impl Workspace {
+    /// Makes ready for the next call or attempt.
+    pub(crate) fn reset(&mut self) {
+        self.writes.clear();
+        self.redo.clear();
+    }
+}

@@ -1,0 +1,399 @@
+//! The writes that a call has buffered: nothing of them is in any record yet.
+//!
+//! Writes are kept in the order in which they were made, each linked to the next one on the same record, so that a
+//! savepoint is four lengths and rolling back is four truncations. Values are kept in the set's own byte buffer:
+//! a set is used again by the next call without allocating.
+
+use bumpalo::Bump;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::error::{Error, Result};
+use crate::operation::{Applied, Operation};
+use crate::storage::record::RecordPointer;
+use crate::storage::row::{ColumnLayout, RowLayout};
+use crate::storage::table::TableCore;
+use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
+
+const NONE: u32 = u32::MAX;
+/// The most bytes that one call's writes may take.
+const MAXIMAL_BYTES: usize = 1 << 30;
+/// Up to so many records, looking through all of them is faster than hashing.
+const FEW: usize = 12;
+
+/// All buffered writes of one call.
+#[derive(Default)]
+pub(crate) struct WriteSet {
+    touched: Vec<Touched>,
+    writes: Vec<Write>,
+    values: Vec<Stored>,
+    bytes: Vec<u8>,
+    by_record: HashMap<RecordPointer, u32, FixedState>,
+}
+
+/// A record that the call writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Touched {
+    pub(crate) record: RecordPointer,
+    table: *const TableCore,
+    first: u32,
+    last: u32,
+}
+
+// SAFETY: the table pointers are only used under `Touched::table`'s condition; the rest is plain data.
+unsafe impl Send for WriteSet {}
+
+#[derive(Clone, Copy)]
+struct Write {
+    touched: u32,
+    previous: u32,
+    next: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A whole row; the values from here on, one a column.
+    Insert { values: u32 },
+    /// The record goes.
+    Delete,
+    /// A column gets a value.
+    Set { column: u16, value: Stored },
+    /// A column is changed by an operation.
+    Operate { column: u16, operation: Operation, operand: Stored },
+}
+
+/// A value whose bytes, if it has any, lie in the set's buffer.
+#[derive(Clone, Copy)]
+enum Stored {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Decimal(Decimal),
+    Date(Date),
+    Timestamp(Timestamp),
+    Uuid(Uuid),
+    Text(u32, u32),
+    Bytes(u32, u32),
+    Tuple(u32, u32),
+    TopK(u32, u32),
+}
+
+/// A point in a call's writes to which it can go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    writes: usize,
+}
+
+/// What the writes to one record come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// There is a row, and this is the whole of it.
+    Row,
+    /// There was a row, and some of its columns have changed.
+    Changed,
+    /// There is no row.
+    Gone,
+}
+
+impl WriteSet {
+    /// Whether nothing is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// The records written, in the order in which they were first touched.
+    pub(crate) fn touched(&self) -> &[Touched] {
+        &self.touched
+    }
+
+    /// Refuses to grow beyond what one transaction may hold.
+    ///
+    /// # Errors
+    /// The transaction is too large; split it.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        let bytes = self.bytes.len() + self.writes.len() * 32;
+        if bytes > MAXIMAL_BYTES {
+            let what = "one transaction's writes".to_string();
+            return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES });
+        }
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.touched.clear();
+        self.writes.clear();
+        self.values.clear();
+        self.bytes.clear();
+        if !self.by_record.is_empty() {
+            self.by_record.clear();
+        }
+    }
+
+    /// The point reached.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { writes: self.writes.len() }
+    }
+
+    /// Takes back every write made since the mark.
+    pub(crate) fn truncate(&mut self, mark: Mark) {
+        while self.writes.len() > mark.writes {
+            let Some(write) = self.writes.pop() else { return };
+            if write.previous == NONE {
+                // It was the record's first write, so the record was touched last of those that remain.
+                if let Some(touched) = self.touched.pop() {
+                    self.by_record.remove(&touched.record);
+                }
+            } else {
+                self.writes[write.previous as usize].next = NONE;
+                self.touched[write.touched as usize].last = write.previous;
+            }
+        }
+    }
+
+    /// Where the record stands among those touched.
+    pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
+        if self.touched.len() <= FEW {
+            return self.touched.iter().position(|touched| touched.record == record);
+        }
+        self.by_record.get(&record).map(|&position| position as usize)
+    }
+
+    /// Buffers: this row is put in.
+    pub(crate) fn insert<'v>(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        values: impl Iterator<Item = ValueRef<'v>>,
+    ) {
+        let start = self.values.len() as u32;
+        for value in values {
+            let stored = self.store(value);
+            self.values.push(stored);
+        }
+        self.push(table, record, Kind::Insert { values: start });
+    }
+
+    /// Buffers: the record goes.
+    pub(crate) fn delete(&mut self, table: &TableCore, record: RecordPointer) {
+        self.push(table, record, Kind::Delete);
+    }
+
+    /// Buffers: a column gets a value, which has been checked.
+    pub(crate) fn set(&mut self, table: &TableCore, record: RecordPointer, column: usize, value: ValueRef<'_>) {
+        let value = self.store(value);
+        self.push(table, record, Kind::Set { column: column as u16, value });
+    }
+
+    /// Buffers: a column is changed by an operation, whose operand has been checked.
+    pub(crate) fn operate(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        column: usize,
+        operation: Operation,
+        operand: ValueRef<'_>,
+    ) {
+        let operand = self.store(operand);
+        self.push(table, record, Kind::Operate { column: column as u16, operation, operand });
+    }
+
+    fn push(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
+        let write = self.writes.len() as u32;
+        let (position, previous) = match self.position(record) {
+            Some(position) => {
+                let touched = &mut self.touched[position];
+                let previous = std::mem::replace(&mut touched.last, write);
+                self.writes[previous as usize].next = write;
+                (position as u32, previous)
+            }
+            None => (self.touch(table, record, write), NONE),
+        };
+        self.writes.push(Write { touched: position, previous, next: NONE, kind });
+    }
+
+    fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
+        let position = self.touched.len() as u32;
+        self.touched.push(Touched { record, table, first: write, last: write });
+        if self.touched.len() == FEW + 1 {
+            let all = self.touched.iter().enumerate();
+            self.by_record.extend(all.map(|(position, touched)| (touched.record, position as u32)));
+        } else if self.touched.len() > FEW {
+            self.by_record.insert(record, position);
+        }
+        position
+    }
+
+    fn store(&mut self, value: ValueRef<'_>) -> Stored {
+        match value {
+            ValueRef::Null => Stored::Null,
+            ValueRef::Bool(value) => Stored::Bool(value),
+            ValueRef::Int(value) => Stored::Int(value),
+            ValueRef::Float(value) => Stored::Float(value),
+            ValueRef::Decimal(value) => Stored::Decimal(value),
+            ValueRef::Date(value) => Stored::Date(value),
+            ValueRef::Timestamp(value) => Stored::Timestamp(value),
+            ValueRef::Uuid(value) => Stored::Uuid(value),
+            ValueRef::Text(text) => self.store_bytes(text.as_bytes(), Stored::Text),
+            ValueRef::Bytes(bytes) => self.store_bytes(bytes, Stored::Bytes),
+            ValueRef::Tuple(bytes) => self.store_bytes(bytes, Stored::Tuple),
+            ValueRef::TopK(bytes) => self.store_bytes(bytes, Stored::TopK),
+        }
+    }
+
+    fn store_bytes(&mut self, bytes: &[u8], make: impl Fn(u32, u32) -> Stored) -> Stored {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        make(start as u32, self.bytes.len() as u32)
+    }
+
+    fn value(&self, stored: Stored) -> ValueRef<'_> {
+        let slice = |start: u32, end: u32| &self.bytes[start as usize..end as usize];
+        match stored {
+            Stored::Null => ValueRef::Null,
+            Stored::Bool(value) => ValueRef::Bool(value),
+            Stored::Int(value) => ValueRef::Int(value),
+            Stored::Float(value) => ValueRef::Float(value),
+            Stored::Decimal(value) => ValueRef::Decimal(value),
+            Stored::Date(value) => ValueRef::Date(value),
+            Stored::Timestamp(value) => ValueRef::Timestamp(value),
+            Stored::Uuid(value) => ValueRef::Uuid(value),
+            // It was a str when it was stored; the check is cheap beside what is done with a text.
+            Stored::Text(start, end) => ValueRef::Text(std::str::from_utf8(slice(start, end)).unwrap_or_default()),
+            Stored::Bytes(start, end) => ValueRef::Bytes(slice(start, end)),
+            Stored::Tuple(start, end) => ValueRef::Tuple(slice(start, end)),
+            Stored::TopK(start, end) => ValueRef::TopK(slice(start, end)),
+        }
+    }
+
+    /// The writes to the record at `position`, in order.
+    fn chain(&self, position: usize) -> impl Iterator<Item = &Kind> {
+        let mut next = self.touched[position].first;
+        std::iter::from_fn(move || {
+            let write = self.writes.get(next as usize)?;
+            next = write.next;
+            Some(&write.kind)
+        })
+    }
+
+    /// Applies the writes to the record at `position` to `row`, the row that is there (`present`) or all zero.
+    ///
+    /// # Errors
+    /// What an operation refuses (an overflow), as of this row.
+    pub(crate) fn apply(
+        &self,
+        position: usize,
+        layout: &RowLayout,
+        row: &mut [u64],
+        present: bool,
+        arena: &Bump,
+    ) -> Result<Effect> {
+        let mut effect = if present { Effect::Changed } else { Effect::Gone };
+        for kind in self.chain(position) {
+            match *kind {
+                Kind::Insert { values } => {
+                    row.fill(0);
+                    for column in 0..layout.len() {
+                        let value = self.value(self.values[values as usize + column]);
+                        layout.put(row, column, value, arena);
+                    }
+                    effect = Effect::Row;
+                }
+                Kind::Delete => effect = Effect::Gone,
+                Kind::Set { column, value } => {
+                    layout.put(row, usize::from(column), self.value(value), arena);
+                }
+                Kind::Operate { column, operation, operand } => {
+                    operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
+                }
+            }
+        }
+        Ok(effect)
+    }
+
+    /// Whether the writes to the record at `position` leave a row, given whether there is one.
+    pub(crate) fn presence(&self, position: usize, present: bool) -> bool {
+        self.chain(position).fold(present, |present, kind| match kind {
+            Kind::Insert { .. } => true,
+            Kind::Delete => false,
+            Kind::Set { .. } | Kind::Operate { .. } => present,
+        })
+    }
+
+    /// Calls `visit` with every column that the writes to the record at `position` change, once each.
+    pub(crate) fn changed_columns(&self, position: usize, mut visit: impl FnMut(usize)) {
+        let mut seen = smallvec::SmallVec::<[u16; 16]>::new();
+        for kind in self.chain(position) {
+            let (Kind::Set { column, .. } | Kind::Operate { column, .. }) = *kind else { continue };
+            if !seen.contains(&column) {
+                seen.push(column);
+                visit(usize::from(column));
+            }
+        }
+    }
+
+    /// Whether the column is changed by operations of this kind only; calls `visit` with their operands if so.
+    pub(crate) fn operands(
+        &self,
+        position: usize,
+        column: usize,
+        operation: Operation,
+        mut visit: impl FnMut(ValueRef<'_>),
+    ) -> bool {
+        let of_column = |kind: &Kind| match *kind {
+            Kind::Set { column: other, .. } | Kind::Operate { column: other, .. } => usize::from(other) == column,
+            Kind::Insert { .. } | Kind::Delete => true,
+        };
+        let alike = |kind: &Kind| matches!(*kind, Kind::Operate { operation: other, .. } if other == operation);
+        if !self.chain(position).filter(|kind| of_column(kind)).all(alike) {
+            return false;
+        }
+        for kind in self.chain(position).filter(|kind| of_column(kind)) {
+            if let Kind::Operate { operand, .. } = *kind {
+                visit(self.value(operand));
+            }
+        }
+        true
+    }
+}
+
+impl Touched {
+    /// The table that the record is in.
+    pub(crate) fn table(&self) -> &TableCore {
+        // SAFETY: a call keeps every table that it writes alive until its write set is cleared: bodies reach tables
+        // through handles that outlive the call, and an index's table is owned by its base table.
+        unsafe { &*self.table }
+    }
+}
+
+fn operate(
+    layout: &RowLayout,
+    row: &mut [u64],
+    column: usize,
+    operation: Operation,
+    operand: ValueRef<'_>,
+    arena: &Bump,
+) -> Result<()> {
+    let ColumnLayout { data_type, name, .. } = layout.column(column);
+    let at_fault = |error: Error| error.in_column(name);
+    if let (true, false, ValueRef::Int(operand)) =
+        (layout.column(column).is_int(), layout.is_null(row, column), operand)
+    {
+        let word = layout.words_of(column).0.start;
+        row[word] = operation.apply_int(row[word] as i64, operand, data_type).map_err(at_fault)? as u64;
+        return Ok(());
+    }
+    // The copy keeps short values, which lie in their words, in place while the row changes.
+    let words = arena.alloc_slice_copy(row);
+    // SAFETY: the row is the call's own image: its blocks are in the call's arena, or belong to the installed row,
+    // which the call is pinned for.
+    let current = unsafe { layout.value(words, column) };
+    let mut buffer = Vec::new();
+    match operation.apply(current, operand, data_type, &mut buffer).map_err(at_fault)? {
+        Applied::Unchanged => {}
+        changed => layout.put(row, column, changed.value(current, &buffer), arena),
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Handles of tables and columns.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::storage::definition::TableDefinition;
+use crate::storage::table::TableCore;
+
+/// A handle of a table: cheap to clone, good for as long as its database.
+#[derive(Clone)]
+pub struct Table {
+    core: Arc<TableCore>,
+}
+
+impl Table {
+    pub(crate) fn new(core: Arc<TableCore>) -> Table {
+        Table { core }
+    }
+
+    pub(crate) fn core(&self) -> &TableCore {
+        &self.core
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<TableCore> {
+        &self.core
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.core.definition().name()
+    }
+
+    /// What it is.
+    pub fn definition(&self) -> &TableDefinition {
+        self.core.definition()
+    }
+
+    /// A handle of a column, which finds it faster than its name does.
+    ///
+    /// # Errors
+    /// [`Error::UnknownColumn`].
+    pub fn column(&self, name: &str) -> Result<Column> {
+        let position = self.definition().position(name)?;
+        Ok(Column { table: self.core.id(), position: position as u32 })
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Table").field(&self.name()).finish()
+    }
+}
+
+/// A handle of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Column {
+    table: u32,
+    position: u32,
+}
+
+/// What names a column: its name, or its handle.
+pub trait ColumnName {
+    /// The column's position in the table.
+    #[doc(hidden)]
+    fn position_in(&self, table: &TableLookup<'_>) -> Result<usize>;
+}
+
+/// A table in which a column is looked for.
+#[doc(hidden)]
+pub struct TableLookup<'t>(pub(crate) &'t TableCore);
+
+impl ColumnName for Column {
+    fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
+        if self.table == table.0.id() {
+            return Ok(self.position as usize);
+        }
+        let definition = table.0.definition();
+        Err(Error::UnknownColumn {
+            table: definition.name().to_string(),
+            column: "a column of another table".to_string(),
+            known: definition.columns().iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+impl ColumnName for str {
+    fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
+        table.0.definition().position(self)
+    }
+}
+
+impl ColumnName for String {
+    fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
+        table.0.definition().position(self)
+    }
+}
+
+impl<N: ColumnName + ?Sized> ColumnName for &N {
+    fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
+        (**self).position_in(table)
+    }
+}
+
+pub(crate) fn position(table: &TableCore, name: impl ColumnName) -> Result<usize> {
+    name.position_in(&TableLookup(table))
+}

@@ -1,0 +1,6 @@
+//! What tests put in the place of the outside world. Not part of the public interface: it may change at any time.
+
+pub mod simulated_disk;
+
+pub use crate::base::disk::{Disk, File, LockGuard, RealDisk};
+pub use simulated_disk::{Fault, Operation, SimulatedDisk};

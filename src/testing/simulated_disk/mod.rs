@@ -1,0 +1,255 @@
+//! A disk in memory that keeps apart what was written and what is durable, and that fails when it is told to.
+//!
+//! Exactly these faults are legal; code on top of [`Disk`](crate::testing::Disk) must survive each of them:
+//!
+//! - **Power loss** ([`SimulatedDisk::crash_image`]). Of the writes to a file since its last good sync, each is
+//!   kept, lost, or torn: kept in some of its 512-byte sectors and not in others. A sector is never half written.
+//!   Writes may be kept out of order; a file may have grown although the bytes that made it grow are lost (they
+//!   read as zeros). Of the changes to a directory since its last good `sync_dir` (create, rename, remove, new
+//!   directory) each is kept or lost by itself, whatever was synced in the file. A rename is atomic.
+//! - **A failed operation** ([`SimulatedDisk::fail_next`], [`SimulatedDisk::fail_from_now`]): reading, writing,
+//!   syncing, creating, opening, renaming, removing, listing, locking fail with EIO, ENOSPC, EROFS or EACCES and
+//!   change nothing, but for two. A failed sync of a file leaves some of the unsynced sectors durable and the
+//!   others *stranded*: readable until the power goes, durable never, unless they are written again. A write that
+//!   finds the disk full may have written its beginning.
+//! - **A full disk** ([`SimulatedDisk::set_capacity`]).
+//! - **Short and interrupted transfers** ([`SimulatedDisk::shorten_transfers`]).
+//! - **Damage** done by hand ([`SimulatedDisk::put_bytes`]): it stands for bit rot and for careless people.
+//!
+//! Not legal: a sync that reports success and has made nothing durable. [`SimulatedDisk::lie_about_syncs`] does
+//! just that, for one purpose: to prove that a crash test would notice.
+//!
+//! Clones share one disk. A crash image is a disk of its own, with no locks, no plans for faults, and everything
+//! on it durable.
+
+mod content;
+mod door;
+mod faults;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use content::Content;
+use faults::FaultPlan;
+pub use faults::{Fault, Operation};
+use names::Tree;
+
+/// A disk in memory; see the [module](self) for what it does.
+#[derive(Clone, Default)]
+pub struct SimulatedDisk {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when a sync begins to wait, and when syncs are released.
+    holding: Condvar,
+}
+
+struct State {
+    tree: Tree,
+    files: BTreeMap<u64, Content>,
+    next_file: u64,
+    locks: BTreeSet<PathBuf>,
+    plan: FaultPlan,
+    /// Decides what a failed sync leaves behind; seeded, so that every test can be replayed.
+    random: fastrand::Rng,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            tree: Tree::default(),
+            files: BTreeMap::new(),
+            next_file: 0,
+            locks: BTreeSet::new(),
+            plan: FaultPlan::default(),
+            random: fastrand::Rng::with_seed(0),
+        }
+    }
+}
+
+impl State {
+    fn file(&mut self, number: u64) -> io::Result<&mut Content> {
+        self.files.get_mut(&number).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Bytes in files that have a name.
+    fn bytes_used(&self) -> u64 {
+        self.tree.live_files().filter_map(|number| self.files.get(&number)).map(Content::len).sum()
+    }
+}
+
+/// How an unsynced change fares in a power loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Survival {
+    Lost,
+    Kept,
+    Torn,
+}
+
+/// Chooses what survives: nothing unsynced for seed 0, everything for seed 1, else by chance.
+struct Survivors {
+    seed: u64,
+    random: fastrand::Rng,
+}
+
+impl Survivors {
+    fn of_seed(seed: u64) -> Self {
+        Survivors { seed, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    fn of_random(random: &mut fastrand::Rng) -> Self {
+        Survivors { seed: 2, random: random.fork() }
+    }
+
+    fn choose(&mut self) -> Survival {
+        match self.seed {
+            0 => Survival::Lost,
+            1 => Survival::Kept,
+            _ => match self.random.u8(0..3) {
+                0 => Survival::Lost,
+                1 => Survival::Kept,
+                _ => Survival::Torn,
+            },
+        }
+    }
+
+    fn coin(&mut self) -> bool {
+        match self.seed {
+            0 => false,
+            1 => true,
+            _ => self.random.bool(),
+        }
+    }
+}
+
+impl SimulatedDisk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        SimulatedDisk::default()
+    }
+
+    /// The disk as it may be found after the power went now. Seed 0 keeps nothing that was not synced, seed 1
+    /// keeps everything, every other seed makes its own choice, and always the same one.
+    pub fn crash_image(&self, seed: u64) -> SimulatedDisk {
+        let state = self.shared.state.lock();
+        let mut survivors = Survivors::of_seed(seed);
+        let tree = state.tree.after_crash(&mut survivors);
+        let files = state
+            .files
+            .iter()
+            .map(|(&number, content)| (number, Content::durable(content.after_crash(&mut survivors))))
+            .collect();
+        let random = fastrand::Rng::with_seed(seed);
+        let image = State { tree, files, next_file: state.next_file, random, ..State::default() };
+        SimulatedDisk { shared: Arc::new(Shared { state: Mutex::new(image), holding: Condvar::new() }) }
+    }
+
+    /// The next such operation fails.
+    pub fn fail_next(&self, operation: Operation, fault: Fault) {
+        self.shared.state.lock().plan.next.push((operation, fault));
+    }
+
+    /// Every such operation fails until [`heal`](Self::heal).
+    pub fn fail_from_now(&self, operation: Operation, fault: Fault) {
+        self.shared.state.lock().plan.always.push((operation, fault));
+    }
+
+    /// Forgets every planned fault, the capacity and the end set by [`crash_after`](Self::crash_after).
+    pub fn heal(&self) {
+        let mut state = self.shared.state.lock();
+        state.plan.heal();
+    }
+
+    /// Every operation after the next `operations` changing ones (write, set length, sync, create, rename, remove,
+    /// sync or make a directory) fails and changes nothing: the power has gone.
+    pub fn crash_after(&self, operations: u64) {
+        let mut state = self.shared.state.lock();
+        state.plan.last_operation = Some(state.plan.operations + operations);
+    }
+
+    /// How many changing operations there have been, failed ones included.
+    pub fn operations(&self) -> u64 {
+        self.shared.state.lock().plan.operations
+    }
+
+    /// Files may have so many bytes together; a write beyond fails with ENOSPC.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.shared.state.lock().plan.capacity = Some(bytes);
+    }
+
+    /// From now on a read or write transfers half of what it is asked for, and every third call is interrupted.
+    pub fn shorten_transfers(&self) {
+        self.shared.state.lock().plan.shorten_transfers = true;
+    }
+
+    /// From now on a sync reports success and does nothing. No disk that we promise anything on does this.
+    pub fn lie_about_syncs(&self) {
+        self.shared.state.lock().plan.lie_about_syncs = true;
+    }
+
+    /// From now on a sync of a file waits, before it has done anything, until
+    /// [`release_syncs`](Self::release_syncs).
+    pub fn hold_syncs(&self) {
+        self.shared.state.lock().plan.hold_syncs = true;
+    }
+
+    /// Lets every waiting sync go on, and later ones pass.
+    pub fn release_syncs(&self) {
+        self.shared.state.lock().plan.hold_syncs = false;
+        self.shared.holding.notify_all();
+    }
+
+    /// How many syncs wait.
+    pub fn held_syncs(&self) -> usize {
+        self.shared.state.lock().plan.held_syncs
+    }
+
+    /// Waits until so many syncs wait.
+    ///
+    /// # Panics
+    /// If they do not come within ten seconds: then somebody forgot to sync.
+    pub fn wait_for_held_syncs(&self, count: usize) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut state = self.shared.state.lock();
+        while state.plan.held_syncs < count {
+            let waited = self.shared.holding.wait_until(&mut state, deadline);
+            assert!(!waited.timed_out(), "{} syncs wait, not {count}", state.plan.held_syncs);
+        }
+    }
+
+    /// The present content of a file, past every planned fault.
+    pub fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut state = self.shared.state.lock();
+        let number = state.tree.file(path)?;
+        Ok(state.file(number)?.live().to_vec())
+    }
+
+    /// Puts a file there, durably and past every planned fault; one of that name gets this content instead. The
+    /// directory must exist.
+    pub fn put_bytes(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()> {
+        let mut state = self.shared.state.lock();
+        let number = match state.tree.file(path) {
+            Ok(number) => number,
+            Err(_) => {
+                let number = state.next_file;
+                state.next_file += 1;
+                state.tree.link(path, number)?;
+                state.tree.sync(path.parent().unwrap_or(Path::new("")))?;
+                number
+            }
+        };
+        state.files.insert(number, Content::durable(bytes));
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! What a transaction's body works with.
+
+use crate::error::{Error, Result};
+use crate::operation::Operation;
+use crate::protocol::attempt::{Attempt, Span, Target};
+use crate::range::Range;
+use crate::row::Row;
+use crate::storage::table::TableCore;
+use crate::storage::write_set::Mark;
+use crate::table::{ColumnName, Table, position};
+use crate::types::{DataType, OrderedTuple, TupleType, ValueRef};
+
+/// A transaction, as its body sees it.
+///
+/// Bodies read and buffer writes; nothing is changed before the body has returned. So an error, a panic or a savepoint
+/// leaves no trace, and a body may be run again when it met a concurrent change.
+///
+/// Operations ([`add`](Self::add), [`max`](Self::max), …) return nothing: so they never conflict with each other.
+pub struct Tx<'t, 'a> {
+    attempt: &'t Attempt<'a>,
+}
+
+/// A point in a transaction to which it can go back.
+#[derive(Clone, Copy, Debug)]
+pub struct Savepoint {
+    mark: Mark,
+}
+
+/// The error by which a transaction fails with a message of its own: it leaves no trace.
+pub fn fail(message: impl Into<String>) -> Error {
+    Error::Failed { message: message.into() }
+}
+
+impl<'t, 'a> Tx<'t, 'a> {
+    pub(crate) fn new(attempt: &'t Attempt<'a>) -> Tx<'t, 'a> {
+        Tx { attempt }
+    }
+
+    /// Runs something on the record that a key names.
+    fn at<'k, T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        access: impl FnOnce(&Target<'_, 'a>) -> Result<T>,
+    ) -> Result<T> {
+        let core = table.core();
+        let key = core.encode_key(key.as_ref(), true)?;
+        access(&Target { table: core, key: &key, hash: core.hash(&key), found: None })
+    }
+
+    /// The row of this key.
+    ///
+    /// # Errors
+    /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is run again).
+    pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<Row<'a>>> {
+        self.at(table, key, |target| get(self.attempt, target))
+    }
+
+    /// Whether there is a row of this key: conflicts with inserts and deletes of it only, not with updates.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn exists<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+        self.at(table, key, |target| self.attempt.exists(target))
+    }
+
+    /// Inserts a row: one value for each column, in order.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`]; a value that does not fit its column.
+    pub fn insert<'k>(&self, table: &Table, row: impl AsRef<[ValueRef<'k>]>) -> Result<()> {
+        insert(self.attempt, table.core(), row.as_ref())
+    }
+
+    /// Inserts a row by its columns' names; columns that are not named get their defaults.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub fn insert_columns<'k, N: ColumnName>(&self, table: &Table, values: &[(N, ValueRef<'k>)]) -> Result<()> {
+        let core = table.core();
+        let mut row: Vec<ValueRef<'_>> =
+            core.definition().columns().iter().map(|column| ValueRef::from(&column.default)).collect();
+        for (name, value) in values {
+            row[position(core, name)?] = *value;
+        }
+        insert(self.attempt, core, &row)
+    }
+
+    /// Gives columns of a row new values.
+    ///
+    /// # Errors
+    /// [`Error::MissingKey`]; a value that does not fit its column.
+    pub fn update<'k, 'v, N: ColumnName>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        changes: &[(N, ValueRef<'v>)],
+    ) -> Result<()> {
+        self.at(table, key, |target| update(self.attempt, target, changes))
+    }
+
+    /// Deletes a row. Whether there was one.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn delete<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+        self.at(table, key, |target| self.attempt.delete(target))
+    }
+
+    /// Adds a number to a column. NULL stays NULL.
+    ///
+    /// # Errors
+    /// [`Error::MissingKey`]; [`Error::Overflow`], here or when the transaction commits: never a wrap.
+    pub fn add<'k, 'v>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        amount: impl Into<ValueRef<'v>>,
+    ) -> Result<()> {
+        self.at(table, key, |target| operate(self.attempt, target, column, Operation::Add, amount.into()))
+    }
+
+    /// Raises a column to a value, unless it is as high already.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn max<'k, 'v>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        value: impl Into<ValueRef<'v>>,
+    ) -> Result<()> {
+        self.at(table, key, |target| operate(self.attempt, target, column, Operation::Max, value.into()))
+    }
+
+    /// Lowers a column to a value, unless it is as low already.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn min<'k, 'v>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        value: impl Into<ValueRef<'v>>,
+    ) -> Result<()> {
+        self.at(table, key, |target| operate(self.attempt, target, column, Operation::Min, value.into()))
+    }
+
+    /// Puts a tuple into an ordered-tuple column, unless the one there is as high in (order, payload).
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn ordered_put<'k>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        order: &[ValueRef<'_>],
+        payload: &[ValueRef<'_>],
+    ) -> Result<()> {
+        self.at(table, key, |target| {
+            put_tuple(self.attempt, target, column, Operation::OrderedPut, order, payload)
+        })
+    }
+
+    /// Inserts an entry into a top-K column: it stays if it is among the K highest in (order, payload).
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn top_k_insert<'k>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        order: &[ValueRef<'_>],
+        payload: &[ValueRef<'_>],
+    ) -> Result<()> {
+        self.at(table, key, |target| {
+            put_tuple(self.attempt, target, column, Operation::TopKInsert, order, payload)
+        })
+    }
+
+    /// Reads a range of a table, in the order of its primary key.
+    ///
+    /// # Errors
+    /// [`Error::NoOrderedIndex`], unless it is [`Range::all`].
+    pub fn scan(&self, table: &Table, range: Range) -> Result<Scan<'t, 'a>> {
+        let core = self.attempt.hold(table.core())?;
+        let (prefix, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
+        self.attempt.check_range(core, &prefix, false)?;
+        let span = Span::primary(core, lower, upper, range.is_backward())?;
+        Ok(Scan { attempt: self.attempt, span, left: range.row_limit() })
+    }
+
+    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`].
+    pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<Scan<'t, 'a>> {
+        let core = self.attempt.hold(table.core())?;
+        let number = index_position(core, index)?;
+        let (prefix, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
+        self.attempt.check_range(core, &prefix, true)?;
+        let span = Span::secondary(core, number, lower, upper, range.is_backward());
+        Ok(Scan { attempt: self.attempt, span, left: range.row_limit() })
+    }
+
+    /// A point to which [`rollback_to`](Self::rollback_to) can go back.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint { mark: self.attempt.mark() }
+    }
+
+    /// Takes back what was written since the savepoint. Later savepoints are void.
+    pub fn rollback_to(&self, savepoint: &Savepoint) {
+        self.attempt.roll_back(savepoint.mark);
+    }
+}
+
+fn index_position(table: &TableCore, index: &str) -> Result<usize> {
+    let indexes = table.definition().indexes();
+    indexes.iter().position(|candidate| candidate.name == index).ok_or_else(|| Error::UnknownIndex {
+        table: table.definition().name().to_string(),
+        index: index.to_string(),
+        known: indexes.iter().map(|index| index.name.as_str()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The rows of a range, one after the other.
+pub struct Scan<'t, 'a> {
+    attempt: &'t Attempt<'a>,
+    span: Span<'a>,
+    left: usize,
+}
+
+impl<'a> Iterator for Scan<'_, 'a> {
+    type Item = Result<Row<'a>>;
+
+    fn next(&mut self) -> Option<Result<Row<'a>>> {
+        if self.left == 0 {
+            return None;
+        }
+        match self.attempt.next_row(&mut self.span) {
+            Ok(Some((_, row))) => {
+                self.left -= 1;
+                Some(Ok(Row::new(self.span.rows_of(), row)))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.left = 0;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<Option<Row<'a>>> {
+    let table = attempt.hold(target.table)?;
+    Ok(attempt.get(target)?.map(|row| Row::new(table, row)))
+}
+
+pub(crate) fn insert(attempt: &Attempt<'_>, table: &TableCore, row: &[ValueRef<'_>]) -> Result<()> {
+    let mut key = smallvec::SmallVec::<[ValueRef<'_>; 8]>::new();
+    for &column in table.definition().key() {
+        let Some(&value) = row.get(column) else {
+            let name = table.definition().name().to_string();
+            return Err(Error::WrongRow { table: name, expected: table.layout().len(), given: row.len() });
+        };
+        key.push(value);
+    }
+    let key = table.encode_key(&key, true)?;
+    attempt.insert(&Target { table, key: &key, hash: table.hash(&key), found: None }, row)
+}
+
+pub(crate) fn update<'a, N: ColumnName>(
+    attempt: &Attempt<'a>,
+    target: &Target<'_, 'a>,
+    changes: &[(N, ValueRef<'_>)],
+) -> Result<()> {
+    let mut positions = smallvec::SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
+    for (name, value) in changes {
+        positions.push((position(target.table, name)?, *value));
+    }
+    attempt.update(target, &positions)
+}
+
+pub(crate) fn operate<'a>(
+    attempt: &Attempt<'a>,
+    target: &Target<'_, 'a>,
+    column: impl ColumnName,
+    operation: Operation,
+    operand: ValueRef<'_>,
+) -> Result<()> {
+    attempt.operate(target, position(target.table, column)?, operation, operand)
+}
+
+pub(crate) fn put_tuple<'a>(
+    attempt: &Attempt<'a>,
+    target: &Target<'_, 'a>,
+    column: impl ColumnName,
+    operation: Operation,
+    order: &[ValueRef<'_>],
+    payload: &[ValueRef<'_>],
+) -> Result<()> {
+    let column = position(target.table, column)?;
+    let layout = target.table.layout().column(column);
+    let of: &TupleType = match &layout.data_type {
+        DataType::OrderedTuple(of) | DataType::TopK { of, .. } => of,
+        other => {
+            operation.accepts(other)?;
+            return Err(Error::InvalidValue { what: layout.name.clone(), detail: "it holds no tuples".to_string() });
+        }
+    };
+    let tuple = OrderedTuple::new(of, order, payload)?;
+    attempt.operate(target, column, operation, ValueRef::Tuple(tuple.as_bytes()))
+}

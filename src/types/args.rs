@@ -1,0 +1,234 @@
+//! The arguments of a call, and the macros that make keys, rows and arguments of Rust values.
+
+use std::ops::Deref;
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+use crate::types::{Date, Decimal, Timestamp, Uuid, Value};
+
+/// A key: an array of [`ValueRef`](crate::ValueRef), one for each column.
+#[macro_export]
+macro_rules! key {
+    () => { [] as [$crate::ValueRef<'static>; 0] };
+    ($($value:expr),+ $(,)?) => { [$($crate::ValueRef::from($value)),+] };
+}
+
+/// A row: an array of [`ValueRef`](crate::ValueRef), one for each column.
+#[macro_export]
+macro_rules! row {
+    () => { [] as [$crate::ValueRef<'static>; 0] };
+    ($($value:expr),+ $(,)?) => { [$($crate::ValueRef::from($value)),+] };
+}
+
+/// The arguments of a call: [`Args`](crate::Args) of these values.
+#[macro_export]
+macro_rules! args {
+    ($($value:expr),* $(,)?) => {
+        [$($crate::Value::from($value)),*].into_iter().collect::<$crate::Args>()
+    };
+}
+
+/// The arguments of a call, in their order.
+///
+/// ```
+/// use heddledb::args;
+/// let args = args![7, "seven", Option::<i64>::None];
+/// assert_eq!(args.int(0)?, 7);
+/// assert_eq!(args.text(1)?, "seven");
+/// assert!(args.is_null(2)?);
+/// assert!(args.int(1).is_err());
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Args(SmallVec<[Value; 8]>);
+
+impl Args {
+    /// The argument at this position, counted from 0.
+    pub fn get(&self, position: usize) -> Result<&Value> {
+        self.0.get(position).ok_or_else(|| Error::WrongType {
+            what: format!("argument {position} (counted from 0)"),
+            expected: "a value".to_owned(),
+            found: format!("nothing, there are {} arguments", self.0.len()),
+        })
+    }
+
+    /// Whether the argument at this position is NULL.
+    pub fn is_null(&self, position: usize) -> Result<bool> {
+        self.get(position).map(Value::is_null)
+    }
+
+    /// The exact number at this position; an integer is one.
+    pub fn decimal(&self, position: usize) -> Result<Decimal> {
+        match self.get(position)? {
+            Value::Decimal(value) => Ok(*value),
+            Value::Int(value) => Ok(Decimal::from(*value)),
+            _ => self.wrong(position, "a decimal"),
+        }
+    }
+
+    fn wrong<T>(&self, position: usize, expected: &str) -> Result<T> {
+        let found = self.get(position)?.as_value_ref().kind();
+        Err(Error::WrongType {
+            what: format!("argument {position} (counted from 0)"),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        })
+    }
+}
+
+/// One getter for each kind of argument, which refuses every other kind and NULL.
+macro_rules! getters {
+    ($($(#[$doc:meta])* $name:ident -> $result:ty, $pattern:pat => $value:expr, $expected:literal;)*) => {
+        impl Args {$(
+            $(#[$doc])*
+            pub fn $name(&self, position: usize) -> Result<$result> {
+                match self.get(position)? {
+                    $pattern => Ok($value),
+                    _ => self.wrong(position, $expected),
+                }
+            }
+        )*}
+    };
+}
+
+getters! {
+    /// The truth value at this position.
+    bool -> bool, Value::Bool(value) => *value, "a bool";
+    /// The integer at this position.
+    int -> i64, Value::Int(value) => *value, "an integer";
+    /// The floating point number at this position.
+    float -> f64, Value::Float(value) => *value, "a float";
+    /// The text at this position.
+    text -> &str, Value::Text(value) => value, "a text";
+    /// The byte string at this position.
+    bytes -> &[u8], Value::Bytes(value) => value, "bytes";
+    /// The day at this position.
+    date -> Date, Value::Date(value) => *value, "a date";
+    /// The time at this position.
+    timestamp -> Timestamp, Value::Timestamp(value) => *value, "a timestamp";
+    /// The identifier at this position.
+    uuid -> Uuid, Value::Uuid(value) => *value, "a uuid";
+}
+
+impl Deref for Args {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        &self.0
+    }
+}
+
+impl FromIterator<Value> for Args {
+    fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> Args {
+        Args(values.into_iter().collect())
+    }
+}
+
+impl From<Vec<Value>> for Args {
+    fn from(values: Vec<Value>) -> Args {
+        Args(values.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::types::TupleType;
+    use crate::types::{DataType, OrderedTuple};
+    use crate::{args, key, row};
+
+    #[test]
+    fn each_getter_gives_its_kind_and_names_the_position_of_another() {
+        let args =
+            args![true, 7, 0.5, "text", vec![1_u8], Date::MIN, Timestamp::MAX, Uuid::from_bytes([7; 16])];
+        assert!(args.bool(0).unwrap());
+        assert_eq!(args.int(1).unwrap(), 7);
+        assert_eq!(args.float(2).unwrap(), 0.5);
+        assert_eq!(args.text(3).unwrap(), "text");
+        assert_eq!(args.bytes(4).unwrap(), [1]);
+        assert_eq!(args.date(5).unwrap(), Date::MIN);
+        assert_eq!(args.timestamp(6).unwrap(), Timestamp::MAX);
+        assert_eq!(args.uuid(7).unwrap(), Uuid::from_bytes([7; 16]));
+        assert_eq!(args.len(), 8);
+        let error = args.int(3).unwrap_err().to_string();
+        assert!(
+            error.contains("argument 3") && error.contains("an integer") && error.contains("a text"),
+            "{error}"
+        );
+        for position in 0..8 {
+            let found = [
+                args.bool(position).is_ok(),
+                args.int(position).is_ok(),
+                args.float(position).is_ok(),
+                args.text(position).is_ok(),
+                args.bytes(position).is_ok(),
+                args.date(position).is_ok(),
+                args.timestamp(position).is_ok(),
+                args.uuid(position).is_ok(),
+            ];
+            assert_eq!(found.iter().filter(|&&is_ok| is_ok).count(), 1, "position {position}");
+        }
+    }
+
+    #[test]
+    fn an_integer_is_an_exact_number_and_a_float_is_not() {
+        let args = args!["1.50".parse::<Decimal>().unwrap(), 3, 1.5];
+        assert_eq!(args.decimal(0).unwrap().to_string(), "1.50");
+        assert_eq!(args.decimal(1).unwrap(), Decimal::from(3));
+        assert!(args.decimal(2).is_err());
+    }
+
+    #[test]
+    fn a_position_beyond_the_end_is_an_error_that_tells_how_many_there_are() {
+        let args = args![1, 2];
+        for error in [args.get(2).unwrap_err(), args.int(2).unwrap_err(), args.is_null(9).unwrap_err()] {
+            assert!(error.to_string().contains("there are 2 arguments"), "{error}");
+        }
+        assert!(args![].get(0).is_err());
+    }
+
+    #[test]
+    fn null_is_of_no_kind() {
+        let args = args![Value::Null, Option::<&str>::None, 1];
+        assert!(args.is_null(0).unwrap() && args.is_null(1).unwrap() && !args.is_null(2).unwrap());
+        assert!(args.int(0).unwrap_err().to_string().contains("NULL"));
+        assert!(args.text(1).is_err() && args.decimal(1).is_err());
+    }
+
+    #[test]
+    fn macros_take_every_kind_of_value() {
+        let of = TupleType::new(vec![DataType::Int64], vec![]).unwrap();
+        let tuple = OrderedTuple::new(&of, &row![1], &row![]).unwrap();
+        let (name, owned, zeros) = ("name".to_owned(), Value::from("owned"), vec![0_u8]);
+        let row = row![
+            true,
+            1_i8,
+            2_u8,
+            3,
+            4_i64,
+            5_u32,
+            0.5,
+            "text",
+            &name,
+            &owned,
+            b"bytes",
+            &zeros,
+            &tuple,
+            Some(1),
+            None::<i64>,
+            Decimal::from(1),
+            Date::MIN,
+            Timestamp::MIN,
+            Uuid::from_bytes([0; 16]),
+        ];
+        assert_eq!(row.len(), 19);
+        assert_eq!(row[8].to_string(), "name");
+        assert_eq!(row[9], owned);
+        assert_eq!(key![7, "a"], row![7, "a"]);
+        assert!(key![].is_empty());
+        let from_vec = Args::from(vec![Value::from(1), Value::Null]);
+        assert_eq!(from_vec, args![1, Value::Null]);
+    }
+}

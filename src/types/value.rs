@@ -1,0 +1,149 @@
+//! A value that owns its bytes: what comes out of the engine, and what a call's arguments are.
+
+use std::fmt;
+
+use crate::types::{Date, Decimal, OrderedTuple, Timestamp, TopK, Uuid, ValueRef};
+
+/// A value of any type.
+///
+/// Two values are equal when they are of one kind and their keys are equal: NULL equals NULL, NaN equals NaN, and
+/// the decimal 1.5 equals 1.50.
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// No value.
+    #[default]
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// An integer, of a column of 32 or 64 bits.
+    Int(i64),
+    /// A floating point number.
+    Float(f64),
+    /// An exact number.
+    Decimal(Decimal),
+    /// A text.
+    Text(String),
+    /// A byte string.
+    Bytes(Vec<u8>),
+    /// A day.
+    Date(Date),
+    /// A microsecond in time.
+    Timestamp(Timestamp),
+    /// A universally unique identifier.
+    Uuid(Uuid),
+    /// One entry of order and payload columns.
+    Tuple(OrderedTuple),
+    /// The greatest entries.
+    TopK(TopK),
+}
+
+impl Value {
+    /// The same value, borrowed.
+    pub fn as_value_ref(&self) -> ValueRef<'_> {
+        match self {
+            Value::Null => ValueRef::Null,
+            Value::Bool(value) => ValueRef::Bool(*value),
+            Value::Int(value) => ValueRef::Int(*value),
+            Value::Float(value) => ValueRef::Float(*value),
+            Value::Decimal(value) => ValueRef::Decimal(*value),
+            Value::Text(value) => ValueRef::Text(value),
+            Value::Bytes(value) => ValueRef::Bytes(value),
+            Value::Date(value) => ValueRef::Date(*value),
+            Value::Timestamp(value) => ValueRef::Timestamp(*value),
+            Value::Uuid(value) => ValueRef::Uuid(*value),
+            Value::Tuple(value) => ValueRef::Tuple(value.as_bytes()),
+            Value::TopK(value) => ValueRef::TopK(value.as_bytes()),
+        }
+    }
+
+    /// Whether this is no value.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+}
+
+impl ValueRef<'_> {
+    /// The same value, owned.
+    pub fn to_value(self) -> Value {
+        match self {
+            ValueRef::Null => Value::Null,
+            ValueRef::Bool(value) => Value::Bool(value),
+            ValueRef::Int(value) => Value::Int(value),
+            ValueRef::Float(value) => Value::Float(value),
+            ValueRef::Decimal(value) => Value::Decimal(value),
+            ValueRef::Text(value) => Value::Text(value.to_owned()),
+            ValueRef::Bytes(value) => Value::Bytes(value.to_owned()),
+            ValueRef::Date(value) => Value::Date(value),
+            ValueRef::Timestamp(value) => Value::Timestamp(value),
+            ValueRef::Uuid(value) => Value::Uuid(value),
+            ValueRef::Tuple(value) => Value::Tuple(OrderedTuple::from_stored(value)),
+            ValueRef::TopK(value) => Value::TopK(TopK::from_stored(value)),
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        self.as_value_ref() == other.as_value_ref()
+    }
+}
+
+impl Eq for Value {}
+
+impl PartialEq<ValueRef<'_>> for Value {
+    fn eq(&self, other: &ValueRef<'_>) -> bool {
+        self.as_value_ref() == *other
+    }
+}
+
+impl PartialEq<Value> for ValueRef<'_> {
+    fn eq(&self, other: &Value) -> bool {
+        *self == other.as_value_ref()
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.as_value_ref(), f)
+    }
+}
+
+impl From<ValueRef<'_>> for Value {
+    fn from(value: ValueRef<'_>) -> Self {
+        value.to_value()
+    }
+}
+
+/// Makes an owned value of each of these types, which it moves or copies.
+macro_rules! from_owned {
+    ($($source:ty, $variant:ident, $convert:ident;)*) => {$(
+        impl From<$source> for Value {
+            fn from(value: $source) -> Self {
+                Value::$variant(value.$convert())
+            }
+        }
+    )*};
+}
+
+from_owned! {
+    String, Text, into;
+    &String, Text, clone;
+    &str, Text, to_owned;
+    Vec<u8>, Bytes, into;
+    &Vec<u8>, Bytes, clone;
+    &[u8], Bytes, to_owned;
+    OrderedTuple, Tuple, into;
+    TopK, TopK, into;
+}
+
+impl From<&Value> for Value {
+    fn from(value: &Value) -> Self {
+        value.clone()
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
