@@ -75,7 +75,6 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     if plan.options.verify_recovery {
         progress.say("recovering");
         db.close()?;
-        drop(db);
         let db = place.open(plan.options.engine())?;
         recovery = Some(db.recovery().clone());
         progress.say("checking again");

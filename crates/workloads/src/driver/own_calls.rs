@@ -44,7 +44,7 @@ struct Tag {
 /// One worker's loop.
 struct Loop<'a> {
     context: &'a Context<'a>,
-    worker: Worker,
+    worker: Worker<'a>,
     generator: Box<dyn Generator>,
     recorder: Recorder,
     in_flight: usize,

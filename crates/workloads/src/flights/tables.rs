@@ -157,7 +157,7 @@ fn counted(definition: TableDefinition) -> TableDefinition {
 fn referenced(definition: TableDefinition, columns: &[(&str, DataType)]) -> TableDefinition {
     columns
         .iter()
-        .fold(definition, |definition, (name, data_type)| definition.column(name, data_type.clone()))
+        .fold(definition, |definition, (name, data_type)| definition.column(*name, data_type.clone()))
 }
 
 fn carrier() -> TableDefinition {
