@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::check::{CheckReport, check_store};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -74,7 +75,8 @@ impl Database {
         nesting::check("making a table")?;
         definition.validate()?;
         if definition.name().starts_with(RESERVED_PREFIX) {
-            let detail = format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");
+            let detail =
+                format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");
             return Err(Error::InvalidDefinition { table: definition.name().to_string(), detail });
         }
         let store = self.engine().store();
@@ -220,9 +222,8 @@ impl Database {
     pub fn statistics(&self) -> Statistics {
         let engine = self.engine();
         let clocks = engine.clocks();
-        let relaxed = |counter: &crate::base::atomics::AtomicU64| {
-            counter.load(crate::base::atomics::Ordering::Relaxed)
-        };
+        let relaxed =
+            |counter: &crate::base::atomics::AtomicU64| counter.load(crate::base::atomics::Ordering::Relaxed);
         let mut statistics = Statistics {
             log_groups: relaxed(&clocks.groups),
             log_transactions: relaxed(&clocks.grouped),
@@ -246,6 +247,14 @@ impl Database {
         statistics
     }
 
+    /// Checks the whole database: constraints, and indexes against tables.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`]: the first thing that is wrong, and where.
+    pub fn check(&self) -> Result<CheckReport> {
+        self.run(|_| check_store(self.engine().store()))
+    }
+
     /// Waits until everything is durable, and closes the database, for all its handles.
     ///
     /// # Errors
@@ -253,10 +262,6 @@ impl Database {
     pub fn close(self) -> Result<()> {
         nesting::check("closing the database")?;
         self.shared.close()
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 }
 

@@ -153,7 +153,9 @@ pub enum Error {
         given: usize,
     },
     /// A row of the wrong number of values.
-    #[error("a row of {table:?} has {expected} columns, but {given} values were given; give one for each, in order")]
+    #[error(
+        "a row of {table:?} has {expected} columns, but {given} values were given; give one for each, in order"
+    )]
     WrongRow {
         /// The table.
         table: String,
@@ -173,8 +175,10 @@ pub enum Error {
         given: usize,
     },
     /// Ranges need an ordered index.
-    #[error("table {table:?} has no ordered index, so no range of it can be read; make it with \
-             PrimaryIndex::Ordered or Both, or read Range::all()")]
+    #[error(
+        "table {table:?} has no ordered index, so no range of it can be read; make it with \
+             PrimaryIndex::Ordered or Both, or read Range::all()"
+    )]
     NoOrderedIndex {
         /// The table.
         table: String,

@@ -1,6 +1,7 @@
 //! HeddleDB: an in-memory, durable, serializable database engine for multicore machines.
 
 mod base;
+mod check;
 mod database;
 mod durability;
 pub mod error;
@@ -19,6 +20,7 @@ mod transaction;
 mod types;
 mod worker;
 
+pub use check::CheckReport;
 pub use database::Database;
 pub use durability::recovery::Recovery;
 pub use error::{Error, Result};
@@ -30,9 +32,9 @@ pub use protocol::{ProtocolKind, SerialVariant};
 pub use range::Range;
 pub use row::Row;
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
+pub use table::{Column, ColumnName, Table};
+pub use transaction::{Savepoint, Scan, Tx, fail};
 pub use types::{
     Args, DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,
 };
-pub use table::{Column, ColumnName, Table};
-pub use transaction::{Savepoint, Scan, Tx, fail};
 pub use worker::{Executed, Worker};

@@ -262,7 +262,11 @@ impl Options {
             if (least..=most).contains(&given) {
                 return Ok(());
             }
-            Err(Error::InvalidOption { option, given: given.to_string(), expected: format!("{least} to {most}") })
+            Err(Error::InvalidOption {
+                option,
+                given: given.to_string(),
+                expected: format!("{least} to {most}"),
+            })
         };
         within("workers", self.workers.unwrap_or(1) as u64, 1, 1_024)?;
         within("input_threads", self.input_threads as u64, 1, 64)?;

@@ -50,7 +50,8 @@ impl<'tx> Row<'tx> {
     #[cold]
     fn wrong(&self, position: usize, expected: &str) -> Error {
         let layout = self.table.layout().column(position);
-        let found = if self.value(position).is_null() { "NULL".to_string() } else { layout.data_type.to_string() };
+        let found =
+            if self.value(position).is_null() { "NULL".to_string() } else { layout.data_type.to_string() };
         Error::WrongType { what: layout.name.clone(), expected: found, found: format!("read as {expected}") }
     }
 }

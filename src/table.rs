@@ -79,7 +79,12 @@ impl ColumnName for Column {
         Err(Error::UnknownColumn {
             table: definition.name().to_string(),
             column: "a column of another table".to_string(),
-            known: definition.columns().iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: definition
+                .columns()
+                .iter()
+                .map(|column| column.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
         })
     }
 }

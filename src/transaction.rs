@@ -76,7 +76,11 @@ impl<'t, 'a> Tx<'t, 'a> {
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
-    pub fn insert_columns<'k, N: ColumnName>(&self, table: &Table, values: &[(N, ValueRef<'k>)]) -> Result<()> {
+    pub fn insert_columns<'k, N: ColumnName>(
+        &self,
+        table: &Table,
+        values: &[(N, ValueRef<'k>)],
+    ) -> Result<()> {
         let core = table.core();
         let mut row: Vec<ValueRef<'_>> =
             core.definition().columns().iter().map(|column| ValueRef::from(&column.default)).collect();
@@ -310,7 +314,10 @@ pub(crate) fn put_tuple<'a>(
         DataType::OrderedTuple(of) | DataType::TopK { of, .. } => of,
         other => {
             operation.accepts(other)?;
-            return Err(Error::InvalidValue { what: layout.name.clone(), detail: "it holds no tuples".to_string() });
+            return Err(Error::InvalidValue {
+                what: layout.name.clone(),
+                detail: "it holds no tuples".to_string(),
+            });
         }
     };
     let tuple = OrderedTuple::new(of, order, payload)?;

@@ -91,10 +91,16 @@ impl Shared {
             options.read_only.then_some(Error::ReadOnly),
         );
         let input = Arc::new(Input::new(workers, staged));
-        let group_time = (options.durability == Durability::Async && log.is_some()).then_some(options.group_time);
-        let threads = Threads::start(&engine, &input, options.input_threads, options.output_threads, log, |log, stop| {
-            LogStage::new(engine.clone(), log, group_time, stop)
-        });
+        let group_time =
+            (options.durability == Durability::Async && log.is_some()).then_some(options.group_time);
+        let threads = Threads::start(
+            &engine,
+            &input,
+            options.input_threads,
+            options.output_threads,
+            log,
+            |log, stop| LogStage::new(engine.clone(), log, group_time, stop),
+        );
         Arc::new(Shared {
             engine,
             input,

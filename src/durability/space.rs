@@ -52,7 +52,8 @@ impl LogSpace {
         if let Some(refused) = &state.refused {
             return Err(refused.clone());
         }
-        let enough = state.available >= bytes as i64 || bytes as i64 > self.capacity / 2 && state.available > 0;
+        let enough =
+            state.available >= bytes as i64 || bytes as i64 > self.capacity / 2 && state.available > 0;
         if enough {
             state.available -= bytes as i64;
         }

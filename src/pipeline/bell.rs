@@ -59,7 +59,9 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while done.load(Ordering::SeqCst) < ROUNDS {
-                    bell.sleep(Duration::from_secs(60), || made.load(Ordering::SeqCst) > done.load(Ordering::SeqCst));
+                    bell.sleep(Duration::from_secs(60), || {
+                        made.load(Ordering::SeqCst) > done.load(Ordering::SeqCst)
+                    });
                     done.store(made.load(Ordering::SeqCst), Ordering::SeqCst);
                 }
             });

@@ -42,7 +42,8 @@ pub(crate) trait Routine: Send + Sync {
     ///
     /// # Errors
     /// The procedure's own, or a conflict.
-    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found) -> Result<Output>;
+    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found)
+    -> Result<Output>;
 }
 
 /// The records of a footprint's keys, as far as they were found before the bodies run.

@@ -151,7 +151,8 @@ impl Engine {
             let epoch = self.store.epochs().current();
             // Relaxed: it bounds the group's size; what is in the group is decided by the epochs.
             let counted = limit.counted.load(Ordering::Relaxed);
-            let in_group = if counted >> SEQUENCE_BITS == epoch { counted & ((1 << SEQUENCE_BITS) - 1) } else { 0 };
+            let in_group =
+                if counted >> SEQUENCE_BITS == epoch { counted & ((1 << SEQUENCE_BITS) - 1) } else { 0 };
             if in_group < limit.transactions {
                 let next = epoch << SEQUENCE_BITS | (in_group + 1);
                 let swapped =

@@ -61,7 +61,8 @@ pub(crate) fn execute(
     loop {
         number += 1;
         let (_, memory) = seat.parts();
-        let refused = if may_write { engine.admit(held, &mut memory.workspace.log_credit).err() } else { None };
+        let refused =
+            if may_write { engine.admit(held, &mut memory.workspace.log_credit).err() } else { None };
         if let (Some(error), true) = (&refused, declared_writes) {
             return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
         }

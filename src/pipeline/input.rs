@@ -74,7 +74,10 @@ impl Input {
 
     /// Hand-overs to the workers, and the calls handed over.
     pub(crate) fn handovers(&self) -> (u64, u64) {
-        self.workers.iter().map(|queue| queue.handovers()).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        self.workers
+            .iter()
+            .map(|queue| queue.handovers())
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// The life of an input thread.

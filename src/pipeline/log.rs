@@ -171,7 +171,8 @@ impl Preparation {
                 if engine.space().refused().is_some() {
                     engine.space().set_refused(None);
                 }
-                self.bell.sleep(Duration::from_secs(1), || self.stop.load(Ordering::SeqCst) || !self.has_enough());
+                self.bell
+                    .sleep(Duration::from_secs(1), || self.stop.load(Ordering::SeqCst) || !self.has_enough());
                 continue;
             }
             if let Err(error) = self.segments.prepare_next() {

@@ -22,7 +22,12 @@ impl<T> HandoverQueue<T> {
     /// An empty queue.
     pub(crate) fn new() -> Self {
         let state = Mutex::new(State { items: Vec::new(), sleeping: 0, closed: false });
-        HandoverQueue { state, filled: Condvar::new(), handovers: AtomicU64::new(0), items: AtomicU64::new(0) }
+        HandoverQueue {
+            state,
+            filled: Condvar::new(),
+            handovers: AtomicU64::new(0),
+            items: AtomicU64::new(0),
+        }
     }
 
     /// Puts one in. Whether the queue is open.

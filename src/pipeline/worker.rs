@@ -82,12 +82,17 @@ pub(crate) fn execute_group<P: Pending>(
 }
 
 fn look_ahead<P: Pending>(calls: &[P], number: usize, found: &mut [Found; NEAR + 1], guard: &Guard) {
-    let far = if number == 0 { 0..FAR.min(calls.len()) } else { number + FAR - 1..(number + FAR).min(calls.len()) };
+    let far =
+        if number == 0 { 0..FAR.min(calls.len()) } else { number + FAR - 1..(number + FAR).min(calls.len()) };
     for call in calls.get(far).unwrap_or_default() {
         let (routine, _, footprint) = call.parts();
         routine.prefetch(footprint, guard);
     }
-    let near = if number == 0 { 0..NEAR.min(calls.len()) } else { number + NEAR - 1..(number + NEAR).min(calls.len()) };
+    let near = if number == 0 {
+        0..NEAR.min(calls.len())
+    } else {
+        number + NEAR - 1..(number + NEAR).min(calls.len())
+    };
     for ahead in near.clone() {
         let (routine, _, footprint) = calls[ahead].parts();
         routine.find(footprint, &mut found[ahead % (NEAR + 1)], guard);

@@ -35,7 +35,8 @@ impl<'k> KeyBuilder<'k> {
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
         let definition = self.table.definition();
         let Some(&position) = definition.key().get(self.columns) else {
-            let names: Vec<_> = definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
+            let names: Vec<_> =
+                definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
             return Err(Error::WrongKey {
                 table: definition.name().to_string(),
                 expected: names.join(", "),
@@ -149,7 +150,9 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         if !self.reference.whole {
             let table = self.table.definition().name();
             return Err(Error::OutsideFootprint {
-                what: format!("the action on {table:?} declares no whole key, so it has no row of its own; use tx()"),
+                what: format!(
+                    "the action on {table:?} declares no whole key, so it has no row of its own; use tx()"
+                ),
             });
         }
         let Reference { key, hash, .. } = self.reference;

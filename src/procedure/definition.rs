@@ -70,7 +70,10 @@ impl Action {
 
     /// What is done. It may be run several times, and on any thread.
     #[must_use]
-    pub fn body(mut self, body: impl Fn(&ActionContext<'_, '_>) -> Result<()> + Send + Sync + 'static) -> Action {
+    pub fn body(
+        mut self,
+        body: impl Fn(&ActionContext<'_, '_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Action {
         self.body = Some(Box::new(body));
         self
     }

@@ -30,7 +30,8 @@ impl Registered {
     /// # Errors
     /// [`Error::InvalidProcedure`], [`Error::ForeignTable`].
     pub(crate) fn new(store: u64, definition: ProcedureDefinition) -> Result<Registered> {
-        let wrong = |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
+        let wrong =
+            |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
         let mut starts = Vec::new();
         let mut actions = 0;
         for (number, phase) in definition.phases.iter().enumerate() {
@@ -45,7 +46,9 @@ impl Registered {
                     return wrong(format!("an action on {table:?} in phase {} has no body", number + 1));
                 }
                 if action.key_from.is_some() && number == 0 {
-                    return wrong(format!("key_from on {table:?} in the first phase: no phase comes before it"));
+                    return wrong(format!(
+                        "key_from on {table:?} in the first phase: no phase comes before it"
+                    ));
                 }
             }
         }
@@ -141,7 +144,13 @@ impl Routine for Registered {
         }
     }
 
-    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found) -> Result<Output> {
+    fn run(
+        &self,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &Found,
+    ) -> Result<Output> {
         let gathered = RefCell::new(Gathered::default());
         let mut values = Values::default();
         for (phase, &start) in self.definition.phases.iter().zip(&self.starts) {
@@ -177,7 +186,9 @@ fn run_action<'a>(
             if !narrowed.key.starts_with(&declared.key) {
                 let table = action.table.definition().name();
                 return Err(Error::OutsideFootprint {
-                    what: format!("the key on {table:?} that an earlier phase led to does not begin as declared"),
+                    what: format!(
+                        "the key on {table:?} that an earlier phase led to does not begin as declared"
+                    ),
                 });
             }
             run_body(action, body, attempt, args, values, gathered, &narrowed, None)
@@ -197,7 +208,12 @@ fn run_body<'a>(
     found: Option<Record<'a>>,
 ) -> Result<()> {
     let key = attempt.arena().alloc_slice_copy(&reference.key);
-    attempt.set_scope(Some(Scope { table: reference.table, key, whole: reference.whole, mode: reference.mode }));
+    attempt.set_scope(Some(Scope {
+        table: reference.table,
+        key,
+        whole: reference.whole,
+        mode: reference.mode,
+    }));
     let table = &*action.table;
     body(&ActionContext { attempt, table, reference, found, args, values, gathered })
 }

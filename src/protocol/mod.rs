@@ -57,10 +57,12 @@ impl FromStr for ProtocolKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<ProtocolKind> {
-        ProtocolKind::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| Error::InvalidOption {
-            option: "protocol",
-            given: text.to_string(),
-            expected: ProtocolKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "),
+        ProtocolKind::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| {
+            Error::InvalidOption {
+                option: "protocol",
+                given: text.to_string(),
+                expected: ProtocolKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "),
+            }
         })
     }
 }

@@ -94,7 +94,10 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
     for (at, index) in definition.indexes.iter().enumerate() {
         let columns: Vec<_> = index.columns.iter().map(usize::to_string).collect();
         let columns = Value::Text(columns.join(","));
-        rows.push((INDEXES, vec![number.clone(), position(at), text(&index.name), Value::Bool(index.unique), columns]));
+        rows.push((
+            INDEXES,
+            vec![number.clone(), position(at), text(&index.name), Value::Bool(index.unique), columns],
+        ));
     }
     Ok(rows)
 }
@@ -119,12 +122,13 @@ pub(crate) fn read_definition(
     indexes: &TableCore,
     guard: &Guard,
 ) -> Result<TableDefinition> {
-    let damaged = |detail: &str| Error::Malformed { what: "catalog", detail: format!("table {id}: {detail}") };
+    let damaged =
+        |detail: &str| Error::Malformed { what: "catalog", detail: format!("table {id}: {detail}") };
     let mut head = read_rows(tables, id, guard)?;
     let Some(mut head) = head.pop() else { return Err(damaged("no row in heddle_table")) };
     let mut definition = TableDefinition::new(text(head.remove(1)));
-    definition.primary_index =
-        PrimaryIndex::from_name(&text(head.remove(1))).ok_or_else(|| damaged("unknown kind of primary index"))?;
+    definition.primary_index = PrimaryIndex::from_name(&text(head.remove(1)))
+        .ok_or_else(|| damaged("unknown kind of primary index"))?;
     let mut key: Vec<(i64, usize)> = Vec::new();
     for (at, mut row) in read_rows(columns, id, guard)?.into_iter().enumerate() {
         let mut field = |index: usize| std::mem::replace(&mut row[index], Value::Null);

@@ -62,7 +62,9 @@ impl PrimaryIndex {
 
     /// The index kind of that name.
     pub(crate) fn from_name(name: &str) -> Option<PrimaryIndex> {
-        [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both].into_iter().find(|kind| kind.name() == name)
+        [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 }
 
@@ -176,7 +178,11 @@ impl TableDefinition {
 
     /// Adds a secondary index that keeps its values unique.
     #[must_use]
-    pub fn unique_index<'a>(self, name: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn unique_index<'a>(
+        self,
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         self.add_index(name.into(), columns, true)
     }
 
@@ -221,10 +227,12 @@ impl TableDefinition {
     /// # Errors
     /// [`Error::UnknownColumn`] with the names that there are.
     pub fn position(&self, column: &str) -> Result<usize> {
-        self.columns.iter().position(|candidate| candidate.name == column).ok_or_else(|| Error::UnknownColumn {
-            table: self.name.clone(),
-            column: column.to_string(),
-            known: self.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+        self.columns.iter().position(|candidate| candidate.name == column).ok_or_else(|| {
+            Error::UnknownColumn {
+                table: self.name.clone(),
+                column: column.to_string(),
+                known: self.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+            }
         })
     }
 
@@ -258,7 +266,10 @@ impl TableDefinition {
             return wrong("its name needs 1 to 255 bytes".to_string());
         }
         if self.columns.len() > MAXIMAL_COLUMNS {
-            return wrong(format!("{} columns are more than {MAXIMAL_COLUMNS}; split it", self.columns.len()));
+            return wrong(format!(
+                "{} columns are more than {MAXIMAL_COLUMNS}; split it",
+                self.columns.len()
+            ));
         }
         if self.key.is_empty() {
             return wrong("it has no primary key; add .primary_key([..])".to_string());
@@ -273,7 +284,12 @@ impl TableDefinition {
             column.data_type.validate()?;
             if !matches!(column.default, Value::Null) {
                 let what = format!("the default of {}.{}", self.name, column.name);
-                crate::types::check::check((&column.default).into(), &column.data_type, column.not_null, &what)?;
+                crate::types::check::check(
+                    (&column.default).into(),
+                    &column.data_type,
+                    column.not_null,
+                    &what,
+                )?;
             }
         }
         self.validate_keys()

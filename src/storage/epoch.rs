@@ -156,7 +156,11 @@ mod tests {
             }
             stop.store(true, Ordering::Relaxed);
             for (epoch, sum) in sums {
-                assert_eq!(added[epoch as usize].load(Ordering::Relaxed), sum, "epoch {epoch} grew after its seal");
+                assert_eq!(
+                    added[epoch as usize].load(Ordering::Relaxed),
+                    sum,
+                    "epoch {epoch} grew after its seal"
+                );
             }
         });
     }

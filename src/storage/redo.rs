@@ -87,7 +87,9 @@ pub(crate) unsafe fn append_change(
             writes.changed_columns(position, |_| columns += 1);
             number(out, columns);
             // SAFETY: the caller's promise.
-            writes.changed_columns(position, |column| unsafe { append_column(out, writes, position, column, image) });
+            writes.changed_columns(position, |column| unsafe {
+                append_column(out, writes, position, column, image)
+            });
         }
         Effect::Gone => {}
     }
@@ -181,7 +183,8 @@ pub(crate) fn split_transactions(mut group: &[u8]) -> Result<Vec<LoggedTransacti
         let mut reader = Reader { rest: group };
         let stamp = u64::from_le_bytes(reader.array()?);
         let length = u32::from_le_bytes(reader.array()?) as usize;
-        transactions.push(LoggedTransaction { stamp: Stamp::from_bits(stamp), changes: reader.take(length)? });
+        transactions
+            .push(LoggedTransaction { stamp: Stamp::from_bits(stamp), changes: reader.take(length)? });
         group = reader.rest;
     }
     Ok(transactions)
@@ -263,7 +266,10 @@ impl<'a> Reader<'a> {
                 for _ in 0..self.number()? {
                     let column = self.number()? as usize;
                     if column >= layout.len() {
-                        return Err(malformed(format!("column {column} of table {:?}", table.definition().name())));
+                        return Err(malformed(format!(
+                            "column {column} of table {:?}",
+                            table.definition().name()
+                        )));
                     }
                     self.column(layout, column, row, arena)?;
                 }
@@ -309,13 +315,15 @@ impl<'a> Reader<'a> {
             DataType::Float64 => ValueRef::Float(f64::from_bits(u64::from_le_bytes(self.array()?))),
             DataType::Decimal { scale, .. } => ValueRef::Decimal(Decimal::from_stored(self.wide()?, scale)),
             DataType::Date => {
-                let days = i32::try_from(self.signed()?).map_err(|_| malformed("a date out of range".into()))?;
+                let days =
+                    i32::try_from(self.signed()?).map_err(|_| malformed("a date out of range".into()))?;
                 ValueRef::Date(Date::from_stored(days))
             }
             DataType::Timestamp => ValueRef::Timestamp(Timestamp::from_stored(self.signed()?)),
             DataType::Uuid => ValueRef::Uuid(Uuid::from_bytes(self.array()?)),
             DataType::Text => {
-                let text = std::str::from_utf8(self.bytes()?).map_err(|_| malformed("a text not in UTF-8".into()))?;
+                let text = std::str::from_utf8(self.bytes()?)
+                    .map_err(|_| malformed("a text not in UTF-8".into()))?;
                 ValueRef::Text(text)
             }
             DataType::Bytes => ValueRef::Bytes(self.bytes()?),
@@ -369,7 +377,8 @@ impl<'a> Reader<'a> {
     }
 
     fn bytes(&mut self) -> Result<&'a [u8]> {
-        let length = usize::try_from(self.number()?).map_err(|_| malformed("a length over 64 bits".into()))?;
+        let length =
+            usize::try_from(self.number()?).map_err(|_| malformed("a length over 64 bits".into()))?;
         self.take(length)
     }
 }

@@ -117,7 +117,8 @@ fn derive_index_records(
         let index = &secondary.table;
         let entry = index.find_or_place(index.hash(&key), &key, guard).record;
         if entry.word().load(Ordering::Relaxed) & ABSENT == 0 {
-            let detail = format!("two rows share a value of the unique index {:?}", secondary.definition.name);
+            let detail =
+                format!("two rows share a value of the unique index {:?}", secondary.definition.name);
             return Err(Error::Inconsistent { detail });
         }
         let image = arena.alloc_slice_fill_copy(index.layout().words(), 0);

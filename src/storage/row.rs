@@ -159,10 +159,13 @@ impl RowLayout {
             Shape::Bool => ValueRef::Bool(word != 0),
             Shape::Int => ValueRef::Int(word as i64),
             Shape::Float => ValueRef::Float(f64::from_bits(word)),
-            Shape::Decimal { scale } => ValueRef::Decimal(Decimal::from_stored(i128::from(word as i64), scale)),
-            Shape::WideDecimal { scale } => {
-                ValueRef::Decimal(Decimal::from_stored((u128::from(words[at + 1]) << 64 | u128::from(word)) as i128, scale))
+            Shape::Decimal { scale } => {
+                ValueRef::Decimal(Decimal::from_stored(i128::from(word as i64), scale))
             }
+            Shape::WideDecimal { scale } => ValueRef::Decimal(Decimal::from_stored(
+                (u128::from(words[at + 1]) << 64 | u128::from(word)) as i128,
+                scale,
+            )),
             Shape::Date => ValueRef::Date(Date::from_stored(word as i32)),
             Shape::Timestamp => ValueRef::Timestamp(Timestamp::from_stored(word as i64)),
             Shape::Uuid => {
@@ -277,7 +280,12 @@ impl RowLayout {
     ///
     /// # Safety
     /// Both are rows of this layout with live blocks.
-    pub(crate) unsafe fn move_blocks_to_heap(&self, image: &mut [u64], installed: &[u64], made: &mut impl Extend<u64>) {
+    pub(crate) unsafe fn move_blocks_to_heap(
+        &self,
+        image: &mut [u64],
+        installed: &[u64],
+        made: &mut impl Extend<u64>,
+    ) {
         if !self.has_blocks {
             return;
         }
@@ -383,7 +391,8 @@ unsafe fn bytes_of(word: &u64) -> &[u8] {
     }
 }
 
-const _: () = assert!(cfg!(target_endian = "little"), "inline values lie in a word as little-endian machines have it");
+const _: () =
+    assert!(cfg!(target_endian = "little"), "inline values lie in a word as little-endian machines have it");
 
 /// Frees a block of the heap.
 ///

@@ -121,7 +121,8 @@ impl Store {
     /// # Errors
     /// The catalog is damaged.
     pub(crate) fn add_tables_of_catalog(&self, guard: &Guard) -> Result<()> {
-        let part = |id| self.table(id).ok_or(Error::Malformed { what: "catalog", detail: "its own tables".into() });
+        let part =
+            |id| self.table(id).ok_or(Error::Malformed { what: "catalog", detail: "its own tables".into() });
         let (tables, columns, indexes) =
             (part(catalog::TABLES)?, part(catalog::COLUMNS)?, part(catalog::INDEXES)?);
         for id in catalog::table_ids(&tables, guard) {

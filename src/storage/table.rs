@@ -69,7 +69,10 @@ impl TableCore {
         let secondary = definition
             .indexes
             .iter()
-            .map(|index| Secondary { definition: index.clone(), table: Arc::new(Self::index_table(store, id, index)) })
+            .map(|index| Secondary {
+                definition: index.clone(),
+                table: Arc::new(Self::index_table(store, id, index)),
+            })
             .collect();
         let mut indexed = vec![false; definition.columns.len()];
         for &position in definition.indexes.iter().flat_map(|index| &index.columns) {
@@ -218,7 +221,8 @@ impl TableCore {
         let mut key = EncodedKey::new();
         for (&value, &column) in values.iter().zip(&index.columns) {
             let layout = self.layout.column(column);
-            let value = if matches!(value, ValueRef::Null) { value } else { self.layout.checked(column, value)? };
+            let value =
+                if matches!(value, ValueRef::Null) { value } else { self.layout.checked(column, value)? };
             encode_component(&mut key, value, &layout.data_type, !layout.not_null)?;
         }
         Ok(key)
@@ -265,7 +269,7 @@ impl TableCore {
         let backoff = Backoff::new();
         loop {
             let make = || RecordPointer::allocate(PLACEHOLDER, key, self.layout.words());
-            let placed = match (&self.hash, &self.ordered) {
+            let mut placed = match (&self.hash, &self.ordered) {
                 (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, guard)),
                 (None, Some(index)) => self.place_ordered(index, key, guard),
                 (None, None) => unreachable!("a table has at least one primary index"),
@@ -276,9 +280,13 @@ impl TableCore {
             }
             let settled = match (&self.hash, &self.ordered) {
                 // Also for a record that was found: who put it into the hash index may not have got here yet.
-                (Some(_), Some(ordered)) if !is_settled(placed) => match ordered.insert(placed.record, guard) {
+                (Some(_), Some(ordered)) if !is_settled(placed) => match ordered.insert(placed.record, guard)
+                {
                     Insertion::Found(other) => other == placed.record,
-                    Insertion::Inserted { .. } => true,
+                    Insertion::Inserted { before, after, .. } => {
+                        placed.own_inserts[1] = Some((before, after));
+                        true
+                    }
                 },
                 _ => true,
             };
@@ -296,7 +304,7 @@ impl TableCore {
 
     fn place_ordered<'g>(&'g self, index: &'g OrderedIndex, key: &[u8], guard: &'g Guard) -> Placed<'g> {
         if let Lookup::Found(record) = index.get(key, guard) {
-            return Placed { record, is_new: false };
+            return Placed { record, is_new: false, own_inserts: [None, None] };
         }
         let fresh = RecordPointer::allocate(PLACEHOLDER, key, self.layout.words());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
@@ -373,13 +381,17 @@ pub(crate) struct Placed<'g> {
     pub(crate) record: Record<'g>,
     /// Whether the record is a placeholder that this call made.
     pub(crate) is_new: bool,
+    /// The nodes that this call put it into, with their versions right before and after.
+    pub(crate) own_inserts: [Option<(u64, NodeVersion<'g>)>; 2],
 }
 
 impl<'g> From<Insertion<'g>> for Placed<'g> {
     fn from(insertion: Insertion<'g>) -> Self {
         match insertion {
-            Insertion::Found(record) => Placed { record, is_new: false },
-            Insertion::Inserted { record, .. } => Placed { record, is_new: true },
+            Insertion::Found(record) => Placed { record, is_new: false, own_inserts: [None, None] },
+            Insertion::Inserted { record, before, after } => {
+                Placed { record, is_new: true, own_inserts: [Some((before, after)), None] }
+            }
         }
     }
 }
@@ -391,7 +403,8 @@ fn is_dead(record: Record<'_>) -> bool {
 
 /// Whether a found record has been committed once, so that it is surely in every index.
 fn is_settled(placed: Placed<'_>) -> bool {
-    !placed.is_new && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
+    !placed.is_new
+        && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
 }
 
 fn wait_a_little(backoff: &Backoff) {

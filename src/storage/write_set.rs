@@ -182,7 +182,13 @@ impl WriteSet {
     }
 
     /// Buffers: a column gets a value, which has been checked.
-    pub(crate) fn set(&mut self, table: &TableCore, record: RecordPointer, column: usize, value: ValueRef<'_>) {
+    pub(crate) fn set(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        column: usize,
+        value: ValueRef<'_>,
+    ) {
         let value = self.store(value);
         self.push(table, record, Kind::Set { column: column as u16, value });
     }
@@ -261,7 +267,9 @@ impl WriteSet {
             Stored::Timestamp(value) => ValueRef::Timestamp(value),
             Stored::Uuid(value) => ValueRef::Uuid(value),
             // It was a str when it was stored; the check is cheap beside what is done with a text.
-            Stored::Text(start, end) => ValueRef::Text(std::str::from_utf8(slice(start, end)).unwrap_or_default()),
+            Stored::Text(start, end) => {
+                ValueRef::Text(std::str::from_utf8(slice(start, end)).unwrap_or_default())
+            }
             Stored::Bytes(start, end) => ValueRef::Bytes(slice(start, end)),
             Stored::Tuple(start, end) => ValueRef::Tuple(slice(start, end)),
             Stored::TopK(start, end) => ValueRef::TopK(slice(start, end)),
@@ -343,10 +351,13 @@ impl WriteSet {
         mut visit: impl FnMut(ValueRef<'_>),
     ) -> bool {
         let of_column = |kind: &Kind| match *kind {
-            Kind::Set { column: other, .. } | Kind::Operate { column: other, .. } => usize::from(other) == column,
+            Kind::Set { column: other, .. } | Kind::Operate { column: other, .. } => {
+                usize::from(other) == column
+            }
             Kind::Insert { .. } | Kind::Delete => true,
         };
-        let alike = |kind: &Kind| matches!(*kind, Kind::Operate { operation: other, .. } if other == operation);
+        let alike =
+            |kind: &Kind| matches!(*kind, Kind::Operate { operation: other, .. } if other == operation);
         if !self.chain(position).filter(|kind| of_column(kind)).all(alike) {
             return false;
         }

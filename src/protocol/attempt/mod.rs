@@ -17,19 +17,21 @@ use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
+use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
-use crate::protocol::footprint::Mode;
 use crate::protocol::Held;
+use crate::protocol::footprint::Mode;
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
-use crate::storage::word::{ABSENT, DEAD, Stamp};
+use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
 
 pub(crate) use scan::Span;
+pub(crate) use write::show_key;
 
 /// What part of a record is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,20 +285,34 @@ fn note_miss<'a>(attempt: &Attempt<'a>, version: NodeVersion<'a>) -> Result<()> 
     Ok(())
 }
 
-impl ReadSet<'_> {
-    /// Whether everything that was read is as it was.
+impl<'a> ReadSet<'a> {
+    /// Whether everything that was read is as it was. Only for who has excluded rivals: a busy word counts as the
+    /// caller's own.
     pub(crate) fn still_holds(&self) -> bool {
         self.records.iter().all(ReadEntry::still_holds) && self.nodes.iter().all(NodeVersion::is_current)
+    }
+
+    /// The attempt itself has put something into this node: what was noted about it before stays true.
+    fn follow_own_insert(&mut self, before: u64, after: NodeVersion<'a>) {
+        for node in &mut self.nodes {
+            if std::ptr::eq(node.word(), after.word()) && node.observed() == before {
+                *node = after;
+            }
+        }
     }
 }
 
 impl ReadEntry<'_> {
     fn still_holds(&self) -> bool {
-        let word = self.record.stable_word(&crossbeam_utils::Backoff::new());
+        // Acquire pairs with the release that ends an install: the validator goes on from what it sees here.
+        let word = self.record.word().load(Ordering::Acquire) & !BUSY;
+        let noted = self.word & !BUSY;
         match self.part {
-            Part::Row => word == self.word,
+            Part::Row => word == noted,
             // Neither inserted nor deleted in between: a deleted and again inserted record counts as there.
-            Part::Existence => word & ABSENT == self.word & ABSENT && (word == DEAD) == (self.word == DEAD),
+            Part::Existence => {
+                word & ABSENT == noted & ABSENT && (word == DEAD & !BUSY) == (noted == DEAD & !BUSY)
+            }
         }
     }
 }

@@ -181,7 +181,9 @@ impl<'a> Attempt<'a> {
             (Place::Start, true) => index.page_backward(as_slice(&span.upper), &mut span.page, self.guard),
             (Place::Forward(from), _) if above(from, &span.upper) => return Ok(false),
             (Place::Backward(to), _) if below(to, &span.lower) => return Ok(false),
-            (Place::Forward(from), _) => index.page_forward(Bound::Included(from), &mut span.page, self.guard),
+            (Place::Forward(from), _) => {
+                index.page_forward(Bound::Included(from), &mut span.page, self.guard)
+            }
             (Place::Backward(to), _) => index.page_backward(Bound::Excluded(to), &mut span.page, self.guard),
             (Place::Table(_) | Place::End, _) => return Ok(false),
         };

@@ -78,7 +78,8 @@ impl<'a> Attempt<'a> {
         self.check_scope(target.table, target.key, true, Mode::Write)?;
         self.check_writable()?;
         let table = self.hold(target.table)?;
-        let record = if table.secondary().is_empty() { self.find_present(target)? } else { self.find_row(target)? };
+        let record =
+            if table.secondary().is_empty() { self.find_present(target)? } else { self.find_row(target)? };
         let Some(record) = record else { return Ok(false) };
         self.all_or_nothing(|| {
             if !table.secondary().is_empty() {
@@ -152,6 +153,9 @@ impl<'a> Attempt<'a> {
             if placed.is_new {
                 let placeholder = Placeholder { record: placed.record.pointer(), table };
                 self.workspace.borrow_mut().placeholders.push(placeholder);
+            }
+            for (before, after) in placed.own_inserts.into_iter().flatten() {
+                self.reads.borrow_mut().follow_own_insert(before, after);
             }
             match self.presence(placed.record)? {
                 Some(true) => return Ok(None),
@@ -260,7 +264,9 @@ impl<'a> Attempt<'a> {
         let layout = table.layout();
         for position in 0..table.secondary().len() {
             // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
-            self.delete_index_record(table, position, target.key, |column| Ok(unsafe { layout.value(row, column) }))?;
+            self.delete_index_record(table, position, target.key, |column| {
+                Ok(unsafe { layout.value(row, column) })
+            })?;
         }
         Ok(())
     }
@@ -278,16 +284,20 @@ fn missing(table: &TableCore, key: &[u8]) -> Error {
 
 /// An encoded primary key as a person reads it.
 pub(crate) fn show_key(table: &TableCore, key: &[u8]) -> String {
-    let types = table.definition().key().iter().map(|&column| (&table.layout().column(column).data_type, false));
+    let types =
+        table.definition().key().iter().map(|&column| (&table.layout().column(column).data_type, false));
     show(key, types)
 }
 
 fn show_index_key(table: &TableCore, position: usize, key: &[u8]) -> String {
     let columns = table.secondary()[position].definition.columns.iter();
-    show(key, columns.map(|&column| {
-        let column = table.layout().column(column);
-        (&column.data_type, !column.not_null)
-    }))
+    show(
+        key,
+        columns.map(|&column| {
+            let column = table.layout().column(column);
+            (&column.data_type, !column.not_null)
+        }),
+    )
 }
 
 fn show<'t>(mut key: &[u8], types: impl Iterator<Item = (&'t crate::types::DataType, bool)>) -> String {

@@ -47,7 +47,8 @@ pub enum SerialVariant {
 
 impl SerialVariant {
     /// Every variant.
-    pub const ALL: &'static [SerialVariant] = &[SerialVariant::Naive, SerialVariant::Precommit, SerialVariant::Sp];
+    pub const ALL: &'static [SerialVariant] =
+        &[SerialVariant::Naive, SerialVariant::Precommit, SerialVariant::Sp];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -69,10 +70,12 @@ impl FromStr for SerialVariant {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<SerialVariant> {
-        SerialVariant::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| Error::InvalidOption {
-            option: "variant",
-            given: text.to_string(),
-            expected: "naive, precommit or sp".to_string(),
+        SerialVariant::ALL.iter().copied().find(|kind| kind.name() == text).ok_or_else(|| {
+            Error::InvalidOption {
+                option: "variant",
+                given: text.to_string(),
+                expected: "naive, precommit or sp".to_string(),
+            }
         })
     }
 }

@@ -39,7 +39,11 @@ pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)])
     debug_assert!(wanted.is_sorted());
     for &(number, alone) in wanted {
         let lock = &sites[number].lock;
-        if alone { lock.lock_exclusive() } else { lock.lock_shared() }
+        if alone {
+            lock.lock_exclusive()
+        } else {
+            lock.lock_shared()
+        }
         held.sites.push((number, alone));
     }
 }
