@@ -41,7 +41,12 @@ enum Stopped {
 
 impl From<csv::Error> for Stopped {
     fn from(error: csv::Error) -> Self {
-        Stopped::Reader(error.into())
+        let text = error.to_string();
+        match error.into_kind() {
+            // The conversion that csv itself offers would hide what kind of error it was.
+            csv::ErrorKind::Io(reason) => Stopped::Reader(reason),
+            _ => Stopped::Reader(io::Error::other(text)),
+        }
     }
 }
 

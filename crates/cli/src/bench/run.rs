@@ -88,8 +88,9 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     Ok(Findings { plan, settings, place: place.describe(), report, check, load_time, recovery })
 }
 
-/// The workload's invariants, and the number of marks that released calls have left.
+/// The engine's own check, the workload's invariants, and the number of marks that released calls have left.
 fn check(plan: &Plan, db: &Database, marks: u64) -> std::result::Result<(), String> {
+    db.check().map_err(|error| error.to_string())?;
     plan.workload.check(db, Some(marks))
 }
 

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use heddle_workloads::Workload;
 use heddle_workloads::debit_credit::DebitCredit;
 use heddle_workloads::driver::CallPath;
 use heddle_workloads::flights::Flights;
 use heddle_workloads::pause::Pause;
 use heddle_workloads::probe::Probe;
-use heddle_workloads::{Error, Workload};
 
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
@@ -178,13 +178,7 @@ impl FlightsArguments {
             ));
         }
         let pause = Pause::microseconds(options.think_us);
-        let workload = Flights::from_input(&self.input, self.reference.as_deref(), pause).map_err(
-            |error| match error {
-                // A file that is not there was named wrongly.
-                Error::Stream { .. } => Failure::Usage(error.to_string()),
-                other => other.into(),
-            },
-        )?;
+        let workload = Flights::from_input(&self.input, self.reference.as_deref(), pause)?;
         Ok(Plan { workload: Box::new(workload), path: options.path(false)?, options })
     }
 }

@@ -28,10 +28,15 @@ pub(super) enum Input {
 }
 
 impl Input {
-    /// `-` is standard input.
+    /// `-` is standard input. A file that can't be opened is refused here, before anything has begun.
     pub fn new(path: &Path) -> Result<Self> {
         if path != Path::new("-") {
-            return Ok(Input::Path(path.to_owned()));
+            return match File::open(path) {
+                Ok(_) => Ok(Input::Path(path.to_owned())),
+                Err(reason) => {
+                    Err(Error::Unusable(format!("{}: {reason}; give a file of flights", path.display())))
+                }
+            };
         }
         let keep = tempfile::tempfile();
         Ok(Input::Standard(
@@ -186,8 +191,8 @@ mod tests {
             assert_eq!(rows.heading.row(&record), None);
             assert!(!rows.read(&mut record).unwrap());
         }
-        let missing = Input::new(Path::new("/nonexistent/flights.csv")).unwrap();
-        assert!(missing.first_rows().err().unwrap().to_string().contains("/nonexistent/flights.csv"));
+        let missing = Input::new(Path::new("/nonexistent/flights.csv")).unwrap_err();
+        assert!(missing.to_string().contains("/nonexistent/flights.csv"));
     }
 
     #[test]
