@@ -83,13 +83,13 @@ fn options_that_do_not_go_together_are_refused() {
 #[test]
 fn flights_need_a_file_and_run_to_its_end() {
     refused(&["bench", "flights"], &["--input"]);
-    refused(
-        &["bench", "flights", "--input", "/nonexistent/flights.csv", "--reference", "/nonexistent"],
-        &["--reference"],
-    );
     let data = common::data("flights-bad.csv");
     refused(&["bench", "flights", "--input", text(&data), "--seconds", "1"], &["--seconds"]);
     refused(&["bench", "flights", "--input", text(&data), "--warmup", "1"], &["--warmup"]);
+    refused(
+        &["bench", "flights", "--input", text(&data), "--reference", "/nonexistent"],
+        &["airlines.csv", "--reference"],
+    );
     let missing = data.with_file_name("missing.csv");
     refused(&["bench", "flights", "--input", text(&missing), "--durability", "none"], &["missing.csv"]);
 }
