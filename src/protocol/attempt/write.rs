@@ -35,13 +35,19 @@ impl<'a> Attempt<'a> {
         let Some(record) = self.place_new(table, target.hash, target.key)? else {
             return Err(duplicate(table, target.key));
         };
+        let buffer = || {
+            let mut workspace = self.workspace.borrow_mut();
+            workspace.writes.insert(table, record.pointer(), checked.iter().copied());
+            workspace.writes.check_size()
+        };
+        if table.secondary().is_empty() {
+            return buffer();
+        }
         self.all_or_nothing(|| {
             for position in 0..table.secondary().len() {
                 self.insert_index_record(table, position, target.key, |column| Ok(checked[column]))?;
             }
-            let mut workspace = self.workspace.borrow_mut();
-            workspace.writes.insert(table, record.pointer(), checked.iter().copied());
-            workspace.writes.check_size()
+            buffer()
         })
     }
 
@@ -152,7 +158,10 @@ impl<'a> Attempt<'a> {
     /// A record for a key that has no row: `None` if it has one.
     fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Record<'a>>> {
         loop {
-            let placed = table.find_or_place(hash, key, self.guard);
+            let placed = {
+                let cutter = &mut self.workspace.borrow_mut().cutter;
+                table.find_or_place(hash, key, cutter, self.guard)
+            };
             if placed.is_new {
                 let placeholder = Placeholder { record: placed.record.pointer(), table };
                 self.workspace.borrow_mut().placeholders.push(placeholder);
