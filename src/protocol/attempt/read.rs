@@ -42,17 +42,23 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn is_there(&self, target: &Target<'_, 'a>) -> Result<bool> {
+        Ok(self.find_present(target)?.is_some())
+    }
+
+    /// The record of a target, if it is there for this call. Who writes must write to the very record whose presence
+    /// was looked at: the one that was found beforehand may be dead, and its key have another one by now.
+    pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         let mut target = *target;
         loop {
             let record = match self.locate(&target)? {
                 Lookup::Missing(version) => {
                     (self.access.get().missed)(self, version)?;
-                    return Ok(false);
+                    return Ok(None);
                 }
                 Lookup::Found(record) => record,
             };
             if let Some(there) = self.presence(record)? {
-                return Ok(there);
+                return Ok(there.then_some(record));
             }
             target.found = None;
         }
