@@ -140,6 +140,8 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
     }
     match ran {
         Err(Error::Conflict) => Verdict::Again,
+        // An error of a body that has lost sight of its own insert is no result.
+        Err(_) if attempt.has_lost_a_record() => Verdict::Again,
         Err(error) if protocol.confirm(attempt) => done(false, Err(error)),
         Err(_) => Verdict::Again,
         Ok(()) => match protocol.commit(attempt) {

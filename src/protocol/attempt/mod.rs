@@ -185,6 +185,17 @@ impl<'a> Attempt<'a> {
         self.doomed.get()
     }
 
+    /// Whether a record that the attempt writes has left its table: what it was told since may not have shown its own
+    /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
+    pub(crate) fn has_lost_a_record(&self) -> bool {
+        let workspace = self.workspace.borrow();
+        // SAFETY: the call is pinned, so every record that it touched is alive.
+        let records = workspace.writes.touched().iter().map(|touched| unsafe { touched.record.as_record() });
+        // Acquire pairs with the swap that killed the record; a look-up that missed it came after that.
+        let mut words = records.map(|record| record.word().load(Ordering::Acquire));
+        words.any(|word| word == DEAD)
+    }
+
     /// Says that the attempt must run again, and gives back the error for the body.
     pub(crate) fn doom(&self) -> Error {
         self.doomed.set(true);
