@@ -133,14 +133,12 @@ impl Engine {
         }
         // Too little room now is no reason to wait here: the call may turn out to be a reader, and if it is not, it
         // waits when it knows how much it needs (see `execute`).
-        let portion = self.space.portion();
-        if self.space.try_take(portion)? {
-            *log_credit += portion;
-        }
+        *log_credit += self.space.try_take_portion()?;
         Ok(())
     }
 
-    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits.
+    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. What the call
+    /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
         self.ring_log();
         self.space.take(bytes, || self.progress.failure())

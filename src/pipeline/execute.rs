@@ -58,33 +58,41 @@ pub(crate) fn execute(
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
     let mut number = 0;
-    loop {
+    let mut reserved = false;
+    let ending = loop {
         number += 1;
         let (_, memory) = seat.parts();
         let refused =
             if may_write { engine.admit(held, &mut memory.workspace.log_credit).err() } else { None };
         if let (Some(error), true) = (&refused, declared_writes) {
-            return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
+            break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
         }
         let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
             Verdict::Done { epoch, wrote, result } => {
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
-                return Ending { epoch, attempts: number, wrote, result };
+                break Ending { epoch, attempts: number, wrote, result };
             }
             Verdict::Again => Counters::count(&counters.aborted),
             Verdict::NextEpoch => engine.wait_for_next_epoch(),
             Verdict::NeedsLogSpace(bytes) => {
                 engine.protocol().end_group(held);
+                // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
                 let (_, memory) = seat.parts();
-                let missing = bytes - memory.workspace.log_credit.min(bytes);
-                if let Err(error) = engine.reserve(missing) {
-                    return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
+                if let Err(error) = engine.reserve(bytes) {
+                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
                 }
-                memory.workspace.log_credit += missing;
+                memory.workspace.log_credit = bytes;
+                reserved = true;
             }
         }
+    };
+    if reserved {
+        let (_, memory) = seat.parts();
+        engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
+    ending
 }
 
 #[allow(clippy::too_many_arguments)]
