@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::execute::footprint_of;
 use crate::pipeline::nesting;
 use crate::pipeline::worker::{Pending, execute_group};
 use crate::procedure::Procedure;
@@ -139,8 +140,7 @@ impl<'db> Worker<'db> {
     fn prepare(&self, procedure: &Procedure, args: Args) -> Result<Prepared> {
         self.shared.check_procedure(procedure)?;
         let routine = procedure.routine();
-        let mut footprint = Footprint::default();
-        routine.footprint(&args, &mut footprint)?;
+        let footprint = footprint_of(&*routine, &args)?;
         Ok(Prepared { routine, args, footprint })
     }
 

@@ -7,6 +7,7 @@ use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
+use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::nesting::Inside;
 use crate::protocol::attempt::Attempt;
@@ -15,6 +16,7 @@ use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
 use crate::storage::participant::{Counters, Memory, Seat};
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::types::Args;
 
 /// A transaction's body, which may be run several times.
 pub(crate) trait Body {
@@ -164,6 +166,16 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
             Err(CommitFailure::Refused(error)) => done(false, Err(error)),
         },
     }
+}
+
+/// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
+/// in one of them ends is the call, not the thread; and no call is made inside of them.
+pub(crate) fn footprint_of(routine: &dyn Routine, args: &Args) -> Result<Footprint> {
+    let _inside = Inside::enter();
+    let mut footprint = Footprint::default();
+    catch_unwind(AssertUnwindSafe(|| routine.footprint(args, &mut footprint)))
+        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))?;
+    Ok(footprint)
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

@@ -7,9 +7,9 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::footprint_of;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
-use crate::protocol::footprint::Footprint;
 use crate::types::Args;
 
 /// A call as it came in.
@@ -109,7 +109,6 @@ impl Input {
 
 fn prepare(arrived: Arrived) -> Result<Call> {
     let Arrived { routine, args, answer } = arrived;
-    let mut footprint = Footprint::default();
-    routine.footprint(&args, &mut footprint)?;
+    let footprint = footprint_of(&*routine, &args)?;
     Ok(Call { routine, args, footprint, answer })
 }
