@@ -76,7 +76,9 @@ impl Shared {
         let settings = Settings { sites: options.sites, serial_variant: options.serial_variant };
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let protocol = options.protocol.build(&settings);
-        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(processors));
+        // Workers that the engine chooses itself leave a participant's place to callers.
+        let most = processors.min(options.max_participants - 1);
+        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(most));
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
         let waits = options.durability == Durability::Group && log.is_some();
