@@ -76,7 +76,11 @@ pub(crate) fn execute(
                 break Ending { epoch, attempts: number, wrote, result };
             }
             Verdict::Again => Counters::count(&counters.aborted),
-            Verdict::NextEpoch => engine.wait_for_next_epoch(),
+            Verdict::NextEpoch => {
+                // The next epoch comes when the log has written the last one: no site is held over that.
+                engine.protocol().end_group(held);
+                engine.wait_for_next_epoch();
+            }
             Verdict::NeedsLogSpace(bytes) => {
                 engine.protocol().end_group(held);
                 // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
