@@ -152,7 +152,7 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
     if attempt.is_doomed() {
         return Verdict::Again;
     }
-    match ran {
+    match attempt.take_fault().map_or(ran, Err) {
         Err(Error::Conflict) => Verdict::Again,
         // An error of a body that has lost sight of its own insert is no result.
         Err(_) if attempt.has_lost_a_record() => Verdict::Again,

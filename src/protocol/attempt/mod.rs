@@ -98,6 +98,8 @@ pub(crate) struct Attempt<'a> {
     scope: Cell<Option<Scope<'a>>>,
     /// Why the attempt cannot succeed any more, whatever the body makes of the error that it was given.
     doomed: Cell<bool>,
+    /// What is wrong with the body itself, where the call that was wrong tells no error.
+    fault: RefCell<Option<Error>>,
     updates_refused: Option<Error>,
 }
 
@@ -126,6 +128,7 @@ impl<'a> Attempt<'a> {
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
             doomed: Cell::new(false),
+            fault: RefCell::default(),
             updates_refused,
         }
     }
@@ -212,9 +215,18 @@ impl<'a> Attempt<'a> {
         self.workspace.borrow().writes.mark()
     }
 
-    /// Takes back the writes made since.
+    /// Takes back the writes made since. A mark that holds no more fails the attempt.
     pub(crate) fn roll_back(&self, mark: Mark) {
-        self.workspace.borrow_mut().writes.truncate(mark);
+        if !self.workspace.borrow_mut().writes.truncate(mark) {
+            let what = "a savepoint".to_string();
+            let detail = "the transaction has gone back to a point before it; take a new one".to_string();
+            *self.fault.borrow_mut() = Some(Error::InvalidValue { what, detail });
+        }
+    }
+
+    /// What is wrong with the body, if it was told by no error.
+    pub(crate) fn take_fault(&self) -> Option<Error> {
+        self.fault.borrow_mut().take()
     }
 
     /// A table for as long as the attempt lasts, if it is one of this database's.
