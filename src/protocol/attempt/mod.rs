@@ -15,6 +15,8 @@ use std::cell::{Cell, RefCell};
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
@@ -64,6 +66,8 @@ pub(crate) struct ReadEntry<'a> {
 pub(crate) struct ReadSet<'a> {
     pub(crate) records: SmallVec<[ReadEntry<'a>; 8]>,
     pub(crate) nodes: SmallVec<[NodeVersion<'a>; 4]>,
+    /// What the attempt itself has put into nodes, in order: the version before, and the one after.
+    own_inserts: SmallVec<[(u64, NodeVersion<'a>); 4]>,
 }
 
 /// What the running action may reach; none: everything (closures).
@@ -312,16 +316,28 @@ impl<'a> ReadSet<'a> {
     /// Whether everything that was read is as it was. Only for who has excluded rivals: a busy word counts as the
     /// caller's own.
     pub(crate) fn still_holds(&self) -> bool {
-        self.records.iter().all(ReadEntry::still_holds) && self.nodes.iter().all(NodeVersion::is_current)
+        self.records.iter().all(ReadEntry::still_holds) && self.nodes_still_hold()
     }
 
     /// The attempt itself has put something into this node: what was noted about it before stays true.
-    fn follow_own_insert(&mut self, before: u64, after: NodeVersion<'a>) {
-        for node in &mut self.nodes {
-            if std::ptr::eq(node.word(), after.word()) && node.observed() == before {
-                *node = after;
-            }
+    fn note_own_insert(&mut self, before: u64, after: NodeVersion<'a>) {
+        self.own_inserts.push((before, after));
+    }
+
+    /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
+    /// square of their number.
+    fn nodes_still_hold(&self) -> bool {
+        if self.own_inserts.is_empty() {
+            return self.nodes.iter().all(NodeVersion::is_current);
         }
+        let place = |node: &NodeVersion<'a>, version: u64| (std::ptr::from_ref(node.word()), version);
+        let mut followed: HashMap<_, NodeVersion<'a>, FixedState> = HashMap::default();
+        // The last first: where one insert led to the next one's beginning, the first leads to the end of both.
+        for (before, after) in self.own_inserts.iter().rev() {
+            let end = *followed.get(&place(after, after.observed())).unwrap_or(after);
+            followed.insert(place(after, *before), end);
+        }
+        self.nodes.iter().all(|node| followed.get(&place(node, node.observed())).unwrap_or(node).is_current())
     }
 }
 

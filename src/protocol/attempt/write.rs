@@ -155,7 +155,7 @@ impl<'a> Attempt<'a> {
                 self.workspace.borrow_mut().placeholders.push(placeholder);
             }
             for (before, after) in placed.own_inserts.into_iter().flatten() {
-                self.reads.borrow_mut().follow_own_insert(before, after);
+                self.reads.borrow_mut().note_own_insert(before, after);
             }
             match self.presence(placed.record)? {
                 Some(true) => return Ok(None),
