@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     recovery: Recovery,
     schema_changes: SchemaChanges,
     closed: AtomicBool,
+    /// What closing came to, once it has; held by who closes.
+    closing: Mutex<Option<Result<()>>>,
     /// Given up last: while it is there, no other process can open the directory.
     directory: Mutex<Option<DatabaseDirectory>>,
     path: Option<PathBuf>,
@@ -110,6 +112,7 @@ impl Shared {
             recovery,
             schema_changes: SchemaChanges::default(),
             closed: AtomicBool::new(false),
+            closing: Mutex::new(None),
             directory: Mutex::new(directory),
             path: path.map(Path::to_path_buf),
         })
@@ -152,12 +155,16 @@ impl Shared {
 
     /// Ends all stages in the order in which calls flow, so that every result is told; then lets the directory go.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let stopped = self.threads.stop(&self.engine, &self.input);
-        *self.directory.lock() = None;
-        stopped
+        self.closed.store(true, Ordering::Release);
+        // Who closes a database that another thread is closing waits for that one, and learns the same.
+        let mut closing = self.closing.lock();
+        closing
+            .get_or_insert_with(|| {
+                let stopped = self.threads.stop(&self.engine, &self.input);
+                *self.directory.lock() = None;
+                stopped
+            })
+            .clone()
     }
 }
 
