@@ -390,3 +390,34 @@ fn a_database_whose_last_handle_goes_on_its_own_thread_closes() {
         assert_eq!(n_of(&again, &table, 1), Some(3));
     });
 }
+
+/// Many small groups take far more room on disk than the bytes that participants have reserved: who has some left
+/// is refused too, and does not wait for a disk that stays full.
+#[test]
+fn a_full_disk_refuses_those_who_have_room_reserved() {
+    ends(|| {
+        let disk = SimulatedDisk::new();
+        let db = Database::open("db", on_disk(&disk).log_buffer_bytes(1 << 20)).expect("a database");
+        let table = counters(&db);
+        let insert = inserting(&db, &table);
+        let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a worker")).collect();
+        let mut ids = 0..;
+        for worker in &mut workers {
+            worker.execute(&insert, args![ids.next().unwrap_or(0)]).wait().expect("inserted");
+        }
+        disk.set_capacity(0);
+        let mut refused = 0;
+        while refused < workers.len() {
+            refused = 0;
+            for worker in &mut workers {
+                let id = ids.next().unwrap_or(0);
+                match worker.execute(&insert, args![id]).wait() {
+                    Ok(_) => {}
+                    Err(Error::NoLogSpace { .. }) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        assert_eq!(n_of(&db, &table, 0), Some(0), "reads go on");
+    });
+}

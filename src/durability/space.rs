@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 
 /// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
@@ -19,6 +20,8 @@ pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
+    /// Whether there is a refusal: for who looks at each call.
+    refuses: AtomicBool,
 }
 
 struct State {
@@ -35,6 +38,7 @@ impl LogSpace {
             state: Mutex::new(State { available: capacity, refused: None }),
             changed: Condvar::new(),
             capacity,
+            refuses: AtomicBool::new(false),
         }
     }
 
@@ -113,12 +117,19 @@ impl LogSpace {
 
     /// Refuses from here on, or no more.
     pub(crate) fn set_refused(&self, refused: Option<Error>) {
-        self.state.lock().refused = refused;
+        let mut state = self.state.lock();
+        // Relaxed: some calls more or fewer may slip through; the reason is read under the lock.
+        self.refuses.store(refused.is_some(), Ordering::Relaxed);
+        state.refused = refused;
+        drop(state);
         self.changed.notify_all();
     }
 
     /// Why room is refused, if it is.
     pub(crate) fn refused(&self) -> Option<Error> {
+        if !self.refuses.load(Ordering::Relaxed) {
+            return None;
+        }
         self.state.lock().refused.clone()
     }
 }

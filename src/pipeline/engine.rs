@@ -122,11 +122,13 @@ impl Engine {
         if !self.store.is_logged() {
             return Ok(());
         }
-        if let Some(failure) = self.progress.failure() {
-            return Err(failure);
+        // Whoever has room reserved is refused as well: groups take whole pages, so that many small ones would take more
+        // of the disk than was reserved, and wait for it without an answer.
+        if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
+            return Err(reason);
         }
         if let Some(limit) = &self.group_limit {
-            self.count_into_group(limit, held);
+            self.count_into_group(limit, held)?;
         }
         if *log_credit >= LITTLE_ROOM {
             return Ok(());
@@ -144,7 +146,7 @@ impl Engine {
         self.space.take(bytes, || self.progress.failure())
     }
 
-    fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) {
+    fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) -> Result<()> {
         loop {
             let epoch = self.store.epochs().current();
             // Relaxed: it bounds the group's size; what is in the group is decided by the epochs.
@@ -156,15 +158,12 @@ impl Engine {
                 let swapped =
                     limit.counted.compare_exchange_weak(counted, next, Ordering::Relaxed, Ordering::Relaxed);
                 if swapped.is_ok() {
-                    return;
+                    return Ok(());
                 }
                 continue;
             }
             self.protocol.end_group(held);
-            self.wait_for_epoch_after(epoch);
-            if self.progress.failure().is_some() {
-                return;
-            }
+            self.wait_for_epoch_after(epoch)?;
         }
     }
 
@@ -179,14 +178,21 @@ impl Engine {
     }
 
     /// Waits until commits are of a later epoch than now.
-    pub(crate) fn wait_for_next_epoch(&self) {
-        self.wait_for_epoch_after(self.store.epochs().current());
+    ///
+    /// # Errors
+    /// The log has failed, or the disk is full: then no epoch ends.
+    pub(crate) fn wait_for_next_epoch(&self) -> Result<()> {
+        self.wait_for_epoch_after(self.store.epochs().current())
     }
 
-    fn wait_for_epoch_after(&self, epoch: u64) {
-        while self.store.epochs().current() <= epoch && self.progress.failure().is_none() {
+    fn wait_for_epoch_after(&self, epoch: u64) -> Result<()> {
+        while self.store.epochs().current() <= epoch {
+            if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
+                return Err(reason);
+            }
             self.ring_log();
             std::thread::sleep(Duration::from_micros(20));
         }
+        Ok(())
     }
 }

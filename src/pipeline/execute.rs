@@ -79,7 +79,9 @@ pub(crate) fn execute(
             Verdict::NextEpoch => {
                 // The next epoch comes when the log has written the last one: no site is held over that.
                 engine.protocol().end_group(held);
-                engine.wait_for_next_epoch();
+                if let Err(error) = engine.wait_for_next_epoch() {
+                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                }
             }
             Verdict::NeedsLogSpace(bytes) => {
                 engine.protocol().end_group(held);
