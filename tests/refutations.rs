@@ -234,14 +234,14 @@ fn a_panic_while_a_key_is_made_fails_that_call_only() {
             db.run(|tx| tx.insert(&table, row![1, 0, ValueRef::Null])).expect("inserted");
             let picky = db
                 .register(
-                    ProcedureDefinition::new("picky").parameter("id", DataType::Int64).phase([Action::write(
-                        &table,
-                    )
-                    .key(|args, key| {
-                        assert!(args.int(0)? != 0, "not zero");
-                        key.push(args.int(0)?)
-                    })
-                    .body(|action| action.add("n", 1))]),
+                    ProcedureDefinition::new("picky").parameter("id", DataType::Int64).phase([
+                        Action::write(&table)
+                            .key(|args, key| {
+                                assert!(args.int(0)? != 0, "not zero");
+                                key.push(args.int(0)?)
+                            })
+                            .body(|action| action.add("n", 1)),
+                    ]),
                 )
                 .expect("a procedure");
             for _ in 0..3 {

@@ -29,6 +29,9 @@ use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 use crate::storage::workspace::{Deleted, Workspace};
 use crate::storage::write_set::{Effect, WriteSet};
 
+/// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
+const MAXIMAL_REDO_BYTES: usize = 2 << 30;
+
 /// Why nothing was committed. Nothing was changed either.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
@@ -137,6 +140,12 @@ fn prepare<'a>(
             unsafe { redo::append_change(redo, writes, position, effect, image) };
         }
         pending.push(Pending { record, position, effect, word, image });
+    }
+    if redo.len() > MAXIMAL_REDO_BYTES {
+        // Values that an operation leaves as they are may be far longer than its operand.
+        let what = "one transaction's redo".to_string();
+        let too_large = Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES };
+        return Err(CommitFailure::Refused(too_large));
     }
     redo::finish(redo, start);
     Ok(highest)

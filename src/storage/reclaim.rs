@@ -39,7 +39,8 @@ pub(crate) fn collect_deleted(workspace: &mut Workspace, durable: u64, guard: &G
     }
     // A participant's stamps rise, so those that are durable come first: looking at the others at the end of each call
     // would take the square of their number while the log is slow.
-    let ready = workspace.deleted.iter().take_while(|deleted| Stamp::of(deleted.word).epoch() <= durable).count();
+    let ready =
+        workspace.deleted.iter().take_while(|deleted| Stamp::of(deleted.word).epoch() <= durable).count();
     for deleted in workspace.deleted.drain(..ready) {
         // SAFETY: the table is alive as long as the store is, and so the workspace.
         let table = unsafe { &*deleted.table };
