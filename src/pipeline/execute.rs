@@ -176,12 +176,10 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
 
 /// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
 /// in one of them ends is the call, not the thread; and no call is made inside of them.
-pub(crate) fn footprint_of(routine: &dyn Routine, args: &Args) -> Result<Footprint> {
+pub(crate) fn work_out_footprint(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
     let _inside = Inside::enter();
-    let mut footprint = Footprint::default();
-    catch_unwind(AssertUnwindSafe(|| routine.footprint(args, &mut footprint)))
-        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))?;
-    Ok(footprint)
+    catch_unwind(AssertUnwindSafe(|| routine.footprint(args, into)))
+        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

@@ -7,9 +7,10 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::footprint_of;
+use crate::pipeline::execute::work_out_footprint;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
+use crate::protocol::footprint::Footprint;
 use crate::types::Args;
 
 /// A call as it came in.
@@ -109,6 +110,7 @@ impl Input {
 
 fn prepare(arrived: Arrived) -> Result<Call> {
     let Arrived { routine, args, answer } = arrived;
-    let footprint = footprint_of(&*routine, &args)?;
+    let mut footprint = Footprint::default();
+    work_out_footprint(&*routine, &args, &mut footprint)?;
     Ok(Call { routine, args, footprint, answer })
 }
