@@ -272,8 +272,8 @@ impl<'a> Attempt<'a> {
         let Some(row) = self.row_of_target(target)? else { return Ok(()) };
         let layout = table.layout();
         for position in 0..table.secondary().len() {
-            // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
             self.delete_index_record(table, position, target.key, |column| {
+                // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
                 Ok(unsafe { layout.value(row, column) })
             })?;
         }
