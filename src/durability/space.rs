@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 
 /// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
@@ -19,6 +20,8 @@ pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
+    /// Whether there is a refusal: for who looks at each call.
+    refuses: AtomicBool,
 }
 
 struct State {
@@ -35,12 +38,33 @@ impl LogSpace {
             state: Mutex::new(State { available: capacity, refused: None }),
             changed: Condvar::new(),
             capacity,
+            refuses: AtomicBool::new(false),
         }
     }
 
     /// How much a participant takes at a time.
-    pub(crate) fn portion(&self) -> usize {
-        (self.capacity / 64).clamp(1 << 10, 1 << 18) as usize
+    fn portion(&self) -> i64 {
+        (self.capacity / 256).clamp(1 << 10, 1 << 18)
+    }
+
+    /// Reserves a portion for calls to come, if there is plenty; gives back how much.
+    ///
+    /// Participants may keep what is left of a portion for as long as they are idle. So half of the room is never
+    /// given away like this: it is for calls that say what they need, and use it or give it back at once.
+    ///
+    /// # Errors
+    /// The disk has no room.
+    pub(crate) fn try_take_portion(&self) -> Result<usize> {
+        let portion = self.portion();
+        let mut state = self.state.lock();
+        if let Some(refused) = &state.refused {
+            return Err(refused.clone());
+        }
+        if state.available - portion < self.capacity / 2 {
+            return Ok(0);
+        }
+        state.available -= portion;
+        Ok(portion as usize)
     }
 
     /// Reserves room, if there is some now.
@@ -93,12 +117,19 @@ impl LogSpace {
 
     /// Refuses from here on, or no more.
     pub(crate) fn set_refused(&self, refused: Option<Error>) {
-        self.state.lock().refused = refused;
+        let mut state = self.state.lock();
+        // Relaxed: some calls more or fewer may slip through; the reason is read under the lock.
+        self.refuses.store(refused.is_some(), Ordering::Relaxed);
+        state.refused = refused;
+        drop(state);
         self.changed.notify_all();
     }
 
     /// Why room is refused, if it is.
     pub(crate) fn refused(&self) -> Option<Error> {
+        if !self.refuses.load(Ordering::Relaxed) {
+            return None;
+        }
         self.state.lock().refused.clone()
     }
 }
@@ -120,6 +151,14 @@ mod tests {
             space.give_back(400);
             assert_eq!(waiting.join().expect("no panic"), Ok(()));
         });
+    }
+
+    #[test]
+    fn half_of_the_room_is_never_kept_by_the_idle() {
+        let space = LogSpace::new(8 << 10);
+        let portions: Vec<usize> = (0..10).map(|_| space.try_take_portion().expect("no refusal")).collect();
+        assert_eq!(portions, [1 << 10, 1 << 10, 1 << 10, 1 << 10, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(space.try_take(4 << 10), Ok(true));
     }
 
     #[test]

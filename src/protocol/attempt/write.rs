@@ -167,7 +167,7 @@ impl<'a> Attempt<'a> {
                 self.workspace.borrow_mut().placeholders.push(placeholder);
             }
             for (before, after) in placed.own_inserts.into_iter().flatten() {
-                self.reads.borrow_mut().follow_own_insert(before, after);
+                self.reads.borrow_mut().note_own_insert(before, after);
             }
             match self.presence(placed.record)? {
                 Some(true) => return Ok(None),
@@ -182,6 +182,8 @@ impl<'a> Attempt<'a> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
+    /// The record of a target, if it is there for this call. Who writes must write to the very record whose presence
+    /// was looked at: the one that was found beforehand may be dead, and its key have another one by now.
     pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         let mut target = *target;
         loop {
@@ -279,8 +281,8 @@ impl<'a> Attempt<'a> {
         let Some(row) = self.row_of_target(target)? else { return Ok(()) };
         let layout = table.layout();
         for position in 0..table.secondary().len() {
-            // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
             self.delete_index_record(table, position, target.key, |column| {
+                // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
                 Ok(unsafe { layout.value(row, column) })
             })?;
         }
