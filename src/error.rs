@@ -20,6 +20,16 @@ pub enum Error {
         /// What was given.
         found: String,
     },
+    /// A column was read as another type than the one it holds.
+    #[error("{what} holds {holds}, but was read as {read_as}; use the getter of its type, or is_null or get first")]
+    WrongRead {
+        /// The column.
+        what: String,
+        /// Its type, or NULL.
+        holds: String,
+        /// What it was read as.
+        read_as: &'static str,
+    },
     /// A number does not fit its type.
     #[error("{what} is out of range: {detail}; use a wider type or a smaller value")]
     Overflow {
@@ -384,7 +394,7 @@ impl Error {
     /// The five-letter code that PostgreSQL's clients know this kind of error by.
     pub fn sqlstate(&self) -> &'static str {
         match self {
-            Error::WrongType { .. } | Error::WrongOperation { .. } => "42804",
+            Error::WrongType { .. } | Error::WrongRead { .. } | Error::WrongOperation { .. } => "42804",
             Error::Overflow { .. } | Error::Inexact { .. } => "22003",
             Error::Unparsable { .. } | Error::InvalidValue { .. } => "22P02",
             Error::NullValue { .. } => "23502",
