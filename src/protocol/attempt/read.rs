@@ -38,24 +38,7 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_scope(target.table, target.key, true, Mode::Read)?;
-        self.is_there(target)
-    }
-
-    pub(super) fn is_there(&self, target: &Target<'_, 'a>) -> Result<bool> {
-        let mut target = *target;
-        loop {
-            let record = match self.locate(&target)? {
-                Lookup::Missing(version) => {
-                    (self.access.get().missed)(self, version)?;
-                    return Ok(false);
-                }
-                Lookup::Found(record) => record,
-            };
-            if let Some(there) = self.presence(record)? {
-                return Ok(there);
-            }
-            target.found = None;
-        }
+        Ok(self.find_present(target)?.is_some())
     }
 
     /// Whether the record is there for this call; `None`: it is dead.
