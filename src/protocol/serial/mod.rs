@@ -185,7 +185,13 @@ impl Protocol for Serial {
             attempt.seen(),
             attempt.guard(),
             validate,
-        )?;
+        );
+        let stamp = match stamp {
+            // Not validated: the state that the body read may be gone, and the row that refused may be one that it
+            // never met, and not durable. Run again, alone: there the error is of one state, all of it met.
+            Err(CommitFailure::Refused(_)) if optimistic => return Err(CommitFailure::Conflict),
+            other => other?,
+        };
         for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
             self.sites[number].set_last_epoch(stamp.epoch());
         }
