@@ -119,6 +119,11 @@ impl TableCore {
         self.id
     }
 
+    /// Which table of which store: no other table in this process has the same.
+    pub(crate) fn identity(&self) -> (u64, TableId) {
+        (self.store, self.id)
+    }
+
     /// What it is.
     pub(crate) fn definition(&self) -> &TableDefinition {
         &self.definition
