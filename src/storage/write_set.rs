@@ -80,6 +80,19 @@ enum Stored {
     TopK(u32, u32),
 }
 
+impl Stored {
+    /// Where its bytes begin in the set's buffer, if it has any there.
+    fn start(&self) -> Option<u32> {
+        match *self {
+            Stored::Text(start, _)
+            | Stored::Bytes(start, _)
+            | Stored::Tuple(start, _)
+            | Stored::TopK(start, _) => Some(start),
+            _ => None,
+        }
+    }
+}
+
 /// A point in a call's writes to which it can go back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -141,6 +154,7 @@ impl WriteSet {
     pub(crate) fn truncate(&mut self, mark: Mark) {
         while self.writes.len() > mark.writes {
             let Some(write) = self.writes.pop() else { return };
+            self.forget_values_of(write.kind);
             if write.previous == NONE {
                 // It was the record's first write, so the record was touched last of those that remain.
                 if let Some(touched) = self.touched.pop() {
@@ -150,6 +164,23 @@ impl WriteSet {
                 self.writes[write.previous as usize].next = NONE;
                 self.touched[write.touched as usize].last = write.previous;
             }
+        }
+    }
+
+    /// Gives back the room of the values of the write that was made last. By what the write holds, and not by what
+    /// the mark remembers: a mark that became void may remember more.
+    fn forget_values_of(&mut self, kind: Kind) {
+        let bytes = match kind {
+            Kind::Insert { values } => {
+                let bytes = self.values[values as usize..].iter().find_map(Stored::start);
+                self.values.truncate(values as usize);
+                bytes
+            }
+            Kind::Delete => None,
+            Kind::Set { value: stored, .. } | Kind::Operate { operand: stored, .. } => stored.start(),
+        };
+        if let Some(bytes) = bytes {
+            self.bytes.truncate(bytes as usize);
         }
     }
 
