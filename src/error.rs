@@ -153,7 +153,9 @@ pub enum Error {
         detail: String,
     },
     /// A key of the wrong number of values.
-    #[error("a key of {table} has the columns ({expected}), but {given} values were given")]
+    #[error(
+        "a key of {table} has the columns ({expected}), but {given} values were given; give one for each, in order"
+    )]
     WrongKey {
         /// The table.
         table: String,
@@ -175,7 +177,10 @@ pub enum Error {
         given: usize,
     },
     /// The wrong number of arguments.
-    #[error("procedure {procedure:?} takes {expected} arguments, but {given} were given")]
+    #[error(
+        "procedure {procedure:?} takes {expected} arguments, but {given} were given; give one for each parameter, \
+         in order"
+    )]
     WrongArguments {
         /// The procedure.
         procedure: String,

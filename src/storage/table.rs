@@ -178,16 +178,13 @@ impl TableCore {
             let value = self.layout.checked(position, value)?;
             encode_component(&mut key, value, &self.layout.column(position).data_type, false)?;
         }
-        self.check_key_length(&key)?;
+        check_key_length(&key, || self.definition.name.clone())?;
         Ok(key)
     }
 
-    fn check_key_length(&self, key: &[u8]) -> Result<()> {
-        if key.len() > MAXIMAL_KEY_BYTES {
-            let what = format!("a key of {}", self.definition.name);
-            return Err(Error::RowTooLarge { what, bytes: key.len(), maximum: MAXIMAL_KEY_BYTES });
-        }
-        Ok(())
+    /// What messages call a secondary index.
+    fn index_name(&self, position: usize) -> String {
+        format!("{} (index {})", self.definition.name, self.secondary[position].definition.name)
     }
 
     /// The index record's key for a row with these values, in the secondary index at `position`.
@@ -209,7 +206,7 @@ impl TableCore {
         if !index.unique || holds_null {
             key.extend_from_slice(primary_key);
         }
-        self.check_key_length(&key)?;
+        check_key_length(&key, || self.index_name(position))?;
         Ok(key)
     }
 
@@ -217,9 +214,11 @@ impl TableCore {
     pub(crate) fn encode_index_prefix(&self, position: usize, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
         let index = &self.secondary[position].definition;
         if values.len() > index.columns.len() {
+            let names: Vec<_> =
+                index.columns.iter().map(|&at| self.definition.columns[at].name.as_str()).collect();
             return Err(Error::WrongKey {
-                table: format!("{} (index {})", self.definition.name, index.name),
-                expected: format!("at most {} values", index.columns.len()),
+                table: self.index_name(position),
+                expected: names.join(", "),
                 given: values.len(),
             });
         }
@@ -377,6 +376,14 @@ impl TableCore {
             records.iter().for_each(|&record| visit(record));
         }
     }
+}
+
+fn check_key_length(key: &[u8], of: impl FnOnce() -> String) -> Result<()> {
+    if key.len() > MAXIMAL_KEY_BYTES {
+        let what = format!("a key of {}", of());
+        return Err(Error::RowTooLarge { what, bytes: key.len(), maximum: MAXIMAL_KEY_BYTES });
+    }
+    Ok(())
 }
 
 /// What [`TableCore::find_or_place`] found or put in.
