@@ -21,7 +21,9 @@ pub enum Error {
         found: String,
     },
     /// A column was read as another type than the one it holds.
-    #[error("{what} holds {holds}, but was read as {read_as}; use the getter of its type, or is_null or get first")]
+    #[error(
+        "{what} holds {holds}, but was read as {read_as}; use the getter of its type, or is_null or get first"
+    )]
     WrongRead {
         /// The column.
         what: String,

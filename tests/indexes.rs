@@ -47,7 +47,10 @@ fn rows_are_read_in_the_order_of_the_indexed_values() {
     assert_eq!(scan(Range::all().reverse().limit(5)), backward[..5]);
     assert_eq!(scan(Range::prefix(key![3])), ids(&|branch| branch == Some(3)));
     assert_eq!(scan(Range::prefix(key![None::<i64>])), ids(&|branch| branch.is_none()));
-    assert_eq!(scan(Range::from(key![-2]).to(key![4])), ids(&|branch| branch.is_some_and(|b| (-2..4).contains(&b))));
+    assert_eq!(
+        scan(Range::from(key![-2]).to(key![4])),
+        ids(&|branch| branch.is_some_and(|b| (-2..4).contains(&b)))
+    );
     let inclusive = ids(&|branch| branch.is_some_and(|b| (-2..=4).contains(&b)));
     assert_eq!(scan(Range::from(key![-2]).to_inclusive(key![4])), inclusive);
     assert_eq!(scan(Range::from(key![100])), [0; 0]);
@@ -155,7 +158,8 @@ fn nulls_are_distinct_in_a_unique_index() {
     .unwrap();
     refused(db.run(|tx| tx.insert(&table, row![8, 1, "a"])), &["seat (index place)", "(1, a)"]);
     refused(db.run(|tx| tx.update(&table, key![5], &[("row", 1.into())])), &["(1, a)"]);
-    let place = |range: Range| db.run(|tx| first_column(tx.scan_index(&table, "place", range.clone()))).unwrap();
+    let place =
+        |range: Range| db.run(|tx| first_column(tx.scan_index(&table, "place", range.clone()))).unwrap();
     assert_eq!(place(Range::all()), [1, 2, 5, 6, 3, 4, 7]);
     assert_eq!(place(Range::prefix(key![1])), [3, 4, 7]);
     assert_eq!(place(Range::prefix(key![1, null])), [3, 4]);
@@ -217,8 +221,10 @@ fn operations_on_indexed_columns_move_entries() {
 #[test]
 fn a_delete_takes_its_entries_along_and_a_failure_leaves_them() {
     let (db, table) = accounts();
-    db.run(|tx| (0..50).try_for_each(|id: i64| tx.insert(&table, row![id, &*format!("n{id}"), id % 5, 0, 0])))
-        .unwrap();
+    db.run(|tx| {
+        (0..50).try_for_each(|id: i64| tx.insert(&table, row![id, &*format!("n{id}"), id % 5, 0, 0]))
+    })
+    .unwrap();
     db.run(|tx| (0..50).step_by(2).try_for_each(|id: i64| tx.delete(&table, key![id]).map(drop))).unwrap();
     assert_eq!(db.run(|tx| by_branch(tx, &table, Range::prefix(key![3]))).unwrap(), [3, 13, 23, 33, 43]);
     db.check().unwrap();
@@ -253,7 +259,10 @@ fn an_insert_that_fails_on_its_second_index_takes_back_its_first_entry() {
     db.run(|tx| {
         tx.insert(&table, row![1, "ada", "ada@a"])?;
         refused(tx.insert(&table, row![2, "bea", "ada@a"]), &["user (index by_mail)"]);
-        refused(tx.update(&table, key![1], &[("name", "eve".into()), ("mail", ValueRef::Int(1))]), &["user.mail"]);
+        refused(
+            tx.update(&table, key![1], &[("name", "eve".into()), ("mail", ValueRef::Int(1))]),
+            &["user.mail"],
+        );
         tx.insert(&table, row![3, "bea", "bea@a"])?;
         let both = [("name", ValueRef::from("new")), ("mail", "ada@a".into())];
         refused(tx.update(&table, key![3], &both), &["by_mail"]);

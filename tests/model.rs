@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Error, PrimaryIndex, Range, Result, Table, TableDefinition, Tx, Value, ValueRef, fail,
-    key,
+    DataType, Database, Error, PrimaryIndex, Range, Result, Table, TableDefinition, Tx, Value, ValueRef,
+    fail, key,
 };
 use tables::{open, rows_of};
 

@@ -35,11 +35,15 @@ fn a_directory_with_other_files_is_not_a_database_and_stays_as_it_is() {
         let error = refused(Database::open(directory.path(), options), &words);
         assert_kind!(error, Error::NotADatabase { .. });
     }
-    let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["holiday.jpg"]);
     // Nor is a file one.
     let path = directory.path().join("holiday.jpg");
-    let error = refused(Database::open(&path, Options::default()), &["holiday.jpg", "is not a database", "it is a file"]);
+    let error = refused(
+        Database::open(&path, Options::default()),
+        &["holiday.jpg", "is not a database", "it is a file"],
+    );
     assert_kind!(error, Error::NotADatabase { .. });
     assert_eq!(std::fs::read(&path).unwrap(), b"a picture");
 }
@@ -49,7 +53,10 @@ fn a_directory_that_is_not_there_cannot_be_opened_for_reading() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("bank");
     let opened = Database::open(&missing, Options::default().read_only(true));
-    assert_kind!(refused(opened, &["bank", "is not a database", "there is nothing there"]), Error::NotADatabase { .. });
+    assert_kind!(
+        refused(opened, &["bank", "is not a database", "there is nothing there"]),
+        Error::NotADatabase { .. }
+    );
     assert!(!missing.exists());
     std::fs::create_dir(&missing).unwrap();
     let opened = Database::open(&missing, Options::default().read_only(true));
@@ -92,10 +99,15 @@ fn a_damaged_manifest_is_told_with_its_place() {
 fn a_directory_that_cannot_be_written_is_told_and_can_be_read() {
     for fault in [Fault::ReadOnly, Fault::PermissionDenied] {
         let disk = a_database();
-        for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename, Operation::Remove] {
+        for operation in
+            [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename, Operation::Remove]
+        {
             disk.fail_from_now(operation, fault);
         }
-        let error = refused(Database::open(DATABASE, on_disk(&disk)), &["cannot write", DATABASE, "writable file system"]);
+        let error = refused(
+            Database::open(DATABASE, on_disk(&disk)),
+            &["cannot write", DATABASE, "writable file system"],
+        );
         assert_kind!(error, Error::NotWritable { .. });
         let operations = disk.operations();
         let db = Database::open(DATABASE, on_disk(&disk).read_only(true)).unwrap();
@@ -137,9 +149,10 @@ fn a_database_opened_read_only_takes_no_update_of_any_kind() {
         assert_kind!(refused(db.run(update), &words), Error::ReadOnly);
     }
     refused(db.create_table(tables::order_definition()), &words);
-    let increment = heddledb::ProcedureDefinition::new("increment").phase([heddledb::Action::commute(&table)
-        .key(|_, key| key.push(1))
-        .body(|action| action.add("n", 1))]);
+    let increment =
+        heddledb::ProcedureDefinition::new("increment").phase([heddledb::Action::commute(&table)
+            .key(|_, key| key.push(1))
+            .body(|action| action.add("n", 1))]);
     let increment = db.register(increment).unwrap();
     refused(db.call(&increment, heddledb::args![]), &words);
     let read = heddledb::ProcedureDefinition::new("read").phase([heddledb::Action::read(&table)
@@ -149,7 +162,10 @@ fn a_database_opened_read_only_takes_no_update_of_any_kind() {
             Ok(())
         })]);
     let read = db.register(read).unwrap();
-    assert_eq!(db.call(&read, heddledb::args![]).unwrap().rows, [heddledb::row![1, 10].map(heddledb::Value::from)]);
+    assert_eq!(
+        db.call(&read, heddledb::args![]).unwrap().rows,
+        [heddledb::row![1, 10].map(heddledb::Value::from)]
+    );
     assert_eq!(rows(&db), 1);
     db.check().unwrap();
     db.close().unwrap();

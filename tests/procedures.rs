@@ -38,16 +38,17 @@ fn n(db: &Database, table: &Table, id: i64) -> i64 {
 #[test]
 fn a_call_changes_what_its_arguments_name_and_returns_rows() {
     let (db, table) = counters();
-    let double = ProcedureDefinition::new("double").parameter("id", DataType::Int64).phase([Action::write(&table)
-        .key(|args, key| key.push(args.int(0)?))
-        .body(|action| {
-            let n = action.get()?.ok_or_else(|| fail("no such counter"))?.int("n")?;
-            action.update(&[("n", (n * 2).into())])?;
-            // The row is a copy: it does not change with what is written; a second look sees the change.
-            action.return_row(vec![Value::from(n), Value::from(action.get()?.unwrap().int("n")?)]);
-            action.return_row(vec![]);
-            Ok(())
-        })]);
+    let double =
+        ProcedureDefinition::new("double").parameter("id", DataType::Int64).phase([Action::write(&table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| {
+                let n = action.get()?.ok_or_else(|| fail("no such counter"))?.int("n")?;
+                action.update(&[("n", (n * 2).into())])?;
+                // The row is a copy: it does not change with what is written; a second look sees the change.
+                action.return_row(vec![Value::from(n), Value::from(action.get()?.unwrap().int("n")?)]);
+                action.return_row(vec![]);
+                Ok(())
+            })]);
     let double = db.register(double).unwrap();
     assert_eq!(double.name(), "double");
     assert!(!double.is_read_only());
@@ -287,7 +288,9 @@ fn a_range_is_outside_where_a_key_is_declared() {
 fn a_range_that_leaves_the_declared_prefix_is_outside() {
     let (db, table) = orders();
     let two = || Action::read(&table).key(|_, key| key.push(2));
-    for range in [Range::all(), Range::prefix(key![3]), Range::from(key![2]).to(key![3]), Range::prefix(key![1, 2])] {
+    for range in
+        [Range::all(), Range::prefix(key![3]), Range::from(key![2]).to(key![3]), Range::prefix(key![1, 2])]
+    {
         let t = table.clone();
         outside(&db, two(), &["\"orders\"", DECLARE], move |action| {
             rows_of(action.tx().scan(&t, range.clone())).map(drop)
@@ -448,9 +451,8 @@ fn a_key_from_values_must_begin_as_declared() {
         .body(|_| Ok(()))]);
     let long = db.register(long).unwrap();
     assert_kind!(refused(db.call(&long, args![]), &["orders", "3 values"]), Error::WrongKey { .. });
-    let typed = ProcedureDefinition::new("typed").phase([Action::read(&table)
-        .key(|_, key| key.push("x"))
-        .body(|_| Ok(()))]);
+    let typed = ProcedureDefinition::new("typed")
+        .phase([Action::read(&table).key(|_, key| key.push("x")).body(|_| Ok(()))]);
     let typed = db.register(typed).unwrap();
     assert_kind!(refused(db.call(&typed, args![]), &["orders.customer", "a text"]), Error::WrongType { .. });
 }
@@ -540,7 +542,10 @@ fn arguments_are_checked_before_anything_runs() {
     assert_kind!(refuse(args![], &words), Error::WrongArguments { .. });
     refuse(args![1, 2, 3, 4, "x", 6], &["6 were given"]);
     assert_kind!(refuse(args!["1", 2, 3, 4.0, "x"], &["id", "int64", "a text"]), Error::WrongType { .. });
-    assert_kind!(refuse(args![1, 1_i64 << 40, 3, 4.0, "x"], &["small", "out of range"]), Error::Overflow { .. });
+    assert_kind!(
+        refuse(args![1, 1_i64 << 40, 3, 4.0, "x"], &["small", "out of range"]),
+        Error::Overflow { .. }
+    );
     let fine: Decimal = "1.234".parse().unwrap();
     assert_kind!(refuse(args![1, 2, fine, 4.0, "x"], &["price", "lose digits"]), Error::Inexact { .. });
     refuse(args![1, 2, 3, 4.0, "a\0b"], &["name", "character zero"]);

@@ -190,7 +190,9 @@ fn ranges_are_read_in_both_directions_with_bounds_and_limits() {
         let reversed = |ids: Vec<i64>| ids.into_iter().rev().collect::<Vec<_>>();
         assert_eq!(scan(Range::all()), ids);
         assert_eq!(scan(Range::all().reverse()), reversed(ids.clone()));
-        for (from, to) in [(-1_000, 1_000), (-7, 8), (0, 0), (4, 2), (10, 300), (-3_000, -999), (998, 5_000), (1, 2)] {
+        for (from, to) in
+            [(-1_000, 1_000), (-7, 8), (0, 0), (4, 2), (10, 300), (-3_000, -999), (998, 5_000), (1, 2)]
+        {
             let expected: Vec<i64> = within(from, to).collect();
             let inclusive: Vec<i64> = within(from, to + 1).collect();
             assert_eq!(scan(Range::from(key![from]).to(key![to])), expected, "{from}..{to}");
@@ -224,7 +226,8 @@ fn a_range_shows_the_transactions_own_writes() {
             for id in 0..100 {
                 assert!(tx.delete(&table, key![id * 9])?);
             }
-            let expected: Vec<i64> = (0..900).filter(|id| id % 3 == 1 || id % 3 == 0 && id % 9 != 0).collect();
+            let expected: Vec<i64> =
+                (0..900).filter(|id| id % 3 == 1 || id % 3 == 0 && id % 9 != 0).collect();
             assert_eq!(first_column(tx.scan(&table, Range::all()))?, expected);
             let backward: Vec<i64> = expected.iter().rev().copied().collect();
             assert_eq!(first_column(tx.scan(&table, Range::all().reverse()))?, backward);
@@ -284,7 +287,8 @@ fn composite_keys_are_found_and_read_by_their_beginnings() {
     .unwrap();
     let scan = |range: Range| db.run(|tx| rows_of(tx.scan(&table, range.clone()))).unwrap();
     let all = scan(Range::all());
-    let found: Vec<&str> = all.iter().map(|row| if let Value::Text(city) = &row[2] { city } else { "?" }).collect();
+    let found: Vec<&str> =
+        all.iter().map(|row| if let Value::Text(city) = &row[2] { city } else { "?" }).collect();
     let expected: Vec<&str> = cities.iter().flat_map(|city| [*city; 4]).collect();
     assert_eq!(found, expected);
     assert_eq!(scan(Range::prefix(key!["a"])), all[4..8]);
@@ -338,7 +342,10 @@ fn operations_apply_to_every_type_that_takes_them_and_to_null() {
     let time = |microseconds| Timestamp::from_microseconds(microseconds).unwrap();
     let nulls = [ValueRef::Null; 9];
     db.run(|tx| {
-        tx.insert(&table, row![1, 5, 5, 5.0, decimal("5"), decimal("5"), day, time(5), None::<i64>, None::<i64>])?;
+        tx.insert(
+            &table,
+            row![1, 5, 5, 5.0, decimal("5"), decimal("5"), day, time(5), None::<i64>, None::<i64>],
+        )?;
         let mut row = vec![ValueRef::Int(2)];
         row.extend(nulls);
         tx.insert(&table, row)
@@ -594,7 +601,8 @@ fn a_very_large_transaction_is_committed_whole_and_recovered() {
     // Many segments and log buffers in one transaction.
     let rows = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
     let disk = SimulatedDisk::new();
-    let options = || on_disk(&disk).segment_bytes(256 << 10).log_buffer_bytes(64 << 10).durability(Durability::Group);
+    let options =
+        || on_disk(&disk).segment_bytes(256 << 10).log_buffer_bytes(64 << 10).durability(Durability::Group);
     let db = Database::open(tables::DATABASE, options()).unwrap();
     let table = db.create_table(counter_definition().primary_index(PrimaryIndex::Hash)).unwrap();
     db.run(|tx| (0..rows).try_for_each(|id| tx.insert(&table, row![id, id * 2]))).unwrap();
@@ -620,8 +628,9 @@ fn options_of_every_kind_run_the_same_transaction() {
         for variant in heddledb::SerialVariant::ALL {
             for durability in Durability::ALL {
                 let disk = SimulatedDisk::new();
-                let options =
-                    || -> Options { on_disk(&disk).sites(sites).serial_variant(*variant).durability(*durability) };
+                let options = || -> Options {
+                    on_disk(&disk).sites(sites).serial_variant(*variant).durability(*durability)
+                };
                 let db = Database::open(tables::DATABASE, options()).unwrap();
                 let table = db.create_table(account_definition()).unwrap();
                 for id in 0..10_i64 {

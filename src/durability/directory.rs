@@ -45,9 +45,7 @@ impl DatabaseDirectory {
         let lock_path = path.join(LOCK);
         // Looked at before the lock is taken if taking it makes a file; else only under the lock, because another
         // process may be creating the database.
-        if disk.exists(path).map_err(reading(path))?
-            && !exists_below(&*disk, &lock_path)?
-        {
+        if disk.exists(path).map_err(reading(path))? && !exists_below(&*disk, &lock_path)? {
             inspect(&*disk, path)?;
         }
         ensure_directory(&*disk, path)?;

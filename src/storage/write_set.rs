@@ -1,8 +1,8 @@
 //! The writes that a call has buffered: nothing of them is in any record yet.
 //!
 //! Writes are kept in the order in which they were made, each linked to the next one on the same record, so that a
-//! savepoint is four lengths and rolling back is four truncations. Values are kept in the set's own byte buffer:
-//! a set is used again by the next call without allocating.
+//! savepoint is a length, and rolling back takes the writes made since off one by one, their values with them. Values
+//! are kept in the set's own byte buffer: a set is used again by the next call without allocating.
 
 use bumpalo::Bump;
 use foldhash::fast::FixedState;
@@ -377,7 +377,9 @@ impl WriteSet {
     pub(crate) fn changes_variable_column(&self, position: usize) -> bool {
         let layout = self.touched[position].table().layout();
         self.chain(position).any(|kind| match *kind {
-            Kind::Set { column, .. } | Kind::Operate { column, .. } => layout.is_variable(usize::from(column)),
+            Kind::Set { column, .. } | Kind::Operate { column, .. } => {
+                layout.is_variable(usize::from(column))
+            }
             Kind::Insert { .. } | Kind::Delete => true,
         })
     }
