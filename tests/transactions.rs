@@ -243,6 +243,65 @@ fn a_range_shows_the_transactions_own_writes() {
 }
 
 #[test]
+fn a_range_does_not_run_after_what_its_reader_inserts() {
+    // Each insert goes before what is still to be read: a range that showed it would never end.
+    for (kind, backward) in [
+        (PrimaryIndex::Ordered, false),
+        (PrimaryIndex::Both, true),
+        (PrimaryIndex::Both, false),
+        (PrimaryIndex::Hash, false),
+    ] {
+        let db = in_memory();
+        let table = db.create_table(counter_definition().primary_index(kind)).unwrap();
+        db.run(|tx| (0..100).try_for_each(|id| tx.insert(&table, row![id, 0]))).unwrap();
+        let step = if backward { -100 } else { 100 };
+        let mut seen = 0;
+        db.run(|tx| {
+            seen = 0;
+            tx.insert(&table, row![1_000_000, 0])?;
+            let range = if backward { Range::all().reverse() } else { Range::all() };
+            for row in tx.scan(&table, range)? {
+                seen += 1;
+                assert!(seen <= 101, "the range runs after its own inserts");
+                let id = row?.int("id")?;
+                tx.insert(&table, row![id + step, 1])?;
+            }
+            assert_eq!(first_column(tx.scan(&table, Range::all()))?.len(), 202, "a later range shows them");
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(seen, 101);
+        assert_eq!(dump(&db, &table).len(), 202);
+    }
+}
+
+#[test]
+fn a_range_of_an_index_shows_each_row_once_while_its_reader_moves_them() {
+    let db = in_memory();
+    let table = db.create_table(account_definition()).unwrap();
+    db.run(|tx| {
+        (0..200).try_for_each(|id: i64| tx.insert(&table, row![id, &*format!("n{id}"), id % 10, 0, 0]))
+    })
+    .unwrap();
+    db.run(|tx| {
+        let mut seen = Vec::new();
+        for row in tx.scan_index(&table, "account_by_branch", Range::all())? {
+            let id = row?.int("id")?;
+            seen.push(id);
+            assert!(seen.len() <= 200, "a row is shown again where it was moved to");
+            tx.add(&table, key![id], "branch", 1)?;
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..200).collect::<Vec<_>>());
+        Ok(())
+    })
+    .unwrap();
+    let sum = dump(&db, &table).iter().map(|row| row[2].to_string().parse::<i64>().unwrap()).sum::<i64>();
+    assert_eq!(sum, 200 * 45 / 10 + 200);
+    db.check().unwrap();
+}
+
+#[test]
 fn a_table_with_only_a_hash_index_is_read_as_a_whole() {
     let db = in_memory();
     let table = db.create_table(counter_definition().primary_index(PrimaryIndex::Hash)).unwrap();

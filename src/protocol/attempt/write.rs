@@ -269,9 +269,8 @@ impl<'a> Attempt<'a> {
         let layout = table.layout();
         for position in 0..table.secondary().len() {
             // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
-            self.delete_index_record(table, position, target.key, |column| {
-                Ok(unsafe { layout.value(row, column) })
-            })?;
+            let value_of = |column: usize| Ok(unsafe { layout.value(row, column) });
+            self.delete_index_record(table, position, target.key, value_of)?;
         }
         Ok(())
     }
