@@ -138,7 +138,8 @@ fn a_database_opened_read_only_takes_no_update_of_any_kind() {
     let db = Database::open(DATABASE, on_disk(&disk).read_only(true)).unwrap();
     let table = db.table("counter").unwrap();
     let words = ["read-only", "Options::read_only"];
-    let updates: [&dyn Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>; 5] = [
+    type Update<'u> = &'u dyn Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>;
+    let updates: [Update<'_>; 5] = [
         &|tx| tx.insert(&table, row![2, 2]),
         &|tx| tx.update(&table, key![1], &[("n", 2.into())]),
         &|tx| tx.delete(&table, key![1]).map(drop),

@@ -6,9 +6,10 @@ mod tables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, ActionContext, DataType, Database, Decimal, Error, Output, ProcedureDefinition, Range, Result,
-    Table, TableDefinition, TupleType, Tx, Value, args, fail, key, row,
+    Action, ActionContext, DataType, Database, Decimal, Error, Output, PrimaryIndex, ProcedureDefinition,
+    Range, Result, Table, TableDefinition, TupleType, Tx, Value, args, fail, key, row,
 };
 use tables::{account_definition, counter_definition, dump, in_memory, order_definition, refused, rows_of};
 
@@ -647,4 +648,52 @@ fn an_output_without_rows_is_empty() {
     let silent = db.register(silent).unwrap();
     assert!(silent.is_read_only());
     assert_eq!(db.call(&silent, args![]).unwrap(), Output::default());
+}
+
+#[test]
+fn calls_of_a_group_see_each_other_although_their_keys_are_looked_up_ahead() {
+    for kind in [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both] {
+        let disk = SimulatedDisk::new();
+        let db = tables::open(&disk);
+        let definition = counter_definition().column("text", DataType::Text).primary_index(kind);
+        let table = db.create_table(definition.index("by_n", ["n"])).unwrap();
+        let procedure = |name: &str, action: fn(&ActionContext<'_, '_>) -> Result<()>| {
+            let by_id = Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(action);
+            db.register(ProcedureDefinition::new(name).parameter("id", DataType::Int64).phase([by_id]))
+                .unwrap()
+        };
+        let insert = procedure("insert", |action| {
+            action.insert(row![action.args().int(0)?, 1, "long enough for a block"])
+        });
+        let delete =
+            procedure("delete", |action| if action.delete()? { Ok(()) } else { Err(fail("not there")) });
+        let add = procedure("add", |action| action.add("n", 1));
+        let read = procedure("read", |action| {
+            action.return_row(action.get()?.map_or(vec![], |row| row.to_values()));
+            Ok(())
+        });
+        let mut worker = db.worker().unwrap();
+        for round in 0..30 {
+            let steps = [&read, &insert, &read, &add, &insert, &add, &read, &delete, &read, &add, &delete];
+            let mut calls: Vec<_> =
+                steps.iter().flat_map(|&step| [(step.clone(), args![1]), (step.clone(), args![2])]).collect();
+            let mut done = Vec::new();
+            worker.execute_group(&mut calls, &mut done);
+            let results: Vec<_> = done.into_iter().map(heddledb::Executed::wait).collect();
+            for of_one in [0, 1].map(|start| results.iter().skip(start).step_by(2).collect::<Vec<_>>()) {
+                let rows = |at: usize| of_one[at].as_ref().unwrap().rows[0].clone();
+                assert!(rows(0).is_empty() && rows(8).is_empty(), "round {round}");
+                assert_eq!((&rows(2)[1], &rows(6)[1]), (&Value::from(1), &Value::from(3)), "round {round}");
+                assert!(matches!(of_one[4], Err(Error::DuplicateKey { .. })), "{:?}", of_one[4]);
+                assert!(matches!(of_one[9], Err(Error::MissingKey { .. })), "{:?}", of_one[9]);
+                assert_eq!(of_one[10], &Err(fail("not there")));
+            }
+        }
+        drop(worker);
+        assert!(dump(&db, &table).is_empty());
+        db.check().unwrap();
+        db.close().unwrap();
+        let db = tables::open(&disk);
+        assert!(dump(&db, &db.table("counter").unwrap()).is_empty());
+    }
 }
