@@ -174,7 +174,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
             });
         }
         let Reference { key, hash, .. } = self.reference;
-        Ok(Target { table: self.table, key, hash: *hash, found: self.found })
+        Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
     }
 
     /// The row.
