@@ -61,7 +61,7 @@ fn a_call_changes_what_its_arguments_name_and_returns_rows() {
     assert_eq!(db.try_submit(&double, args![3]).unwrap().wait().unwrap().rows[0][1], Value::from(240));
     let mut worker = db.worker().unwrap();
     let executed = worker.execute(&double, args![3]);
-    assert!(!executed.failed() && executed.attempts() == 1 && executed.is_released());
+    assert_eq!((executed.failed(), executed.attempts(), executed.is_released()), (false, 1, true));
     assert_eq!(executed.wait().unwrap().rows[0][1], Value::from(480));
 }
 
@@ -507,6 +507,35 @@ fn a_body_that_runs_again_sees_a_clean_state() {
     assert_eq!(executed.wait().unwrap().rows, [[Value::from(3)]]);
     assert_eq!(n(&db, &table, 1), 11);
     assert_eq!(db.statistics().aborted, 3);
+}
+
+#[test]
+fn a_body_without_rivals_runs_once_on_every_thread() {
+    let disk = SimulatedDisk::new();
+    for db in [in_memory(), tables::open(&disk)] {
+        let table = db.create_table(counter_definition()).unwrap();
+        let insert =
+            ProcedureDefinition::new("insert").parameter("id", DataType::Int64).phase([Action::write(
+                &table,
+            )
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| action.insert(row![action.args().int(0)?, 0]))]);
+        let insert = db.register(insert).unwrap();
+        // All at once, so that each has a place of its own in the engine.
+        let mut workers: Vec<_> = (0..4).map(|_| db.worker().unwrap()).collect();
+        for (id, worker) in workers.iter_mut().enumerate() {
+            let executed = worker.execute(&insert, args![id as i64]);
+            assert_eq!(executed.attempts(), 1, "worker {id}");
+            executed.wait().unwrap();
+        }
+        let mut runs = 0;
+        db.run(|tx| {
+            runs += 1;
+            tx.insert(&table, row![100, 0])
+        })
+        .unwrap();
+        assert_eq!((runs, db.statistics().aborted), (1, 0));
+    }
 }
 
 #[test]
