@@ -329,7 +329,7 @@ fn number_from(variable: &str) -> Option<u64> {
 
 #[test]
 fn random_transactions_do_what_the_model_does() {
-    let rounds = number_from("HEDDLE_MODEL_ROUNDS").unwrap_or(30);
+    let rounds = number_from("HEDDLE_MODEL_ROUNDS").unwrap_or(15);
     let seeds = match number_from("HEDDLE_MODEL_SEED") {
         Some(seed) => vec![seed],
         None => (0..rounds).map(|_| fastrand::u64(..)).collect(),

@@ -158,9 +158,8 @@ fn every_value_comes_back_at_once_and_after_recovery() {
     db.check().unwrap();
     // Every column set alone, to the value of the row before, and to NULL and back.
     for (at, row) in rows.iter().enumerate().skip(1) {
-        for column in 1..row.len() {
-            let name = format!("c{}", column - 1);
-            let value = ValueRef::from(&rows[at - 1][column]);
+        for (column, value) in rows[at - 1][1..].iter().enumerate() {
+            let (name, value) = (format!("c{column}"), ValueRef::from(value));
             db.run(|tx| tx.update(&table, key![&row[0]], &[(&name, value)])).unwrap();
         }
     }
@@ -228,7 +227,7 @@ fn every_scalar_type_can_be_a_key_and_is_ordered_by_its_values() {
             .collect();
         assert_eq!(found.iter().collect::<Vec<_>>(), values, "{data_type}");
         for (n, value) in values.iter().enumerate() {
-            let row = db.run(|tx| Ok(tx.get(&table, key![*value])?.unwrap().int("n")?)).unwrap();
+            let row = db.run(|tx| tx.get(&table, key![*value])?.unwrap().int("n")).unwrap();
             assert_eq!(row, n as i64, "{data_type} {value}");
             let duplicate = db.run(|tx| tx.insert(&table, row![*value, 0]));
             refused(duplicate, &["keyed", &format!("({value})"), "already"]);

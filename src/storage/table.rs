@@ -82,8 +82,9 @@ impl TableCore {
         }
         let mut table = Self::bare(store, id, definition);
         table.secondary = secondary;
-        table.plain =
-            (0..indexed.len()).map(|column| !indexed[column] && !table.definition.key.contains(&column)).collect();
+        table.plain = (0..indexed.len())
+            .map(|column| !indexed[column] && !table.definition.key.contains(&column))
+            .collect();
         table.indexed = indexed;
         table
     }
