@@ -170,19 +170,6 @@ impl<'a> Attempt<'a> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
-    fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
-        let mut target = *target;
-        loop {
-            if !self.is_there(&target)? {
-                return Ok(None);
-            }
-            if let crate::storage::index::Lookup::Found(record) = self.locate(&target)? {
-                return Ok(Some(record));
-            }
-            target.found = None;
-        }
-    }
-
     /// As `find_present`, for who will read the row too.
     fn find_row(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         match self.row_of_target(target)? {
