@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::call::{Output, Routine, footprint_of};
 use crate::pipeline::nesting;
 use crate::pipeline::worker::{Pending, execute_group};
 use crate::procedure::Procedure;
@@ -140,7 +140,7 @@ impl<'db> Worker<'db> {
         self.shared.check_procedure(procedure)?;
         let routine = procedure.routine();
         let mut footprint = Footprint::default();
-        routine.footprint(&args, &mut footprint)?;
+        footprint_of(&*routine, &args, &mut footprint)?;
         Ok(Prepared { routine, args, footprint })
     }
 

@@ -156,7 +156,8 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
     }
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+/// What a panic says.
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
 }

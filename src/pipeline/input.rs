@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Answer, Call, Routine};
+use crate::pipeline::call::{Answer, Call, Routine, footprint_of};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
@@ -110,6 +110,6 @@ impl Input {
 fn prepare(arrived: Arrived) -> Result<Call> {
     let Arrived { routine, args, answer } = arrived;
     let mut footprint = Footprint::default();
-    routine.footprint(&args, &mut footprint)?;
+    footprint_of(&*routine, &args, &mut footprint)?;
     Ok(Call { routine, args, footprint, answer })
 }
