@@ -86,7 +86,7 @@ impl Shared {
             store,
             protocol,
             Progress::new(recovery.durable_epoch, options.waiting_places, waits),
-            LogSpace::new(options.log_buffer_bytes),
+            LogSpace::new(options.log_buffer_bytes, options.max_participants),
             Output::new(staged),
             InFlight::new(options.max_in_flight),
             options.group_size.filter(|_| log.is_some()),

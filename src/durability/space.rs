@@ -14,11 +14,16 @@ use crate::error::{Error, Result};
 /// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// With less than this at a time, a participant would come back too often.
+const LEAST_PORTION: usize = 1 << 10;
+
 /// The room that is left to hand out.
 pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
+    /// What one participant's part of a quarter of the room is.
+    share: usize,
 }
 
 struct State {
@@ -28,19 +33,26 @@ struct State {
 }
 
 impl LogSpace {
-    /// Room for so many bytes that are not durable yet.
-    pub(crate) fn new(bytes: usize) -> LogSpace {
+    /// Room for so many bytes that are not durable yet, for so many participants.
+    pub(crate) fn new(bytes: usize, participants: usize) -> LogSpace {
         let capacity = bytes as i64;
         LogSpace {
             state: Mutex::new(State { available: capacity, refused: None }),
             changed: Condvar::new(),
             capacity,
+            share: bytes / 4 / participants.max(1),
         }
     }
 
     /// How much a participant takes at a time.
     pub(crate) fn portion(&self) -> usize {
-        (self.capacity / 64).clamp(1 << 10, 1 << 18) as usize
+        self.share.clamp(LEAST_PORTION, 1 << 18)
+    }
+
+    /// How much a participant may keep between its calls. It may be idle from then on, so all of them together keep
+    /// at most half of the room: whoever asks for no more than the other half gets it when the log has been written.
+    pub(crate) fn keep(&self) -> usize {
+        if self.share < LEAST_PORTION { 0 } else { 2 * self.portion() }
     }
 
     /// Reserves room, if there is some now.
@@ -109,7 +121,7 @@ mod tests {
 
     #[test]
     fn room_is_bounded_and_comes_back() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, 1);
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(false));
@@ -124,7 +136,7 @@ mod tests {
 
     #[test]
     fn one_call_may_be_larger_than_all_room_and_others_wait_until_it_is_written() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, 1);
         assert_eq!(space.try_take(100), Ok(true));
         assert_eq!(space.try_take(50_000), Ok(true));
         assert_eq!(space.try_take(1), Ok(false));
@@ -134,8 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn what_idle_participants_keep_leaves_half_of_the_room() {
+        for (bytes, participants) in [(4 << 10, 2), (4 << 10, 256), (1 << 20, 256), (16 << 20, 65_536), (1 << 30, 2)]
+        {
+            let space = LogSpace::new(bytes, participants);
+            assert!(space.keep() * participants <= bytes / 2, "{bytes} bytes, {participants} participants");
+            assert!(space.portion() > 0 && space.portion() <= bytes / 2);
+        }
+    }
+
+    #[test]
     fn a_full_disk_refuses_at_once_and_recovers() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, 1);
         let full = Error::NoLogSpace { reason: "full".to_string() };
         space.set_refused(Some(full.clone()));
         assert_eq!(space.take(1, || None), Err(full));
@@ -145,7 +167,7 @@ mod tests {
 
     #[test]
     fn who_waits_learns_that_the_log_has_failed() {
-        let space = LogSpace::new(10);
+        let space = LogSpace::new(10, 1);
         assert_eq!(space.try_take(10), Ok(true));
         let failure = Error::LogFailed { reason: "no disk".to_string() };
         assert_eq!(space.take(1, || Some(failure.clone())), Err(failure));

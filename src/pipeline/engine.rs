@@ -140,10 +140,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+    /// Reserves room in the log for a call that needs more than it had. It holds nothing while it waits, no room
+    /// either: several who each had a part of what they need would wait for each other.
+    pub(crate) fn reserve(&self, bytes: usize, log_credit: &mut usize) -> Result<()> {
+        self.space.give_back(std::mem::take(log_credit));
         self.ring_log();
-        self.space.take(bytes, || self.progress.failure())
+        self.space.take(bytes, || self.progress.failure())?;
+        *log_credit = bytes;
+        Ok(())
+    }
+
+    /// Gives back what a participant may not keep after a call.
+    pub(crate) fn trim(&self, log_credit: &mut usize) {
+        let keep = self.space.keep();
+        if *log_credit > keep {
+            self.space.give_back(*log_credit - keep);
+            *log_credit = keep;
+        }
     }
 
     fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) {

@@ -55,6 +55,20 @@ pub(crate) fn execute(
     footprint: Option<&Footprint>,
     body: &mut dyn Body,
 ) -> Ending {
+    let ending = attempt_until_done(engine, seat, held, guard, footprint, body);
+    let (_, memory) = seat.parts();
+    engine.trim(&mut memory.workspace.log_credit);
+    ending
+}
+
+fn attempt_until_done(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    held: &mut Held,
+    guard: &Guard,
+    footprint: Option<&Footprint>,
+    body: &mut dyn Body,
+) -> Ending {
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
     let mut number = 0;
@@ -77,11 +91,9 @@ pub(crate) fn execute(
             Verdict::NeedsLogSpace(bytes) => {
                 engine.protocol().end_group(held);
                 let (_, memory) = seat.parts();
-                let missing = bytes - memory.workspace.log_credit.min(bytes);
-                if let Err(error) = engine.reserve(missing) {
+                if let Err(error) = engine.reserve(bytes, &mut memory.workspace.log_credit) {
                     return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
                 }
-                memory.workspace.log_credit += missing;
             }
         }
     }
