@@ -28,6 +28,7 @@ impl<'tx> Row<'tx> {
         Ok(self.value(position(self.table, column)?))
     }
 
+    #[inline]
     fn value(&self, position: usize) -> ValueRef<'tx> {
         // SAFETY: rows are made by attempts of rows that they have read, whose blocks live as long as the attempt,
         // in its arena or by its pin.
@@ -63,6 +64,7 @@ macro_rules! getters {
             ///
             /// # Errors
             /// The column is unknown, is of another type, or is NULL.
+            #[inline]
             pub fn $name(&self, column: impl ColumnName) -> Result<$result> {
                 let position = position(self.table, column)?;
                 match self.value(position) {

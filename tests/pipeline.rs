@@ -718,11 +718,10 @@ fn dropping_the_last_handle_waits_for_durability() {
         let table = accounts(&db, 3);
         let deposit = deposit(&db, &table);
         drop(db.submit(&deposit, args![1, 1]).expect("room"));
-        let executed = db.worker().expect("a seat").execute(&deposit, args![2, 1]);
+        drop(db.worker().expect("a seat").execute(&deposit, args![2, 1]));
         let other = db.clone();
         drop(db);
         other.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("still open");
-        drop(executed);
         drop(other);
         let db = open(&disk.crash_image(3), options);
         assert_eq!(total(&db, &db.table("account").expect("a table")), 303);

@@ -38,30 +38,7 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_scope(target.table, target.key, true, Mode::Read)?;
-        self.is_there(target)
-    }
-
-    pub(super) fn is_there(&self, target: &Target<'_, 'a>) -> Result<bool> {
         Ok(self.find_present(target)?.is_some())
-    }
-
-    /// The record of a target that is there.
-    pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
-        let mut target = *target;
-        loop {
-            let record = match self.locate(&target)? {
-                Lookup::Missing(version) => {
-                    (self.access.get().missed)(self, version)?;
-                    return Ok(None);
-                }
-                Lookup::Found(record) => record,
-            };
-            if let Some(there) = self.presence(record)? {
-                return Ok(there.then_some(record));
-            }
-            // It left the table since it was found, and its key may have another record by now: look again.
-            target.found = None;
-        }
     }
 
     /// Whether the record is there for this call; `None`: it is dead.

@@ -9,6 +9,7 @@ use super::{Attempt, Target};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::footprint::Mode;
+use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::workspace::Placeholder;
@@ -168,6 +169,23 @@ impl<'a> Attempt<'a> {
     /// The record of a target that must be there.
     fn require(&self, target: &Target<'_, 'a>) -> Result<Record<'a>> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
+    }
+
+    pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
+        let mut target = *target;
+        loop {
+            let record = match self.locate(&target)? {
+                Lookup::Found(record) => record,
+                Lookup::Missing(version) => {
+                    (self.access.get().missed)(self, version)?;
+                    return Ok(None);
+                }
+            };
+            if let Some(there) = self.presence(record)? {
+                return Ok(there.then_some(record));
+            }
+            target.found = None;
+        }
     }
 
     /// As `find_present`, for who will read the row too.
