@@ -682,6 +682,30 @@ fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
     });
 }
 
+/// A body that has begun before the end and comes back after it: what it wrote can't be made durable any more.
+#[test]
+fn a_body_that_comes_back_after_the_end_is_not_told_that_it_committed() {
+    watched(|| {
+        for durability in [Durability::Group, Durability::Async] {
+            let (db, _disk) = on_disk(small().durability(durability));
+            let table = accounts(&db, 1);
+            let gate = Gate::default();
+            thread::scope(|scope| {
+                let late = scope.spawn(|| {
+                    db.run(|tx| {
+                        gate.pass();
+                        tx.add(&table, key![0], "balance", 1)
+                    })
+                });
+                gate.wait_for_arrivals(1);
+                db.clone().close().expect("closed");
+                gate.open();
+                assert_eq!(late.join().expect("no panic"), Err(Error::Closed), "{durability}");
+            });
+        }
+    });
+}
+
 #[test]
 fn a_closed_database_refuses_everything() {
     watched(|| {

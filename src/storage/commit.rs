@@ -74,7 +74,7 @@ pub(crate) fn commit(
     let mut made = ArenaVec::new_in(arena);
     let mut pending = ArenaVec::with_capacity_in(writes.touched().len(), arena);
     let committed = prepare(writes, arena, redo, store.is_logged(), &mut pending).and_then(|highest| {
-        if redo.len() > *log_credit {
+        if store.is_logged() && redo.len() > *log_credit {
             return Err(CommitFailure::NeedsLogSpace(redo.len()));
         }
         for entry in pending.iter_mut().filter(|entry| entry.has_blocks) {
