@@ -43,6 +43,20 @@ impl<'tx> Row<'tx> {
         Ok(self.table.layout().is_null(self.words, position(self.table, column)?))
     }
 
+    /// An integer.
+    ///
+    /// # Errors
+    /// The column is unknown, is of another type, or is NULL.
+    #[inline]
+    pub fn int(&self, column: impl ColumnName) -> Result<i64> {
+        let position = position(self.table, column)?;
+        let layout = self.table.layout();
+        if layout.column(position).is_int() && !layout.is_null(self.words, position) {
+            return Ok(self.words[layout.words_of(position).0.start] as i64);
+        }
+        Err(self.wrong(position, "an integer"))
+    }
+
     /// Every column's value, owned.
     pub fn to_values(&self) -> Vec<Value> {
         (0..self.table.layout().len()).map(|position| self.value(position).to_value()).collect()
@@ -79,8 +93,6 @@ macro_rules! getters {
 getters! {
     /// A truth value.
     boolean -> bool, ValueRef::Bool(value) => value, "a bool";
-    /// An integer.
-    int -> i64, ValueRef::Int(value) => value, "an integer";
     /// A floating point number.
     float -> f64, ValueRef::Float(value) => value, "a float";
     /// An exact number.

@@ -46,7 +46,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ) -> Result<T> {
         let core = table.core();
         let key = core.encode_key(key.as_ref(), true)?;
-        access(&Target { table: core, key: &key, hash: core.hash(&key), found: None })
+        access(&Target { table: core, key: &key, hash: core.hash(&key), found: None, declared: false })
     }
 
     /// The row of this key.
@@ -282,11 +282,11 @@ pub(crate) fn insert(
         key.push(value);
     }
     let key = table.encode_key(&key, true)?;
-    let hash = match declared {
-        Some(declared) if declared.key == key => declared.hash,
-        _ => table.hash(&key),
+    let (hash, declared) = match declared {
+        Some(declared) if declared.key == key => (declared.hash, true),
+        _ => (table.hash(&key), false),
     };
-    attempt.insert(&Target { table, key: &key, hash, found: None }, row)
+    attempt.insert(&Target { table, key: &key, hash, found: None, declared }, row)
 }
 
 pub(crate) fn update<'a, N: ColumnName>(

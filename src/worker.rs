@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Output, Routine, footprint_of};
+use crate::pipeline::call::{Found, Output, Routine, footprint_of};
 use crate::pipeline::nesting;
 use crate::pipeline::worker::{Pending, execute_group};
 use crate::procedure::Procedure;
@@ -36,6 +36,8 @@ pub struct Worker<'db> {
     seat: Seat<'db>,
     held: Held,
     group: Vec<Prepared>,
+    /// What was found ahead for the calls of a group.
+    found: Vec<Found>,
     /// Footprints of calls that have run, whose memory the next ones use.
     spare: Vec<Footprint>,
 }
@@ -96,7 +98,7 @@ impl Executed<'_> {
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
         let seat = shared.engine().store().participants().take();
-        Worker { shared, seat, held: Held::default(), group: Vec::new(), spare: Vec::new() }
+        Worker { shared, seat, held: Held::default(), group: Vec::new(), found: Vec::new(), spare: Vec::new() }
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -155,7 +157,7 @@ impl<'db> Worker<'db> {
         let counters = &self.seat.participant().counters;
         let mut wrote = false;
         for part in group.chunks(crate::pipeline::worker::GROUP_CALLS) {
-            execute_group(engine, &mut self.seat, &mut self.held, part, |_, ending, output| {
+            execute_group(engine, &mut self.seat, &mut self.held, &mut self.found, part, |_, ending, output| {
                 wrote |= ending.wrote;
                 if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                     Counters::count(&counters.readers_waited);

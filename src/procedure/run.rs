@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine};
 use crate::procedure::context::{ActionContext, Gathered, KeyBuilder, Values};
 use crate::procedure::definition::{Action, ActionBody, ProcedureDefinition};
-use crate::protocol::attempt::{Attempt, Scope};
+use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::storage::record::Record;
 use crate::types::{Args, DataType, Value, check};
@@ -173,7 +173,6 @@ impl Routine for Registered {
                 gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
             }
         }
-        attempt.set_scope(None);
         Ok(Output { rows: gathered.into_inner().rows })
     }
 }
@@ -217,14 +216,7 @@ fn run_body<'a>(
     reference: &Reference,
     found: Option<Record<'a>>,
 ) -> Result<()> {
-    // The scope outlives the body's borrow of the footprint, so it has a copy of the key.
-    let key = attempt.arena().alloc_slice_copy(&reference.key);
-    attempt.set_scope(Some(Scope {
-        table: reference.table,
-        key,
-        whole: reference.whole,
-        mode: reference.mode,
-    }));
+    let _scope = attempt.enter_scope(reference);
     let table = &*action.table;
     body(&ActionContext { attempt, table, reference, found, args, values, gathered })
 }

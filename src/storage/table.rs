@@ -42,6 +42,8 @@ pub(crate) struct TableCore {
     secondary: Vec<Secondary>,
     /// For each column, whether a secondary index contains it.
     indexed: Vec<bool>,
+    /// For each column, whether it is in no key and no index, so that it can be changed by itself.
+    plain: Vec<bool>,
     internal: bool,
 }
 
@@ -80,6 +82,8 @@ impl TableCore {
         }
         let mut table = Self::bare(store, id, definition);
         table.secondary = secondary;
+        table.plain =
+            (0..indexed.len()).map(|column| !indexed[column] && !table.definition.key.contains(&column)).collect();
         table.indexed = indexed;
         table
     }
@@ -94,6 +98,7 @@ impl TableCore {
             ordered: (kind != PrimaryIndex::Hash).then(OrderedIndex::new),
             secondary: Vec::new(),
             indexed: Vec::new(),
+            plain: Vec::new(),
             internal: false,
             definition,
         }
@@ -142,6 +147,11 @@ impl TableCore {
     /// Whether a secondary index contains this column.
     pub(crate) fn is_indexed(&self, column: usize) -> bool {
         self.indexed.get(column).copied().unwrap_or(false)
+    }
+
+    /// Whether this column is in no key and no index.
+    pub(crate) fn is_plain(&self, column: usize) -> bool {
+        self.plain.get(column).copied().unwrap_or(false)
     }
 
     /// Whether this is the inside of a secondary index: not logged, not listed.

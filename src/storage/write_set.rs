@@ -342,6 +342,19 @@ impl WriteSet {
         }
     }
 
+    /// If one operation on an integer is all that is written to the record at `position`: its column, what it is,
+    /// and its operand.
+    #[inline]
+    pub(crate) fn only_int_operation(&self, position: usize) -> Option<(usize, Operation, i64)> {
+        let touched = &self.touched[position];
+        match self.writes[touched.first as usize].kind {
+            Kind::Operate { column, operation, operand: Stored::Int(operand) } if touched.first == touched.last => {
+                Some((usize::from(column), operation, operand))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a write to the record at `position` changes a column whose values can be long.
     pub(crate) fn changes_variable_column(&self, position: usize) -> bool {
         let layout = self.touched[position].table().layout();

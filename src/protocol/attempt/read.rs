@@ -12,7 +12,7 @@ use crate::storage::write_set::Effect;
 impl<'a> Attempt<'a> {
     /// The row of a target, as the call sees it; its words live in the attempt's arena.
     pub(crate) fn get(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
-        self.check_scope(target.table, target.key, true, Mode::Read)?;
+        self.check_target(target, Mode::Read)?;
         self.row_of_target(target)
     }
 
@@ -37,7 +37,7 @@ impl<'a> Attempt<'a> {
 
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
-        self.check_scope(target.table, target.key, true, Mode::Read)?;
+        self.check_target(target, Mode::Read)?;
         Ok(self.find_present(target)?.is_some())
     }
 

@@ -25,10 +25,10 @@ const IDLE: Duration = Duration::from_micros(100);
 
 /// A group of executed calls that waits for its release.
 #[derive(Default)]
-struct Group {
+struct Group<'a> {
     epoch: u64,
     tags: Vec<Tag>,
-    results: Vec<Executed>,
+    results: Vec<Executed<'a>>,
     /// Keys to acknowledge, in the order of `tags`; empty where nobody wants them.
     keys: Vec<Option<String>>,
 }
@@ -48,9 +48,9 @@ struct Loop<'a> {
     generator: Box<dyn Generator>,
     recorder: Recorder,
     in_flight: usize,
-    pending: VecDeque<Group>,
+    pending: VecDeque<Group<'a>>,
     /// Emptied groups, whose memory is used again.
-    spare: Vec<Group>,
+    spare: Vec<Group<'a>>,
     /// Memory for one group's outcomes.
     outcomes: Vec<(Outcome, u32)>,
     calls: Vec<(Procedure, Args)>,
@@ -85,7 +85,7 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
     Ok(this.recorder)
 }
 
-impl Loop<'_> {
+impl<'a> Loop<'a> {
     /// Makes one group, executes it, and takes in what has been released meanwhile.
     fn turn(&mut self) -> Result<()> {
         let mut group = self.spare.pop().unwrap_or_default();
@@ -97,14 +97,14 @@ impl Loop<'_> {
             }
         } else {
             self.worker.execute_group(&mut self.calls, &mut group.results);
-            group.epoch = group.results.iter().map(Executed::epoch).max().unwrap_or(0);
+            group.epoch = group.results.iter().map(|executed| executed.epoch()).max().unwrap_or(0);
             self.pending.push_back(group);
         }
         self.take_released()
     }
 
     /// Generates calls up to the size of a group, or as many as have arrived.
-    fn fill(&mut self, group: &mut Group) -> Result<()> {
+    fn fill(&mut self, group: &mut Group<'a>) -> Result<()> {
         let now = Instant::now();
         let claimed = self.context.interval.claim(self.in_flight);
         self.ended = claimed == 0;
@@ -137,7 +137,7 @@ impl Loop<'_> {
         Some(now)
     }
 
-    fn add_call(&mut self, group: &mut Group, arrival: Option<Instant>) -> Result<()> {
+    fn add_call(&mut self, group: &mut Group<'a>, arrival: Option<Instant>) -> Result<()> {
         match self.generator.next()? {
             Step::Call(call) => {
                 if self.context.acknowledgements.is_some() {
@@ -168,7 +168,7 @@ impl Loop<'_> {
     }
 
     /// Takes every result of a group, waiting where it has to, and counts them.
-    fn release(&mut self, mut group: Group) -> Result<()> {
+    fn release(&mut self, mut group: Group<'a>) -> Result<()> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         for executed in group.results.drain(..) {
             let run_again = executed.attempts().saturating_sub(1);
@@ -190,7 +190,7 @@ impl Loop<'_> {
         Ok(())
     }
 
-    fn acknowledge(&self, group: &mut Group, outcomes: &[(Outcome, u32)]) -> Result<()> {
+    fn acknowledge(&self, group: &mut Group<'a>, outcomes: &[(Outcome, u32)]) -> Result<()> {
         let Some(acknowledgements) = &self.context.acknowledgements else { return Ok(()) };
         let mut lines = String::new();
         for (key, (outcome, _)) in group.keys.drain(..).zip(outcomes) {
