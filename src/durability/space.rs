@@ -9,21 +9,19 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 
 /// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
 const PATIENCE: Duration = Duration::from_millis(20);
-
-/// With less than this at a time, a participant would come back too often.
-const LEAST_PORTION: usize = 1 << 10;
 
 /// The room that is left to hand out.
 pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
-    /// What one participant's part of a quarter of the room is.
-    share: usize,
+    /// Whether there is a refusal: for who looks at each call.
+    refuses: AtomicBool,
 }
 
 struct State {
@@ -33,26 +31,40 @@ struct State {
 }
 
 impl LogSpace {
-    /// Room for so many bytes that are not durable yet, for so many participants.
-    pub(crate) fn new(bytes: usize, participants: usize) -> LogSpace {
+    /// Room for so many bytes that are not durable yet.
+    pub(crate) fn new(bytes: usize) -> LogSpace {
         let capacity = bytes as i64;
         LogSpace {
             state: Mutex::new(State { available: capacity, refused: None }),
             changed: Condvar::new(),
             capacity,
-            share: bytes / 4 / participants.max(1),
+            refuses: AtomicBool::new(false),
         }
     }
 
     /// How much a participant takes at a time.
-    pub(crate) fn portion(&self) -> usize {
-        self.share.clamp(LEAST_PORTION, 1 << 18)
+    fn portion(&self) -> i64 {
+        (self.capacity / 256).clamp(1 << 10, 1 << 18)
     }
 
-    /// How much a participant may keep between its calls. It may be idle from then on, so all of them together keep
-    /// at most half of the room: whoever asks for no more than the other half gets it when the log has been written.
-    pub(crate) fn keep(&self) -> usize {
-        if self.share < LEAST_PORTION { 0 } else { 2 * self.portion() }
+    /// Reserves a portion for calls to come, if there is plenty; gives back how much.
+    ///
+    /// Participants may keep what is left of a portion for as long as they are idle. So half of the room is never
+    /// given away like this: it is for calls that say what they need, and use it or give it back at once.
+    ///
+    /// # Errors
+    /// The disk has no room.
+    pub(crate) fn try_take_portion(&self) -> Result<usize> {
+        let portion = self.portion();
+        let mut state = self.state.lock();
+        if let Some(refused) = &state.refused {
+            return Err(refused.clone());
+        }
+        if state.available - portion < self.capacity / 2 {
+            return Ok(0);
+        }
+        state.available -= portion;
+        Ok(portion as usize)
     }
 
     /// Reserves room, if there is some now.
@@ -105,12 +117,19 @@ impl LogSpace {
 
     /// Refuses from here on, or no more.
     pub(crate) fn set_refused(&self, refused: Option<Error>) {
-        self.state.lock().refused = refused;
+        let mut state = self.state.lock();
+        // Relaxed: some calls more or fewer may slip through; the reason is read under the lock.
+        self.refuses.store(refused.is_some(), Ordering::Relaxed);
+        state.refused = refused;
+        drop(state);
         self.changed.notify_all();
     }
 
     /// Why room is refused, if it is.
     pub(crate) fn refused(&self) -> Option<Error> {
+        if !self.refuses.load(Ordering::Relaxed) {
+            return None;
+        }
         self.state.lock().refused.clone()
     }
 }
@@ -121,7 +140,7 @@ mod tests {
 
     #[test]
     fn room_is_bounded_and_comes_back() {
-        let space = LogSpace::new(1_000, 1);
+        let space = LogSpace::new(1_000);
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(false));
@@ -135,8 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn half_of_the_room_is_never_kept_by_the_idle() {
+        let space = LogSpace::new(8 << 10);
+        let portions: Vec<usize> = (0..10).map(|_| space.try_take_portion().expect("no refusal")).collect();
+        assert_eq!(portions, [1 << 10, 1 << 10, 1 << 10, 1 << 10, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(space.try_take(4 << 10), Ok(true));
+    }
+
+    #[test]
     fn one_call_may_be_larger_than_all_room_and_others_wait_until_it_is_written() {
-        let space = LogSpace::new(1_000, 1);
+        let space = LogSpace::new(1_000);
         assert_eq!(space.try_take(100), Ok(true));
         assert_eq!(space.try_take(50_000), Ok(true));
         assert_eq!(space.try_take(1), Ok(false));
@@ -146,18 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn what_idle_participants_keep_leaves_half_of_the_room() {
-        for (bytes, participants) in [(4 << 10, 2), (4 << 10, 256), (1 << 20, 256), (16 << 20, 65_536), (1 << 30, 2)]
-        {
-            let space = LogSpace::new(bytes, participants);
-            assert!(space.keep() * participants <= bytes / 2, "{bytes} bytes, {participants} participants");
-            assert!(space.portion() > 0 && space.portion() <= bytes / 2);
-        }
-    }
-
-    #[test]
     fn a_full_disk_refuses_at_once_and_recovers() {
-        let space = LogSpace::new(1_000, 1);
+        let space = LogSpace::new(1_000);
         let full = Error::NoLogSpace { reason: "full".to_string() };
         space.set_refused(Some(full.clone()));
         assert_eq!(space.take(1, || None), Err(full));
@@ -167,7 +184,7 @@ mod tests {
 
     #[test]
     fn who_waits_learns_that_the_log_has_failed() {
-        let space = LogSpace::new(10, 1);
+        let space = LogSpace::new(10);
         assert_eq!(space.try_take(10), Ok(true));
         let failure = Error::LogFailed { reason: "no disk".to_string() };
         assert_eq!(space.take(1, || Some(failure.clone())), Err(failure));

@@ -1,7 +1,6 @@
 //! A call on its way through the pipeline, and the handle by which its caller gets the result.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,8 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
-use crate::pipeline::execute::message_of;
-use crate::pipeline::nesting::{self, Inside};
+use crate::pipeline::nesting;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::storage::record::RecordPointer;
@@ -46,17 +44,6 @@ pub(crate) trait Routine: Send + Sync {
     /// The procedure's own, or a conflict.
     fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found)
     -> Result<Output>;
-}
-
-/// Works a call's footprint out. Keys are made by the user's code: as in a body, it makes no calls, and its panic is
-/// the call's error.
-///
-/// # Errors
-/// The arguments don't fit; a key's function failed or panicked.
-pub(crate) fn footprint_of(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
-    let _inside = Inside::enter();
-    catch_unwind(AssertUnwindSafe(|| routine.footprint(args, into)))
-        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))
 }
 
 /// The records of a footprint's keys, as far as they were found before the bodies run.

@@ -124,44 +124,31 @@ impl Engine {
         if !self.store.is_logged() {
             return Ok(());
         }
-        if let Some(failure) = self.progress.failure() {
-            return Err(failure);
+        // Whoever has room reserved is refused as well: groups take whole pages, so that many small ones would take more
+        // of the disk than was reserved, and wait for it without an answer.
+        if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
+            return Err(reason);
         }
         if let Some(limit) = &self.group_limit {
-            self.count_into_group(limit, held);
+            self.count_into_group(limit, held)?;
         }
         if *log_credit >= LITTLE_ROOM {
             return Ok(());
         }
         // Too little room now is no reason to wait here: the call may turn out to be a reader, and if it is not, it
         // waits when it knows how much it needs (see `execute`).
-        let portion = self.space.portion();
-        if self.space.try_take(portion)? {
-            *log_credit += portion;
-        }
+        *log_credit += self.space.try_take_portion()?;
         Ok(())
     }
 
-    /// Reserves room in the log for a call that needs more than it had. It holds nothing while it waits, no room
-    /// either: several who each had a part of what they need would wait for each other.
-    pub(crate) fn reserve(&self, bytes: usize, log_credit: &mut usize) -> Result<()> {
-        self.space.give_back(std::mem::take(log_credit));
+    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. What the call
+    /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
         self.ring_log();
-        self.space.take(bytes, || self.progress.failure())?;
-        *log_credit = bytes;
-        Ok(())
+        self.space.take(bytes, || self.progress.failure())
     }
 
-    /// Gives back what a participant may not keep after a call.
-    pub(crate) fn trim(&self, log_credit: &mut usize) {
-        let keep = self.space.keep();
-        if *log_credit > keep {
-            self.space.give_back(*log_credit - keep);
-            *log_credit = keep;
-        }
-    }
-
-    fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) {
+    fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) -> Result<()> {
         loop {
             let epoch = self.store.epochs().current();
             // Relaxed: it bounds the group's size; what is in the group is decided by the epochs.
@@ -173,15 +160,12 @@ impl Engine {
                 let swapped =
                     limit.counted.compare_exchange_weak(counted, next, Ordering::Relaxed, Ordering::Relaxed);
                 if swapped.is_ok() {
-                    return;
+                    return Ok(());
                 }
                 continue;
             }
             self.protocol.end_group(held);
-            self.wait_for_epoch_after(epoch);
-            if self.progress.failure().is_some() {
-                return;
-            }
+            self.wait_for_epoch_after(epoch)?;
         }
     }
 
@@ -196,14 +180,21 @@ impl Engine {
     }
 
     /// Waits until commits are of a later epoch than now.
-    pub(crate) fn wait_for_next_epoch(&self) {
-        self.wait_for_epoch_after(self.store.epochs().current());
+    ///
+    /// # Errors
+    /// The log has failed, or the disk is full: then no epoch ends.
+    pub(crate) fn wait_for_next_epoch(&self) -> Result<()> {
+        self.wait_for_epoch_after(self.store.epochs().current())
     }
 
-    fn wait_for_epoch_after(&self, epoch: u64) {
-        while self.store.epochs().current() <= epoch && self.progress.failure().is_none() {
+    fn wait_for_epoch_after(&self, epoch: u64) -> Result<()> {
+        while self.store.epochs().current() <= epoch {
+            if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
+                return Err(reason);
+            }
             self.log_bell.ring();
             std::thread::sleep(Duration::from_micros(20));
         }
+        Ok(())
     }
 }

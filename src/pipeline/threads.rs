@@ -1,7 +1,7 @@
 //! The threads of a database: started here, and nowhere else in the engine; ended here, in the order of the stages.
 
 use std::sync::Arc;
-use std::thread::{self, Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
 
@@ -105,11 +105,10 @@ fn start(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 }
 
 fn join(threads: &mut Vec<JoinHandle<()>>) {
-    for thread in threads.drain(..) {
-        if thread.thread().id() == thread::current().id() {
-            // A procedure held the last handle, and went with its last call: this thread ends when it gets back.
-            continue;
-        }
+    // The last handle may go on one of these threads, with a procedure's body or a future's waker that owned it: that
+    // thread ends by itself when it comes back from here.
+    let own = std::thread::current().id();
+    for thread in threads.drain(..).filter(|thread| thread.thread().id() != own) {
         if thread.join().is_err() {
             // A stage's thread runs no user code outside of catch_unwind: that it died is a fault of the engine's,
             // which its message on standard error tells. The others are ended all the same.

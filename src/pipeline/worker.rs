@@ -66,6 +66,8 @@ pub(crate) fn execute_group<P: Pending>(
 ) {
     let mut guard = pin();
     look_ahead(calls, found, &guard);
+    let (_, memory) = seat.parts();
+    engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
     held.in_group = calls.len() > 1;
     for (number, call) in calls.iter().enumerate() {
         let (routine, args, footprint) = call.parts();

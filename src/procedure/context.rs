@@ -49,7 +49,8 @@ impl<'k> KeyBuilder<'k> {
     #[cold]
     fn too_many(&self) -> Result<()> {
         let definition = self.table.definition();
-        let names: Vec<_> = definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
+        let names: Vec<_> =
+            definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
         Err(Error::WrongKey {
             table: definition.name().to_string(),
             expected: names.join(", "),
@@ -187,7 +188,12 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert<'v>(&self, row: impl AsRef<[ValueRef<'v>]>) -> Result<()> {
-        transaction::insert(self.attempt, self.table, row.as_ref(), self.reference.whole.then_some(self.reference))
+        transaction::insert(
+            self.attempt,
+            self.table,
+            row.as_ref(),
+            self.reference.whole.then_some(self.reference),
+        )
     }
 
     /// Gives columns new values.

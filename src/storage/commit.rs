@@ -29,6 +29,9 @@ use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 use crate::storage::workspace::{Deleted, Workspace};
 use crate::storage::write_set::{Effect, WriteSet};
 
+/// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
+const MAXIMAL_REDO_BYTES: usize = 2 << 30;
+
 /// Why nothing was committed. Nothing was changed either.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
@@ -132,14 +135,24 @@ fn prepare<'a>(
             return Err(CommitFailure::Conflict);
         }
         let present = word & ABSENT == 0;
-        if let Some(change) = one_word_change(writes, position, record, present).map_err(CommitFailure::Refused)? {
+        if let Some(change) =
+            one_word_change(writes, position, record, present).map_err(CommitFailure::Refused)?
+        {
             highest = highest.max(Stamp::of(word));
             if logged && !touched.table().is_internal() {
                 redo::append_int_change(redo, touched, record.key(), change.column, change.new as i64);
             }
             let one_word = Some((change.at, change.new));
             let effect = Effect::Changed;
-            pending.push(Pending { record, position, effect, word, has_blocks: false, image: &mut [], one_word });
+            pending.push(Pending {
+                record,
+                position,
+                effect,
+                word,
+                has_blocks: false,
+                image: &mut [],
+                one_word,
+            });
             continue;
         }
         let image = arena.alloc_slice_fill_copy(layout.words(), 0);
@@ -161,6 +174,12 @@ fn prepare<'a>(
             Effect::Gone => false,
         };
         pending.push(Pending { record, position, effect, word, has_blocks, image, one_word: None });
+    }
+    if redo.len() > MAXIMAL_REDO_BYTES {
+        // Values that an operation leaves as they are may be far longer than its operand.
+        let what = "one transaction's redo".to_string();
+        let too_large = Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES };
+        return Err(CommitFailure::Refused(too_large));
     }
     redo::finish(redo, start);
     Ok(highest)

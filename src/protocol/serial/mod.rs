@@ -193,7 +193,13 @@ impl Protocol for Serial {
             attempt.seen(),
             attempt.guard(),
             validate,
-        )?;
+        );
+        let stamp = match stamp {
+            // What the writes come to was worked out on records as they are now, which may be neither what the body
+            // has read nor durable: the next attempt, alone from its start, tells what is true.
+            Err(CommitFailure::Refused(_)) if optimistic => return Err(CommitFailure::Conflict),
+            stamp => stamp?,
+        };
         for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
             self.sites[number].set_last_epoch(stamp.epoch());
         }
