@@ -478,7 +478,7 @@ mod tests {
             .column("id", DataType::Int64)
             .column("text", DataType::Text)
             .primary_key(["id"]);
-        TableCore::new(1, 16, definition)
+        TableCore::new(1, &std::sync::Arc::default(), 16, definition)
     }
 
     fn records(count: usize) -> Vec<RecordPointer> {
