@@ -50,7 +50,8 @@ fn main() -> ExitCode {
         };
         return run(operation, logged == "logged", repetitions);
     }
-    let valgrind = Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let valgrind =
+        Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if valgrind.is_err() {
         println!("valgrind is not installed, so no instructions are counted; install it and run this again");
         return ExitCode::SUCCESS;
@@ -87,7 +88,8 @@ fn count(number: usize, logged: &str, repetitions: u64) -> std::result::Result<u
         .output()
         .map_err(|error| format!("valgrind cannot be run: {error}"))?;
     let told = String::from_utf8_lossy(&output.stderr);
-    let collected = told.lines().find_map(|line| line.split_once("Collected :")).map(|(_, count)| count.trim());
+    let collected =
+        told.lines().find_map(|line| line.split_once("Collected :")).map(|(_, count)| count.trim());
     match collected.and_then(|count| count.parse().ok()) {
         Some(count) if output.status.success() && count > 0 => Ok(count),
         _ => Err(format!("valgrind collected nothing ({}):\n{told}", output.status)),
@@ -192,7 +194,9 @@ fn get_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
         for _ in 0..repetitions {
             next += 1;
             let read = bank.db.run(|tx| {
-                tx.get(&bank.accounts, key![account(next)])?.ok_or_else(|| fail("no such account"))?.int(amount)
+                tx.get(&bank.accounts, key![account(next)])?
+                    .ok_or_else(|| fail("no such account"))?
+                    .int(amount)
             });
             assert_eq!(read, Ok(0));
         }
@@ -201,9 +205,9 @@ fn get_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
 
 fn get_by_procedure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
     let amount = bank.accounts.column("amount").expect("a column of the table");
-    let get = Action::read(&bank.accounts).key(|args, key| key.push(args.int(0)?)).body(move |action| {
-        action.get()?.ok_or_else(|| fail("no such account"))?.int(amount).map(drop)
-    });
+    let get = Action::read(&bank.accounts)
+        .key(|args, key| key.push(args.int(0)?))
+        .body(move |action| action.get()?.ok_or_else(|| fail("no such account"))?.int(amount).map(drop));
     let get = bank.register(1, vec![get]);
     bank.in_groups(&get, measure, |next| args![account(next)]);
 }

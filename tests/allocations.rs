@@ -68,9 +68,8 @@ fn reading_one_record_allocates_nothing() {
             let table = accounts(&db, 100);
             let balance = table.column("balance").expect("a column");
             let by_name = allocations(500, || {
-                let read = db.run(|tx| {
-                    tx.get(&table, key![7])?.ok_or_else(|| fail("no row"))?.int("balance")
-                });
+                let read =
+                    db.run(|tx| tx.get(&table, key![7])?.ok_or_else(|| fail("no row"))?.int("balance"));
                 assert_eq!(read, Ok(100));
             });
             let by_handle = allocations(500, || {
@@ -101,9 +100,9 @@ fn tell_of_a_debit_credit_like_call() {
             .key(move |args, key| key.push(args.int(at)?))
             .body(move |action| action.add(balance, action.args().int(3)?))
     };
-    let note = Action::write(&history).key(|args, key| key.push(args.int(4)?)).body(|action| {
-        action.insert(row![action.args().int(4)?, action.args().int(3)?])
-    });
+    let note = Action::write(&history)
+        .key(|args, key| key.push(args.int(4)?))
+        .body(|action| action.insert(row![action.args().int(4)?, action.args().int(3)?]));
     let definition = (0..5).fold(ProcedureDefinition::new("debit-credit"), |definition, number| {
         definition.parameter(format!("{number}"), DataType::Int64)
     });

@@ -3,19 +3,19 @@
 //! Each history prints its seed if it fails; `HEDDLE_SEED=n` runs that one alone. Which transactions meet depends on
 //! the machine, so a seed says what they do, not when.
 
-#[path = "support/concurrent.rs"]
-mod support;
 #[path = "support/history.rs"]
 mod history;
+#[path = "support/concurrent.rs"]
+mod support;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
 use heddledb::{
-    Action, Args, DataType, Database, Error, Options, Procedure, ProcedureDefinition, Range, Result, SerialVariant,
-    Table, TableDefinition, Tx, Value, args, fail, key, row,
+    Action, Args, DataType, Database, Error, Options, Procedure, ProcedureDefinition, Range, Result,
+    SerialVariant, Table, TableDefinition, Tx, Value, args, fail, key, row,
 };
 use history::Event;
 use support::{in_memory, on_disk, small, watched};
@@ -71,7 +71,8 @@ impl Seen {
 impl World {
     fn new(db: Database) -> World {
         let table = |name: &str| TableDefinition::new(name).column("id", DataType::Int64);
-        let items = table("item").column("value", DataType::Int64).primary_key(["id"]).index("by_value", ["value"]);
+        let items =
+            table("item").column("value", DataType::Int64).primary_key(["id"]).index("by_value", ["value"]);
         let items = db.create_table(items).expect("a table");
         let counters = table("counter").column("n", DataType::Int64).primary_key(["id"]);
         let counters = db.create_table(counters).expect("a table");
@@ -132,7 +133,13 @@ impl World {
     }
 
     /// One step; `bits` are what the transaction adds to which counter, taken out of the counter's stock once.
-    fn step(&self, tx: &Tx<'_, '_>, step: Step, seen: &mut Seen, bits: &mut HashMap<i64, Option<i64>>) -> Result<()> {
+    fn step(
+        &self,
+        tx: &Tx<'_, '_>,
+        step: Step,
+        seen: &mut Seen,
+        bits: &mut HashMap<i64, Option<i64>>,
+    ) -> Result<()> {
         match step {
             Step::Read(key) => {
                 let row = tx.get(&self.items, key![key])?;
@@ -161,7 +168,11 @@ impl World {
             }
             Step::Scan(from, to, backward) => {
                 let range = Range::from(key![from]).to(key![to]);
-                self.scan(tx.scan(&self.items, if backward { range.reverse() } else { range })?, from..to, seen)?;
+                self.scan(
+                    tx.scan(&self.items, if backward { range.reverse() } else { range })?,
+                    from..to,
+                    seen,
+                )?;
             }
             Step::ScanIndex => {
                 self.scan(tx.scan_index(&self.items, "by_value", Range::all())?, 0..KEYS, seen)?;
@@ -174,7 +185,8 @@ impl World {
                 }
             }
             Step::Add(key) => {
-                let stock = || Some(self.bits[key as usize].fetch_add(1, Ordering::SeqCst)).filter(|&bit| bit < 62);
+                let stock =
+                    || Some(self.bits[key as usize].fetch_add(1, Ordering::SeqCst)).filter(|&bit| bit < 62);
                 if let (Some(bit), false) =
                     (*bits.entry(key).or_insert_with(stock), seen.event.added.contains_key(&key))
                 {
@@ -225,7 +237,11 @@ impl World {
     }
 
     /// The same through a procedure: it writes two rows, each found by its declared key, and reads a third.
-    fn procedure(&self, random: &mut fastrand::Rng, run: impl FnOnce(&Procedure, Args) -> Result<heddledb::Output>) {
+    fn procedure(
+        &self,
+        random: &mut fastrand::Rng,
+        run: impl FnOnce(&Procedure, Args) -> Result<heddledb::Output>,
+    ) {
         let mut keys: Vec<i64> = (0..KEYS).collect();
         random.shuffle(&mut keys);
         let (first, second) = (self.value(), if random.u32(0..4) == 0 { -1 } else { self.value() });
@@ -367,7 +383,9 @@ fn long_values_come_and_go_under_readers() {
                     .index("by_body", ["body"]),
             )
             .expect("a table");
-        let body = |number: u64| char::from(b'a' + (number % 26) as u8).to_string().repeat(100 + number as usize % 50);
+        let body = |number: u64| {
+            char::from(b'a' + (number % 26) as u8).to_string().repeat(100 + number as usize % 50)
+        };
         thread::scope(|scope| {
             for thread in 0..4_u64 {
                 let (db, table) = (&db, &table);

@@ -517,16 +517,18 @@ fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
         for workers_own in [true, false] {
             let db = in_memory(Options::default().max_participants(2).workers(1));
             let table = accounts(&db, 200);
-            let remove = ProcedureDefinition::new("remove").parameter("id", DataType::Int64).phase([
-                Action::write(&table)
-                    .key(|args, key| key.push(args.int(0)?))
-                    .body(|action| action.delete().map(drop)),
-            ]);
-            let put = ProcedureDefinition::new("put").parameter("id", DataType::Int64).phase([Action::write(
-                &table,
-            )
-            .key(|args, key| key.push(args.int(0)?))
-            .body(|action| action.insert(row![action.args().int(0)?, 1]))]);
+            let remove =
+                ProcedureDefinition::new("remove").parameter("id", DataType::Int64).phase([Action::write(
+                    &table,
+                )
+                .key(|args, key| key.push(args.int(0)?))
+                .body(|action| action.delete().map(drop))]);
+            let put =
+                ProcedureDefinition::new("put").parameter("id", DataType::Int64).phase([Action::write(
+                    &table,
+                )
+                .key(|args, key| key.push(args.int(0)?))
+                .body(|action| action.insert(row![action.args().int(0)?, 1]))]);
             let remove = db.register(remove).expect("a procedure");
             let put = db.register(put).expect("a procedure");
             let deposit = deposit(&db, &table);
@@ -653,7 +655,9 @@ fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, to
 #[test]
 fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
     watched(|| {
-        for (round, durability) in [Durability::Group, Durability::Async].into_iter().cycle().take(16).enumerate() {
+        for (round, durability) in
+            [Durability::Group, Durability::Async].into_iter().cycle().take(16).enumerate()
+        {
             let stages = [Stages::Folded, Stages::Staged][round / 2 % 2];
             let options = small().durability(durability).stages(stages).workers(2);
             let (db, disk) = on_disk(options.clone());

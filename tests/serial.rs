@@ -61,7 +61,12 @@ impl<A, B> Met<A, B> {
     /// One of them lost, and was run again once; or both were, where each has put a placeholder into what the other had
     /// looked through. No more: the second time they run alone.
     fn one_or_both_ran_again(&self) {
-        assert!(matches!((self.attempts, self.aborted), (3, 1) | (4, 2)), "{} {}", self.attempts, self.aborted);
+        assert!(
+            matches!((self.attempts, self.aborted), (3, 1) | (4, 2)),
+            "{} {}",
+            self.attempts,
+            self.aborted
+        );
     }
 
     /// One of them lost, and was run again once.
@@ -88,7 +93,8 @@ fn for_each_number_of_sites(test: impl Fn(Database) + Send + 'static) {
 fn two_readers_that_write_both_commit_and_no_update_is_lost() {
     for_each_number_of_sites(|db| {
         let table = accounts(&db, 2);
-        let raise = |tx: &Tx<'_, '_>, seen: i64| tx.update(&table, key![0], &[("balance", (seen + 1).into())]);
+        let raise =
+            |tx: &Tx<'_, '_>, seen: i64| tx.update(&table, key![0], &[("balance", (seen + 1).into())]);
         let met = meet(&db, |tx, _| read(tx, &table, 0), raise, raise);
         met.one_ran_again();
         assert_eq!(met.results, (Ok(()), Ok(())));
@@ -220,7 +226,8 @@ fn no_phantom_among_missing_keys_nor_in_whole_tables_nor_in_secondary_indexes() 
         type Look<'t> = Box<dyn Fn(&Tx<'_, '_>, i64) -> Result<usize> + Sync + 't>;
         let ways: Vec<Look<'_>> = vec![
             Box::new(|tx, base| {
-                Ok(usize::from(tx.exists(&table, key![base])?) + usize::from(tx.get(&table, key![base + 1])?.is_some()))
+                Ok(usize::from(tx.exists(&table, key![base])?)
+                    + usize::from(tx.get(&table, key![base + 1])?.is_some()))
             }),
             Box::new(|tx, base| {
                 let mut rows = 0;
@@ -353,7 +360,12 @@ fn deletes_and_inserts_that_meet_are_serializable() {
             assert!(deleted == there, "what it sees changes within one attempt");
             Ok(deleted)
         };
-        let met = meet(&db, |tx, number| if number == 1 { tx.exists(&table, key![0]) } else { Ok(false) }, open, remove);
+        let met = meet(
+            &db,
+            |tx, number| if number == 1 { tx.exists(&table, key![0]) } else { Ok(false) },
+            open,
+            remove,
+        );
         met.results.0.expect("opened");
         let removed = met.results.1.expect("no error");
         assert_eq!(balance(&db, &table, 0).is_none(), removed);
@@ -396,8 +408,16 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
                     }
                 };
                 thread::scope(|scope| {
-                    scope.spawn(|| everybody(5, &|_| db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("a write")));
-                    scope.spawn(|| everybody(5, &|round| drop(db.call(&deposit, args![round as i64 % 4, 1]).expect("a write"))));
+                    scope.spawn(|| {
+                        everybody(5, &|_| {
+                            db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("a write")
+                        })
+                    });
+                    scope.spawn(|| {
+                        everybody(5, &|round| {
+                            drop(db.call(&deposit, args![round as i64 % 4, 1]).expect("a write"))
+                        })
+                    });
                     scope.spawn(|| everybody(5, &|_| drop(total(&db, &table))));
                     scope.spawn(|| everybody(5, &|_| drop(db.call(&audit, args![]).expect("a read"))));
                     scope.spawn(|| everybody(5, &|_| drop(balance(&db, &table, 3))));
@@ -421,7 +441,10 @@ fn a_ring_of_two_waiting_places_serves_many_epochs_and_waiters() {
                         match round % 4 {
                             0 => db.run(|tx| tx.add(table, key![number], "balance", 1)).expect("a write"),
                             1 => drop(db.call(transfer, args![number, (number + 1) % 8, 1])),
-                            2 => drop(db.call(transfer, args![number, (number + 1) % 8, 1_000_000]).expect_err("too much")),
+                            2 => drop(
+                                db.call(transfer, args![number, (number + 1) % 8, 1_000_000])
+                                    .expect_err("too much"),
+                            ),
                             _ => drop(balance(db, table, (number + round) % 8)),
                         }
                     }
@@ -567,14 +590,15 @@ fn neighbours_of_different_sites_come_and_go_beside_each_other() {
         let db = in_memory(Options::default().sites(4).workers(4));
         let table = accounts(&db, 0);
         let whole = table.clone();
-        let flip = ProcedureDefinition::new("flip").parameter("id", DataType::Int64).phase([Action::write(&table)
-            .key(|args, key| key.push(args.int(0)?))
-            .body(move |action| {
-                let id = action.args().int(0)?;
-                let found = action.tx().scan(&whole, Range::prefix(key![id]))?.count();
-                assert_eq!(found == 1, action.exists()?, "a scan and a look-up of one key differ");
-                if found == 1 { action.delete().map(drop) } else { action.insert(row![id, 1]) }
-            })]);
+        let flip =
+            ProcedureDefinition::new("flip").parameter("id", DataType::Int64).phase([Action::write(&table)
+                .key(|args, key| key.push(args.int(0)?))
+                .body(move |action| {
+                    let id = action.args().int(0)?;
+                    let found = action.tx().scan(&whole, Range::prefix(key![id]))?.count();
+                    assert_eq!(found == 1, action.exists()?, "a scan and a look-up of one key differ");
+                    if found == 1 { action.delete().map(drop) } else { action.insert(row![id, 1]) }
+                })]);
         let flip = db.register(flip).expect("a procedure");
         thread::scope(|scope| {
             for number in 0..4_i64 {

@@ -56,7 +56,9 @@ pub fn check(events: &[Event]) -> Result<(), String> {
             if let Some(before) = before
                 && let Some(other) = overwriter.insert((key, before), number)
             {
-                return Err(format!("lost update: {other} and {number} overwrote value {before} of key {key}"));
+                return Err(format!(
+                    "lost update: {other} and {number} overwrote value {before} of key {key}"
+                ));
             }
         }
     }
@@ -66,7 +68,9 @@ pub fn check(events: &[Event]) -> Result<(), String> {
             match seen {
                 Some(value) => {
                     let Some(&wrote) = writer.get(&(key, value)) else {
-                        return Err(format!("dirty read: {number} saw {value} of key {key}, which nobody committed"));
+                        return Err(format!(
+                            "dirty read: {number} saw {value} of key {key}, which nobody committed"
+                        ));
                     };
                     graph.edge(wrote, number);
                     if let Some(&next) = overwriter.get(&(key, value)) {
@@ -208,45 +212,63 @@ mod tests {
     #[test]
     fn every_anomaly_is_caught() {
         let anomalies = [
-            ("lost update", vec![
-                event(2, 9, &[(1, Some(10))], &[(1, Some(11))]),
-                event(2, 9, &[(1, Some(10))], &[(1, Some(12))]),
-            ]),
+            (
+                "lost update",
+                vec![
+                    event(2, 9, &[(1, Some(10))], &[(1, Some(11))]),
+                    event(2, 9, &[(1, Some(10))], &[(1, Some(12))]),
+                ],
+            ),
             ("dirty read", vec![event(2, 9, &[(1, Some(77))], &[])]),
-            ("not serializable", vec![
-                // Write skew.
-                event(2, 9, &[(1, Some(10)), (2, Some(20))], &[(1, Some(11))]),
-                event(2, 9, &[(1, Some(10)), (2, Some(20))], &[(2, Some(21))]),
-            ]),
-            ("not serializable", vec![
-                // Read skew.
-                event(2, 9, &[(1, Some(10)), (2, Some(20))], &[(1, Some(11)), (2, Some(21))]),
-                event(2, 9, &[(1, Some(10)), (2, Some(21))], &[]),
-            ]),
-            ("not serializable", vec![
-                // Phantoms: each inserts what the other has not seen.
-                event(2, 9, &[(3, None), (4, None)], &[(3, Some(30))]),
-                event(2, 9, &[(3, None), (4, None)], &[(4, Some(40))]),
-            ]),
-            ("not serializable", vec![
-                // A stale read.
-                event(2, 3, &[(1, Some(10))], &[(1, Some(11))]),
-                event(4, 5, &[(1, Some(10))], &[]),
-            ]),
-            ("missed row", vec![
-                event(2, 3, &[(3, None)], &[(3, Some(30))]),
-                event(4, 5, &[(3, None)], &[]),
-            ]),
-            ("not serializable", vec![
-                // A row that is seen after it was deleted.
-                event(2, 3, &[(1, Some(10))], &[(1, None)]),
-                event(4, 5, &[(1, Some(10))], &[]),
-            ]),
-            ("not serializable", vec![
-                // An add that was told, and that a later reader does not see.
-                Event { added: [(0, 4)].into(), ..event(2, 3, &[], &[]) },
-                Event { counted: [(0, 0)].into(), ..event(4, 5, &[], &[]) },
-            ]),
+            (
+                "not serializable",
+                vec![
+                    // Write skew.
+                    event(2, 9, &[(1, Some(10)), (2, Some(20))], &[(1, Some(11))]),
+                    event(2, 9, &[(1, Some(10)), (2, Some(20))], &[(2, Some(21))]),
+                ],
+            ),
+            (
+                "not serializable",
+                vec![
+                    // Read skew.
+                    event(2, 9, &[(1, Some(10)), (2, Some(20))], &[(1, Some(11)), (2, Some(21))]),
+                    event(2, 9, &[(1, Some(10)), (2, Some(21))], &[]),
+                ],
+            ),
+            (
+                "not serializable",
+                vec![
+                    // Phantoms: each inserts what the other has not seen.
+                    event(2, 9, &[(3, None), (4, None)], &[(3, Some(30))]),
+                    event(2, 9, &[(3, None), (4, None)], &[(4, Some(40))]),
+                ],
+            ),
+            (
+                "not serializable",
+                vec![
+                    // A stale read.
+                    event(2, 3, &[(1, Some(10))], &[(1, Some(11))]),
+                    event(4, 5, &[(1, Some(10))], &[]),
+                ],
+            ),
+            ("missed row", vec![event(2, 3, &[(3, None)], &[(3, Some(30))]), event(4, 5, &[(3, None)], &[])]),
+            (
+                "not serializable",
+                vec![
+                    // A row that is seen after it was deleted.
+                    event(2, 3, &[(1, Some(10))], &[(1, None)]),
+                    event(4, 5, &[(1, Some(10))], &[]),
+                ],
+            ),
+            (
+                "not serializable",
+                vec![
+                    // An add that was told, and that a later reader does not see.
+                    Event { added: [(0, 4)].into(), ..event(2, 3, &[], &[]) },
+                    Event { counted: [(0, 0)].into(), ..event(4, 5, &[], &[]) },
+                ],
+            ),
         ];
         for (number, (what, after)) in anomalies.into_iter().enumerate() {
             let events: Vec<_> = [start()].into_iter().chain(after).collect();

@@ -11,8 +11,8 @@ use crossbeam_epoch::pin;
 use crate::storage::word::{SEQUENCE_BITS, Stamp};
 use crate::testing::SimulatedDisk;
 use crate::{
-    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, Result, Table, TableDefinition, Tx,
-    args, fail, key, row,
+    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, Result, Table,
+    TableDefinition, Tx, args, fail, key, row,
 };
 
 fn in_memory() -> Database {
@@ -34,8 +34,10 @@ fn users(db: &Database) -> Table {
         .unique_index("by_name", ["name"])
         .index("by_age", ["age"]);
     let table = db.create_table(definition).expect("a table");
-    db.run(|tx| (0..10).try_for_each(|id| tx.insert(&table, row![id, format!("user {id}").as_str(), id % 3])))
-        .expect("rows");
+    db.run(|tx| {
+        (0..10).try_for_each(|id| tx.insert(&table, row![id, format!("user {id}").as_str(), id % 3]))
+    })
+    .expect("rows");
     table
 }
 
@@ -94,10 +96,8 @@ fn deleted_rows_are_collected_when_their_epoch_is_durable_and_not_before() {
     let disk = SimulatedDisk::new();
     let db = on_disk(&disk);
     let table = users(&db);
-    db.run(|tx| {
-        (100..300).try_for_each(|id| tx.insert(&table, row![id, format!("user {id}").as_str(), 77]))
-    })
-    .expect("rows");
+    db.run(|tx| (100..300).try_for_each(|id| tx.insert(&table, row![id, format!("user {id}").as_str(), 77])))
+        .expect("rows");
     assert_eq!(records(&table), [210, 210, 210]);
     disk.hold_syncs();
     thread::scope(|scope| {
@@ -135,7 +135,11 @@ fn rows_that_come_and_go_leave_a_bounded_number_of_records() {
             }
             db.run(|tx| tx.exists(&table, key![id])).expect("read");
             // Of each participant that was used, less than 64 wait for company.
-            assert!(records(&table).into_iter().all(|records| records < 10 + 2 * 64), "{:?}", records(&table));
+            assert!(
+                records(&table).into_iter().all(|records| records < 10 + 2 * 64),
+                "{:?}",
+                records(&table)
+            );
         }
     }
 }
@@ -149,12 +153,12 @@ fn who_waits_for_the_next_epoch_holds_no_site() {
     let table = users(&db);
     let bodies = Arc::new(AtomicUsize::new(0));
     let count = bodies.clone();
-    let touch = ProcedureDefinition::new("touch").phase([Action::write(&table).key(|_, key| key.push(0)).body(
-        move |action| {
+    let touch = ProcedureDefinition::new("touch").phase([Action::write(&table)
+        .key(|_, key| key.push(0))
+        .body(move |action| {
             count.fetch_add(1, Ordering::SeqCst);
             action.add("age", 1)
-        },
-    )]);
+        })]);
     let touch = db.register(touch).expect("a procedure");
     disk.hold_syncs();
     thread::scope(|scope| {
@@ -167,7 +171,8 @@ fn who_waits_for_the_next_epoch_holds_no_site() {
         drop(seat);
         scope.spawn(|| {
             let mut worker = db.worker().expect("the seat that was free last");
-            let (mut calls, mut done) = (vec![(touch.clone(), args![]), (touch.clone(), args![])], Vec::new());
+            let (mut calls, mut done) =
+                (vec![(touch.clone(), args![]), (touch.clone(), args![])], Vec::new());
             worker.execute_group(&mut calls, &mut done);
             done.into_iter().for_each(|executed| drop(executed.wait().expect("durable some day")));
         });
@@ -179,7 +184,11 @@ fn who_waits_for_the_next_epoch_holds_no_site() {
         scope.spawn(move || told.send(reader.run(|tx| tx.exists(&users, key![5]))));
         let answer = answer.recv_timeout(Duration::from_secs(20));
         disk.release_syncs();
-        assert_eq!(answer, Ok(Ok(true)), "a reader waits for a site that somebody holds who waits for the log");
+        assert_eq!(
+            answer,
+            Ok(Ok(true)),
+            "a reader waits for a site that somebody holds who waits for the log"
+        );
     });
     let age = db.run(|tx| tx.get(&table, key![0])?.ok_or_else(|| fail("no row"))?.int("age"));
     assert_eq!(age, Ok(2));
