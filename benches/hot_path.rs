@@ -28,8 +28,12 @@ const GROUP: u64 = 64;
 /// Rows of the table.
 const ROWS: i64 = 10_000;
 
-/// Makes a database ready, and gives back what is to be repeated: so many operations at a time.
-type Operation = fn(Bank, &mut dyn FnMut(&mut dyn FnMut(u64)));
+/// Repeats an operation so many times.
+type Repeat<'r> = &'r mut dyn FnMut(u64);
+/// Measures what it is given.
+type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
+/// Makes ready what is to be measured, and has it measured.
+type Operation = fn(Bank, Measure<'_>);
 
 const OPERATIONS: [(&str, Operation); 6] = [
     ("get by closure", get_by_closure),
@@ -161,12 +165,7 @@ impl Bank {
     }
 
     /// Repeats a call in groups.
-    fn in_groups(
-        &self,
-        procedure: &Procedure,
-        measure: &mut dyn FnMut(&mut dyn FnMut(u64)),
-        arguments: impl Fn(i64) -> Args,
-    ) {
+    fn in_groups(&self, procedure: &Procedure, measure: Measure<'_>, arguments: impl Fn(i64) -> Args) {
         let mut worker = self.db.worker().expect("a free participant");
         let (mut calls, mut done, mut next) = (Vec::new(), Vec::new(), 0);
         measure(&mut |repetitions| {
@@ -187,7 +186,7 @@ fn account(number: i64) -> i64 {
     number * 7_919 % ROWS
 }
 
-fn get_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
+fn get_by_closure(bank: Bank, measure: Measure<'_>) {
     let amount = bank.accounts.column("amount").expect("a column of the table");
     let mut next = 0;
     measure(&mut |repetitions| {
@@ -203,7 +202,7 @@ fn get_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
     });
 }
 
-fn get_by_procedure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
+fn get_by_procedure(bank: Bank, measure: Measure<'_>) {
     let amount = bank.accounts.column("amount").expect("a column of the table");
     let get = Action::read(&bank.accounts)
         .key(|args, key| key.push(args.int(0)?))
@@ -212,7 +211,7 @@ fn get_by_procedure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
     bank.in_groups(&get, measure, |next| args![account(next)]);
 }
 
-fn add_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
+fn add_by_closure(bank: Bank, measure: Measure<'_>) {
     let amount = bank.accounts.column("amount").expect("a column of the table");
     let mut next = 0;
     measure(&mut |repetitions| {
@@ -224,12 +223,12 @@ fn add_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
     });
 }
 
-fn add_by_procedure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
+fn add_by_procedure(bank: Bank, measure: Measure<'_>) {
     let add = bank.register(1, vec![bank.add(0, 0)]);
     bank.in_groups(&add, measure, |next| args![account(next)]);
 }
 
-fn insert_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
+fn insert_by_closure(bank: Bank, measure: Measure<'_>) {
     let mut next = 0_i64;
     measure(&mut |repetitions| {
         for _ in 0..repetitions {
@@ -240,7 +239,7 @@ fn insert_by_closure(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
     });
 }
 
-fn debit_credit(bank: Bank, measure: &mut dyn FnMut(&mut dyn FnMut(u64))) {
+fn debit_credit(bank: Bank, measure: Measure<'_>) {
     let note = Action::write(&bank.history)
         .key(|args, key| key.push(args.int(4)?))
         .body(|action| action.insert(row![action.args().int(4)?, action.args().int(3)?]));

@@ -272,7 +272,7 @@ impl World {
 
     fn work(&self, seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut worker = (seed % 2 == 0).then(|| self.db.worker().expect("a seat"));
+        let mut worker = seed.is_multiple_of(2).then(|| self.db.worker().expect("a seat"));
         for _ in 0..EACH {
             match (random.u32(0..6), &mut worker) {
                 (0, _) => self.procedure(&mut random, |procedure, args| self.db.call(procedure, args)),

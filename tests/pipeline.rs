@@ -631,13 +631,13 @@ fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, to
             1 => db.call(deposit, args![number, 1]).map(drop),
             2 => {
                 let many: Vec<_> = (0..10).map(|_| db.submit(deposit, args![number, 1])).collect();
-                many.into_iter()
-                    .map(|sent| {
-                        let result = sent.and_then(|sent| sent.wait());
-                        told.fetch_add(u64::from(result.is_ok()), Ordering::SeqCst);
-                        result
-                    })
-                    .fold(Ok(()), |all, one| all.and(one.map(drop)))
+                let mut all = Ok(());
+                for sent in many {
+                    let result = sent.and_then(|sent| sent.wait());
+                    told.fetch_add(u64::from(result.is_ok()), Ordering::SeqCst);
+                    all = all.and(result.map(drop));
+                }
+                all
             }
             _ => match &mut worker {
                 Some(worker) => worker.execute(deposit, args![number, 1]).wait().map(drop),
