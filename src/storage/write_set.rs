@@ -181,6 +181,14 @@ impl WriteSet {
         self.by_record.get(&record).map(|&position| position as usize)
     }
 
+    /// Whether the record has come in only after the mark: by an insert where there was no row.
+    pub(crate) fn came_since(&self, record: RecordPointer, mark: Mark) -> bool {
+        self.position(record).is_some_and(|position| {
+            let first = self.touched[position].first as usize;
+            first >= mark.writes && matches!(self.writes[first].kind, Kind::Insert { .. })
+        })
+    }
+
     /// Buffers: this row is put in.
     pub(crate) fn insert<'v>(
         &mut self,
