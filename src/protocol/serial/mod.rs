@@ -185,7 +185,13 @@ impl Protocol for Serial {
             attempt.seen(),
             attempt.guard(),
             validate,
-        )?;
+        );
+        let stamp = stamp.map_err(|failure| match failure {
+            // It comes of rows as they are now, which the attempt has neither read nor validated, and whose epochs
+            // it does not carry: run again with every site from the start, where it has.
+            CommitFailure::Refused(_) if optimistic => CommitFailure::Conflict,
+            failure => failure,
+        })?;
         for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
             self.sites[number].set_last_epoch(stamp.epoch());
         }
