@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     recovery: Recovery,
     schema_changes: SchemaChanges,
     closed: AtomicBool,
+    /// How closing ended; held while it is under way, so that who closes second waits as long.
+    ended: Mutex<Option<Result<()>>>,
     /// Given up last: while it is there, no other process can open the directory.
     directory: Mutex<Option<DatabaseDirectory>>,
     path: Option<PathBuf>,
@@ -108,6 +110,7 @@ impl Shared {
             recovery,
             schema_changes: SchemaChanges::default(),
             closed: AtomicBool::new(false),
+            ended: Mutex::new(None),
             directory: Mutex::new(directory),
             path: path.map(Path::to_path_buf),
         })
@@ -150,11 +153,15 @@ impl Shared {
 
     /// Ends all stages in the order in which calls flow, so that every result is told; then lets the directory go.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        // Release pairs with the acquire in `check_open`.
+        self.closed.store(true, Ordering::Release);
+        let mut ended = self.ended.lock();
+        if let Some(ended) = &*ended {
+            return ended.clone();
         }
         let stopped = self.threads.stop(&self.engine, &self.input);
         *self.directory.lock() = None;
+        *ended = Some(stopped.clone());
         stopped
     }
 }
