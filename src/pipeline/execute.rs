@@ -68,7 +68,10 @@ pub(crate) fn execute(
         }
         let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
-            Verdict::Done { epoch, wrote, result } => {
+            Verdict::Done { epoch, wrote, mut result } => {
+                if wrote && let Some(error) = engine.lost(epoch) {
+                    result = Err(error);
+                }
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
                 return Ending { epoch, attempts: number, wrote, result };
             }

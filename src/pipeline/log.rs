@@ -57,6 +57,8 @@ impl LogStage {
             let stopping = self.stop.load(Ordering::Acquire);
             if !stopping {
                 self.wait_for_work();
+            } else {
+                self.engine.progress().end();
             }
             let start = Instant::now();
             let written = self.close_group();
