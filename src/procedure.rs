@@ -43,6 +43,10 @@ impl Procedure {
         self.registered.clone()
     }
 
+    pub(crate) fn into_routine(self) -> Arc<dyn Routine> {
+        self.registered
+    }
+
     pub(crate) fn store(&self) -> u64 {
         self.registered.store()
     }

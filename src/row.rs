@@ -28,6 +28,7 @@ impl<'tx> Row<'tx> {
         Ok(self.value(position(self.table, column)?))
     }
 
+    #[inline]
     fn value(&self, position: usize) -> ValueRef<'tx> {
         // SAFETY: rows are made by attempts of rows that they have read, whose blocks live as long as the attempt,
         // in its arena or by its pin.
@@ -40,6 +41,20 @@ impl<'tx> Row<'tx> {
     /// [`Error::UnknownColumn`].
     pub fn is_null(&self, column: impl ColumnName) -> Result<bool> {
         Ok(self.table.layout().is_null(self.words, position(self.table, column)?))
+    }
+
+    /// An integer.
+    ///
+    /// # Errors
+    /// The column is unknown, is of another type, or is NULL.
+    #[inline]
+    pub fn int(&self, column: impl ColumnName) -> Result<i64> {
+        let position = position(self.table, column)?;
+        let layout = self.table.layout();
+        if layout.column(position).is_int() && !layout.is_null(self.words, position) {
+            return Ok(self.words[layout.words_of(position).0.start] as i64);
+        }
+        Err(self.wrong(position, "an integer"))
     }
 
     /// Every column's value, owned.
@@ -63,6 +78,7 @@ macro_rules! getters {
             ///
             /// # Errors
             /// The column is unknown, is of another type, or is NULL.
+            #[inline]
             pub fn $name(&self, column: impl ColumnName) -> Result<$result> {
                 let position = position(self.table, column)?;
                 match self.value(position) {
@@ -77,8 +93,6 @@ macro_rules! getters {
 getters! {
     /// A truth value.
     boolean -> bool, ValueRef::Bool(value) => value, "a bool";
-    /// An integer.
-    int -> i64, ValueRef::Int(value) => value, "an integer";
     /// A floating point number.
     float -> f64, ValueRef::Float(value) => value, "a float";
     /// An exact number.

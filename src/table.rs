@@ -71,6 +71,7 @@ pub trait ColumnName {
 pub struct TableLookup<'t>(pub(crate) &'t TableCore);
 
 impl ColumnName for Column {
+    #[inline]
     fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
         if self.table == table.0.id() {
             return Ok(self.position as usize);
@@ -102,11 +103,13 @@ impl ColumnName for String {
 }
 
 impl<N: ColumnName + ?Sized> ColumnName for &N {
+    #[inline]
     fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
         (**self).position_in(table)
     }
 }
 
+#[inline]
 pub(crate) fn position(table: &TableCore, name: impl ColumnName) -> Result<usize> {
     name.position_in(&TableLookup(table))
 }

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::attempt::{Attempt, Span, Target};
+use crate::protocol::footprint::Reference;
 use crate::range::Range;
 use crate::row::Row;
 use crate::storage::table::TableCore;
@@ -45,7 +46,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     ) -> Result<T> {
         let core = table.core();
         let key = core.encode_key(key.as_ref(), true)?;
-        access(&Target { table: core, key: &key, hash: core.hash(&key), found: None })
+        access(&Target { table: core, key: &key, hash: core.hash(&key), found: None, declared: false })
     }
 
     /// The row of this key.
@@ -69,7 +70,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// # Errors
     /// [`Error::DuplicateKey`]; a value that does not fit its column.
     pub fn insert<'k>(&self, table: &Table, row: impl AsRef<[ValueRef<'k>]>) -> Result<()> {
-        insert(self.attempt, table.core(), row.as_ref())
+        insert(self.attempt, table.core(), row.as_ref(), None)
     }
 
     /// Inserts a row by its columns' names; columns that are not named get their defaults.
@@ -87,7 +88,7 @@ impl<'t, 'a> Tx<'t, 'a> {
         for (name, value) in values {
             row[position(core, name)?] = *value;
         }
-        insert(self.attempt, core, &row)
+        insert(self.attempt, core, &row, None)
     }
 
     /// Gives columns of a row new values.
@@ -265,7 +266,13 @@ pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<
     Ok(attempt.get(target)?.map(|row| Row::new(table, row)))
 }
 
-pub(crate) fn insert(attempt: &Attempt<'_>, table: &TableCore, row: &[ValueRef<'_>]) -> Result<()> {
+/// Inserts a row; `declared`: the whole key that was declared, whose hash is known if it is the row's.
+pub(crate) fn insert(
+    attempt: &Attempt<'_>,
+    table: &TableCore,
+    row: &[ValueRef<'_>],
+    declared: Option<&Reference>,
+) -> Result<()> {
     let mut key = smallvec::SmallVec::<[ValueRef<'_>; 8]>::new();
     for &column in table.definition().key() {
         let Some(&value) = row.get(column) else {
@@ -275,7 +282,11 @@ pub(crate) fn insert(attempt: &Attempt<'_>, table: &TableCore, row: &[ValueRef<'
         key.push(value);
     }
     let key = table.encode_key(&key, true)?;
-    attempt.insert(&Target { table, key: &key, hash: table.hash(&key), found: None }, row)
+    let (hash, declared) = match declared {
+        Some(declared) if declared.key == key => (declared.hash, true),
+        _ => (table.hash(&key), false),
+    };
+    attempt.insert(&Target { table, key: &key, hash, found: None, declared }, row)
 }
 
 pub(crate) fn update<'a, N: ColumnName>(

@@ -32,10 +32,12 @@ use crate::types::Args;
 /// # Ok::<(), heddledb::Error>(())
 /// ```
 pub struct Worker<'db> {
-    shared: &'db Arc<Shared>,
+    shared: &'db Shared,
     seat: Seat<'db>,
     held: Held,
     group: Vec<Prepared>,
+    /// Footprints of calls that have run, whose memory the next ones use.
+    spare: Vec<Footprint>,
 }
 
 /// A call of a group, with its footprint.
@@ -52,14 +54,14 @@ impl Pending for Prepared {
 }
 
 /// A call that has run, and whose result is told when everything that it wrote and read is durable.
-pub struct Executed {
-    shared: Arc<Shared>,
+pub struct Executed<'db> {
+    shared: &'db Shared,
     epoch: u64,
     attempts: u32,
     result: Result<Output>,
 }
 
-impl Executed {
+impl Executed<'_> {
     /// The epoch that must be durable before the result is told; 0: none.
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -92,9 +94,9 @@ impl Executed {
 }
 
 impl<'db> Worker<'db> {
-    pub(crate) fn new(shared: &'db Arc<Shared>) -> Worker<'db> {
+    pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
         let seat = shared.engine().store().participants().take();
-        Worker { shared, seat, held: Held::default(), group: Vec::new() }
+        Worker { shared, seat, held: Held::default(), group: Vec::new(), spare: Vec::new() }
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -103,7 +105,7 @@ impl<'db> Worker<'db> {
     }
 
     /// Runs one call.
-    pub fn execute(&mut self, procedure: &Procedure, args: Args) -> Executed {
+    pub fn execute(&mut self, procedure: &Procedure, args: Args) -> Executed<'db> {
         let mut calls = vec![(procedure.clone(), args)];
         let mut done = Vec::with_capacity(1);
         self.execute_group(&mut calls, &mut done);
@@ -113,14 +115,14 @@ impl<'db> Worker<'db> {
     /// Runs calls in order, as one group, and empties `calls`; puts a result for each into `done`.
     ///
     /// Within a group the keys of the calls to come are looked up while the present one runs.
-    pub fn execute_group(&mut self, calls: &mut Vec<(Procedure, Args)>, done: &mut Vec<Executed>) {
+    pub fn execute_group(&mut self, calls: &mut Vec<(Procedure, Args)>, done: &mut Vec<Executed<'db>>) {
         if let Err(error) = nesting::check("running a call") {
             return done.extend(calls.drain(..).map(|_| self.refused(error.clone())));
         }
         let mut group = std::mem::take(&mut self.group);
         let mut wrote = false;
         for (procedure, args) in calls.drain(..) {
-            match self.prepare(&procedure, args) {
+            match self.prepare(procedure, args) {
                 Ok(prepared) => group.push(prepared),
                 Err(error) => {
                     // Results come in the order of the calls: what is gathered so far runs first.
@@ -136,19 +138,19 @@ impl<'db> Worker<'db> {
         }
     }
 
-    fn prepare(&self, procedure: &Procedure, args: Args) -> Result<Prepared> {
-        self.shared.check_procedure(procedure)?;
-        let routine = procedure.routine();
-        let mut footprint = Footprint::default();
+    fn prepare(&mut self, procedure: Procedure, args: Args) -> Result<Prepared> {
+        self.shared.check_procedure(&procedure)?;
+        let routine = procedure.into_routine();
+        let mut footprint = self.spare.pop().unwrap_or_default();
         routine.footprint(&args, &mut footprint)?;
         Ok(Prepared { routine, args, footprint })
     }
 
-    fn refused(&self, error: Error) -> Executed {
-        Executed { shared: self.shared.clone(), epoch: 0, attempts: 1, result: Err(error) }
+    fn refused(&self, error: Error) -> Executed<'db> {
+        Executed { shared: self.shared, epoch: 0, attempts: 1, result: Err(error) }
     }
 
-    fn run(&mut self, group: &mut Vec<Prepared>, done: &mut Vec<Executed>) -> bool {
+    fn run(&mut self, group: &mut Vec<Prepared>, done: &mut Vec<Executed<'db>>) -> bool {
         let engine = self.shared.engine();
         let counters = &self.seat.participant().counters;
         let mut wrote = false;
@@ -159,14 +161,14 @@ impl<'db> Worker<'db> {
                     Counters::count(&counters.readers_waited);
                 }
                 done.push(Executed {
-                    shared: self.shared.clone(),
+                    shared: self.shared,
                     epoch: ending.epoch,
                     attempts: ending.attempts,
                     result: ending.result.map(|()| output),
                 });
             });
         }
-        group.clear();
+        self.spare.extend(group.drain(..).map(|call| call.footprint));
         wrote
     }
 }

@@ -110,7 +110,9 @@ impl Engine {
 
     /// Tells the log stage that there is something to make durable.
     pub(crate) fn ring_log(&self) {
-        self.log_bell.ring();
+        if self.store.is_logged() {
+            self.log_bell.ring();
+        }
     }
 
     /// Lets a call that may write in, or says why it may not: before it executes. Waits for the next group where the
@@ -197,7 +199,7 @@ impl Engine {
 
     fn wait_for_epoch_after(&self, epoch: u64) {
         while self.store.epochs().current() <= epoch && self.progress.failure().is_none() {
-            self.ring_log();
+            self.log_bell.ring();
             std::thread::sleep(Duration::from_micros(20));
         }
     }

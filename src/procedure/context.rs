@@ -32,6 +32,7 @@ impl<'k> KeyBuilder<'k> {
     ///
     /// # Errors
     /// More values than the key has columns; a value that does not fit its column.
+    #[inline]
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
         let definition = self.table.definition();
         let Some(&position) = definition.key().get(self.columns) else {
@@ -44,12 +45,24 @@ impl<'k> KeyBuilder<'k> {
             });
         };
         let value = self.table.layout().checked(position, value.into())?;
+        debug_assert!(!value.is_null(), "key columns are not null");
         encode_component(self.key, value, &self.table.layout().column(position).data_type, false)?;
         self.columns += 1;
         if self.columns == 1 {
             self.first = self.key.len() as u16;
         }
         Ok(())
+    }
+
+    #[cold]
+    fn too_many(&self) -> Result<()> {
+        let definition = self.table.definition();
+        let names: Vec<_> = definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
+        Err(Error::WrongKey {
+            table: definition.name().to_string(),
+            expected: names.join(", "),
+            given: self.columns + 1,
+        })
     }
 
     /// How many columns have their values.
@@ -121,6 +134,7 @@ pub struct ActionContext<'t, 'a> {
 
 impl<'t, 'a> ActionContext<'t, 'a> {
     /// The call's arguments.
+    #[inline]
     pub fn args(&self) -> &'t Args {
         self.args
     }
@@ -146,6 +160,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         Tx::new(self.attempt)
     }
 
+    #[inline]
     fn target(&self) -> Result<Target<'t, 'a>> {
         if !self.reference.whole {
             let table = self.table.definition().name();
@@ -156,7 +171,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
             });
         }
         let Reference { key, hash, .. } = self.reference;
-        Ok(Target { table: self.table, key, hash: *hash, found: self.found })
+        Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
     }
 
     /// The row.
@@ -180,7 +195,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert<'v>(&self, row: impl AsRef<[ValueRef<'v>]>) -> Result<()> {
-        transaction::insert(self.attempt, self.table, row.as_ref())
+        transaction::insert(self.attempt, self.table, row.as_ref(), self.reference.whole.then_some(self.reference))
     }
 
     /// Gives columns new values.

@@ -8,12 +8,10 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine};
 use crate::procedure::context::{ActionContext, Gathered, KeyBuilder, Values};
 use crate::procedure::definition::{Action, ActionBody, ProcedureDefinition};
-use crate::protocol::attempt::{Attempt, Scope};
+use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
-use crate::storage::index::Lookup;
 use crate::storage::record::Record;
-use crate::types::key::EncodedKey;
-use crate::types::{Args, check};
+use crate::types::{Args, DataType, Value, check};
 
 /// A procedure that a database has taken.
 pub(crate) struct Registered {
@@ -22,6 +20,7 @@ pub(crate) struct Registered {
     /// For each phase, how many actions come before it.
     starts: Vec<usize>,
     has_values: bool,
+    action_count: usize,
 }
 
 impl Registered {
@@ -61,7 +60,7 @@ impl Registered {
             }
         }
         let has_values = definition.phases.len() > 1;
-        Ok(Registered { store, definition, starts, has_values })
+        Ok(Registered { store, definition, starts, has_values, action_count: actions })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -89,33 +88,43 @@ impl Registered {
             });
         }
         for (value, (name, data_type)) in args.iter().zip(&self.definition.parameters) {
+            if matches!((value, data_type), (Value::Int(_), DataType::Int64)) {
+                continue;
+            }
             check::check(value.into(), data_type, false, name)?;
         }
         Ok(())
     }
 }
 
-fn reference(action: &Action, fill: impl FnOnce(&mut KeyBuilder<'_>) -> Result<()>) -> Result<Reference> {
-    let mut key = EncodedKey::new();
-    let mut builder = KeyBuilder::new(&action.table, &mut key);
+/// Works out what an action touches; `into` is used again from call to call.
+fn refer(
+    action: &Action,
+    into: &mut Reference,
+    fill: impl FnOnce(&mut KeyBuilder<'_>) -> Result<()>,
+) -> Result<()> {
+    into.key.clear();
+    let mut builder = KeyBuilder::new(&action.table, &mut into.key);
     fill(&mut builder)?;
     let (columns, first) = (builder.columns(), builder.first);
-    let whole = columns == action.table.definition().key().len();
-    let hash = if whole { action.table.hash(&key) } else { 0 };
-    let routing = (columns > 0).then_some(first);
-    let unrouted = !action.table.secondary().is_empty();
-    Ok(Reference { table: action.table.id(), key, whole, hash, mode: action.mode, routing, unrouted })
+    into.table = action.table.id();
+    into.whole = columns == action.table.definition().key().len();
+    into.hash = if into.whole { action.table.hash(&into.key) } else { 0 };
+    into.mode = action.mode;
+    into.routing = (columns > 0).then_some(first);
+    into.unrouted = !action.table.secondary().is_empty();
+    Ok(())
 }
 
 impl Routine for Registered {
     fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()> {
         self.check_arguments(args)?;
-        into.references.clear();
-        for action in self.actions() {
-            into.references.push(match &action.key {
-                Some(key) => reference(action, |builder| key(args, builder))?,
-                None => reference(action, |_| Ok(()))?,
-            });
+        into.references.resize_with(self.action_count, Reference::default);
+        for (action, into) in self.actions().zip(&mut into.references) {
+            match &action.key {
+                Some(key) => refer(action, into, |builder| key(args, builder))?,
+                None => refer(action, into, |_| Ok(()))?,
+            }
         }
         Ok(())
     }
@@ -135,7 +144,7 @@ impl Routine for Registered {
             if !reference.whole || action.key_from.is_some() {
                 continue;
             }
-            if let Lookup::Found(record) = action.table.find(reference.hash, &reference.key, guard)
+            if let Some(record) = action.table.find_ahead(reference.hash, &reference.key, guard)
                 && let Some(last) = found.last_mut()
             {
                 record.prefetch();
@@ -164,7 +173,6 @@ impl Routine for Registered {
                 gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
             }
         }
-        attempt.set_scope(None);
         Ok(Output { rows: gathered.into_inner().rows })
     }
 }
@@ -182,7 +190,8 @@ fn run_action<'a>(
     match &action.key_from {
         None => run_body(action, body, attempt, args, values, gathered, declared, found),
         Some(key) => {
-            let narrowed = reference(action, |builder| key(args, values, builder))?;
+            let mut narrowed = Reference::default();
+            refer(action, &mut narrowed, |builder| key(args, values, builder))?;
             if !narrowed.key.starts_with(&declared.key) {
                 let table = action.table.definition().name();
                 return Err(Error::OutsideFootprint {
@@ -207,13 +216,7 @@ fn run_body<'a>(
     reference: &Reference,
     found: Option<Record<'a>>,
 ) -> Result<()> {
-    let key = attempt.arena().alloc_slice_copy(&reference.key);
-    attempt.set_scope(Some(Scope {
-        table: reference.table,
-        key,
-        whole: reference.whole,
-        mode: reference.mode,
-    }));
+    let _scope = attempt.enter_scope(reference);
     let table = &*action.table;
     body(&ActionContext { attempt, table, reference, found, args, values, gathered })
 }

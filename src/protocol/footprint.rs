@@ -3,15 +3,14 @@
 //! Made from a procedure's actions and a call's arguments; everything that wants to know beforehand comes from it:
 //! which sites a call needs, which keys to look up and prefetch together, what a body may reach.
 
-use smallvec::SmallVec;
-
 use crate::storage::table::TableId;
 use crate::types::key::EncodedKey;
 
 /// What an action does to its table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Reads only.
+    #[default]
     Read,
     /// Reads and writes.
     Write,
@@ -20,7 +19,7 @@ pub(crate) enum Mode {
 }
 
 /// One identifier that a call touches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reference {
     /// The table.
     pub(crate) table: TableId,
@@ -41,7 +40,7 @@ pub(crate) struct Reference {
 /// Everything that a call declares: one reference for each action, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
-    pub(crate) references: SmallVec<[Reference; 4]>,
+    pub(crate) references: Vec<Reference>,
 }
 
 impl Footprint {

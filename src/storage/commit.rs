@@ -49,6 +49,8 @@ struct Pending<'a> {
     effect: Effect,
     /// The word that the record had before.
     word: u64,
+    /// Whether a value of the image may lie in a block of the arena.
+    has_blocks: bool,
     image: &'a mut [u64],
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn commit(
         if redo.len() > *log_credit {
             return Err(CommitFailure::NeedsLogSpace(redo.len()));
         }
-        for entry in pending.iter_mut() {
+        for entry in pending.iter_mut().filter(|entry| entry.has_blocks) {
             move_blocks(writes, entry, &mut made);
         }
         store.epochs().enter(participant.published());
@@ -136,7 +138,12 @@ fn prepare<'a>(
             // SAFETY: the image's blocks are in the arena or belong to the installed row.
             unsafe { redo::append_change(redo, writes, position, effect, image) };
         }
-        pending.push(Pending { record, position, effect, word, image });
+        let has_blocks = match effect {
+            Effect::Row => layout.has_blocks(),
+            Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
+            Effect::Gone => false,
+        };
+        pending.push(Pending { record, position, effect, word, has_blocks, image });
     }
     redo::finish(redo, start);
     Ok(highest)
@@ -151,9 +158,6 @@ fn copy_row(record: Record<'_>, image: &mut [u64]) {
 
 fn move_blocks(writes: &WriteSet, entry: &mut Pending<'_>, made: &mut ArenaVec<'_, u64>) {
     let layout = writes.touched()[entry.position].table().layout();
-    if entry.effect == Effect::Gone || !layout.has_blocks() {
-        return;
-    }
     let mut installed = smallvec::SmallVec::<[u64; 32]>::from_elem(0, layout.words());
     copy_row(entry.record, &mut installed);
     // SAFETY: the image's blocks are in the call's arena; the installed row's are its own.
@@ -222,7 +226,7 @@ fn install(writes: &WriteSet, entry: &Pending<'_>, stamp: Stamp, deleted: &mut V
         let old = row.load(Ordering::Relaxed);
         if old != *new {
             row.store(*new, Ordering::Relaxed);
-            if layout.is_block_at(at, old) {
+            if layout.has_blocks() && layout.is_block_at(at, old) {
                 retire_block(old, guard);
             }
         }

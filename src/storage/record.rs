@@ -21,8 +21,8 @@ use crossbeam_utils::Backoff;
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::word::{ABSENT, BUSY, DEAD};
 
-/// Records begin on such a boundary: with a small key, the word, the key and the first columns share a cache line.
-const ALIGNMENT: usize = 16;
+/// Records begin on such a boundary, as their words need it; allocators give more without being asked.
+const ALIGNMENT: usize = 8;
 
 /// The fixed head of a record; key and row follow it in the same allocation.
 #[repr(C)]

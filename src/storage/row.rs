@@ -140,6 +140,7 @@ impl RowLayout {
     }
 
     /// Whether the column is NULL in this row.
+    #[inline]
     pub(crate) fn is_null(&self, words: &[u64], position: usize) -> bool {
         words[position / 64] >> (position % 64) & 1 == 1
     }
@@ -148,6 +149,7 @@ impl RowLayout {
     ///
     /// # Safety
     /// `words` is a row of this layout, whose blocks stay alive for `'r`.
+    #[inline]
     pub(crate) unsafe fn value<'r>(&self, words: &'r [u64], position: usize) -> ValueRef<'r> {
         if self.is_null(words, position) {
             return ValueRef::Null;
@@ -224,12 +226,17 @@ impl RowLayout {
     ///
     /// # Errors
     /// Another type, out of range, NULL where none may be, too long.
+    #[inline]
     pub(crate) fn checked<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
-        let column = &self.columns[position];
         // The usual case first: it needs no look at names and bounds.
-        if let (Shape::Int, ValueRef::Int(_), DataType::Int64) = (column.shape, &value, &column.data_type) {
+        if let (ValueRef::Int(_), DataType::Int64) = (&value, &self.columns[position].data_type) {
             return Ok(value);
         }
+        self.checked_closely(position, value)
+    }
+
+    fn checked_closely<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
+        let column = &self.columns[position];
         let value = check::coerce(value, &column.data_type, column.not_null, &column.name)?;
         let bytes = byte_length(value);
         if bytes > MAXIMAL_ROW_BYTES {

@@ -342,6 +342,15 @@ impl WriteSet {
         }
     }
 
+    /// Whether a write to the record at `position` changes a column whose values can be long.
+    pub(crate) fn changes_variable_column(&self, position: usize) -> bool {
+        let layout = self.touched[position].table().layout();
+        self.chain(position).any(|kind| match *kind {
+            Kind::Set { column, .. } | Kind::Operate { column, .. } => layout.is_variable(usize::from(column)),
+            Kind::Insert { .. } | Kind::Delete => true,
+        })
+    }
+
     /// Whether the column is changed by operations of this kind only; calls `visit` with their operands if so.
     pub(crate) fn operands(
         &self,

@@ -45,8 +45,17 @@ pub struct Args(SmallVec<[Value; 8]>);
 
 impl Args {
     /// The argument at this position, counted from 0.
+    #[inline]
     pub fn get(&self, position: usize) -> Result<&Value> {
-        self.0.get(position).ok_or_else(|| Error::WrongType {
+        match self.0.get(position) {
+            Some(value) => Ok(value),
+            None => self.too_few(position),
+        }
+    }
+
+    #[cold]
+    fn too_few<T>(&self, position: usize) -> Result<T> {
+        Err(Error::WrongType {
             what: format!("argument {position} (counted from 0)"),
             expected: "a value".to_owned(),
             found: format!("nothing, there are {} arguments", self.0.len()),
@@ -67,6 +76,7 @@ impl Args {
         }
     }
 
+    #[cold]
     fn wrong<T>(&self, position: usize, expected: &str) -> Result<T> {
         let found = self.get(position)?.as_value_ref().kind();
         Err(Error::WrongType {
@@ -82,10 +92,12 @@ macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident -> $result:ty, $pattern:pat => $value:expr, $expected:literal;)*) => {
         impl Args {$(
             $(#[$doc])*
+            #[inline]
             pub fn $name(&self, position: usize) -> Result<$result> {
-                match self.get(position)? {
-                    $pattern => Ok($value),
-                    _ => self.wrong(position, $expected),
+                match self.0.get(position) {
+                    Some($pattern) => Ok($value),
+                    Some(_) => self.wrong(position, $expected),
+                    None => self.too_few(position),
                 }
             }
         )*}

@@ -13,13 +13,11 @@
 //! key is a prefix of another. Each value has one encoding, and decoding refuses all other bytes: -0 is written as
 //! 0, and there is one NaN.
 
-use smallvec::SmallVec;
-
 use crate::error::{Error, Result};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
 
 /// An encoded key: without an allocation up to 64 bytes.
-pub(crate) type EncodedKey = SmallVec<[u8; 64]>;
+pub(crate) use crate::types::encoded_key::EncodedKey;
 
 /// How keys are called in messages.
 const WHAT: &str = "a key column";
@@ -34,7 +32,22 @@ const ESCAPED: u8 = 0xFF;
 const SHORT_PRECISION_MAX: u8 = 18;
 
 /// Appends the encoding of one column's value.
+#[inline]
 pub(crate) fn encode_component(
+    key: &mut EncodedKey,
+    value: ValueRef<'_>,
+    data_type: &DataType,
+    nullable: bool,
+) -> Result<()> {
+    // The usual component of a primary key, without a call.
+    if let (DataType::Int64, ValueRef::Int(int), false) = (data_type, value, nullable) {
+        key.append(&flip_64(int));
+        return Ok(());
+    }
+    encode_any_component(key, value, data_type, nullable)
+}
+
+fn encode_any_component(
     key: &mut EncodedKey,
     value: ValueRef<'_>,
     data_type: &DataType,
@@ -54,7 +67,7 @@ pub(crate) fn encode_component(
 
 fn encode_value(key: &mut EncodedKey, value: ValueRef<'_>, data_type: &DataType) -> Result<()> {
     match (data_type, value) {
-        (DataType::Int64, ValueRef::Int(int)) => key.extend_from_slice(&flip_64(int)),
+        (DataType::Int64, ValueRef::Int(int)) => key.append(&flip_64(int)),
         (DataType::Int32, ValueRef::Int(int)) => {
             let int = check::check_int(int, data_type, WHAT)?;
             key.extend_from_slice(&flip_32(int as i32));
@@ -134,8 +147,8 @@ pub(crate) fn decode_component(key: &mut &[u8], data_type: &DataType, nullable: 
 /// The smallest key above every key that begins with `prefix`; None if there is none.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Option<EncodedKey> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
-    let mut end = EncodedKey::from_slice(&prefix[..=last]);
-    end[last] += 1;
+    let mut end = EncodedKey::from(&prefix[..last]);
+    end.push(prefix[last] + 1);
     Some(end)
 }
 

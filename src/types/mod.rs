@@ -16,6 +16,7 @@ pub(crate) mod check;
 mod data_type;
 mod date;
 mod decimal;
+mod encoded_key;
 pub(crate) mod key;
 mod timestamp;
 pub(crate) mod top_k;

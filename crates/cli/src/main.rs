@@ -1,2 +1,64 @@
 //! `heddle`: the command line of HeddleDB.
-fn main() {}
+//!
+//! Exit codes: 0 all is well, 1 a check failed or something broke, 2 wrong usage. Results go to standard output,
+//! progress and errors to standard error.
+
+mod bench;
+mod check;
+mod dump;
+mod failure;
+mod inspect;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The binary's allocator; the library leaves the choice to whoever embeds it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An in-memory, durable, serializable database engine that stays fast when everybody touches the same rows.
+#[derive(Parser)]
+#[command(name = "heddle", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  heddle bench debit-credit                 the 1985 benchmark, durable, verified before and after recovery
+  heddle bench probe --clients 35 --json
+  heddle bench flights --input flights.csv.gz --dir flights.heddle
+  heddle check flights.heddle               verify a database and the workloads in it
+  heddle inspect flights.heddle             what is in it
+  heddle dump flights.heddle carrier        a table as CSV";
+
+#[expect(clippy::large_enum_variant, reason = "made once per process")]
+#[derive(Subcommand)]
+enum Command {
+    /// Run a workload, measure it, and verify the database afterwards
+    Bench(bench::Arguments),
+    /// Verify a database, and the invariants of the workloads whose tables it holds
+    Check(check::Arguments),
+    /// Show what is in a database directory
+    Inspect(inspect::Arguments),
+    /// Print a table as CSV
+    Dump(dump::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("heddle: {failure}");
+            failure.exit_code()
+        }
+    }
+}

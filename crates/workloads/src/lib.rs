@@ -1,1 +1,33 @@
-//! The benchmark workloads of HeddleDB, each written once on the public interface.
+//! Benchmark workloads of HeddleDB, each written once on the public interface of the engine, and the driver that
+//! runs any of them.
+//!
+//! | folder | what is there |
+//! | --- | --- |
+//! | [`workload`] | what a workload is: tables, calls, and the invariants that hold after every run |
+//! | [`debit_credit`] | the 1985 bank: branches, tellers, accounts, history |
+//! | [`probe`] | twenty probes in key order, the experiment of the serial protocol's paper |
+//! | [`flights`] | real rows with real skew: one transaction over six tables for each row of a file |
+//! | [`driver`] | runs calls at a database and measures what is released |
+//!
+//! A workload knows neither the driver nor the command line; the driver knows workloads only by their trait.
+
+pub mod debit_credit;
+pub mod driver;
+mod error;
+pub mod flights;
+pub mod pause;
+pub mod probe;
+mod scan;
+pub mod workload;
+
+pub use error::{Error, Result};
+pub use workload::{Bound, Call, Generator, Step, Workload};
+
+/// Every workload with its usual settings: enough to recognise its tables in a database and to check them.
+pub fn all() -> Vec<Box<dyn Workload>> {
+    vec![
+        Box::new(debit_credit::DebitCredit::default()),
+        Box::new(probe::Probe::default()),
+        Box::new(flights::Flights::from_tables()),
+    ]
+}

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::protocol::Held;
-use crate::protocol::footprint::Mode;
+use crate::protocol::footprint::{Mode, Reference};
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -68,11 +68,22 @@ pub(crate) struct ReadSet<'a> {
 
 /// What the running action may reach; none: everything (closures).
 #[derive(Clone, Copy)]
-pub(crate) struct Scope<'a> {
-    pub(crate) table: u32,
-    pub(crate) key: &'a [u8],
-    pub(crate) whole: bool,
-    pub(crate) mode: Mode,
+struct Scope<'a> {
+    table: u32,
+    key: &'a [u8],
+    whole: bool,
+    mode: Mode,
+}
+
+/// As long as it lives, the body may reach only what its action declares.
+pub(crate) struct InScope<'s, 'a> {
+    attempt: &'s Attempt<'a>,
+}
+
+impl Drop for InScope<'_, '_> {
+    fn drop(&mut self) {
+        self.attempt.scope.set(None);
+    }
 }
 
 /// A record that a body names: by table and key, and the record itself where it was found beforehand.
@@ -82,6 +93,8 @@ pub(crate) struct Target<'t, 'a> {
     pub(crate) key: &'t [u8],
     pub(crate) hash: u64,
     pub(crate) found: Option<Record<'a>>,
+    /// Whether it is the running action's own row, so that only the mode is left to check.
+    pub(crate) declared: bool,
 }
 
 /// One attempt to run a call.
@@ -191,9 +204,14 @@ impl<'a> Attempt<'a> {
         Error::Conflict
     }
 
-    /// Restricts what the body may reach from here on.
-    pub(crate) fn set_scope(&self, scope: Option<Scope<'a>>) {
-        self.scope.set(scope);
+    /// Restricts what the body may reach, for as long as the answer lives.
+    pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
+        // SAFETY: the key is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too;
+        // and that borrows the reference.
+        let key: &'a [u8] = unsafe { &*std::ptr::from_ref::<[u8]>(&declared.key) };
+        let Reference { table, whole, mode, .. } = *declared;
+        self.scope.set(Some(Scope { table, key, whole, mode }));
+        InScope { attempt: self }
     }
 
     /// The point reached in the writes.
@@ -221,6 +239,14 @@ impl<'a> Attempt<'a> {
     fn note_seen(&self, word: u64) {
         if word != DEAD {
             self.seen.set(self.seen.get().max(Stamp::of(word)));
+        }
+    }
+
+    /// Refuses a target that the running action does not declare, or not in this mode.
+    fn check_target(&self, target: &Target<'_, '_>, wanted: Mode) -> Result<()> {
+        match self.scope.get() {
+            Some(scope) if target.declared && (scope.mode == Mode::Write || scope.mode == wanted) => Ok(()),
+            _ => self.check_scope(target.table, target.key, true, wanted),
         }
     }
 

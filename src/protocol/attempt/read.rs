@@ -12,7 +12,7 @@ use crate::storage::write_set::Effect;
 impl<'a> Attempt<'a> {
     /// The row of a target, as the call sees it; its words live in the attempt's arena.
     pub(crate) fn get(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
-        self.check_scope(target.table, target.key, true, Mode::Read)?;
+        self.check_target(target, Mode::Read)?;
         self.row_of_target(target)
     }
 
@@ -37,25 +37,8 @@ impl<'a> Attempt<'a> {
 
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
-        self.check_scope(target.table, target.key, true, Mode::Read)?;
-        self.is_there(target)
-    }
-
-    pub(super) fn is_there(&self, target: &Target<'_, 'a>) -> Result<bool> {
-        let mut target = *target;
-        loop {
-            let record = match self.locate(&target)? {
-                Lookup::Missing(version) => {
-                    (self.access.get().missed)(self, version)?;
-                    return Ok(false);
-                }
-                Lookup::Found(record) => record,
-            };
-            if let Some(there) = self.presence(record)? {
-                return Ok(there);
-            }
-            target.found = None;
-        }
+        self.check_target(target, Mode::Read)?;
+        Ok(self.find_present(target)?.is_some())
     }
 
     /// Whether the record is there for this call; `None`: it is dead.

@@ -149,7 +149,7 @@ impl<'a> Attempt<'a> {
         // SAFETY: the row is in the attempt's arena, its block is pinned or there too.
         let ValueRef::Bytes(key) = (unsafe { index.layout().value(row, 0) }) else { return Ok(None) };
         self.check_scope(base, key, true, Mode::Read)?;
-        let target = Target { table: base, key, hash: base.hash(key), found: None };
+        let target = Target { table: base, key, hash: base.hash(key), found: None, declared: false };
         let record = match self.locate(&target)? {
             Lookup::Found(record) => record,
             Lookup::Missing(version) => {

@@ -9,6 +9,7 @@ use super::{Attempt, Target};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::footprint::Mode;
+use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::workspace::Placeholder;
@@ -18,7 +19,7 @@ use crate::types::{Value, ValueRef};
 impl<'a> Attempt<'a> {
     /// Buffers: this row comes in. `values`: one for each column, in order.
     pub(crate) fn insert(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
-        self.check_scope(target.table, target.key, true, Mode::Write)?;
+        self.check_target(target, Mode::Write)?;
         self.check_writable()?;
         let table = self.hold(target.table)?;
         let layout = table.layout();
@@ -46,7 +47,7 @@ impl<'a> Attempt<'a> {
 
     /// Buffers: these columns get these values.
     pub(crate) fn update(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> Result<()> {
-        self.check_scope(target.table, target.key, true, Mode::Write)?;
+        self.check_target(target, Mode::Write)?;
         self.check_writable()?;
         let table = self.hold(target.table)?;
         let layout = table.layout();
@@ -75,7 +76,7 @@ impl<'a> Attempt<'a> {
 
     /// Buffers: the row goes. Whether there was one.
     pub(crate) fn delete(&self, target: &Target<'_, 'a>) -> Result<bool> {
-        self.check_scope(target.table, target.key, true, Mode::Write)?;
+        self.check_target(target, Mode::Write)?;
         self.check_writable()?;
         let table = self.hold(target.table)?;
         let record =
@@ -98,7 +99,7 @@ impl<'a> Attempt<'a> {
         operation: Operation,
         operand: ValueRef<'_>,
     ) -> Result<()> {
-        self.check_scope(target.table, target.key, true, Mode::Commute)?;
+        self.check_target(target, Mode::Commute)?;
         self.check_writable()?;
         let table = self.hold(target.table)?;
         let layout = table.layout().column(column);
@@ -106,15 +107,17 @@ impl<'a> Attempt<'a> {
             .check_operand(operand, &layout.data_type)
             .map_err(|error| error.in_column(&layout.name))?;
         let record = self.require(target)?;
+        if table.is_plain(column) {
+            let mut workspace = self.workspace.borrow_mut();
+            workspace.writes.operate(table, record.pointer(), column, operation, operand);
+            return workspace.writes.check_size();
+        }
         if table.definition().key().contains(&column) {
             let detail = "it is part of the primary key, which no operation may change".to_string();
             return Err(Error::InvalidValue { what: layout.name.clone(), detail });
         }
         let mark = self.mark();
         self.workspace.borrow_mut().writes.operate(table, record.pointer(), column, operation, operand);
-        if !table.is_indexed(column) {
-            return self.workspace.borrow().writes.check_size();
-        }
         // An indexed column's operation is a read and a write: the index record moves with the value.
         let after = self.row_of_target(target);
         self.roll_back(mark);
@@ -170,14 +173,18 @@ impl<'a> Attempt<'a> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
-    fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
+    pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         let mut target = *target;
         loop {
-            if !self.is_there(&target)? {
-                return Ok(None);
-            }
-            if let crate::storage::index::Lookup::Found(record) = self.locate(&target)? {
-                return Ok(Some(record));
+            let record = match self.locate(&target)? {
+                Lookup::Found(record) => record,
+                Lookup::Missing(version) => {
+                    (self.access.get().missed)(self, version)?;
+                    return Ok(None);
+                }
+            };
+            if let Some(there) = self.presence(record)? {
+                return Ok(there.then_some(record));
             }
             target.found = None;
         }
@@ -220,7 +227,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<()> {
         let key = table.index_key(position, primary_key, value_of)?;
         let index: &'a TableCore = &table.secondary()[position].table;
-        let target = Target { table: index, key: &key, hash: index.hash(&key), found: None };
+        let target = Target { table: index, key: &key, hash: index.hash(&key), found: None, declared: false };
         if let Some(record) = self.find_present(&target)? {
             self.workspace.borrow_mut().writes.delete(index, record.pointer());
         }

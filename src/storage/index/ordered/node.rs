@@ -222,8 +222,17 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         let head = head_of(key, self.prefix);
         let heads = &self.heads[..self.count()];
         let first = heads.partition_point(|other| other.load(Ordering::Relaxed) < head);
-        let same = heads[first..].iter().take_while(|other| other.load(Ordering::Relaxed) == head).count();
+        let same = heads[first..].partition_point(|other| other.load(Ordering::Relaxed) == head);
         let (mut from, mut to) = (first, first + same);
+        if same > 1 {
+            // Keys that grow come last: one look at the last of the equal heads instead of a search among them.
+            let bits = self.slot(to - 1)?;
+            match self.key_of(bits).cmp(key) {
+                std::cmp::Ordering::Less => return Ok(Place { index: to, found: None }),
+                std::cmp::Ordering::Equal => return Ok(Place { index: to - 1, found: Some(bits) }),
+                std::cmp::Ordering::Greater => to -= 1,
+            }
+        }
         while from < to {
             let middle = from.midpoint(to);
             let bits = self.slot(middle)?;

@@ -1,0 +1,120 @@
+//! The results as one JSON object, with the keys of the command line's description.
+
+use hdrhistogram::Histogram;
+use heddle_workloads::driver::{CallPath, Report, TransactionReport};
+use serde_json::{Map, Value, json};
+
+use super::run::Findings;
+use super::stages::stages;
+
+/// The object.
+pub fn object(findings: &Findings<'_>) -> Value {
+    let Findings { plan, settings, report, .. } = findings;
+    let options = &plan.options;
+    let clients = match settings.path {
+        CallPath::OwnCalls { .. } => 0,
+        CallPath::Clients { clients, .. } => clients,
+    };
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    put("workload", plan.workload.name().into());
+    put("protocol", options.protocol.to_string().into());
+    put("threads", settings.threads.into());
+    put("clients", clients.into());
+    put("seconds", report.seconds.into());
+    put("durability", options.durability.to_string().into());
+    put("params", parameters(findings));
+    put("committed", report.committed.into());
+    put("aborted", report.aborted.into());
+    put("failed", report.failed.into());
+    put("throughput", report.throughput().into());
+    put("abort_rate", report.abort_rate().into());
+    put("check", findings.check.as_ref().map_or_else(|wrong| wrong.clone(), |()| "ok".to_owned()).into());
+    put("latency_us", latency(&report.latency));
+    put("share_under_1s", report.share_under_a_second().into());
+    if !report.read_latency.is_empty() && !report.write_latency.is_empty() {
+        put("latency_us_read", latency(&report.read_latency));
+        put("latency_us_write", latency(&report.write_latency));
+    }
+    put("by_transaction", report.by_transaction.iter().map(transaction).collect::<Map<_, _>>().into());
+    put("throughput_over_time", json!(report.throughput_over_time));
+    if options.is_durable() {
+        put("log", log(report));
+    }
+    put("handover_mean", handovers(report));
+    put("stage_busy", busy(report));
+    put("readers_waited", report.statistics.readers_waited.into());
+    put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
+    if let Some(rate) = settings.rate {
+        put("offered_rate", rate.into());
+    }
+    Value::Object(object)
+}
+
+/// A histogram of nanoseconds in microseconds.
+fn latency(histogram: &Histogram<u64>) -> Value {
+    let at = |share| histogram.value_at_quantile(share) as f64 / 1e3;
+    json!({
+        "mean": if histogram.is_empty() { 0.0 } else { histogram.mean() / 1e3 },
+        "p50": at(0.5),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "p999": at(0.999),
+        "max": histogram.max() as f64 / 1e3,
+    })
+}
+
+fn parameters(findings: &Findings<'_>) -> Value {
+    let own = findings.plan.workload.parameters();
+    let common = findings.plan.options.parameters(findings.settings.path);
+    own.into_iter().chain(common).map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+}
+
+fn transaction(report: &TransactionReport) -> (String, Value) {
+    let mut value = json!({
+        "committed": report.committed,
+        "aborted": report.aborted,
+        "failed": report.failed,
+        "mean_us": report.mean_microseconds,
+    });
+    if !report.failed_by_reason.is_empty() {
+        value["failed_by_reason"] = json!(report.failed_by_reason);
+    }
+    (report.name.to_owned(), value)
+}
+
+fn log(report: &Report) -> Value {
+    let statistics = &report.statistics;
+    json!({
+        "groups": statistics.log_groups,
+        "mean_group": ratio(statistics.log_transactions, statistics.log_groups),
+        "bytes": statistics.log_bytes,
+        "flushes": statistics.log_flushes,
+    })
+}
+
+/// Calls per hand-over to each stage behind the first.
+fn handovers(report: &Report) -> Value {
+    let behind = stages(report).into_iter().skip(1);
+    behind.map(|stage| (stage.name.to_owned(), stage.handover_mean.into())).collect::<Map<_, _>>().into()
+}
+
+/// The share of the interval that each stage was busy.
+fn busy(report: &Report) -> Value {
+    stages(report)
+        .into_iter()
+        .map(|stage| (stage.name.to_owned(), stage.busy.into()))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn ratio(numerator: u64, denominator: u64) -> f64 {
+    if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }
+}
+
+/// The most memory that the process has had, as Linux tells it.
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}

@@ -1,0 +1,42 @@
+//! `heddle bench`: sets a workload up, runs it, checks it, and reports.
+//!
+//! | file | what is there |
+//! | --- | --- |
+//! | `options` | options that all workloads share, and what they mean to the engine and the driver |
+//! | `workloads` | the options of each workload |
+//! | `place` | where the database is: in memory, in a temporary directory, in a given one |
+//! | `run` | the order of things: load, run, check, close, recover, check |
+//! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
+
+mod format;
+mod json;
+mod options;
+mod place;
+mod progress;
+mod run;
+mod stages;
+mod table;
+mod workloads;
+
+use clap::Args;
+
+use crate::failure::Result;
+
+/// Run a workload.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    workload: workloads::WorkloadArguments,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  heddle bench debit-credit
+  heddle bench debit-credit --clients 32 --seconds 10 --json
+  heddle bench probe --help";
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    run::run(&arguments.workload)
+}

@@ -1,0 +1,216 @@
+//! Options that all workloads share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use heddle_workloads::driver::{CallPath, Settings};
+use heddledb::{Durability, Options, ProtocolKind, SerialVariant, Stages};
+
+use crate::failure::{Failure, Result};
+
+/// Calls per group of a worker that makes its own.
+const IN_FLIGHT: usize = 32;
+
+/// How long a run is measured.
+const SECONDS: f64 = 5.0;
+
+/// Options of every workload.
+#[derive(Args, Clone)]
+pub struct CommonOptions {
+    /// How calls are isolated: serial
+    #[arg(long, value_name = "NAME", default_value_t = ProtocolKind::Serial, help_heading = "Engine")]
+    pub protocol: ProtocolKind,
+    /// When a call counts as durable: none, async, group
+    #[arg(long, value_name = "WHEN", default_value_t = Durability::Group, help_heading = "Engine")]
+    pub durability: Durability,
+    /// Most transactions in a log group
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub group_size: Option<usize>,
+    /// Longest time that a log group stays open, from its first record, in milliseconds
+    #[arg(long, value_name = "M", help_heading = "Engine")]
+    pub group_ms: Option<f64>,
+    /// Workers [default: as many as there are processors]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub threads: Option<usize>,
+    /// How the pipeline's stages are spread over threads: folded, staged [default: what fits the processors]
+    #[arg(long, value_name = "HOW", help_heading = "Engine")]
+    pub stages: Option<Stages>,
+    /// Threads of the input stage
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub input_threads: Option<usize>,
+    /// Threads of the output stage
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub output_threads: Option<usize>,
+    /// Most calls in the engine at once: a number, or auto
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_limit, help_heading = "Engine")]
+    pub max_in_flight: Limit,
+    /// Sites of the serial protocol [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub sites: Option<usize>,
+    /// Variant of the serial protocol: naive, precommit, sp [default: sp]
+    #[arg(long, value_name = "NAME", help_heading = "Engine")]
+    pub variant: Option<SerialVariant>,
+    /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
+    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    pub dir: Option<PathBuf>,
+
+    /// 0: each worker makes the calls that it runs; N: N client threads wait for their durable answers
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
+    pub clients: usize,
+    /// Calls that a worker makes as one group, with --clients 0 [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub in_flight: Option<usize>,
+    /// Offered load in calls per second, Poisson arrivals; latency counts from the planned arrival
+    #[arg(long, value_name = "R", help_heading = "Load")]
+    pub rate: Option<f64>,
+    /// A pause between a transaction's accesses, in microseconds
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
+    pub think_us: u64,
+    /// How long to measure, fractions allowed [default: 5]
+    #[arg(long, value_name = "S", help_heading = "Load")]
+    pub seconds: Option<f64>,
+    /// How long to run before measuring
+    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Load")]
+    pub warmup: f64,
+    /// End after so many calls, whatever the time
+    #[arg(long, value_name = "N", conflicts_with = "seconds", help_heading = "Load")]
+    pub transactions: Option<u64>,
+    /// Where randomness comes from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
+    pub seed: u64,
+
+    /// Append one line for each released call: the key under which it can be found (a FIFO works)
+    #[arg(long, value_name = "PATH", help_heading = "Output")]
+    pub acks: Option<PathBuf>,
+    /// After the run close the database, recover it, and verify it again
+    #[arg(long, help_heading = "Output")]
+    pub verify_recovery: bool,
+    /// Print one JSON object on the last line of standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// A limit, or the engine's own choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The engine chooses.
+    Auto,
+    /// At most so many.
+    Most(usize),
+}
+
+fn parse_limit(text: &str) -> std::result::Result<Limit, String> {
+    match text {
+        "auto" => Ok(Limit::Auto),
+        number => number.parse().map(Limit::Most).map_err(|_| "give a number, or auto".to_owned()),
+    }
+}
+
+impl CommonOptions {
+    /// Whether there is a log to recover from.
+    pub fn is_durable(&self) -> bool {
+        self.durability != Durability::None
+    }
+
+    /// Workers of the run.
+    pub fn workers(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// Who calls; client threads run closures where the workload would have it so.
+    pub fn path(&self, closures: bool) -> Result<CallPath> {
+        match (self.clients, self.in_flight) {
+            (0, in_flight) => Ok(CallPath::OwnCalls { in_flight: in_flight.unwrap_or(IN_FLIGHT) }),
+            (clients, None) => Ok(CallPath::Clients { clients, closures }),
+            (_, Some(_)) => Err(Failure::Usage(
+                "--in-flight is for workers that make their own calls; a client waits for each of its calls"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// What the driver is told.
+    pub fn settings(&self, path: CallPath) -> Settings {
+        Settings {
+            threads: self.workers(),
+            path,
+            seconds: self.seconds.unwrap_or(SECONDS),
+            warmup: self.warmup,
+            transactions: self.transactions,
+            rate: self.rate,
+            seed: self.seed,
+            acknowledgements: self.acks.clone(),
+        }
+    }
+
+    /// What the engine is told: what was left out is the engine's choice.
+    pub fn engine(&self) -> Options {
+        let mut options = Options::default().protocol(self.protocol).durability(self.durability);
+        if let Some(threads) = self.threads {
+            options = options.workers(threads);
+        }
+        if let Some(size) = self.group_size {
+            options = options.group_size(size);
+        }
+        if let Some(milliseconds) = self.group_ms {
+            options = options.group_milliseconds(milliseconds);
+        }
+        if let Some(stages) = self.stages {
+            options = options.stages(stages);
+        }
+        if let Some(threads) = self.input_threads {
+            options = options.input_threads(threads);
+        }
+        if let Some(threads) = self.output_threads {
+            options = options.output_threads(threads);
+        }
+        if let Limit::Most(calls) = self.max_in_flight {
+            options = options.max_in_flight(calls);
+        }
+        if let Some(sites) = self.sites {
+            options = options.sites(sites);
+        }
+        if let Some(variant) = self.variant {
+            options = options.serial_variant(variant);
+        }
+        options
+    }
+
+    /// Options that were given and belong with the results, beside the workload's own.
+    pub fn parameters(&self, path: CallPath) -> Vec<(&'static str, serde_json::Value)> {
+        let mut parameters = vec![("seed", self.seed.into()), ("warmup", self.warmup.into())];
+        if let CallPath::OwnCalls { in_flight } = path {
+            parameters.push(("in_flight", in_flight.into()));
+        }
+        if let CallPath::Clients { closures, .. } = path {
+            parameters.push(("closures", closures.into()));
+        }
+        let mut given =
+            |name, value: Option<serde_json::Value>| parameters.extend(value.map(|value| (name, value)));
+        given("transactions", self.transactions.map(Into::into));
+        given("group_size", self.group_size.map(Into::into));
+        given("group_ms", self.group_ms.map(Into::into));
+        given("stages", self.stages.map(|stages| stages.to_string().into()));
+        given("input_threads", self.input_threads.map(Into::into));
+        given("output_threads", self.output_threads.map(Into::into));
+        given("sites", self.sites.map(Into::into));
+        given("variant", self.variant.map(|variant| variant.to_string().into()));
+        if let Limit::Most(calls) = self.max_in_flight {
+            parameters.push(("max_in_flight", calls.into()));
+        }
+        parameters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_numbers_or_auto() {
+        assert_eq!(parse_limit("auto"), Ok(Limit::Auto));
+        assert_eq!(parse_limit("12"), Ok(Limit::Most(12)));
+        assert!(parse_limit("many").unwrap_err().contains("auto"));
+        assert!(parse_limit("-1").is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! The order of a benchmark: load, run, check; close, recover, check again; report.
+
+use std::time::{Duration, Instant};
+
+use heddle_workloads::driver::{self, Report, Settings};
+use heddledb::{Database, Recovery};
+
+use super::options::CommonOptions;
+use super::place::Place;
+use super::progress::Progress;
+use super::workloads::{Plan, WorkloadArguments};
+use super::{json, table};
+use crate::failure::{Failure, Result};
+
+/// Everything that a benchmark has found out.
+pub struct Findings<'a> {
+    /// What was run.
+    pub plan: &'a Plan,
+    /// As which settings of the driver.
+    pub settings: &'a Settings,
+    /// Where the database was, in words.
+    pub place: String,
+    /// What was measured.
+    pub report: Report,
+    /// The first thing that is wrong, if any.
+    pub check: std::result::Result<(), String>,
+    /// How long loading took.
+    pub load_time: Duration,
+    /// What recovery found, if there was one.
+    pub recovery: Option<Recovery>,
+}
+
+/// Runs a benchmark from beginning to end.
+pub fn run(arguments: &WorkloadArguments) -> Result {
+    let plan = arguments.plan()?;
+    let settings = plan.options.settings(plan.path);
+    settings.check(plan.workload.is_finite())?;
+    let place = Place::choose(&plan.options)?;
+    if plan.options.verify_recovery && !(plan.options.is_durable() && place.is_on_disk()) {
+        return Err(Failure::Usage(
+            "--verify-recovery needs a log to recover from; give --durability group or async".to_owned(),
+        ));
+    }
+    let findings = measure(&plan, &settings, &place)?;
+    tell(&findings)?;
+    match findings.check {
+        Ok(()) => Ok(()),
+        Err(wrong) => {
+            let kept = place
+                .keep()
+                .map_or_else(String::new, |path| format!("; the database is in {}", path.display()));
+            Err(Failure::Failed(format!("the check failed: {wrong}{kept}")))
+        }
+    }
+}
+
+fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<Findings<'a>> {
+    let progress = Progress::new();
+    let db = place.open(plan.options.engine())?;
+    progress.say("loading");
+    let start = Instant::now();
+    plan.workload.load(&db)?;
+    let load_time = start.elapsed();
+    let before = plan.workload.marks(&db)?;
+    let bound = plan.workload.bind(&db, settings.callers())?;
+    progress.start(plan.workload.as_ref(), settings);
+    let report =
+        driver::run(&db, plan.workload.as_ref(), bound.as_ref(), settings, &|tick| progress.tick(tick))?;
+    // Whatever holds on to the database has to let go before it can be closed.
+    drop(bound);
+    let marks = before + report.marks;
+    progress.say("checking");
+    let mut check = check(plan, &db, marks);
+    let mut recovery = None;
+    if plan.options.verify_recovery {
+        progress.say("recovering");
+        db.close()?;
+        let db = place.open(plan.options.engine())?;
+        recovery = Some(db.recovery().clone());
+        progress.say("checking again");
+        let again = self::check(plan, &db, marks);
+        check = check.and(again.map_err(|wrong| format!("after recovery: {wrong}")));
+        db.close()?;
+    } else {
+        db.close()?;
+    }
+    progress.finish();
+    Ok(Findings { plan, settings, place: place.describe(), report, check, load_time, recovery })
+}
+
+/// The engine's own check, the workload's invariants, and the number of marks that released calls have left.
+fn check(plan: &Plan, db: &Database, marks: u64) -> std::result::Result<(), String> {
+    db.check().map_err(|error| error.to_string())?;
+    plan.workload.check(db, Some(marks))
+}
+
+/// Prints the table, or the JSON.
+fn tell(findings: &Findings<'_>) -> Result {
+    let CommonOptions { json, .. } = &findings.plan.options;
+    if *json {
+        println!("{}", json::object(findings));
+    } else {
+        println!("{}", table::text(findings));
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! The stages of the pipeline, as the engine's counters show them.
+
+use std::time::Duration;
+
+use heddle_workloads::driver::Report;
+
+/// One stage over the measured interval.
+pub struct Stage {
+    /// Its name.
+    pub name: &'static str,
+    /// Its threads' working time as a share of the interval; several threads may add up to more than 1.
+    pub busy: f64,
+    /// Calls per hand-over to it; `None` for the first stage, and where nothing was handed over.
+    pub handover_mean: Option<f64>,
+}
+
+/// All stages, in the order in which a call passes them.
+pub fn stages(report: &Report) -> [Stage; 4] {
+    let counters = &report.statistics;
+    let stage = |name, busy: Duration, (handovers, calls): (u64, u64)| Stage {
+        name,
+        busy: busy.as_secs_f64() / report.seconds.max(f64::MIN_POSITIVE),
+        handover_mean: (handovers > 0).then(|| calls as f64 / handovers as f64),
+    };
+    [
+        stage("input", counters.input_busy, (0, 0)),
+        stage("execute", counters.execute_busy, counters.execute_handovers),
+        stage("log", counters.log_busy, counters.log_handovers),
+        stage("output", counters.output_busy, counters.output_handovers),
+    ]
+}

@@ -1,0 +1,159 @@
+//! The results as a table for people.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use heddle_workloads::driver::{CallPath, Report};
+
+use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
+use super::json::peak_memory;
+use super::run::Findings;
+use super::stages::stages;
+
+/// The whole text.
+pub fn text(findings: &Findings<'_>) -> String {
+    let mut parts = vec![heading(findings), results(findings).to_string()];
+    if let Some(transactions) = transactions(&findings.report) {
+        parts.push(transactions.to_string());
+    }
+    if let Some(stages) = stage_table(&findings.report) {
+        parts.push(stages.to_string());
+    }
+    parts.push(match &findings.check {
+        Ok(()) if findings.recovery.is_some() => "check: ok, before and after recovery".to_owned(),
+        Ok(()) => "check: ok".to_owned(),
+        Err(wrong) => format!("check: {wrong}"),
+    });
+    parts.join("\n")
+}
+
+/// One line that says what was run.
+fn heading(findings: &Findings<'_>) -> String {
+    let Findings { plan, settings, report, .. } = findings;
+    let callers = match settings.path {
+        CallPath::OwnCalls { .. } => format!("{} workers making their own calls", settings.threads),
+        CallPath::Clients { clients, closures: true } => format!("{clients} clients running closures"),
+        CallPath::Clients { clients, .. } => format!("{clients} clients, {} workers", settings.threads),
+    };
+    let (protocol, durability) = (plan.options.protocol, plan.options.durability);
+    format!(
+        "{}: {protocol}, durability {durability}, {callers}, {:.1} s",
+        plan.workload.name(),
+        report.seconds
+    )
+}
+
+fn new_table() -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table
+}
+
+fn align_numbers(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+fn results(findings: &Findings<'_>) -> Table {
+    let Findings { report, settings, .. } = findings;
+    let mut table = new_table();
+    let mut line = |what: &str, value: String| {
+        table.add_row([what, &value]);
+    };
+    line("committed", grouped(report.committed));
+    line("per second", rate(report.throughput()));
+    if let Some(offered) = settings.rate {
+        line("offered per second", rate(offered));
+    }
+    if report.aborted > 0 {
+        line("run again", format!("{} ({})", grouped(report.aborted), percent(report.abort_rate())));
+    }
+    if report.failed > 0 {
+        line("failed", grouped(report.failed));
+    }
+    latency_lines(report, &mut line);
+    if findings.plan.options.is_durable() {
+        log_lines(report, &mut line);
+    }
+    if report.statistics.readers_waited > 0 {
+        line("readers that waited", grouped(report.statistics.readers_waited));
+    }
+    line("loaded in", duration(findings.load_time));
+    if let Some(recovery) = &findings.recovery {
+        let transactions = grouped(recovery.transactions);
+        line("recovered", format!("{transactions} transactions in {}", duration(recovery.time)));
+    }
+    if let Some(peak) = peak_memory() {
+        line("peak memory", bytes(peak));
+    }
+    line("database", findings.place.clone());
+    align_numbers(&mut table);
+    table
+}
+
+fn latency_lines(report: &Report, line: &mut impl FnMut(&str, String)) {
+    let readers_and_writers = !report.read_latency.is_empty() && !report.write_latency.is_empty();
+    let histograms = [
+        ("response", &report.latency),
+        ("readers' response", &report.read_latency),
+        ("updaters' response", &report.write_latency),
+    ];
+    for (what, histogram) in histograms.into_iter().take(if readers_and_writers { 3 } else { 1 }) {
+        if histogram.is_empty() {
+            continue;
+        }
+        let at = |share| nanoseconds(histogram.value_at_quantile(share) as f64);
+        line(&format!("{what}, mean"), nanoseconds(histogram.mean()));
+        line(&format!("{what}, 50 / 95 / 99 %"), [at(0.5), at(0.95), at(0.99)].join(" / "));
+        line(&format!("{what}, longest"), nanoseconds(histogram.max() as f64));
+    }
+    line("under 1 s", percent(report.share_under_a_second()));
+}
+
+fn log_lines(report: &Report, line: &mut impl FnMut(&str, String)) {
+    let log = &report.statistics;
+    let mean_group = log.log_transactions as f64 / log.log_groups.max(1) as f64;
+    line("log groups", format!("{} of {mean_group:.1} transactions", grouped(log.log_groups)));
+    line("log written", format!("{} in {} flushes", bytes(log.log_bytes), grouped(log.log_flushes)));
+}
+
+/// By transaction, where there is more than one kind or something failed.
+fn transactions(report: &Report) -> Option<Table> {
+    if report.by_transaction.len() < 2 && report.failed == 0 {
+        return None;
+    }
+    let columns = if report.failed > 0 { 5 } else { 4 };
+    let mut table = new_table();
+    table.set_header(&["transaction", "committed", "failed", "mean response", "why it failed"][..columns]);
+    for transaction in &report.by_transaction {
+        let reasons = transaction.failed_by_reason.iter();
+        let reasons: Vec<String> =
+            reasons.map(|(reason, calls)| format!("{reason}: {}", grouped(*calls))).collect();
+        let cells = [
+            transaction.name.to_owned(),
+            grouped(transaction.committed),
+            grouped(transaction.failed),
+            nanoseconds(transaction.mean_microseconds * 1e3),
+            reasons.join("\n"),
+        ];
+        table.add_row(&cells[..columns]);
+    }
+    align_numbers(&mut table);
+    Some(table)
+}
+
+/// How busy each stage was, and how many calls a hand-over shared.
+fn stage_table(report: &Report) -> Option<Table> {
+    let stages = stages(report);
+    if stages.iter().all(|stage| stage.busy == 0.0) {
+        return None;
+    }
+    let mut table = new_table();
+    table.set_header(["stage", "busy", "calls per hand-over"]);
+    for stage in stages {
+        let mean = stage.handover_mean.map_or_else(String::new, |mean| format!("{mean:.1}"));
+        table.add_row([stage.name.to_owned(), percent(stage.busy), mean]);
+    }
+    align_numbers(&mut table);
+    Some(table)
+}

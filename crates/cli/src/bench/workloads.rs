@@ -1,0 +1,184 @@
+//! The options of each workload.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use heddle_workloads::Workload;
+use heddle_workloads::debit_credit::DebitCredit;
+use heddle_workloads::driver::CallPath;
+use heddle_workloads::flights::Flights;
+use heddle_workloads::pause::Pause;
+use heddle_workloads::probe::Probe;
+
+use super::options::CommonOptions;
+use crate::failure::{Failure, Result};
+
+/// A workload and its options.
+#[derive(Subcommand)]
+pub enum WorkloadArguments {
+    /// The 1985 debit-credit benchmark: accounts, tellers, branches, history
+    #[command(after_help = DEBIT_CREDIT_EXAMPLES)]
+    DebitCredit(DebitCreditArguments),
+    /// Twenty probes in key order, reading or updating (the serial protocol's own experiment)
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(ProbeArguments),
+    /// Real flights from a file: each row is one transaction over six tables
+    #[command(after_help = FLIGHTS_EXAMPLES)]
+    Flights(FlightsArguments),
+}
+
+const DEBIT_CREDIT_EXAMPLES: &str = "\
+Examples:
+  heddle bench debit-credit                              workers make their own calls
+  heddle bench debit-credit --clients 32                 32 clients, each waiting for its durable answer
+  heddle bench debit-credit --preset tpk --rate 20000    the bank of 1988 under a fixed load
+  heddle bench debit-credit --durability none            without a log";
+
+const PROBE_EXAMPLES: &str = "\
+Examples:
+  heddle bench probe --clients 35 --update-percent 10
+  heddle bench probe --clients 35 --update-percent 100 --variant naive
+  heddle bench probe --clients 35 --update-percent 2 --rate 5000";
+
+const FLIGHTS_EXAMPLES: &str = "\
+Examples:
+  heddle bench flights --input flights.csv.gz --verify-recovery
+  zcat flights.csv.gz | heddle bench flights --input - --reference data";
+
+/// Options of `debit-credit`.
+#[derive(Args)]
+pub struct DebitCreditArguments {
+    /// Branches of the bank, with 10 tellers each [default: 1]
+    #[arg(long, value_name = "N")]
+    branches: Option<u32>,
+    /// Accounts of each branch [default: 100000]
+    #[arg(long, value_name = "N")]
+    accounts_per_branch: Option<u32>,
+    /// How many of a hundred calls give a wrong access code, and fail
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    bad_percent: f64,
+    /// A known size of the bank; tpk: 15 branches, 150 tellers, 15,000 accounts, groups of at most 200 or 5 ms
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// Known sizes.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    Tpk,
+}
+
+/// Group limits of the preset: its largest group in configuration B, and a time to match today's disks.
+const TPK_GROUP_SIZE: usize = 200;
+const TPK_GROUP_MILLISECONDS: f64 = 5.0;
+
+/// Options of `probe`.
+#[derive(Args)]
+pub struct ProbeArguments {
+    /// Records of 64 bytes
+    #[arg(long, value_name = "N", default_value_t = Probe::default().records)]
+    records: u32,
+    /// How many of a hundred transactions update all that they probe
+    #[arg(long, value_name = "P", default_value_t = Probe::default().update_percent)]
+    update_percent: f64,
+    /// Clients call through the queue instead of running closures on their own threads
+    #[arg(long)]
+    through_pipeline: bool,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// Options of `flights`.
+#[derive(Args)]
+pub struct FlightsArguments {
+    /// The file of flights, gzip or plain CSV; - is standard input
+    #[arg(long, value_name = "FILE")]
+    input: PathBuf,
+    /// Where airlines.csv, airports.csv and planes.csv are [default: beside the input]
+    #[arg(long, value_name = "DIR")]
+    reference: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// What to run.
+pub struct Plan {
+    /// The workload with its settings.
+    pub workload: Box<dyn Workload>,
+    /// The options that all workloads share, with what the workload makes of those left out.
+    pub options: CommonOptions,
+    /// Who calls, and how.
+    pub path: CallPath,
+}
+
+impl WorkloadArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        match self {
+            WorkloadArguments::DebitCredit(arguments) => arguments.plan(),
+            WorkloadArguments::Probe(arguments) => arguments.plan(),
+            WorkloadArguments::Flights(arguments) => arguments.plan(),
+        }
+    }
+}
+
+impl DebitCreditArguments {
+    fn plan(&self) -> Result<Plan> {
+        let mut options = self.common.clone();
+        let usual = match self.preset {
+            None => DebitCredit::default(),
+            Some(Preset::Tpk) => {
+                options.group_size.get_or_insert(TPK_GROUP_SIZE);
+                options.group_ms.get_or_insert(TPK_GROUP_MILLISECONDS);
+                DebitCredit::tpk()
+            }
+        };
+        let workload = DebitCredit {
+            branches: self.branches.unwrap_or(usual.branches),
+            accounts_per_branch: self.accounts_per_branch.unwrap_or(usual.accounts_per_branch),
+            bad_percent: self.bad_percent,
+            pause: Pause::microseconds(options.think_us),
+        };
+        // The usual run shows that the books agree after recovery, too.
+        options.verify_recovery |= options.is_durable();
+        Ok(Plan { workload: Box::new(workload), path: options.path(false)?, options })
+    }
+}
+
+impl ProbeArguments {
+    fn plan(&self) -> Result<Plan> {
+        if self.through_pipeline && self.common.clients == 0 {
+            return Err(Failure::Usage(
+                "--through-pipeline is for client threads; give --clients N".to_owned(),
+            ));
+        }
+        let workload = Probe {
+            records: self.records,
+            update_percent: self.update_percent,
+            pause: Pause::microseconds(self.common.think_us),
+        };
+        let options = self.common.clone();
+        if options.acks.is_some() {
+            return Err(Failure::Usage(
+                "probe updates leave no key to acknowledge; leave out --acks".to_owned(),
+            ));
+        }
+        Ok(Plan { workload: Box::new(workload), path: options.path(!self.through_pipeline)?, options })
+    }
+}
+
+impl FlightsArguments {
+    fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        if options.seconds.is_some() {
+            return Err(Failure::Usage(
+                "flights runs to the end of its input; leave out --seconds, or run a shorter file".to_owned(),
+            ));
+        }
+        let pause = Pause::microseconds(options.think_us);
+        let workload = Flights::from_input(&self.input, self.reference.as_deref(), pause)?;
+        Ok(Plan { workload: Box::new(workload), path: options.path(false)?, options })
+    }
+}

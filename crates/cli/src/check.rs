@@ -1,0 +1,95 @@
+//! `heddle check`: verifies a database directory.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use heddle_workloads::Workload;
+use heddle_workloads::driver::read_acknowledgements;
+use heddledb::{Database, Durability, Options};
+
+use crate::failure::{Failure, Result};
+
+/// Verify a database.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The database directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Check this workload's invariants [default: those of every workload whose tables are there]
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Check that everything acknowledged in this file (see heddle bench --acks) is in the database
+    #[arg(long, value_name = "FILE")]
+    acks: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  heddle check bank.heddle
+  heddle check bank.heddle --acks acknowledged.txt";
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    let db = open(&arguments.directory)?;
+    let report = db.check()?;
+    println!("engine: ok, {} rows in {} tables", report.rows, report.tables);
+    let workloads = chosen(arguments, &db)?;
+    for workload in &workloads {
+        workload.check(&db, None).map_err(|wrong| failed(workload.as_ref(), &wrong))?;
+        println!("{}: ok, {} committed calls", workload.name(), workload.marks(&db)?);
+    }
+    if let Some(path) = &arguments.acks {
+        let keys = read_acknowledgements(path)?;
+        let [workload] = &workloads[..] else {
+            return no_single_workload(&workloads, keys.len());
+        };
+        workload.check_acknowledged(&db, &keys).map_err(|wrong| failed(workload.as_ref(), &wrong))?;
+        println!("acknowledged: ok, all {} are there", keys.len());
+    }
+    Ok(db.close()?)
+}
+
+/// Opens a database to look at, and changes nothing in it.
+pub fn open(directory: &std::path::Path) -> Result<Database> {
+    if !directory.is_dir() {
+        return Err(Failure::Usage(format!("{} is no directory; give a database's", directory.display())));
+    }
+    Ok(Database::open(directory, Options::default().durability(Durability::Group).read_only(true))?)
+}
+
+fn failed(workload: &dyn Workload, wrong: &str) -> Failure {
+    Failure::Failed(format!("{}: the check failed: {wrong}", workload.name()))
+}
+
+/// The workload that was named, or those whose tables are there.
+fn chosen(arguments: &Arguments, db: &Database) -> Result<Vec<Box<dyn Workload>>> {
+    let mut workloads = heddle_workloads::all();
+    match &arguments.workload {
+        None => {
+            let there: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();
+            workloads.retain(|workload| there.iter().any(|name| name == workload.tables()[0]));
+        }
+        Some(name) => {
+            let names: Vec<&str> = workloads.iter().map(|workload| workload.name()).collect();
+            if !names.contains(&name.as_str()) {
+                let known = names.join(", ");
+                return Err(Failure::Usage(format!(
+                    "there is no workload {name:?}; the workloads are {known}"
+                )));
+            }
+            workloads.retain(|workload| workload.name() == name);
+        }
+    }
+    Ok(workloads)
+}
+
+fn no_single_workload(workloads: &[Box<dyn Workload>], acknowledged: usize) -> Result {
+    match (workloads.len(), acknowledged) {
+        (0, 0) => Ok(()),
+        (0, _) => {
+            Err(Failure::Failed(format!("{acknowledged} calls were acknowledged, but no workload is there")))
+        }
+        _ => Err(Failure::Usage("several workloads are there; name the one with --workload".to_owned())),
+    }
+}

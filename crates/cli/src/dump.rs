@@ -1,0 +1,81 @@
+//! `heddle dump`: a table as CSV on standard output.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use heddledb::{Database, Range, Table, Value};
+
+use crate::failure::{Failure, Result};
+
+/// Print a table as CSV.
+#[derive(Args)]
+#[command(after_help = "Example:\n  heddle dump bank.heddle account > account.csv")]
+pub struct Arguments {
+    /// The database directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The table
+    #[arg(value_name = "TABLE")]
+    table: String,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    let db = crate::check::open(&arguments.directory)?;
+    let table = db.table(&arguments.table)?;
+    match write(&db, &table, io::stdout().lock()) {
+        Ok(()) => Ok(db.close()?),
+        // Whoever reads has seen enough, as head(1) does.
+        Err(Stopped::Reader(reason)) if reason.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(Stopped::Reader(reason)) => Err(Failure::Failed(format!("writing the rows: {reason}"))),
+        Err(Stopped::Engine(error)) => Err(error.into()),
+    }
+}
+
+/// Why not all rows were written.
+enum Stopped {
+    Engine(heddledb::Error),
+    Reader(io::Error),
+}
+
+impl From<csv::Error> for Stopped {
+    fn from(error: csv::Error) -> Self {
+        let text = error.to_string();
+        match error.into_kind() {
+            // The conversion that csv itself offers would hide what kind of error it was.
+            csv::ErrorKind::Io(reason) => Stopped::Reader(reason),
+            _ => Stopped::Reader(io::Error::other(text)),
+        }
+    }
+}
+
+/// Writes a heading and all rows; NULL is an empty field.
+fn write(db: &Database, table: &Table, to: impl Write) -> std::result::Result<(), Stopped> {
+    let mut writer = csv::Writer::from_writer(to);
+    writer.write_record(table.definition().columns().iter().map(|column| column.name.as_str()))?;
+    // The database is open for reading only, so that nothing can make the transaction run again and print twice.
+    let mut stopped = None;
+    db.run(|tx| {
+        for row in tx.scan(table, Range::all())? {
+            let fields = row?.to_values().into_iter().map(field);
+            if let Err(error) = writer.write_record(fields) {
+                stopped = Some(Stopped::from(error));
+                break;
+            }
+        }
+        Ok(())
+    })
+    .map_err(Stopped::Engine)?;
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
+    writer.flush().map_err(Stopped::Reader)
+}
+
+fn field(value: Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,83 @@
+//! `heddle inspect`: what is in a database directory.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use heddledb::{Database, Range};
+
+use crate::failure::Result;
+
+/// Show what is in a database directory.
+#[derive(Args)]
+#[command(after_help = "Example:\n  heddle inspect bank.heddle")]
+pub struct Arguments {
+    /// The database directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    let db = crate::check::open(&arguments.directory)?;
+    println!("{}", tables(&db)?);
+    println!("{}", log(&db, &arguments.directory));
+    Ok(db.close()?)
+}
+
+fn tables(db: &Database) -> Result<Table> {
+    let mut shown = Table::new();
+    shown.load_style(UTF8_FULL_CONDENSED).set_header(["table", "columns", "key", "rows"]);
+    for table in db.tables() {
+        let definition = table.definition();
+        let names: Vec<&str> = definition.columns().iter().map(|column| column.name.as_str()).collect();
+        let key: Vec<&str> = definition.key().iter().filter_map(|place| names.get(*place).copied()).collect();
+        let rows = db.run(|tx| {
+            let mut rows: u64 = 0;
+            for row in tx.scan(&table, Range::all())? {
+                row?;
+                rows += 1;
+            }
+            Ok(rows)
+        })?;
+        shown.add_row([table.name(), &names.join(", "), &key.join(", "), &rows.to_string()]);
+    }
+    if let Some(rows) = shown.column_mut(3) {
+        rows.set_cell_alignment(CellAlignment::Right);
+    }
+    Ok(shown)
+}
+
+fn log(db: &Database, directory: &Path) -> Table {
+    let recovery = db.recovery();
+    let mut shown = Table::new();
+    shown.load_style(UTF8_FULL_CONDENSED);
+    let mut line = |what: &str, value: String| {
+        shown.add_row([what, &value]);
+    };
+    if let Some((segments, bytes)) = segments(directory) {
+        line("log segments", format!("{segments} files, {bytes} bytes"));
+    }
+    line("log groups", recovery.groups.to_string());
+    line("transactions in the log", recovery.transactions.to_string());
+    line("redo bytes", recovery.bytes.to_string());
+    line("last durable epoch", recovery.durable_epoch.to_string());
+    if let Some(cut) = &recovery.cut {
+        line("torn tail", cut.clone());
+    }
+    shown
+}
+
+/// How many segments the log has, and how long they are. `None` if the directory can't be read (any more).
+fn segments(directory: &Path) -> Option<(u64, u64)> {
+    let (mut segments, mut bytes) = (0, 0);
+    for entry in std::fs::read_dir(directory.join("log")).ok()? {
+        let entry = entry.ok()?;
+        if entry.path().extension().is_some_and(|extension| extension == "log") {
+            segments += 1;
+            bytes += entry.metadata().ok()?.len();
+        }
+    }
+    Some((segments, bytes))
+}

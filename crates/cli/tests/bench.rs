@@ -1,0 +1,203 @@
+//! Whole benchmark runs, small: their JSON, their table, their input.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::Stdio;
+
+use common::{command, data, heddle, json, succeed, text};
+use serde_json::Value;
+
+/// Keys of the command line's description that every run has.
+const KEYS: [&str; 20] = [
+    "workload",
+    "protocol",
+    "threads",
+    "clients",
+    "seconds",
+    "durability",
+    "params",
+    "committed",
+    "aborted",
+    "failed",
+    "throughput",
+    "abort_rate",
+    "check",
+    "latency_us",
+    "share_under_1s",
+    "by_transaction",
+    "throughput_over_time",
+    "handover_mean",
+    "stage_busy",
+    "peak_rss_bytes",
+];
+
+/// Keys that some runs have besides.
+const SOME_KEYS: [&str; 5] = ["log", "latency_us_read", "latency_us_write", "readers_waited", "offered_rate"];
+
+const SMALL_BANK: [&str; 5] =
+    ["bench", "debit-credit", "--accounts-per-branch=500", "--seconds=0.5", "--json"];
+
+fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [base, more].concat()
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn number(object: &Value, path: &str) -> f64 {
+    object.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path}: {object}"))
+}
+
+#[test]
+fn debit_credit_reports_the_described_keys_and_no_others() {
+    let object = json(&SMALL_BANK);
+    let found = keys(&object);
+    for key in KEYS {
+        assert!(found.contains(key), "{key} is missing");
+    }
+    let known: BTreeSet<&str> = KEYS.into_iter().chain(SOME_KEYS).collect();
+    assert!(found.is_subset(&known), "{:?}", found.difference(&known));
+    assert_eq!(object["check"], "ok");
+    assert_eq!((&object["workload"], &object["durability"]), (&"debit-credit".into(), &"group".into()));
+    assert_eq!(object["clients"], 0);
+    assert_eq!(object["params"]["accounts_per_branch"], 500);
+    assert_eq!(keys(&object["latency_us"]), BTreeSet::from(["mean", "p50", "p95", "p99", "p999", "max"]));
+    assert_eq!(keys(&object["log"]), BTreeSet::from(["groups", "mean_group", "bytes", "flushes"]));
+    let transaction = &object["by_transaction"]["debit-credit"];
+    assert_eq!(keys(transaction), BTreeSet::from(["committed", "aborted", "failed", "mean_us"]));
+    assert_eq!(transaction["committed"], object["committed"]);
+    assert!(number(&object, "/committed") > 0.0);
+    assert!((number(&object, "/throughput") - number(&object, "/committed") / 0.5).abs() < 1.0);
+    assert!(number(&object, "/log/groups") > 0.0 && number(&object, "/log/flushes") > 0.0);
+    assert_eq!(object["throughput_over_time"].as_array().unwrap().len(), 5);
+    assert!(number(&object, "/peak_rss_bytes") > 1e6);
+}
+
+#[test]
+fn the_object_is_the_last_line_and_progress_is_silent_in_a_pipe() {
+    let output = heddle(&SMALL_BANK);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn without_json_a_table_ends_the_run() {
+    let text =
+        succeed(&["bench", "debit-credit", "--accounts-per-branch=500", "--seconds=0.3", "--bad-percent=5"]);
+    for words in [
+        "debit-credit",
+        "committed",
+        "per second",
+        "wrong access code",
+        "check: ok, before and after recovery",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn clients_wait_for_durable_answers_in_groups() {
+    let object = json(&with(&SMALL_BANK, &["--clients=8"]));
+    assert_eq!((&object["check"], &object["clients"]), (&"ok".into(), &8.into()));
+    assert!(number(&object, "/log/mean_group") >= 1.0);
+    assert!(number(&object, "/latency_us/p50") > 0.0);
+}
+
+#[test]
+fn bad_calls_are_counted_and_leave_no_trace() {
+    for clients in ["--clients=0", "--clients=3"] {
+        let object = json(&with(&SMALL_BANK, &["--bad-percent=30", clients]));
+        assert_eq!(object["check"], "ok");
+        let failed = number(&object, "/failed");
+        let share = failed / (failed + number(&object, "/committed"));
+        assert!((0.2..0.4).contains(&share), "{share}");
+        assert_eq!(
+            object.pointer("/by_transaction/debit-credit/failed_by_reason/wrong access code"),
+            Some(&object["failed"])
+        );
+    }
+}
+
+#[test]
+fn every_durability_stage_layout_and_variant_keeps_the_books() {
+    let variations: [&[&str]; 9] = [
+        &["--durability=none"],
+        &["--durability=async"],
+        &["--stages=staged", "--clients=4"],
+        &["--stages=folded", "--clients=4"],
+        &["--stages=staged", "--clients=4", "--input-threads=2", "--output-threads=2"],
+        &["--variant=naive"],
+        &["--variant=precommit", "--clients=4"],
+        &["--sites=2", "--branches=3", "--clients=4"],
+        &["--preset=tpk", "--threads=1"],
+    ];
+    for variation in variations {
+        let object = json(&with(&SMALL_BANK, variation));
+        assert_eq!(object["check"], "ok", "{variation:?}");
+        assert!(number(&object, "/committed") > 0.0, "{variation:?}");
+    }
+}
+
+#[test]
+fn a_number_of_transactions_is_exact() {
+    let base = ["bench", "debit-credit", "--accounts-per-branch=500", "--transactions=777", "--json"];
+    for clients in ["--clients=0", "--clients=3"] {
+        assert_eq!(json(&with(&base, &[clients]))["committed"], 777);
+    }
+}
+
+#[test]
+fn an_offered_rate_is_reported() {
+    let object = json(&with(&SMALL_BANK, &["--clients=4", "--rate=200"]));
+    assert_eq!(number(&object, "/offered_rate"), 200.0);
+    assert!((40.0..170.0).contains(&number(&object, "/committed")), "{}", object["committed"]);
+}
+
+#[test]
+fn probe_tells_readers_from_updaters() {
+    let base = ["bench", "probe", "--records=500", "--seconds=0.5", "--update-percent=30", "--json"];
+    let ways: [&[&str]; 3] = [&["--clients=4"], &["--clients=4", "--through-pipeline"], &["--clients=0"]];
+    for way in ways {
+        let object = json(&with(&base, way));
+        assert_eq!(object["check"], "ok", "{way:?}");
+        assert!(
+            number(&object, "/latency_us_read/p50") > 0.0 && number(&object, "/latency_us_write/p50") > 0.0
+        );
+        assert_eq!(keys(&object["by_transaction"]), BTreeSet::from(["read", "update"]));
+        assert!(object["readers_waited"].is_number());
+    }
+}
+
+#[test]
+fn flights_fail_by_known_reasons_before_and_after_recovery() {
+    let file = data("flights-bad.csv");
+    for clients in ["--clients=0", "--clients=3"] {
+        let base = ["bench", "flights", "--input", text(&file), "--verify-recovery", "--json", clients];
+        let object = json(&base);
+        assert_eq!(
+            (&object["check"], &object["committed"], &object["failed"]),
+            (&"ok".into(), &26.into(), &19.into())
+        );
+        let reasons = &object["by_transaction"]["flight"]["failed_by_reason"];
+        assert_eq!(*reasons, serde_json::json!({"duplicate-key": 5, "unknown-carrier": 4, "unparsable": 10}));
+    }
+}
+
+#[test]
+fn flights_are_read_from_standard_input() {
+    let file = data("flights-bad.csv");
+    let reference = file.parent().unwrap();
+    let arguments =
+        ["bench", "flights", "--input", "-", "--reference", text(reference), "--verify-recovery", "--json"];
+    let mut child = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&object["check"], &object["committed"]), (&"ok".into(), &26.into()));
+}

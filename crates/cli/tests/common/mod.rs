@@ -1,0 +1,51 @@
+//! Starts the real binary.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The binary, with its arguments.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_heddle"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs the binary to its end.
+pub fn heddle(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the binary starts")
+}
+
+/// Standard output of a run that has to succeed.
+#[allow(dead_code, reason = "not every test file reads results")]
+pub fn succeed(arguments: &[&str]) -> String {
+    let output = heddle(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", errors(&output));
+    String::from_utf8(output.stdout).expect("results are UTF-8")
+}
+
+/// The object on the last line of a run that has to succeed.
+#[allow(dead_code, reason = "not every test file reads results")]
+pub fn json(arguments: &[&str]) -> Value {
+    let text = succeed(arguments);
+    let last = text.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"))
+}
+
+/// Standard error as text.
+pub fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A file of the workloads' own data.
+#[allow(dead_code, reason = "not every test file reads data")]
+pub fn data(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../workloads/data").join(file)
+}
+
+/// A path as an argument.
+#[allow(dead_code, reason = "not every test file names paths")]
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("test paths are UTF-8")
+}

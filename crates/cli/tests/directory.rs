@@ -1,0 +1,118 @@
+//! A database that is kept: run on it again, check, inspect and dump it, and see what is wrong with it.
+
+mod common;
+
+use common::{errors, heddle, json, succeed, text};
+
+/// A bank of 500 accounts in a directory, with 300 transactions more.
+fn bench(directory: &str) -> serde_json::Value {
+    json(&[
+        "bench",
+        "debit-credit",
+        "--accounts-per-branch=500",
+        "--transactions=300",
+        "--dir",
+        directory,
+        "--json",
+    ])
+}
+
+#[test]
+fn runs_add_up_and_everything_can_be_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    for _ in 0..3 {
+        assert_eq!(bench(path)["check"], "ok");
+    }
+    let checked = succeed(&["check", path]);
+    assert!(checked.contains("engine: ok"), "{checked}");
+    assert!(checked.contains("debit-credit: ok, 900 committed calls"), "{checked}");
+    let inspected = succeed(&["inspect", path]);
+    for words in ["account", "balance", "500", "history", "900", "log segments", "last durable epoch"] {
+        assert!(inspected.contains(words), "{words}: {inspected}");
+    }
+    let dumped = succeed(&["dump", path, "history"]);
+    assert_eq!(dumped.lines().count(), 901);
+    assert_eq!(dumped.lines().next(), Some("branch,caller,sequence,teller,account_branch,account,amount"));
+}
+
+#[test]
+fn a_dump_is_csv_that_adds_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    bench(path);
+    let sum = |table: &str, column: &str| {
+        let dumped = succeed(&["dump", path, table]);
+        let mut reader = csv::Reader::from_reader(dumped.as_bytes());
+        let place = reader.headers().unwrap().iter().position(|name| name == column).unwrap();
+        reader.records().map(|record| record.unwrap()[place].parse::<i64>().unwrap()).sum::<i64>()
+    };
+    assert_eq!(sum("history", "amount"), sum("branch", "balance"));
+    assert_eq!(sum("history", "amount"), sum("teller", "balance"));
+}
+
+#[test]
+fn missing_tables_and_workloads_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    bench(path);
+    let output = heddle(&["dump", path, "acount"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("acount"), "{}", errors(&output));
+    let output = heddle(&["check", path, "--workload", "tpc-z"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("debit-credit"), "{}", errors(&output));
+    assert!(succeed(&["check", path, "--workload", "debit-credit"]).contains("debit-credit: ok"));
+}
+
+#[test]
+fn a_bank_of_another_size_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    bench(path);
+    let output =
+        heddle(&["bench", "debit-credit", "--accounts-per-branch=400", "--transactions=1", "--dir", path]);
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    assert!(errors(&output).contains("--accounts-per-branch"), "{}", errors(&output));
+}
+
+#[test]
+fn acknowledged_calls_are_there_and_a_lost_one_is_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, acks) = (directory.path().join("bank"), directory.path().join("acks"));
+    let (database, acks_text) = (text(&database), text(&acks));
+    for clients in ["--clients=0", "--clients=3"] {
+        succeed(&[
+            "bench",
+            "debit-credit",
+            "--accounts-per-branch=500",
+            "--transactions=300",
+            "--dir",
+            database,
+            "--acks",
+            acks_text,
+            clients,
+        ]);
+    }
+    assert!(succeed(&["check", database, "--acks", acks_text]).contains("all 600 are there"));
+    std::fs::write(&acks, "1 77 77\n").unwrap();
+    let output = heddle(&["check", database, "--acks", acks_text]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("1 77 77"), "{}", errors(&output));
+}
+
+#[test]
+fn two_workloads_live_in_one_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    bench(path);
+    let probe = json(&["bench", "probe", "--records=100", "--transactions=50", "--dir", path, "--json"]);
+    assert_eq!(probe["check"], "ok");
+    let file = common::data("flights-bad.csv");
+    let flights = json(&["bench", "flights", "--input", text(&file), "--dir", path, "--json"]);
+    assert_eq!(flights["check"], "ok");
+    let checked = succeed(&["check", path]);
+    for name in ["debit-credit: ok", "probe: ok", "flights: ok, 26"] {
+        assert!(checked.contains(name), "{name}: {checked}");
+    }
+}

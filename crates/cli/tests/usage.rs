@@ -1,0 +1,123 @@
+//! Help, and wrong usage: exit code 2, and a message that says what to do.
+
+mod common;
+
+use common::{command, errors, heddle, text};
+
+/// Asserts that a command line is refused as wrong usage, and that the message has these words in it.
+fn refused(arguments: &[&str], words: &[&str]) {
+    let output = heddle(arguments);
+    let message = errors(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: nothing but errors");
+    for word in words {
+        assert!(message.contains(word), "{arguments:?} should say {word:?}: {message}");
+    }
+}
+
+#[test]
+fn help_has_examples_for_every_command() {
+    let commands: [&[&str]; 8] = [
+        &["--help"],
+        &["bench", "--help"],
+        &["bench", "debit-credit", "--help"],
+        &["bench", "probe", "--help"],
+        &["bench", "flights", "--help"],
+        &["check", "--help"],
+        &["inspect", "--help"],
+        &["dump", "--help"],
+    ];
+    for arguments in commands {
+        let output = heddle(arguments);
+        assert!(output.status.success());
+        let help = String::from_utf8_lossy(&output.stdout);
+        assert!(help.contains("Example") && help.contains("heddle "), "{arguments:?}: {help}");
+    }
+}
+
+#[test]
+fn no_command_unknown_commands_and_unknown_options_are_refused() {
+    refused(&[], &["Usage"]);
+    refused(&["vacuum"], &["vacuum"]);
+    refused(&["bench"], &["debit-credit"]);
+    refused(&["bench", "tpc-z"], &["tpc-z"]);
+    refused(&["bench", "debit-credit", "--no-such-option"], &["--no-such-option"]);
+    refused(&["bench", "debit-credit", "--durability", "sometimes"], &["--durability", "sometimes"]);
+    refused(&["bench", "debit-credit", "--protocol", "magic"], &["--protocol", "magic"]);
+    refused(&["bench", "debit-credit", "--variant", "best"], &["--variant", "best"]);
+    refused(&["bench", "debit-credit", "--stages", "three"], &["--stages", "three"]);
+    refused(&["bench", "debit-credit", "--max-in-flight", "many"], &["--max-in-flight", "auto"]);
+}
+
+#[test]
+fn values_out_of_range_are_refused_by_name() {
+    let bench = |option: &'static str, value: &'static str, word: &str| {
+        refused(&["bench", "debit-credit", "--durability", "none", &format!("{option}={value}")], &[word]);
+    };
+    bench("--seconds", "0", "--seconds");
+    bench("--seconds", "-1", "--seconds");
+    bench("--warmup", "-1", "--warmup");
+    bench("--threads", "0", "--threads");
+    bench("--rate", "0", "--rate");
+    bench("--transactions", "0", "--transactions");
+    bench("--in-flight", "0", "--in-flight");
+    bench("--branches", "0", "--branches");
+    bench("--accounts-per-branch", "0", "--accounts-per-branch");
+    bench("--bad-percent", "101", "--bad-percent");
+    bench("--group-size", "0", "group");
+    bench("--group-ms", "-1", "group");
+    bench("--sites", "0", "sites");
+    refused(&["bench", "probe", "--update-percent=200", "--durability", "none"], &["--update-percent"]);
+    refused(&["bench", "probe", "--records=5", "--durability", "none"], &["--records"]);
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    refused(&["bench", "debit-credit", "--clients", "2", "--in-flight", "4"], &["--in-flight"]);
+    refused(&["bench", "debit-credit", "--seconds", "1", "--transactions", "4"], &["--transactions"]);
+    refused(&["bench", "debit-credit", "--durability", "none", "--verify-recovery"], &["--durability group"]);
+    refused(&["bench", "probe", "--through-pipeline"], &["--clients"]);
+    refused(&["bench", "probe", "--acks", "somewhere"], &["--acks"]);
+}
+
+#[test]
+fn flights_need_a_file_and_run_to_its_end() {
+    refused(&["bench", "flights"], &["--input"]);
+    let data = common::data("flights-bad.csv");
+    refused(&["bench", "flights", "--input", text(&data), "--seconds", "1"], &["--seconds"]);
+    refused(&["bench", "flights", "--input", text(&data), "--warmup", "1"], &["--warmup"]);
+    refused(
+        &["bench", "flights", "--input", text(&data), "--reference", "/nonexistent"],
+        &["airlines.csv", "--reference"],
+    );
+    let missing = data.with_file_name("missing.csv");
+    refused(&["bench", "flights", "--input", text(&missing), "--durability", "none"], &["missing.csv"]);
+}
+
+#[test]
+fn directories_that_are_no_databases_are_refused() {
+    for name in ["check", "inspect"] {
+        refused(&[name, "/nonexistent/database"], &["/nonexistent/database"]);
+    }
+    refused(&["dump", "/nonexistent/database", "account"], &["/nonexistent/database"]);
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("notes.txt"), "something else").unwrap();
+    for name in ["check", "inspect"] {
+        refused(&[name, text(directory.path())], &[text(directory.path())]);
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was changed");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    let bench = ["bench", "debit-credit", "--accounts-per-branch=20000", "--transactions=1", "--dir", path];
+    assert!(heddle(&bench).status.success());
+    let mut dump = command(&["dump", path, "account"]);
+    let mut dump =
+        dump.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(dump.stdout.take());
+    let output = dump.wait_with_output().unwrap();
+    assert!(output.status.success() && errors(&output).is_empty(), "{}", errors(&output));
+}

@@ -1,0 +1,105 @@
+//! The callers: who pays in or draws out, where, and how much.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use heddledb::{Args, Database, Procedure, Range, args, key};
+
+use super::procedure::{self, argument};
+use super::tables::{Tables, access_code};
+use super::{DebitCredit, TELLERS_PER_BRANCH};
+use crate::Result;
+use crate::workload::{Bound, Call, Generator, Step};
+
+/// How many of a hundred accounts belong to another branch than the teller, where there is one.
+const REMOTE_PERCENT: u32 = 15;
+
+/// The largest amount of one call, in cents.
+const LARGEST_AMOUNT: i64 = 99_999;
+
+/// The bank, open for business.
+pub(super) struct Bank {
+    settings: DebitCredit,
+    procedure: Procedure,
+    /// The number of the next caller: above those of every earlier run, so that history keys never meet.
+    next_caller: AtomicI64,
+}
+
+impl Bank {
+    pub fn bind(settings: DebitCredit, db: &Database) -> Result<Self> {
+        let tables = Tables::open(db)?;
+        let procedure = procedure::register(db, &tables, settings.pause)?;
+        let next_caller = AtomicI64::new(first_free_caller(&settings, db, &tables)?);
+        Ok(Self { settings, procedure, next_caller })
+    }
+}
+
+/// One above the highest caller in the history of any branch.
+fn first_free_caller(settings: &DebitCredit, db: &Database, tables: &Tables) -> heddledb::Result<i64> {
+    db.run(|tx| {
+        let mut free = 1;
+        for branch in 1..=i64::from(settings.branches) {
+            let newest = Range::prefix(key![branch]).reverse().limit(1);
+            for row in tx.scan(&tables.history, newest)? {
+                free = free.max(row?.int("caller")? + 1);
+            }
+        }
+        Ok(free)
+    })
+}
+
+impl Bound for Bank {
+    fn generator(&self, seed: u64, caller: usize) -> Result<Box<dyn Generator>> {
+        Ok(Box::new(Caller {
+            settings: self.settings,
+            procedure: self.procedure.clone(),
+            random: fastrand::Rng::with_seed(seed ^ (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            // Relaxed: only the number itself has to be unique; no other data is published with it.
+            caller: self.next_caller.fetch_add(1, Ordering::Relaxed),
+            sequence: 0,
+        }))
+    }
+
+    fn acknowledgement(&self, call: &Call) -> Option<String> {
+        let number = |place| call.args.int(place).ok();
+        let branch = number(argument::BRANCH)?;
+        Some(format!("{branch} {} {}", number(argument::CALLER)?, number(argument::SEQUENCE)?))
+    }
+}
+
+/// The calls of one caller.
+struct Caller {
+    settings: DebitCredit,
+    procedure: Procedure,
+    random: fastrand::Rng,
+    caller: i64,
+    sequence: i64,
+}
+
+impl Caller {
+    fn arguments(&mut self) -> Args {
+        let branches = i64::from(self.settings.branches);
+        let branch = self.random.i64(1..=branches);
+        let mut account_branch = branch;
+        if branches > 1 && self.random.u32(0..100) < REMOTE_PERCENT {
+            // One of the others: skip over the own branch.
+            account_branch = self.random.i64(1..branches);
+            account_branch += i64::from(account_branch >= branch);
+        }
+        let account = self.random.i64(1..=i64::from(self.settings.accounts_per_branch));
+        let teller = self.random.i64(1..=TELLERS_PER_BRANCH);
+        let amount = self.random.i64(-LARGEST_AMOUNT..=LARGEST_AMOUNT);
+        let mut code = access_code(account_branch, account);
+        if self.settings.bad_percent > 0.0 && self.random.f64() * 100.0 < self.settings.bad_percent {
+            code += 1;
+        }
+        self.sequence += 1;
+        args![account_branch, account, branch, teller, amount, code, self.caller, self.sequence]
+    }
+}
+
+impl Generator for Caller {
+    fn next(&mut self) -> Result<Step> {
+        let args = self.arguments();
+        Ok(Step::Call(Call { procedure: self.procedure.clone(), args, transaction: 0, read_only: false }))
+    }
+}

@@ -1,0 +1,133 @@
+//! The one transaction.
+
+use heddledb::{
+    Action, ActionContext, Args, DataType, Database, Error, Procedure, ProcedureDefinition, Result, Row,
+    fail, row,
+};
+
+use super::tables::Tables;
+use crate::pause::Pause;
+
+/// The reason of a call whose access code is wrong.
+pub(crate) const BAD_CODE: &str = "wrong access code";
+
+/// The reason of a call that would draw an account below its floor.
+pub(crate) const BELOW_FLOOR: &str = "below the balance floor";
+
+/// Places of the call's arguments.
+pub(super) mod argument {
+    pub const ACCOUNT_BRANCH: usize = 0;
+    pub const ACCOUNT: usize = 1;
+    pub const BRANCH: usize = 2;
+    pub const TELLER: usize = 3;
+    pub const AMOUNT: usize = 4;
+    pub const CODE: usize = 5;
+    pub const CALLER: usize = 6;
+    pub const SEQUENCE: usize = 7;
+}
+use argument::*;
+
+/// Registers the procedure: one phase of four actions. The account comes first, because it is the one that can fail.
+pub(super) fn register(db: &Database, tables: &Tables, pause: Pause) -> Result<Procedure> {
+    let mut definition = ProcedureDefinition::new("debit-credit");
+    for name in ["account_branch", "account", "branch", "teller", "amount", "code", "caller", "sequence"] {
+        definition = definition.parameter(name, DataType::Int64);
+    }
+    db.register(definition.phase([
+        account_action(tables, pause),
+        teller_action(tables, pause),
+        branch_action(tables, pause),
+        history_action(tables, pause),
+    ]))
+}
+
+fn account_action(tables: &Tables, pause: Pause) -> Action {
+    let (balance, floor, code) = (tables.account_balance, tables.account_floor, tables.account_code);
+    Action::write(&tables.account)
+        .key(|args, key| {
+            key.push(args.int(ACCOUNT_BRANCH)?)?;
+            key.push(args.int(ACCOUNT)?)
+        })
+        .body(move |action: &ActionContext| {
+            let account = action.get()?.ok_or_else(|| missing("account", action.args()))?;
+            let changed = changed_balance(action.args(), &account, (balance, floor, code))?;
+            action.update(&[(balance, changed.into())])?;
+            pause.take();
+            Ok(())
+        })
+}
+
+fn teller_action(tables: &Tables, pause: Pause) -> Action {
+    let balance = tables.teller_balance;
+    Action::commute(&tables.teller)
+        .key(|args, key| {
+            key.push(args.int(BRANCH)?)?;
+            key.push(args.int(TELLER)?)
+        })
+        .body(move |action: &ActionContext| {
+            action.add(balance, action.args().int(AMOUNT)?)?;
+            pause.take();
+            Ok(())
+        })
+}
+
+fn branch_action(tables: &Tables, pause: Pause) -> Action {
+    let balance = tables.branch_balance;
+    Action::commute(&tables.branch).key(|args, key| key.push(args.int(BRANCH)?)).body(
+        move |action: &ActionContext| {
+            action.add(balance, action.args().int(AMOUNT)?)?;
+            pause.take();
+            Ok(())
+        },
+    )
+}
+
+fn history_action(tables: &Tables, pause: Pause) -> Action {
+    Action::write(&tables.history)
+        .key(|args, key| {
+            key.push(args.int(BRANCH)?)?;
+            key.push(args.int(CALLER)?)?;
+            key.push(args.int(SEQUENCE)?)
+        })
+        .body(move |action: &ActionContext| {
+            action.insert(history_row(action.args())?)?;
+            pause.take();
+            Ok(())
+        })
+}
+
+/// Checks code and floor, and gives the account's new balance.
+fn changed_balance(
+    args: &Args,
+    account: &Row<'_>,
+    (balance, floor, code): (heddledb::Column, heddledb::Column, heddledb::Column),
+) -> Result<i64> {
+    if account.int(code)? != args.int(CODE)? {
+        return Err(fail(BAD_CODE));
+    }
+    let (present, amount) = (account.int(balance)?, args.int(AMOUNT)?);
+    let changed = present.checked_add(amount).ok_or_else(|| Error::Overflow {
+        what: "the account's balance".to_owned(),
+        detail: format!("{present} + {amount}"),
+    })?;
+    if changed < account.int(floor)? {
+        return Err(fail(BELOW_FLOOR));
+    }
+    Ok(changed)
+}
+
+fn history_row(args: &Args) -> Result<[heddledb::ValueRef<'static>; 7]> {
+    Ok(row![
+        args.int(BRANCH)?,
+        args.int(CALLER)?,
+        args.int(SEQUENCE)?,
+        args.int(TELLER)?,
+        args.int(ACCOUNT_BRANCH)?,
+        args.int(ACCOUNT)?,
+        args.int(AMOUNT)?,
+    ])
+}
+
+fn missing(table: &str, args: &Args) -> Error {
+    Error::MissingKey { table: table.to_owned(), key: format!("{args:?}") }
+}

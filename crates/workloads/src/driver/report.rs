@@ -1,0 +1,205 @@
+//! What all callers of a run saw together.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use heddledb::Statistics;
+
+use super::interval::Interval;
+use super::recorder::{Counts, Recorder, SLOTS_PER_SECOND, record};
+use super::{CallPath, Settings};
+
+/// Runs shorter than this many seconds show their rate per tenth of a second.
+const SHORT_RUN: f64 = 5.0;
+
+/// The figures of one transaction of the mix.
+#[derive(Clone, Debug)]
+pub struct TransactionReport {
+    /// Its name.
+    pub name: &'static str,
+    /// Calls released as committed within the measured interval.
+    pub committed: u64,
+    /// Attempts that were run again; `None` where only the engine's total is known.
+    pub aborted: Option<u64>,
+    /// Calls that ended in their own error.
+    pub failed: u64,
+    /// Why they failed, and how many.
+    pub failed_by_reason: BTreeMap<Cow<'static, str>, u64>,
+    /// Mean latency in microseconds; 0 where none was sampled.
+    pub mean_microseconds: f64,
+}
+
+/// The figures of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Length of the measured interval.
+    pub seconds: f64,
+    /// Calls released as committed within it.
+    pub committed: u64,
+    /// Attempts that were run again.
+    pub aborted: u64,
+    /// Calls that ended in their own error.
+    pub failed: u64,
+    /// Latencies of all calls in nanoseconds.
+    pub latency: Histogram<u64>,
+    /// Latencies of calls that only read.
+    pub read_latency: Histogram<u64>,
+    /// Latencies of calls that wrote.
+    pub write_latency: Histogram<u64>,
+    /// By transaction, in the workload's order.
+    pub by_transaction: Vec<TransactionReport>,
+    /// Pairs of second and committed calls per second.
+    pub throughput_over_time: Vec<(f64, f64)>,
+    /// The engine's counters over the measured interval.
+    pub statistics: Statistics,
+    /// Committed calls of the whole run that left a mark in the database.
+    pub marks: u64,
+}
+
+impl Report {
+    pub(super) fn new(
+        names: &[&'static str],
+        settings: &Settings,
+        interval: &Interval,
+        recorders: Vec<Recorder>,
+        statistics: Statistics,
+    ) -> Self {
+        let last_release: Option<Instant> =
+            recorders.iter().filter_map(|recorder| recorder.last_release).max();
+        let seconds = interval.measured_seconds(last_release);
+        let all = merge(names.len(), recorders);
+        let mut latency = all.read_latency.clone();
+        add(&mut latency, &all.write_latency);
+        let own_calls = matches!(settings.path, CallPath::OwnCalls { .. });
+        let sum = |count: fn(&Counts) -> u64| all.by_transaction.iter().map(count).sum();
+        let aborted = if own_calls { sum(|counts| counts.run_again) } else { statistics.aborted };
+        let by_transaction = names
+            .iter()
+            .zip(&all.by_transaction)
+            .map(|(name, counts)| {
+                let known = own_calls.then_some(counts.run_again);
+                transaction(name, counts, known.or((names.len() == 1).then_some(aborted)))
+            })
+            .collect();
+        Self {
+            seconds,
+            committed: sum(|counts| counts.committed),
+            aborted,
+            failed: sum(|counts| counts.failed),
+            latency,
+            read_latency: all.read_latency,
+            write_latency: all.write_latency,
+            by_transaction,
+            throughput_over_time: over_time(&all.slots, seconds),
+            statistics,
+            marks: all.marks,
+        }
+    }
+
+    /// Committed calls per second.
+    pub fn throughput(&self) -> f64 {
+        if self.seconds > 0.0 { self.committed as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Attempts run again, as a share of all attempts that ended in a commit or in another attempt.
+    pub fn abort_rate(&self) -> f64 {
+        let attempts = self.aborted + self.committed;
+        if attempts > 0 { self.aborted as f64 / attempts as f64 } else { 0.0 }
+    }
+
+    /// The share of calls answered within a second.
+    pub fn share_under_a_second(&self) -> f64 {
+        if self.latency.is_empty() { 1.0 } else { self.latency.percentile_below(999_999_999) / 100.0 }
+    }
+}
+
+fn transaction(name: &'static str, counts: &Counts, aborted: Option<u64>) -> TransactionReport {
+    let samples = counts.latency_samples.max(1) as f64;
+    TransactionReport {
+        name,
+        committed: counts.committed,
+        aborted,
+        failed: counts.failed,
+        failed_by_reason: counts.failed_by_reason.clone(),
+        mean_microseconds: counts.latency_sum.as_secs_f64() * 1e6 / samples,
+    }
+}
+
+fn merge(transactions: usize, recorders: Vec<Recorder>) -> Recorder {
+    let mut all = Recorder::new(transactions);
+    for one in recorders {
+        for (into, counts) in all.by_transaction.iter_mut().zip(&one.by_transaction) {
+            into.merge(counts);
+        }
+        add(&mut all.read_latency, &one.read_latency);
+        add(&mut all.write_latency, &one.write_latency);
+        all.slots.resize(all.slots.len().max(one.slots.len()), 0);
+        for (into, calls) in all.slots.iter_mut().zip(one.slots) {
+            *into += calls;
+        }
+        all.marks += one.marks;
+    }
+    all
+}
+
+/// Adds the samples of one histogram to another. Both grow by themselves, so that nothing is out of range; the
+/// values are added one by one all the same if the fast way is refused.
+fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
+    if into.add(from).is_err() {
+        for step in from.iter_recorded() {
+            record(into, step.value_iterated_to(), step.count_at_value());
+        }
+    }
+}
+
+/// Turns counts per tenth of a second into rates: per tenth for a short run, per second for a long one. The last
+/// piece may be shorter than the others, and its rate is counted over its own length.
+fn over_time(slots: &[u64], seconds: f64) -> Vec<(f64, f64)> {
+    let slots_per_step = if seconds < SHORT_RUN { 1 } else { SLOTS_PER_SECOND as usize };
+    let step = slots_per_step as f64 / SLOTS_PER_SECOND;
+    let steps = (seconds / step).ceil() as usize;
+    (0..steps)
+        .map(|index| {
+            // Divided rather than multiplied, so that the third tenth reads 0.3.
+            let begin = (index * slots_per_step) as f64 / SLOTS_PER_SECOND;
+            let length = (seconds - begin).min(step);
+            let calls: u64 = slots.iter().skip(index * slots_per_step).take(slots_per_step).sum();
+            (begin, calls as f64 / length)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recorder::histogram;
+    use super::*;
+
+    #[test]
+    fn short_runs_show_tenths_and_long_ones_seconds() {
+        let tenths = over_time(&[10, 0, 5], 0.25);
+        assert_eq!(tenths.len(), 3);
+        assert_eq!(tenths[0], (0.0, 100.0));
+        assert_eq!(tenths[1].1, 0.0);
+        assert!((tenths[2].1 - 100.0).abs() < 1e-6, "5 calls in the last 0.05 s: {tenths:?}");
+        let seconds = over_time(&[7; 60], 6.0);
+        assert_eq!(seconds.len(), 6);
+        assert!(seconds.iter().all(|(_, rate)| *rate == 70.0));
+    }
+
+    #[test]
+    fn missing_slots_are_zero() {
+        assert_eq!(over_time(&[], 0.2), [(0.0, 0.0), (0.1, 0.0)]);
+        assert_eq!(over_time(&[], 0.0), []);
+    }
+
+    #[test]
+    fn histograms_of_different_size_add_up() {
+        let (mut small, mut large) = (histogram(), histogram());
+        record(&mut small, 100, 1);
+        record(&mut large, 10_000_000_000, 1);
+        add(&mut small, &large);
+        assert_eq!((small.len(), small.max() >= 9_990_000_000), (2, true));
+    }
+}

@@ -1,0 +1,151 @@
+//! What to run: who makes the calls, for how long, at what rate.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::workload::in_range;
+use crate::{Error, Result};
+
+/// Who makes the calls, and how they reach the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallPath {
+    /// Each worker makes the calls that it runs, in groups of up to this many.
+    OwnCalls {
+        /// Calls per group.
+        in_flight: usize,
+    },
+    /// So many client threads, each of which waits for the durable answer to its call.
+    Clients {
+        /// How many clients there are.
+        clients: usize,
+        /// Whether the client's own thread runs the call as a closure, instead of the pipeline.
+        closures: bool,
+    },
+}
+
+/// How a workload is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Workers of the database; with [`CallPath::OwnCalls`] they are the callers too.
+    pub threads: usize,
+    /// Who calls.
+    pub path: CallPath,
+    /// How long to measure. Without effect on a workload that ends by itself.
+    pub seconds: f64,
+    /// How long to run before measuring.
+    pub warmup: f64,
+    /// Ends the run after so many calls, whatever the time.
+    pub transactions: Option<u64>,
+    /// Offered load in calls per second, with Poisson arrivals; without it callers call as fast as they can.
+    pub rate: Option<f64>,
+    /// Where randomness comes from.
+    pub seed: u64,
+    /// The file that takes one line for each released call.
+    pub acknowledgements: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            path: CallPath::OwnCalls { in_flight: 32 },
+            seconds: 5.0,
+            warmup: 0.0,
+            transactions: None,
+            rate: None,
+            seed: 1,
+            acknowledgements: None,
+        }
+    }
+}
+
+/// Longest run: a week, so that durations never overflow.
+const LONGEST: f64 = 7.0 * 86_400.0;
+
+impl Settings {
+    /// How many threads make calls.
+    pub fn callers(&self) -> usize {
+        match self.path {
+            CallPath::OwnCalls { .. } => self.threads,
+            CallPath::Clients { clients, .. } => clients,
+        }
+    }
+
+    /// Refuses values out of range, and what a workload that ends by itself can't do.
+    pub fn check(&self, finite: bool) -> Result<()> {
+        in_range("threads", self.threads, 1, 1_024)?;
+        match self.path {
+            CallPath::OwnCalls { in_flight } => in_range("in-flight", in_flight, 1, 65_536)?,
+            CallPath::Clients { clients, .. } => in_range("clients", clients, 1, 10_000)?,
+        }
+        in_range("seconds", self.seconds, 0.001, LONGEST)?;
+        in_range("warmup", self.warmup, 0.0, LONGEST)?;
+        if let Some(rate) = self.rate {
+            in_range("rate", rate, 0.001, 1e9)?;
+        }
+        if let Some(transactions) = self.transactions {
+            in_range("transactions", transactions, 1, u64::MAX)?;
+        }
+        if finite && (self.warmup > 0.0 || self.transactions.is_some()) {
+            return Err(Error::Unusable(
+                "this workload runs its input once from beginning to end; leave out --warmup and --transactions"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn warmup_duration(&self) -> Duration {
+        Duration::from_secs_f64(self.warmup)
+    }
+
+    pub(super) fn measured_duration(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(settings: Settings) -> String {
+        settings.check(false).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn usual_settings_are_accepted() {
+        assert!(Settings::default().check(false).is_ok());
+        assert!(Settings::default().check(true).is_ok());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        let usual = Settings::default;
+        assert!(refused(Settings { threads: 0, ..usual() }).contains("--threads 0"));
+        assert!(refused(Settings { seconds: 0.0, ..usual() }).contains("--seconds"));
+        assert!(refused(Settings { seconds: f64::INFINITY, ..usual() }).contains("--seconds"));
+        assert!(refused(Settings { warmup: -1.0, ..usual() }).contains("--warmup"));
+        assert!(refused(Settings { rate: Some(0.0), ..usual() }).contains("--rate"));
+        assert!(refused(Settings { transactions: Some(0), ..usual() }).contains("--transactions"));
+        assert!(
+            refused(Settings { path: CallPath::OwnCalls { in_flight: 0 }, ..usual() })
+                .contains("--in-flight")
+        );
+        let clients = CallPath::Clients { clients: 0, closures: false };
+        assert!(refused(Settings { path: clients, ..usual() }).contains("--clients"));
+    }
+
+    #[test]
+    fn an_input_is_run_once_from_beginning_to_end() {
+        assert!(Settings { warmup: 1.0, ..Settings::default() }.check(true).is_err());
+        assert!(Settings { transactions: Some(5), ..Settings::default() }.check(true).is_err());
+    }
+
+    #[test]
+    fn callers_are_workers_or_clients() {
+        let own = Settings { threads: 3, ..Settings::default() };
+        assert_eq!(own.callers(), 3);
+        let clients = Settings { path: CallPath::Clients { clients: 7, closures: true }, ..own };
+        assert_eq!(clients.callers(), 7);
+    }
+}

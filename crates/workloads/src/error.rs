@@ -1,0 +1,31 @@
+//! What can go wrong around a workload: the engine's errors, and the workload's own input and settings.
+
+/// A result around a workload.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a workload could not be set up or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine refused or failed.
+    #[error(transparent)]
+    Engine(#[from] heddledb::Error),
+    /// Settings, input and database do not fit together. The message says what to change.
+    #[error("{0}")]
+    Unusable(String),
+    /// A file or stream could not be read or written.
+    #[error("{what}: {reason}")]
+    Stream {
+        /// Which file, and what was being done.
+        what: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+}
+
+impl Error {
+    /// An error of reading or writing `what`.
+    pub(crate) fn stream(what: impl Into<String>, reason: std::io::Error) -> Self {
+        Error::Stream { what: what.into(), reason }
+    }
+}

@@ -1,0 +1,119 @@
+//! Deals rows to the callers as they come.
+//!
+//! One thread reads and parses; a row goes to the caller that its key names, so that of two rows with one key the
+//! first in the file is the first to be called, as in the plain pass. Queues are bounded: reading waits for slow
+//! callers.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+use heddledb::Procedure;
+
+use super::UNPARSABLE;
+use super::input::Rows;
+use super::procedure::arguments;
+use super::row::FlightRow;
+use crate::workload::{Call, Generator, Step};
+use crate::{Error, Result};
+
+/// Rows handed over together.
+const BATCH: usize = 64;
+
+/// Batches that wait for a caller.
+const WAITING: usize = 32;
+
+/// A row, or `None` for one that doesn't parse.
+type Item = Option<FlightRow>;
+
+/// What the reading thread hands to a caller.
+type Batch = Result<Vec<Item>>;
+
+/// The callers' ends of the queues.
+pub(super) struct Dealer {
+    queues: Mutex<Vec<Option<Receiver<Batch>>>>,
+}
+
+impl Dealer {
+    /// Starts to read for so many callers.
+    pub fn start(rows: Rows, callers: usize) -> Result<Self> {
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..callers.max(1)).map(|_| sync_channel::<Batch>(WAITING)).unzip();
+        std::thread::Builder::new()
+            .name("flights reader".to_owned())
+            .spawn(move || deal(rows, senders))
+            .map_err(|reason| Error::stream("starting the reading thread", reason))?;
+        Ok(Self { queues: Mutex::new(receivers.into_iter().map(Some).collect()) })
+    }
+
+    /// The rows of one caller. Each caller may ask once.
+    pub fn generator(&self, caller: usize, procedure: Procedure) -> Result<Box<dyn Generator>> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues.get_mut(caller).and_then(Option::take).ok_or_else(|| {
+            Error::Unusable(format!(
+                "caller {caller} has no rows to deal: an input is read once, by the callers bound"
+            ))
+        })?;
+        Ok(Box::new(Dealt { queue, batch: Vec::new().into_iter(), procedure }))
+    }
+}
+
+/// Reads to the end of the input, or until no caller is left.
+fn deal(mut rows: Rows, senders: Vec<SyncSender<Batch>>) {
+    let mut batches: Vec<Vec<Item>> = senders.iter().map(|_| Vec::with_capacity(BATCH)).collect();
+    let mut record = csv::ByteRecord::new();
+    // A fixed hash, so that the same file is dealt in the same way in every run.
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    loop {
+        match rows.read(&mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                // A caller that has gone has its own error to report.
+                let _ = senders[0].send(Err(error));
+                return;
+            }
+        }
+        let row = rows.heading.row(&record);
+        let caller =
+            row.as_ref().map_or(0, |row| (hasher.hash_one(&row.key) % senders.len() as u64) as usize);
+        batches[caller].push(row);
+        if batches[caller].len() == BATCH {
+            let batch = std::mem::replace(&mut batches[caller], Vec::with_capacity(BATCH));
+            if senders[caller].send(Ok(batch)).is_err() {
+                return;
+            }
+        }
+    }
+    for (sender, batch) in senders.into_iter().zip(batches) {
+        // As above: whoever has gone needs no rows.
+        let _ = sender.send(Ok(batch));
+    }
+}
+
+/// The calls of one caller.
+struct Dealt {
+    queue: Receiver<Batch>,
+    batch: std::vec::IntoIter<Item>,
+    procedure: Procedure,
+}
+
+impl Generator for Dealt {
+    fn next(&mut self) -> Result<Step> {
+        loop {
+            match self.batch.next() {
+                Some(Some(row)) => {
+                    let args = arguments(row);
+                    let procedure = self.procedure.clone();
+                    return Ok(Step::Call(Call { procedure, args, transaction: 0, read_only: false }));
+                }
+                Some(None) => return Ok(Step::Refused { transaction: 0, reason: UNPARSABLE }),
+                None => {}
+            }
+            match self.queue.recv() {
+                Ok(batch) => self.batch = batch?.into_iter(),
+                Err(_) => return Ok(Step::End),
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! An encoded key: a byte string that stays on the stack up to 64 bytes.
+
+use std::ops::Deref;
+
+const INLINE_BYTES: usize = 64;
+
+/// The bytes of a key. Short ones lie in place; a longer one moves to the heap as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct EncodedKey {
+    /// How many bytes of `short` count; none do once `long` is in use.
+    length: u8,
+    short: [u8; INLINE_BYTES],
+    long: Vec<u8>,
+}
+
+impl EncodedKey {
+    /// An empty key.
+    pub(crate) const fn new() -> EncodedKey {
+        EncodedKey { length: 0, short: [0; INLINE_BYTES], long: Vec::new() }
+    }
+
+    /// The bytes.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        if self.long.is_empty() { &self.short[..usize::from(self.length)] } else { &self.long }
+    }
+
+    /// Takes every byte away.
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+        self.long.clear();
+    }
+
+    /// Appends one byte.
+    pub(crate) fn push(&mut self, byte: u8) {
+        self.append(&[byte]);
+    }
+
+    /// Appends so many bytes that the length is known beforehand: the usual case, without a call.
+    #[inline]
+    pub(crate) fn append<const N: usize>(&mut self, bytes: &[u8; N]) {
+        let start = usize::from(self.length);
+        match self.short.get_mut(start..start + N) {
+            Some(room) if self.long.is_empty() => {
+                room.copy_from_slice(bytes);
+                self.length += N as u8;
+            }
+            _ => self.extend_from_slice(bytes),
+        }
+    }
+
+    /// Appends bytes.
+    pub(crate) fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let start = usize::from(self.length);
+        match self.short.get_mut(start..start + bytes.len()) {
+            Some(room) if self.long.is_empty() => {
+                room.copy_from_slice(bytes);
+                self.length += bytes.len() as u8;
+            }
+            _ => {
+                if self.long.is_empty() {
+                    self.long.extend_from_slice(&self.short[..start]);
+                    self.length = 0;
+                }
+                self.long.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// The bytes, owned.
+    pub(crate) fn into_vec(self) -> Vec<u8> {
+        if self.long.is_empty() { self.as_slice().to_vec() } else { self.long }
+    }
+}
+
+impl Default for EncodedKey {
+    fn default() -> EncodedKey {
+        EncodedKey::new()
+    }
+}
+
+impl Deref for EncodedKey {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl From<&[u8]> for EncodedKey {
+    fn from(bytes: &[u8]) -> EncodedKey {
+        let mut key = EncodedKey::new();
+        key.extend_from_slice(bytes);
+        key
+    }
+}
+
+impl PartialEq for EncodedKey {
+    fn eq(&self, other: &EncodedKey) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for EncodedKey {}
+
+impl PartialOrd for EncodedKey {
+    fn partial_cmp(&self, other: &EncodedKey) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for EncodedKey {
+    fn cmp(&self, other: &EncodedKey) -> std::cmp::Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_what_was_appended_on_the_stack_and_on_the_heap() {
+        let mut key = EncodedKey::new();
+        let mut all = Vec::new();
+        for round in 0..200_u8 {
+            match round % 3 {
+                0 => key.push(round),
+                1 => key.append(&[round, 0, 255, 7]),
+                _ => key.extend_from_slice(&vec![round; usize::from(round) % 23]),
+            }
+            match round % 3 {
+                0 => all.push(round),
+                1 => all.extend([round, 0, 255, 7]),
+                _ => all.extend(vec![round; usize::from(round) % 23]),
+            }
+            assert_eq!(key.as_slice(), all);
+            assert_eq!(EncodedKey::from(all.as_slice()), key);
+        }
+        assert_eq!(key.clone().into_vec(), all);
+        key.clear();
+        assert!(key.is_empty());
+        key.push(1);
+        assert_eq!(key.as_slice(), [1]);
+    }
+
+    #[test]
+    fn keys_compare_as_their_bytes_do() {
+        let long = EncodedKey::from([5; 100].as_slice());
+        let short = EncodedKey::from([5; 3].as_slice());
+        assert!(short < long && long < EncodedKey::from([6].as_slice()));
+    }
+}

@@ -1,0 +1,113 @@
+//! The house's rules, held by reading the sources.
+//!
+//! Each rule says what to do where it is broken, and each has a canary: a test which shows that the rule catches what
+//! it is there for. The rules themselves are explained in `CONTRIBUTING.md`.
+
+mod documents;
+mod imports;
+mod rules;
+mod source;
+
+use std::fs;
+
+use heddledb::ProtocolKind;
+
+use source::{Violation, collect, read_all, relative, root};
+
+fn protocols() -> Vec<&'static str> {
+    // Those still to come are rivals already: nobody is to get used to one of them by name.
+    let planned = ["serial", "locking", "optimistic", "phased", "partitioned"];
+    let present = ProtocolKind::ALL.iter().map(|kind| kind.name());
+    present.chain(planned).collect()
+}
+
+fn demand_none(violations: Vec<Violation>) {
+    let lines: Vec<_> =
+        violations.iter().map(|one| format!("{}:{}: {}", one.path, one.line, one.what)).collect();
+    assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
+}
+
+/// Every file that people read, as path and text: sources, documents, manifests, scripts.
+fn readable_files() -> Vec<(String, String)> {
+    let root = root();
+    let mut files = Vec::new();
+    for folder in ["src", "crates", "tests", "benches", "docs", ".ci"] {
+        collect(&root.join(folder), &mut files);
+    }
+    let top = fs::read_dir(&root).expect("the workspace can be read").flatten().map(|entry| entry.path());
+    files.extend(
+        top.filter(|path| path.extension().is_some_and(|extension| extension == "md" || extension == "toml")),
+    );
+    files.iter().filter_map(|file| Some((relative(&root, file), fs::read_to_string(file).ok()?))).collect()
+}
+
+#[test]
+fn imports_run_one_way() {
+    demand_none(imports::check(&read_all(), &protocols()));
+}
+
+#[test]
+fn crates_depend_one_way() {
+    let manifests = readable_files().into_iter().filter(|(path, _)| path.ends_with("Cargo.toml"));
+    demand_none(manifests.flat_map(|(path, text)| documents::dependencies(&path, &text)).collect());
+}
+
+#[test]
+fn unsafe_stands_where_it_is_listed() {
+    let sources = read_all();
+    demand_none(rules::unsafe_places(&sources));
+    let empty = rules::places_without_unsafe(&sources);
+    assert!(
+        empty.is_empty(),
+        "no `unsafe` is left there, take them off the list in tests/house/rules.rs: {empty:?}"
+    );
+}
+
+#[test]
+fn the_engine_starts_no_threads_and_panics_on_no_input() {
+    demand_none(rules::banned_words(&read_all()));
+}
+
+#[test]
+fn protocols_are_iterated_and_not_matched() {
+    demand_none(rules::named_protocols(&read_all()));
+}
+
+#[test]
+fn files_are_short_finished_and_say_what_they_are() {
+    demand_none(rules::files(&read_all()));
+}
+
+#[test]
+fn functions_can_be_read_at_once() {
+    demand_none(rules::functions(&read_all()));
+}
+
+#[test]
+fn workloads_know_no_protocol_and_no_driver() {
+    demand_none(rules::workloads(&read_all(), &protocols()));
+}
+
+#[test]
+fn nothing_names_the_machine_it_was_written_on() {
+    demand_none(
+        readable_files().iter().flat_map(|(path, text)| documents::foreign_places(path, text)).collect(),
+    );
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let documents = readable_files().into_iter().filter(|(path, _)| path.ends_with(".md"));
+    demand_none(documents.flat_map(|(path, text)| documents::dead_links(&root(), &path, &text)).collect());
+}
+
+#[test]
+fn the_map_shows_every_folder() {
+    let entries = fs::read_dir(root().join("src")).expect("the engine can be read").flatten();
+    let has_files =
+        |path: &std::path::Path| fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some());
+    let folders = entries.filter(|entry| has_files(&entry.path()));
+    let folders: Vec<_> = folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    demand_none(documents::folders_not_in_map(&folders, &map));
+}
