@@ -18,7 +18,7 @@ use logged::*;
 
 /// Commits what is not durable, and then makes sure that `reader` learns nothing of it before it is.
 struct Undurable {
-    held: Option<HeldSyncs>,
+    _held: HeldSyncs,
     disk: SimulatedDisk,
     bank: Bank,
 }
@@ -29,13 +29,13 @@ impl Undurable {
         let disk = SimulatedDisk::new();
         let bank = bank(&disk);
         bank.wait_for_segments(&disk);
-        let held = Some(HeldSyncs::of(&disk));
+        let held = HeldSyncs::of(&disk);
         let (procedure, arguments) = write(&bank);
         let mut worker = bank.db.worker().expect("open");
         let written = worker.execute(&procedure, arguments);
         assert!(!written.is_released() && !written.failed());
         drop(worker);
-        Undurable { held, disk, bank }
+        Undurable { _held: held, disk, bank }
     }
 
     /// A call that must wait, made in every way that there is: through a worker, the queue, and by a closure.
@@ -44,7 +44,7 @@ impl Undurable {
         procedure: &Procedure,
         arguments: Args,
         closure: impl Fn(&Database) -> Result<T> + Send + 'static,
-    ) -> (Executed, heddledb::Submitted, Receiver<Result<T>>) {
+    ) -> (Executed<'_>, heddledb::Submitted, Receiver<Result<T>>) {
         let executed = self.bank.db.worker().expect("open").execute(procedure, arguments.clone());
         let submitted = self.bank.db.submit(procedure, arguments).expect("taken");
         let (told, hears) = channel();
@@ -79,7 +79,7 @@ fn rows(result: Result<Output>) -> Vec<Vec<Value>> {
 
 #[test]
 fn a_reader_of_an_undurable_write_waits_and_others_do_not() {
-    let mut undurable = Undurable::after(|bank| (bank.set.clone(), args![1, 7]));
+    let undurable = Undurable::after(|bank| (bank.set.clone(), args![1, 7]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.get, args![1, 0], move |db: &Database| {
@@ -87,7 +87,7 @@ fn a_reader_of_an_undurable_write_waits_and_others_do_not() {
         });
     undurable.others_are_told();
     assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "nobody was told 7, and it is lost");
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()), [[Value::Int(7)]]);
     assert_eq!(rows(submitted.wait()), [[Value::Int(7)]]);
     assert_eq!(hears.recv().expect("told"), Ok(Some(7)));
@@ -96,7 +96,7 @@ fn a_reader_of_an_undurable_write_waits_and_others_do_not() {
 
 #[test]
 fn a_reader_of_an_undurable_delete_waits() {
-    let mut undurable = Undurable::after(|bank| (bank.delete.clone(), args![1, 0]));
+    let undurable = Undurable::after(|bank| (bank.delete.clone(), args![1, 0]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.get, args![1, 0], move |db: &Database| {
@@ -104,7 +104,7 @@ fn a_reader_of_an_undurable_delete_waits() {
         });
     undurable.others_are_told();
     assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "nobody was told that it has gone");
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()), Vec::<Vec<Value>>::new());
     assert_eq!(rows(submitted.wait()), Vec::<Vec<Value>>::new());
     assert_eq!(hears.recv().expect("told"), Ok(false));
@@ -113,7 +113,7 @@ fn a_reader_of_an_undurable_delete_waits() {
 
 #[test]
 fn a_reader_of_a_range_from_which_a_row_was_deleted_undurably_waits() {
-    let mut undurable = Undurable::after(|bank| (bank.delete.clone(), args![2, 0]));
+    let undurable = Undurable::after(|bank| (bank.delete.clone(), args![2, 0]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.range, args![1, 4], move |db: &Database| {
@@ -122,7 +122,7 @@ fn a_reader_of_a_range_from_which_a_row_was_deleted_undurably_waits() {
     undurable.others_are_told();
     let crashed = undurable.crashed();
     assert_eq!(rows(crashed.db.call(&crashed.range, args![1, 4])).len(), 3);
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()).len(), 2);
     assert_eq!(rows(submitted.wait()).len(), 2);
     assert_eq!(hears.recv().expect("told"), Ok(2));
@@ -130,19 +130,19 @@ fn a_reader_of_a_range_from_which_a_row_was_deleted_undurably_waits() {
 
 #[test]
 fn a_reader_of_an_undurable_index_entry_waits_and_so_does_one_of_an_entry_that_has_gone() {
-    let mut undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
+    let undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.by_tag, args![5_000, 0], move |db: &Database| {
             db.run(|tx| Ok(tx.scan_index(&items, "item_by_tag", Range::prefix(key![5_000]))?.count()))
         });
     undurable.others_are_told();
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()).len(), 1);
     assert_eq!(rows(submitted.wait()).len(), 1);
     assert_eq!(hears.recv().expect("told"), Ok(1));
 
-    let mut undurable = Undurable::after(|bank| (bank.delete.clone(), args![3, 0]));
+    let undurable = Undurable::after(|bank| (bank.delete.clone(), args![3, 0]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.by_tag, args![300, 0], move |db: &Database| {
@@ -150,14 +150,14 @@ fn a_reader_of_an_undurable_index_entry_waits_and_so_does_one_of_an_entry_that_h
         });
     let crashed = undurable.crashed();
     assert_eq!(rows(crashed.db.call(&crashed.by_tag, args![300, 0])).len(), 1);
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert!(rows(executed.wait()).is_empty() && rows(submitted.wait()).is_empty());
     assert_eq!(hears.recv().expect("told"), Ok(0));
 }
 
 #[test]
 fn a_duplicate_key_is_told_when_the_row_that_it_met_is_durable() {
-    let mut undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
+    let undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.insert, args![50, 6], move |db: &Database| {
@@ -165,7 +165,7 @@ fn a_duplicate_key_is_told_when_the_row_that_it_met_is_durable() {
         });
     undurable.others_are_told();
     assert_eq!(undurable.crashed().value(50), Ok(None));
-    undurable.held.take();
+    undurable.disk.release_syncs();
     let duplicate = |error: &Error| matches!(error, Error::DuplicateKey { .. });
     assert!(executed.wait().is_err_and(|error| duplicate(&error)));
     assert!(submitted.wait().is_err_and(|error| duplicate(&error)));
@@ -174,14 +174,14 @@ fn a_duplicate_key_is_told_when_the_row_that_it_met_is_durable() {
 
 #[test]
 fn a_duplicate_in_a_unique_index_is_told_when_the_entry_that_it_met_is_durable() {
-    let mut undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
+    let undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
     let items = undurable.bank.items.clone();
     let (told, hears) = channel();
     let db = undurable.bank.db.clone();
     thread::spawn(move || told.send(db.run(|tx| tx.insert(&items, row![51, 7, 5_000]))));
     grace();
     assert!(hears.try_recv().is_err());
-    undurable.held.take();
+    undurable.disk.release_syncs();
     let error = hears.recv().expect("told").expect_err("the tag is taken");
     assert!(matches!(error, Error::DuplicateKey { .. }), "{error}");
     assert!(error.to_string().contains("item_by_tag"), "{error}");
@@ -189,7 +189,7 @@ fn a_duplicate_in_a_unique_index_is_told_when_the_entry_that_it_met_is_durable()
 
 #[test]
 fn an_own_error_that_tells_of_undurable_data_waits() {
-    let mut undurable = Undurable::after(|bank| (bank.set.clone(), args![1, 7]));
+    let undurable = Undurable::after(|bank| (bank.set.clone(), args![1, 7]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.read_and_fail, args![1, 0], move |db: &Database| {
@@ -202,7 +202,7 @@ fn an_own_error_that_tells_of_undurable_data_waits() {
     undurable.others_are_told();
     let at_once = undurable.bank.db.call(&undurable.bank.read_and_fail, args![9, 0]);
     assert_eq!(at_once, Err(heddledb::fail("the value is 0")), "an error about durable data");
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert_eq!(executed.wait(), Err(heddledb::fail("the value is 7")));
     assert_eq!(submitted.wait(), Err(heddledb::fail("the value is 7")));
     assert_eq!(hears.recv().expect("told"), Err(heddledb::fail("Some(7)")));
@@ -210,7 +210,7 @@ fn an_own_error_that_tells_of_undurable_data_waits() {
 
 #[test]
 fn a_panic_and_a_missing_key_tell_of_undurable_data_too() {
-    let mut undurable = Undurable::after(|bank| (bank.delete.clone(), args![1, 0]));
+    let undurable = Undurable::after(|bank| (bank.delete.clone(), args![1, 0]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.set, args![1, 1], move |db: &Database| {
@@ -219,11 +219,14 @@ fn a_panic_and_a_missing_key_tell_of_undurable_data_too() {
                 Ok(())
             })
         });
-    undurable.held.take();
+    undurable.disk.release_syncs();
     assert!(matches!(executed.wait(), Err(Error::MissingKey { .. })));
     assert!(matches!(submitted.wait(), Err(Error::MissingKey { .. })));
     let panicked = hears.recv().expect("told");
-    assert!(matches!(&panicked, Err(Error::Panicked { message }) if message == "it has gone"), "{panicked:?}");
+    assert!(
+        matches!(&panicked, Err(Error::Panicked { message }) if message == "it has gone"),
+        "{panicked:?}"
+    );
 }
 
 /// The closure meets the new value only when it commits: its addition is blind until then.
@@ -469,7 +472,9 @@ fn a_ring_of_two_places_tells_everybody_in_time() {
             let bank = bank.clone();
             thread::spawn(move || {
                 for value in 1..=40 {
-                    bank.db.run(|tx| tx.update(&bank.items, key![id], &[("value", value.into())])).expect("ok");
+                    bank.db
+                        .run(|tx| tx.update(&bank.items, key![id], &[("value", value.into())]))
+                        .expect("ok");
                 }
             })
         })

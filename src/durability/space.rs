@@ -2,13 +2,20 @@
 //!
 //! Commits append their redo to memory in their commit sections, where nobody may wait. So each participant reserves
 //! room beforehand, some calls' worth at a time; what is reserved or waits to be written is bounded, and room comes
-//! back when a group has been written. Where the disk has no room for another segment, no more is handed out: updates
-//! are refused before they run, and what was handed out still fits into what is prepared.
+//! back when a group has been written. Where the disk has no room for another segment, no more is handed out, and
+//! what was handed out before is not used any more: updates are refused before they run.
+//!
+//! Why nobody waits for ever: what participants keep for calls to come ([`LogSpace::try_take_portion`]) is at most
+//! half of the room, so that the other half always comes back; and who waits for more ([`LogSpace::take`]) keeps
+//! nothing meanwhile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::durability::{Segments, group_bytes_max};
 use crate::error::{Error, Result};
 
 /// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
@@ -19,6 +26,10 @@ pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
+    /// Whether room is refused, for who asks before each call.
+    is_refused: AtomicBool,
+    /// Where the log is written; none: nothing is logged.
+    segments: Option<Arc<Segments>>,
 }
 
 struct State {
@@ -29,12 +40,14 @@ struct State {
 
 impl LogSpace {
     /// Room for so many bytes that are not durable yet.
-    pub(crate) fn new(bytes: usize) -> LogSpace {
+    pub(crate) fn new(bytes: usize, segments: Option<Arc<Segments>>) -> LogSpace {
         let capacity = bytes as i64;
         LogSpace {
             state: Mutex::new(State { available: capacity, refused: None }),
             changed: Condvar::new(),
             capacity,
+            is_refused: AtomicBool::new(false),
+            segments,
         }
     }
 
@@ -43,11 +56,24 @@ impl LogSpace {
         (self.capacity / 64).clamp(1 << 10, 1 << 18) as usize
     }
 
-    /// Reserves room, if there is some now.
+    /// Reserves a portion for calls to come, unless what is left is needed for calls under way.
     ///
     /// # Errors
     /// The disk has no room.
-    pub(crate) fn try_take(&self, bytes: usize) -> Result<bool> {
+    pub(crate) fn try_take_portion(&self) -> Result<bool> {
+        let bytes = self.portion() as i64;
+        let mut state = self.state.lock();
+        if let Some(refused) = &state.refused {
+            return Err(refused.clone());
+        }
+        let enough = state.available - bytes >= self.capacity / 2;
+        if enough {
+            state.available -= bytes;
+        }
+        Ok(enough)
+    }
+
+    fn try_take(&self, bytes: usize) -> Result<bool> {
         let mut state = self.state.lock();
         if let Some(refused) = &state.refused {
             return Err(refused.clone());
@@ -60,12 +86,15 @@ impl LogSpace {
         Ok(enough)
     }
 
-    /// Reserves room, waiting for it. A request for more than half of all of it waits only until some is left: what
-    /// it takes beyond, others wait for.
+    /// Reserves room, waiting for it; the caller keeps no other. A request for more than half of all of it waits only
+    /// until some is left: what it takes beyond, others wait for. What is so large must first have its place on disk.
     ///
     /// # Errors
     /// The disk has no room, or `failure` says that the log has failed.
     pub(crate) fn take(&self, bytes: usize, failure: impl Fn() -> Option<Error>) -> Result<()> {
+        if bytes as i64 > self.capacity / 2 {
+            self.prepare_for(bytes)?;
+        }
         loop {
             if self.try_take(bytes)? {
                 return Ok(());
@@ -78,6 +107,16 @@ impl LogSpace {
                 self.changed.wait_for(&mut state, PATIENCE);
             }
         }
+    }
+
+    /// Makes segments for a call that the room which is always prepared was not made for.
+    fn prepare_for(&self, bytes: usize) -> Result<()> {
+        let Some(segments) = &self.segments else { return Ok(()) };
+        let needed = group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64);
+        while segments.remaining_bytes() < needed {
+            segments.prepare_next().map_err(|error| no_space(&error))?;
+        }
+        Ok(())
     }
 
     /// Whether half of the room is handed out.
@@ -93,14 +132,25 @@ impl LogSpace {
 
     /// Refuses from here on, or no more.
     pub(crate) fn set_refused(&self, refused: Option<Error>) {
-        self.state.lock().refused = refused;
+        let mut state = self.state.lock();
+        // Relaxed: a call that comes in between is one that had come before.
+        self.is_refused.store(refused.is_some(), Ordering::Relaxed);
+        state.refused = refused;
+        drop(state);
         self.changed.notify_all();
     }
 
     /// Why room is refused, if it is.
+    #[inline]
     pub(crate) fn refused(&self) -> Option<Error> {
-        self.state.lock().refused.clone()
+        // Relaxed: as in `set_refused`.
+        if self.is_refused.load(Ordering::Relaxed) { self.state.lock().refused.clone() } else { None }
     }
+}
+
+/// What is told to updates while no segment can be made.
+pub(crate) fn no_space(error: &Error) -> Error {
+    Error::NoLogSpace { reason: error.to_string() }
 }
 
 #[cfg(test)]
@@ -109,7 +159,7 @@ mod tests {
 
     #[test]
     fn room_is_bounded_and_comes_back() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, None);
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(false));
@@ -124,7 +174,7 @@ mod tests {
 
     #[test]
     fn one_call_may_be_larger_than_all_room_and_others_wait_until_it_is_written() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, None);
         assert_eq!(space.try_take(100), Ok(true));
         assert_eq!(space.try_take(50_000), Ok(true));
         assert_eq!(space.try_take(1), Ok(false));
@@ -135,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_refuses_at_once_and_recovers() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, None);
         let full = Error::NoLogSpace { reason: "full".to_string() };
         space.set_refused(Some(full.clone()));
         assert_eq!(space.take(1, || None), Err(full));
@@ -145,9 +195,20 @@ mod tests {
 
     #[test]
     fn who_waits_learns_that_the_log_has_failed() {
-        let space = LogSpace::new(10);
+        let space = LogSpace::new(10, None);
         assert_eq!(space.try_take(10), Ok(true));
         let failure = Error::LogFailed { reason: "no disk".to_string() };
         assert_eq!(space.take(1, || Some(failure.clone())), Err(failure));
+    }
+
+    #[test]
+    fn what_is_kept_for_calls_to_come_leaves_half_of_the_room_for_calls_under_way() {
+        let space = LogSpace::new(8 << 10, None);
+        let portions = (0..100).filter(|_| space.try_take_portion() == Ok(true)).count();
+        assert_eq!(portions * space.portion(), 4 << 10);
+        assert_eq!(space.take(4 << 10, || None), Ok(()), "the other half");
+        assert_eq!(space.try_take(1), Ok(false));
+        space.give_back(4 << 10);
+        assert_eq!(space.take(1 << 20, || None), Ok(()), "and calls larger than all of it");
     }
 }

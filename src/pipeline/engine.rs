@@ -16,7 +16,8 @@ use crate::storage::store::Store;
 
 /// A participant with less room than this reserves more before its next call.
 const LITTLE_ROOM: usize = 1 << 10;
-const SEQUENCE_BITS: u32 = 24;
+/// What calls usually need: with less, a call that will write waits before it executes.
+const LEAST_ROOM: usize = 1 << 8;
 
 /// What all threads of a database share.
 pub(crate) struct Engine {
@@ -28,16 +29,8 @@ pub(crate) struct Engine {
     output: Output,
     in_flight: InFlight,
     clocks: StageClocks,
-    group_limit: Option<GroupLimit>,
     /// Why no update is taken at all, if so (opened read-only).
     updates_refused: Option<Error>,
-}
-
-/// Bounds how many transactions an epoch may have: TPK's TransactionsPerGroup.
-struct GroupLimit {
-    transactions: u64,
-    /// The epoch whose transactions are counted, above the count.
-    counted: AtomicU64,
 }
 
 impl Engine {
@@ -49,11 +42,8 @@ impl Engine {
         space: LogSpace,
         output: Output,
         in_flight: InFlight,
-        group_size: Option<usize>,
         updates_refused: Option<Error>,
     ) -> Arc<Engine> {
-        let group_limit = group_size
-            .map(|transactions| GroupLimit { transactions: transactions as u64, counted: AtomicU64::new(0) });
         Arc::new(Engine {
             store,
             protocol,
@@ -63,7 +53,6 @@ impl Engine {
             output,
             in_flight,
             clocks: StageClocks::default(),
-            group_limit,
             updates_refused,
         })
     }
@@ -115,9 +104,8 @@ impl Engine {
         }
     }
 
-    /// Lets a call that may write in, or says why it may not: before it executes. Waits for the next group where the
-    /// present one is full; what is held of the protocol's is given up before a wait.
-    pub(crate) fn admit(&self, held: &mut Held, log_credit: &mut usize) -> Result<()> {
+    /// Lets a call that may write in, or says why it may not: before it executes.
+    pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<()> {
         if let Some(refused) = &self.updates_refused {
             return Err(refused.clone());
         }
@@ -127,49 +115,45 @@ impl Engine {
         if let Some(failure) = self.progress.failure() {
             return Err(failure);
         }
-        if let Some(limit) = &self.group_limit {
-            self.count_into_group(limit, held);
+        // Also with room in reserve: small groups take more of the disk than of the reserve.
+        if let Some(refused) = self.space.refused() {
+            return Err(refused);
         }
         if *log_credit >= LITTLE_ROOM {
             return Ok(());
         }
         // Too little room now is no reason to wait here: the call may turn out to be a reader, and if it is not, it
         // waits when it knows how much it needs (see `execute`).
-        let portion = self.space.portion();
-        if self.space.try_take(portion)? {
-            *log_credit += portion;
+        if self.space.try_take_portion()? {
+            *log_credit += self.space.portion();
         }
         Ok(())
     }
 
-    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
-        self.ring_log();
-        self.space.take(bytes, || self.progress.failure())
+    /// Reserves room for a call that will write and has next to none, so that it does not execute in vain; what is held
+    /// of the protocol's is given up before. Whether it was reserved for this call alone.
+    pub(crate) fn reserve_some(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
+        if *log_credit >= LEAST_ROOM || !self.store.is_logged() {
+            return Ok(false);
+        }
+        self.protocol.end_group(held);
+        self.reserve(log_credit, LITTLE_ROOM)?;
+        Ok(true)
     }
 
-    fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) {
-        loop {
-            let epoch = self.store.epochs().current();
-            // Relaxed: it bounds the group's size; what is in the group is decided by the epochs.
-            let counted = limit.counted.load(Ordering::Relaxed);
-            let in_group =
-                if counted >> SEQUENCE_BITS == epoch { counted & ((1 << SEQUENCE_BITS) - 1) } else { 0 };
-            if in_group < limit.transactions {
-                let next = epoch << SEQUENCE_BITS | (in_group + 1);
-                let swapped =
-                    limit.counted.compare_exchange_weak(counted, next, Ordering::Relaxed, Ordering::Relaxed);
-                if swapped.is_ok() {
-                    return;
-                }
-                continue;
-            }
-            self.protocol.end_group(held);
-            self.wait_for_epoch_after(epoch);
-            if self.progress.failure().is_some() {
-                return;
-            }
-        }
+    /// Reserves room in the log for a call that needs more than it had: of that it keeps nothing while it waits, so
+    /// that those who wait never wait for each other.
+    pub(crate) fn reserve(&self, log_credit: &mut usize, bytes: usize) -> Result<()> {
+        self.give_back(log_credit);
+        self.ring_log();
+        self.space.take(bytes, || self.progress.failure())?;
+        *log_credit = bytes;
+        Ok(())
+    }
+
+    /// Gives back what was reserved for one call, and not used by it.
+    pub(crate) fn give_back(&self, log_credit: &mut usize) {
+        self.space.give_back(std::mem::take(log_credit));
     }
 
     /// Why a commit of this epoch, made just now, must not be told as a success although nobody waits for the disk
@@ -184,12 +168,17 @@ impl Engine {
 
     /// Whether the present group should be written although its time is not over.
     pub(crate) fn group_is_full(&self) -> bool {
-        let counted = |limit: &GroupLimit| limit.counted.load(Ordering::Relaxed);
-        let full = |limit: &GroupLimit| {
-            counted(limit) >> SEQUENCE_BITS == self.store.epochs().current()
-                && counted(limit) & ((1 << SEQUENCE_BITS) - 1) >= limit.transactions
-        };
-        self.space.is_low() || self.group_limit.as_ref().is_some_and(full)
+        self.space.is_low() || self.store.epochs().is_full()
+    }
+
+    /// Waits for the next group where the present one is full, before a call that will write executes in vain; what is
+    /// held of the protocol's is given up before.
+    pub(crate) fn wait_while_full(&self, held: &mut Held) {
+        let epoch = self.store.epochs().current();
+        if self.store.epochs().is_full() {
+            self.protocol.end_group(held);
+            self.wait_for_epoch_after(epoch);
+        }
     }
 
     /// Waits until commits are of a later epoch than now.

@@ -58,33 +58,52 @@ pub(crate) fn execute(
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
     let mut number = 0;
+    // Whether room in the log was reserved for this call alone.
+    let mut reserved = false;
     loop {
         number += 1;
+        if declared_writes {
+            engine.wait_while_full(held);
+        }
         let (_, memory) = seat.parts();
-        let refused =
-            if may_write { engine.admit(held, &mut memory.workspace.log_credit).err() } else { None };
+        let log_credit = &mut memory.workspace.log_credit;
+        let mut refused = if may_write { engine.admit(log_credit).err() } else { None };
+        if declared_writes && refused.is_none() {
+            match engine.reserve_some(held, log_credit) {
+                Ok(alone) => reserved |= alone,
+                Err(error) => refused = Some(error),
+            }
+        }
         if let (Some(error), true) = (&refused, declared_writes) {
+            if reserved {
+                engine.give_back(log_credit);
+            }
             return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
         }
-        let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
             Verdict::Done { epoch, wrote, mut result } => {
                 if wrote && let Some(error) = engine.lost(epoch) {
                     result = Err(error);
                 }
+                if reserved {
+                    engine.give_back(&mut seat.parts().1.workspace.log_credit);
+                }
+                let counters = &seat.participant().counters;
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
                 return Ending { epoch, attempts: number, wrote, result };
             }
-            Verdict::Again => Counters::count(&counters.aborted),
-            Verdict::NextEpoch => engine.wait_for_next_epoch(),
+            Verdict::Again => Counters::count(&seat.participant().counters.aborted),
+            Verdict::NextEpoch => {
+                engine.protocol().end_group(held);
+                engine.wait_for_next_epoch();
+            }
             Verdict::NeedsLogSpace(bytes) => {
                 engine.protocol().end_group(held);
                 let (_, memory) = seat.parts();
-                let missing = bytes - memory.workspace.log_credit.min(bytes);
-                if let Err(error) = engine.reserve(missing) {
+                if let Err(error) = engine.reserve(&mut memory.workspace.log_credit, bytes) {
                     return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
                 }
-                memory.workspace.log_credit += missing;
+                reserved = true;
             }
         }
     }
@@ -152,7 +171,7 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
                 Verdict::Done { epoch, wrote: true, result: Ok(()) }
             }
             Err(CommitFailure::Conflict) => Verdict::Again,
-            Err(CommitFailure::SequenceUsedUp) => Verdict::NextEpoch,
+            Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
             Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
             Err(CommitFailure::Refused(error)) => done(false, Err(error)),
         },

@@ -34,8 +34,9 @@ use crate::storage::write_set::{Effect, WriteSet};
 pub(crate) enum CommitFailure {
     /// Something that was read, or is to be written, is not what it was: run again.
     Conflict,
-    /// The epoch has no sequence numbers left: run again in the next one.
-    SequenceUsedUp,
+    /// The epoch takes no more commits (it has no sequence numbers left, or as many transactions as it may): run again
+    /// in the next one.
+    EpochFull,
     /// The redo needs so many bytes of log space, more than are reserved: reserve them and run again.
     NeedsLogSpace(usize),
     /// The writes cannot be applied; the call fails with this.
@@ -177,10 +178,12 @@ fn take_and_stamp(
             return Err(CommitFailure::Conflict);
         }
     }
-    let stamp = match Stamp::next(floor, store.epochs().current()) {
-        Some(stamp) if validate() => Ok(stamp),
-        Some(_) => Err(CommitFailure::Conflict),
-        None => Err(CommitFailure::SequenceUsedUp),
+    let epoch = store.epochs().current();
+    let stamp = match Stamp::next(floor, epoch) {
+        None => Err(CommitFailure::EpochFull),
+        Some(_) if !validate() => Err(CommitFailure::Conflict),
+        Some(_) if !store.epochs().count_in(epoch) => Err(CommitFailure::EpochFull),
+        Some(stamp) => Ok(stamp),
     };
     if stamp.is_err() {
         give_back(pending);

@@ -55,6 +55,11 @@ impl Store {
         self.epochs = Epochs::new(epoch);
     }
 
+    /// From here on an epoch has at most so many transactions: set once, before there are any.
+    pub(crate) fn limit_epochs(&mut self, transactions: usize) {
+        self.epochs.set_limit(transactions);
+    }
+
     /// The global epoch.
     pub(crate) fn epochs(&self) -> &Epochs {
         &self.epochs

@@ -203,12 +203,12 @@ pub fn segment(number: u32) -> std::path::PathBuf {
 }
 
 /// Runs work that must end, on a thread of its own: a deadlock fails the test instead of hanging it.
-pub fn within_a_minute<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = std::sync::mpsc::channel();
     let worker = thread::spawn(move || drop(done.send(work())));
-    match wait.recv_timeout(Duration::from_secs(60)) {
+    match wait.recv_timeout(Duration::from_secs(20)) {
         Ok(value) => value,
-        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: no end after a minute"),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("{what}: no end after twenty seconds"),
         Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
             Err(panic) => std::panic::resume_unwind(panic),
             Ok(()) => unreachable!("the worker sends before it ends"),
