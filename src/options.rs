@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::base::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::protocol::{ProtocolKind, SerialVariant};
-use crate::storage::epoch::LIMIT_MAXIMUM;
 
 /// When a result is told, seen from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,7 +271,7 @@ impl Options {
         within("workers", self.workers.unwrap_or(1) as u64, 1, 1_024)?;
         within("input_threads", self.input_threads as u64, 1, 64)?;
         within("output_threads", self.output_threads as u64, 1, 64)?;
-        within("group_size", self.group_size.unwrap_or(1) as u64, 1, LIMIT_MAXIMUM)?;
+        within("group_size", self.group_size.unwrap_or(1) as u64, 1, (1 << 24) - 1)?;
         within("max_in_flight", self.max_in_flight as u64, 1, 1 << 24)?;
         let workers = self.workers.unwrap_or(1) as u64;
         within("max_participants", self.max_participants as u64, workers + 1, 1 << 16)?;

@@ -73,7 +73,8 @@ pub struct TableLookup<'t>(pub(crate) &'t TableCore);
 impl ColumnName for Column {
     #[inline]
     fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
-        if self.table == table.0.id() {
+        // A table of another database may have the same number and fewer columns.
+        if self.table == table.0.id() && (self.position as usize) < table.0.layout().len() {
             return Ok(self.position as usize);
         }
         let definition = table.0.definition();

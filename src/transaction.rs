@@ -218,7 +218,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         Savepoint { mark: self.attempt.mark() }
     }
 
-    /// Takes back what was written since the savepoint. Later savepoints are void.
+    /// Takes back what was written since the savepoint. Later savepoints are void: a transaction that goes back to one
+    /// of them fails.
     pub fn rollback_to(&self, savepoint: &Savepoint) {
         self.attempt.roll_back(savepoint.mark);
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::call::{Found, Output, Routine};
+use crate::pipeline::execute::work_out_footprint;
 use crate::pipeline::nesting;
 use crate::pipeline::worker::{Pending, execute_group};
 use crate::procedure::Procedure;
@@ -36,6 +37,8 @@ pub struct Worker<'db> {
     seat: Seat<'db>,
     held: Held,
     group: Vec<Prepared>,
+    /// What was found ahead for the calls of a group.
+    found: Vec<Found>,
     /// Footprints of calls that have run, whose memory the next ones use.
     spare: Vec<Footprint>,
 }
@@ -96,7 +99,14 @@ impl Executed<'_> {
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
         let seat = shared.engine().store().participants().take();
-        Worker { shared, seat, held: Held::default(), group: Vec::new(), spare: Vec::new() }
+        Worker {
+            shared,
+            seat,
+            held: Held::default(),
+            group: Vec::new(),
+            found: Vec::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -142,7 +152,7 @@ impl<'db> Worker<'db> {
         self.shared.check_procedure(&procedure)?;
         let routine = procedure.into_routine();
         let mut footprint = self.spare.pop().unwrap_or_default();
-        routine.footprint(&args, &mut footprint)?;
+        work_out_footprint(&*routine, &args, &mut footprint)?;
         Ok(Prepared { routine, args, footprint })
     }
 
@@ -155,18 +165,25 @@ impl<'db> Worker<'db> {
         let counters = &self.seat.participant().counters;
         let mut wrote = false;
         for part in group.chunks(crate::pipeline::worker::GROUP_CALLS) {
-            execute_group(engine, &mut self.seat, &mut self.held, part, |_, ending, output| {
-                wrote |= ending.wrote;
-                if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                    Counters::count(&counters.readers_waited);
-                }
-                done.push(Executed {
-                    shared: self.shared,
-                    epoch: ending.epoch,
-                    attempts: ending.attempts,
-                    result: ending.result.map(|()| output),
-                });
-            });
+            execute_group(
+                engine,
+                &mut self.seat,
+                &mut self.held,
+                &mut self.found,
+                part,
+                |_, ending, output| {
+                    wrote |= ending.wrote;
+                    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                        Counters::count(&counters.readers_waited);
+                    }
+                    done.push(Executed {
+                        shared: self.shared,
+                        epoch: ending.epoch,
+                        attempts: ending.attempts,
+                        result: ending.result.map(|()| output),
+                    });
+                },
+            );
         }
         self.spare.extend(group.drain(..).map(|call| call.footprint));
         wrote

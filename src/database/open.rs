@@ -36,8 +36,8 @@ pub(crate) struct Shared {
     recovery: Recovery,
     schema_changes: SchemaChanges,
     closed: AtomicBool,
-    /// How closing ended; held while it is under way, so that who closes second waits as long.
-    ended: Mutex<Option<Result<()>>>,
+    /// What closing came to, once it has; held by who closes.
+    closing: Mutex<Option<Result<()>>>,
     /// Given up last: while it is there, no other process can open the directory.
     directory: Mutex<Option<DatabaseDirectory>>,
     path: Option<PathBuf>,
@@ -81,7 +81,9 @@ impl Shared {
         let settings = Settings { sites: options.sites, serial_variant: options.serial_variant };
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let protocol = options.protocol.build(&settings);
-        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(processors));
+        // Workers that the engine chooses itself leave a participant's place to callers.
+        let most = processors.min(options.max_participants - 1);
+        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(most));
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
         let waits = options.durability == Durability::Group && log.is_some();
@@ -116,7 +118,7 @@ impl Shared {
             recovery,
             schema_changes: SchemaChanges::default(),
             closed: AtomicBool::new(false),
-            ended: Mutex::new(None),
+            closing: Mutex::new(None),
             directory: Mutex::new(directory),
             path: path.map(Path::to_path_buf),
         })
@@ -159,16 +161,16 @@ impl Shared {
 
     /// Ends all stages in the order in which calls flow, so that every result is told; then lets the directory go.
     pub(crate) fn close(&self) -> Result<()> {
-        // Release pairs with the acquire in `check_open`.
         self.closed.store(true, Ordering::Release);
-        let mut ended = self.ended.lock();
-        if let Some(ended) = &*ended {
-            return ended.clone();
-        }
-        let stopped = self.threads.stop(&self.engine, &self.input);
-        *self.directory.lock() = None;
-        *ended = Some(stopped.clone());
-        stopped
+        // Who closes a database that another thread is closing waits for that one, and learns the same.
+        let mut closing = self.closing.lock();
+        closing
+            .get_or_insert_with(|| {
+                let stopped = self.threads.stop(&self.engine, &self.input);
+                *self.directory.lock() = None;
+                stopped
+            })
+            .clone()
     }
 }
 

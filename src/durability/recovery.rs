@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::storage::reclaim::collect_all;
 use crate::storage::redo::split_transactions;
 use crate::storage::restore::{apply_transaction, derive_indexes};
+use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 
 /// What was found when a database was opened.
@@ -42,6 +43,7 @@ pub(crate) fn replay(store: &Store, log: &mut LogReader) -> Result<Recovery> {
     let start = Instant::now();
     let mut recovery = Recovery::default();
     let mut arena = Bump::new();
+    let mut cutter = Cutter::default();
     while let Some(group) = log.next_group()? {
         let mut transactions = split_transactions(&group.payload)?;
         transactions.sort_by_key(|transaction| transaction.stamp);
@@ -52,7 +54,7 @@ pub(crate) fn replay(store: &Store, log: &mut LogReader) -> Result<Recovery> {
         let guard = pin();
         for transaction in transactions {
             arena.reset();
-            if apply_transaction(store, transaction, &arena, &guard)? {
+            if apply_transaction(store, transaction, &arena, &mut cutter, &guard)? {
                 store.add_tables_of_catalog(&guard)?;
             }
         }
@@ -60,7 +62,7 @@ pub(crate) fn replay(store: &Store, log: &mut LogReader) -> Result<Recovery> {
     for table in store.all_tables() {
         let guard = pin();
         collect_all(&table, &guard);
-        derive_indexes(&table, &guard)?;
+        derive_indexes(&table, &mut cutter, &guard)?;
     }
     recovery.time = start.elapsed();
     Ok(recovery)

@@ -112,48 +112,50 @@ impl Engine {
         if !self.store.is_logged() {
             return Ok(());
         }
-        if let Some(failure) = self.progress.failure() {
-            return Err(failure);
-        }
-        // Also with room in reserve: small groups take more of the disk than of the reserve.
-        if let Some(refused) = self.space.refused() {
-            return Err(refused);
+        // Whoever has room reserved is refused as well: groups take whole pages, so that many small ones would take more
+        // of the disk than was reserved, and wait for it without an answer.
+        if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
+            return Err(reason);
         }
         if *log_credit >= LITTLE_ROOM {
             return Ok(());
         }
         // Too little room now is no reason to wait here: the call may turn out to be a reader, and if it is not, it
         // waits when it knows how much it needs (see `execute`).
-        if self.space.try_take_portion()? {
-            *log_credit += self.space.portion();
-        }
+        *log_credit += self.space.try_take_portion()?;
         Ok(())
     }
 
-    /// Reserves room for a call that will write and has next to none, so that it does not execute in vain; what is held
-    /// of the protocol's is given up before. Whether it was reserved for this call alone.
-    pub(crate) fn reserve_some(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
-        if *log_credit >= LEAST_ROOM || !self.store.is_logged() {
+    /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. What the call
+    /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+        self.ring_log();
+        self.space.take(bytes, || self.progress.failure())
+    }
+
+    /// Prepares for a call that will write, so that it does not execute in vain: waits for the next group where the
+    /// present one is full, and reserves room in the log where next to none is left; what is held of the protocol's is
+    /// given up before a wait. Whether room was reserved for this call alone.
+    ///
+    /// # Errors
+    /// The log has failed, or the disk is full.
+    pub(crate) fn make_way(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
+        if !self.store.is_logged() {
+            return Ok(false);
+        }
+        let epoch = self.store.epochs().current();
+        if self.store.epochs().is_full() {
+            self.protocol.end_group(held);
+            self.wait_for_epoch_after(epoch)?;
+        }
+        if *log_credit >= LEAST_ROOM {
             return Ok(false);
         }
         self.protocol.end_group(held);
-        self.reserve(log_credit, LITTLE_ROOM)?;
-        Ok(true)
-    }
-
-    /// Reserves room in the log for a call that needs more than it had: of that it keeps nothing while it waits, so
-    /// that those who wait never wait for each other.
-    pub(crate) fn reserve(&self, log_credit: &mut usize, bytes: usize) -> Result<()> {
-        self.give_back(log_credit);
-        self.ring_log();
-        self.space.take(bytes, || self.progress.failure())?;
-        *log_credit = bytes;
-        Ok(())
-    }
-
-    /// Gives back what was reserved for one call, and not used by it.
-    pub(crate) fn give_back(&self, log_credit: &mut usize) {
         self.space.give_back(std::mem::take(log_credit));
+        self.reserve(LITTLE_ROOM)?;
+        *log_credit = LITTLE_ROOM;
+        Ok(true)
     }
 
     /// Why a commit of this epoch, made just now, must not be told as a success although nobody waits for the disk
@@ -171,25 +173,22 @@ impl Engine {
         self.space.is_low() || self.store.epochs().is_full()
     }
 
-    /// Waits for the next group where the present one is full, before a call that will write executes in vain; what is
-    /// held of the protocol's is given up before.
-    pub(crate) fn wait_while_full(&self, held: &mut Held) {
-        let epoch = self.store.epochs().current();
-        if self.store.epochs().is_full() {
-            self.protocol.end_group(held);
-            self.wait_for_epoch_after(epoch);
-        }
-    }
-
     /// Waits until commits are of a later epoch than now.
-    pub(crate) fn wait_for_next_epoch(&self) {
-        self.wait_for_epoch_after(self.store.epochs().current());
+    ///
+    /// # Errors
+    /// The log has failed, or the disk is full: then no epoch ends.
+    pub(crate) fn wait_for_next_epoch(&self) -> Result<()> {
+        self.wait_for_epoch_after(self.store.epochs().current())
     }
 
-    fn wait_for_epoch_after(&self, epoch: u64) {
-        while self.store.epochs().current() <= epoch && self.progress.failure().is_none() {
+    fn wait_for_epoch_after(&self, epoch: u64) -> Result<()> {
+        while self.store.epochs().current() <= epoch {
+            if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
+                return Err(reason);
+            }
             self.log_bell.ring();
             std::thread::sleep(Duration::from_micros(20));
         }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
+use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::nesting::Inside;
 use crate::protocol::attempt::Attempt;
@@ -15,6 +16,7 @@ use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
 use crate::storage::participant::{Counters, Memory, Seat};
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::types::Args;
 
 /// A transaction's body, which may be run several times.
 pub(crate) trait Body {
@@ -58,55 +60,56 @@ pub(crate) fn execute(
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
     let mut number = 0;
-    // Whether room in the log was reserved for this call alone.
     let mut reserved = false;
-    loop {
+    let ending = loop {
         number += 1;
-        if declared_writes {
-            engine.wait_while_full(held);
-        }
         let (_, memory) = seat.parts();
         let log_credit = &mut memory.workspace.log_credit;
         let mut refused = if may_write { engine.admit(log_credit).err() } else { None };
         if declared_writes && refused.is_none() {
-            match engine.reserve_some(held, log_credit) {
+            match engine.make_way(held, log_credit) {
                 Ok(alone) => reserved |= alone,
                 Err(error) => refused = Some(error),
             }
         }
         if let (Some(error), true) = (&refused, declared_writes) {
-            if reserved {
-                engine.give_back(log_credit);
-            }
-            return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
+            break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
         }
+        let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
             Verdict::Done { epoch, wrote, mut result } => {
                 if wrote && let Some(error) = engine.lost(epoch) {
                     result = Err(error);
                 }
-                if reserved {
-                    engine.give_back(&mut seat.parts().1.workspace.log_credit);
-                }
-                let counters = &seat.participant().counters;
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
-                return Ending { epoch, attempts: number, wrote, result };
+                break Ending { epoch, attempts: number, wrote, result };
             }
-            Verdict::Again => Counters::count(&seat.participant().counters.aborted),
+            Verdict::Again => Counters::count(&counters.aborted),
             Verdict::NextEpoch => {
+                // The next epoch comes when the log has written the last one: no site is held over that.
                 engine.protocol().end_group(held);
-                engine.wait_for_next_epoch();
+                if let Err(error) = engine.wait_for_next_epoch() {
+                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                }
             }
             Verdict::NeedsLogSpace(bytes) => {
                 engine.protocol().end_group(held);
+                // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
                 let (_, memory) = seat.parts();
-                if let Err(error) = engine.reserve(&mut memory.workspace.log_credit, bytes) {
-                    return Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
+                if let Err(error) = engine.reserve(bytes) {
+                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
                 }
+                memory.workspace.log_credit = bytes;
                 reserved = true;
             }
         }
+    };
+    if reserved {
+        let (_, memory) = seat.parts();
+        engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
+    ending
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -160,8 +163,10 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
     if attempt.is_doomed() {
         return Verdict::Again;
     }
-    match ran {
+    match attempt.take_fault().map_or(ran, Err) {
         Err(Error::Conflict) => Verdict::Again,
+        // An error of a body that has lost sight of its own insert is no result.
+        Err(_) if attempt.has_lost_a_record() => Verdict::Again,
         Err(error) if protocol.confirm(attempt) => done(false, Err(error)),
         Err(_) => Verdict::Again,
         Ok(()) => match protocol.commit(attempt) {
@@ -176,6 +181,14 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
             Err(CommitFailure::Refused(error)) => done(false, Err(error)),
         },
     }
+}
+
+/// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
+/// in one of them ends is the call, not the thread; and no call is made inside of them.
+pub(crate) fn work_out_footprint(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
+    let _inside = Inside::enter();
+    catch_unwind(AssertUnwindSafe(|| routine.footprint(args, into)))
+        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

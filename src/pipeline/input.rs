@@ -7,6 +7,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::work_out_footprint;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::footprint::Footprint;
@@ -110,6 +111,6 @@ impl Input {
 fn prepare(arrived: Arrived) -> Result<Call> {
     let Arrived { routine, args, answer } = arrived;
     let mut footprint = Footprint::default();
-    routine.footprint(&args, &mut footprint)?;
+    work_out_footprint(&*routine, &args, &mut footprint)?;
     Ok(Call { routine, args, footprint, answer })
 }

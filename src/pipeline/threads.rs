@@ -105,7 +105,10 @@ fn start(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 }
 
 fn join(threads: &mut Vec<JoinHandle<()>>) {
-    for thread in threads.drain(..) {
+    // The last handle may go on one of these threads, with a procedure's body or a future's waker that owned it: that
+    // thread ends by itself when it comes back from here.
+    let own = std::thread::current().id();
+    for thread in threads.drain(..).filter(|thread| thread.thread().id() != own) {
         if thread.join().is_err() {
             // A stage's thread runs no user code outside of catch_unwind: that it died is a fault of the engine's,
             // which its message on standard error tells. The others are ended all the same.

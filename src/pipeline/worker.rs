@@ -1,8 +1,8 @@
 //! The execute stage: workers take groups of calls from their queues and run them.
 //!
-//! Within a group the keys of the calls to come are looked up while the present one runs: the index lines a few calls
-//! ahead, the records a little later, so that the cache misses of many calls overlap (docs/decisions, row layout and
-//! prefetching). And a protocol may keep what it holds from one call of a group to the next.
+//! The keys of a group's calls are looked up together before the first one runs, so that their cache misses overlap
+//! and nothing is held meanwhile (docs/decisions, row layout and prefetching). And a protocol may keep what it holds
+//! from one call of a group to the next.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,10 +24,8 @@ use crate::types::Args;
 
 /// The most calls that run as one group: what a group holds, it holds for so many calls at most.
 pub(crate) const GROUP_CALLS: usize = 64;
-/// How many calls ahead index lines are fetched.
-const FAR: usize = 8;
-/// How many calls ahead records are fetched.
-const NEAR: usize = 4;
+/// How many calls ahead of its look-up a call's index lines are asked for.
+const AHEAD: usize = 8;
 
 /// A call that a group can look ahead to.
 pub(crate) trait Pending {
@@ -57,22 +55,23 @@ impl Body for Run<'_> {
     }
 }
 
-/// Runs a group of calls in order, and tells `done` how each ended.
+/// Runs a group of calls in order, and tells `done` how each ended. `found` is kept from group to group.
 pub(crate) fn execute_group<P: Pending>(
     engine: &Engine,
     seat: &mut Seat<'_>,
     held: &mut Held,
+    found: &mut Vec<Found>,
     calls: &[P],
     mut done: impl FnMut(usize, Ending, Output),
 ) {
     let mut guard = pin();
-    let mut found: [Found; NEAR + 1] = Default::default();
+    look_ahead(calls, found, &guard);
+    let (_, memory) = seat.parts();
+    engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
     held.in_group = calls.len() > 1;
     for (number, call) in calls.iter().enumerate() {
-        look_ahead(calls, number, &mut found, &guard);
         let (routine, args, footprint) = call.parts();
-        let found = &found[number % (NEAR + 1)];
-        let mut body = Run { routine, args, footprint, found, output: Output::default() };
+        let mut body = Run { routine, args, footprint, found: &found[number], output: Output::default() };
         let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
         done(number, ending, std::mem::take(&mut body.output));
     }
@@ -81,21 +80,23 @@ pub(crate) fn execute_group<P: Pending>(
     guard.repin();
 }
 
-fn look_ahead<P: Pending>(calls: &[P], number: usize, found: &mut [Found; NEAR + 1], guard: &Guard) {
-    let far =
-        if number == 0 { 0..FAR.min(calls.len()) } else { number + FAR - 1..(number + FAR).min(calls.len()) };
-    for call in calls.get(far).unwrap_or_default() {
-        let (routine, _, footprint) = call.parts();
-        routine.prefetch(footprint, guard);
+/// Looks up the keys of all calls of a group before the first one runs: nothing is held then, and the cache misses of
+/// many calls overlap. Each call's index lines are asked for some calls ahead of its look-up.
+fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
+    if found.len() < calls.len() {
+        found.resize_with(calls.len(), Found::default);
     }
-    let near = if number == 0 {
-        0..NEAR.min(calls.len())
-    } else {
-        number + NEAR - 1..(number + NEAR).min(calls.len())
+    let mut ahead = calls.iter();
+    let mut prefetch_next = || {
+        if let Some((routine, _, footprint)) = ahead.next().map(Pending::parts) {
+            routine.prefetch(footprint, guard);
+        }
     };
-    for ahead in near.clone() {
-        let (routine, _, footprint) = calls[ahead].parts();
-        routine.find(footprint, &mut found[ahead % (NEAR + 1)], guard);
+    (0..AHEAD).for_each(|_| prefetch_next());
+    for (call, found) in calls.iter().zip(found) {
+        prefetch_next();
+        let (routine, _, footprint) = call.parts();
+        routine.find(footprint, found, guard);
     }
 }
 
@@ -104,6 +105,7 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
     let mut seat = engine.store().participants().take();
     let mut held = Held::default();
     let mut calls = Vec::new();
+    let mut found = Vec::new();
     let mut finished = Vec::new();
     loop {
         queue.take(GROUP_CALLS, &mut calls);
@@ -113,7 +115,7 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
         let start = Instant::now();
         let counters = &seat.participant().counters;
         let mut wrote = false;
-        execute_group(engine, &mut seat, &mut held, &calls, |number, ending, output| {
+        execute_group(engine, &mut seat, &mut held, &mut found, &calls, |number, ending, output| {
             wrote |= ending.wrote;
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);

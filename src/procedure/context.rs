@@ -17,6 +17,7 @@ use crate::types::{Args, Value, ValueRef};
 /// Takes a key's values, in the order of the key's columns.
 pub struct KeyBuilder<'k> {
     table: &'k TableCore,
+    columns_of_key: &'k [usize],
     key: &'k mut EncodedKey,
     columns: usize,
     /// How many bytes the first column's value took.
@@ -25,7 +26,7 @@ pub struct KeyBuilder<'k> {
 
 impl<'k> KeyBuilder<'k> {
     pub(crate) fn new(table: &'k TableCore, key: &'k mut EncodedKey) -> Self {
-        KeyBuilder { table, key, columns: 0, first: 0 }
+        KeyBuilder { table, columns_of_key: table.definition().key(), key, columns: 0, first: 0 }
     }
 
     /// The next column's value.
@@ -34,16 +35,7 @@ impl<'k> KeyBuilder<'k> {
     /// More values than the key has columns; a value that does not fit its column.
     #[inline]
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        let definition = self.table.definition();
-        let Some(&position) = definition.key().get(self.columns) else {
-            let names: Vec<_> =
-                definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
-            return Err(Error::WrongKey {
-                table: definition.name().to_string(),
-                expected: names.join(", "),
-                given: self.columns + 1,
-            });
-        };
+        let Some(&position) = self.columns_of_key.get(self.columns) else { return self.too_many() };
         let value = self.table.layout().checked(position, value.into())?;
         debug_assert!(!value.is_null(), "key columns are not null");
         encode_component(self.key, value, &self.table.layout().column(position).data_type, false)?;
@@ -57,7 +49,8 @@ impl<'k> KeyBuilder<'k> {
     #[cold]
     fn too_many(&self) -> Result<()> {
         let definition = self.table.definition();
-        let names: Vec<_> = definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
+        let names: Vec<_> =
+            definition.key().iter().map(|&at| definition.columns()[at].name.as_str()).collect();
         Err(Error::WrongKey {
             table: definition.name().to_string(),
             expected: names.join(", "),
@@ -195,7 +188,12 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert<'v>(&self, row: impl AsRef<[ValueRef<'v>]>) -> Result<()> {
-        transaction::insert(self.attempt, self.table, row.as_ref(), self.reference.whole.then_some(self.reference))
+        transaction::insert(
+            self.attempt,
+            self.table,
+            row.as_ref(),
+            self.reference.whole.then_some(self.reference),
+        )
     }
 
     /// Gives columns new values.

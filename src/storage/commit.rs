@@ -29,6 +29,9 @@ use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 use crate::storage::workspace::{Deleted, Workspace};
 use crate::storage::write_set::{Effect, WriteSet};
 
+/// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
+const MAXIMAL_REDO_BYTES: usize = 2 << 30;
+
 /// Why nothing was committed. Nothing was changed either.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
@@ -52,7 +55,10 @@ struct Pending<'a> {
     word: u64,
     /// Whether a value of the image may lie in a block of the arena.
     has_blocks: bool,
+    /// The whole new row; empty where only one word changes.
     image: &'a mut [u64],
+    /// The one word that changes, if it is only one, and its new content.
+    one_word: Option<(usize, u64)>,
 }
 
 /// Commits the buffered writes. The caller holds what excludes rival writers of everything that is written.
@@ -75,7 +81,7 @@ pub(crate) fn commit(
     let mut made = ArenaVec::new_in(arena);
     let mut pending = ArenaVec::with_capacity_in(writes.touched().len(), arena);
     let committed = prepare(writes, arena, redo, store.is_logged(), &mut pending).and_then(|highest| {
-        if redo.len() > *log_credit {
+        if store.is_logged() && redo.len() > *log_credit {
             return Err(CommitFailure::NeedsLogSpace(redo.len()));
         }
         for entry in pending.iter_mut().filter(|entry| entry.has_blocks) {
@@ -120,13 +126,33 @@ fn prepare<'a>(
         // SAFETY: the call is pinned, so every record that it touched is alive.
         let record: Record<'a> = unsafe { touched.record.as_record() };
         let layout = touched.table().layout();
-        let image = arena.alloc_slice_fill_copy(layout.words(), 0);
         // Acquire pairs with the release of the last install, whose row is copied next.
         let word = record.word().load(Ordering::Acquire);
         if word == DEAD {
             return Err(CommitFailure::Conflict);
         }
         let present = word & ABSENT == 0;
+        if let Some(change) =
+            one_word_change(writes, position, record, present).map_err(CommitFailure::Refused)?
+        {
+            highest = highest.max(Stamp::of(word));
+            if logged && !touched.table().is_internal() {
+                redo::append_int_change(redo, touched, record.key(), change.column, change.new as i64);
+            }
+            let one_word = Some((change.at, change.new));
+            let effect = Effect::Changed;
+            pending.push(Pending {
+                record,
+                position,
+                effect,
+                word,
+                has_blocks: false,
+                image: &mut [],
+                one_word,
+            });
+            continue;
+        }
+        let image = arena.alloc_slice_fill_copy(layout.words(), 0);
         if present {
             copy_row(record, image);
         }
@@ -144,10 +170,49 @@ fn prepare<'a>(
             Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
             Effect::Gone => false,
         };
-        pending.push(Pending { record, position, effect, word, has_blocks, image });
+        pending.push(Pending { record, position, effect, word, has_blocks, image, one_word: None });
+    }
+    if redo.len() > MAXIMAL_REDO_BYTES {
+        // Values that an operation leaves as they are may be far longer than its operand.
+        let what = "one transaction's redo".to_string();
+        let too_large = Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES };
+        return Err(CommitFailure::Refused(too_large));
     }
     redo::finish(redo, start);
     Ok(highest)
+}
+
+/// A change of one integer column: the column, its word in the row, and what the word becomes.
+struct WordChange {
+    column: usize,
+    at: usize,
+    new: u64,
+}
+
+/// The usual write, an operation on an integer, without a copy of the row.
+#[inline]
+fn one_word_change(
+    writes: &WriteSet,
+    position: usize,
+    record: Record<'_>,
+    present: bool,
+) -> crate::Result<Option<WordChange>> {
+    let layout = writes.touched()[position].table().layout();
+    let Some((column, operation, operand)) = writes.only_int_operation(position) else { return Ok(None) };
+    if !present || !layout.column(column).is_int() {
+        return Ok(None);
+    }
+    let (words, null_word) = layout.words_of(column);
+    // Relaxed: as in `copy_row`.
+    let row = |at: usize| record.row()[at].load(Ordering::Relaxed);
+    if row(null_word) >> (column % 64) & 1 == 1 {
+        return Ok(None);
+    }
+    let definition = layout.column(column);
+    let new = operation
+        .apply_int(row(words.start) as i64, operand, &definition.data_type)
+        .map_err(|error| error.in_column(&definition.name))?;
+    Ok(Some(WordChange { column, at: words.start, new: new as u64 }))
 }
 
 /// The row as it stands. Relaxed: rival writers are excluded, and their rows were acquired with the word.
@@ -224,6 +289,9 @@ fn install(writes: &WriteSet, entry: &Pending<'_>, stamp: Stamp, deleted: &mut V
     // Release fence: whoever reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees
     // the busy word, and does not believe the row.
     fence(Ordering::Release);
+    if let Some((at, new)) = entry.one_word {
+        entry.record.row()[at].store(new, Ordering::Relaxed);
+    }
     let layout = table.layout();
     for (at, (new, row)) in entry.image.iter().zip(entry.record.row()).enumerate() {
         let old = row.load(Ordering::Relaxed);

@@ -36,7 +36,7 @@ struct Limit {
 }
 
 /// The most transactions that a limit can allow.
-pub(crate) const LIMIT_MAXIMUM: u64 = (1 << COUNT_BITS) - 1;
+const LIMIT_MAXIMUM: u64 = (1 << COUNT_BITS) - 1;
 /// How many bits of a counter hold the number of transactions; the rest are an epoch's 40.
 const COUNT_BITS: u32 = 24;
 

@@ -11,6 +11,7 @@ pub(crate) mod record;
 pub(crate) mod redo;
 pub(crate) mod restore;
 pub(crate) mod row;
+pub(crate) mod slab;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod word;

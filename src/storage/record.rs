@@ -22,7 +22,7 @@ use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::word::{ABSENT, BUSY, DEAD};
 
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
-const ALIGNMENT: usize = 8;
+pub(crate) const ALIGNMENT: usize = 8;
 
 /// The fixed head of a record; key and row follow it in the same allocation.
 #[repr(C)]
@@ -56,8 +56,13 @@ unsafe impl Sync for Record<'_> {}
 
 const HEAD_BYTES: usize = size_of::<Head>();
 
+/// How many bytes a record takes.
+pub(crate) fn record_bytes(key_bytes: usize, row_words: usize) -> usize {
+    HEAD_BYTES + key_bytes.next_multiple_of(8) + row_words * 8
+}
+
 fn layout(key_bytes: usize, row_words: usize) -> Layout {
-    let bytes = HEAD_BYTES + key_bytes.next_multiple_of(8) + row_words * 8;
+    let bytes = record_bytes(key_bytes, row_words);
     match Layout::from_size_align(bytes, ALIGNMENT) {
         Ok(layout) => layout,
         Err(_) => panic!("a record of {bytes} bytes is larger than the address space"),
@@ -154,20 +159,45 @@ impl RecordPointer {
     /// Makes a record with this word and key; every row word is zero.
     pub(crate) fn allocate(word: u64, key: &[u8], row_words: usize) -> RecordPointer {
         let layout = layout(key.len(), row_words);
-        // SAFETY: the layout is never empty (it holds the head). The three parts lie inside it: head, key padded
-        // to eight, row words; each is written before the record is shared.
+        // SAFETY: the layout is never empty (it holds the head).
+        let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        // SAFETY: the memory was just made for this very record.
+        unsafe { RecordPointer::write(memory, word, key, row_words) }
+    }
+
+    /// Makes a record in memory that is there already.
+    ///
+    /// # Safety
+    /// The memory has [`record_bytes`] bytes, is aligned to [`ALIGNMENT`], and nobody else has it.
+    pub(crate) unsafe fn write(memory: NonNull<u8>, word: u64, key: &[u8], row_words: usize) -> RecordPointer {
+        let head = memory.cast::<Head>();
+        // SAFETY: the caller's promise: the three parts, head, key padded to eight, row words, lie inside it; each is
+        // written before the record is shared.
         unsafe {
-            let Some(head) = NonNull::new(alloc(layout).cast::<Head>()) else { handle_alloc_error(layout) };
             head.write(Head {
                 word: AtomicU64::new(word),
                 key_bytes: u32::try_from(key.len()).unwrap_or(u32::MAX),
                 row_words: u32::try_from(row_words).unwrap_or(u32::MAX),
             });
-            let key_start = head.cast::<u8>().add(HEAD_BYTES);
+            let key_start = memory.add(HEAD_BYTES);
             key_start.copy_from_nonoverlapping(NonNull::from(key).cast::<u8>(), key.len());
             key_start.add(key.len().next_multiple_of(8)).cast::<u64>().write_bytes(0, row_words);
-            RecordPointer(head)
         }
+        RecordPointer(head)
+    }
+
+    /// The record's memory.
+    pub(crate) fn memory(self) -> NonNull<u8> {
+        self.0.cast()
+    }
+
+    /// How many bytes the record takes.
+    ///
+    /// # Safety
+    /// The record has not been freed.
+    pub(crate) unsafe fn bytes(self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { record_bytes((*self.0.as_ptr()).key_bytes as usize, (*self.0.as_ptr()).row_words as usize) }
     }
 
     /// The address as a number, for the indexes to store.

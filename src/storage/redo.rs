@@ -20,7 +20,7 @@ use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
-use crate::storage::write_set::{Effect, WriteSet};
+use crate::storage::write_set::{Effect, Touched, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
 /// The schema version of every table: it will rise once tables can be altered.
@@ -93,6 +93,17 @@ pub(crate) unsafe fn append_change(
         }
         Effect::Gone => {}
     }
+}
+
+/// Appends that one integer column of the record at `position` came to have this value.
+pub(crate) fn append_int_change(out: &mut Vec<u8>, touched: &Touched, key: &[u8], column: usize, new: i64) {
+    out.push(COLUMNS);
+    number(out, u64::from(touched.table().id()));
+    number(out, SCHEMA_VERSION);
+    bytes(out, key);
+    number(out, 1);
+    number(out, column as u64);
+    value(out, ValueRef::Int(new));
 }
 
 /// # Safety

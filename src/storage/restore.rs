@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::storage::record::Record;
 use crate::storage::redo::{ChangeHead, LoggedChange, LoggedTransaction, Reader};
 use crate::storage::row::free_block;
+use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
@@ -24,6 +25,7 @@ pub(crate) fn apply_transaction(
     store: &Store,
     transaction: LoggedTransaction<'_>,
     arena: &Bump,
+    cutter: &mut Cutter,
     guard: &Guard,
 ) -> Result<bool> {
     let mut reader = Reader::new(transaction.changes);
@@ -34,7 +36,7 @@ pub(crate) fn apply_transaction(
             return Err(Error::Malformed { what: "redo of this database", detail });
         };
         catalog_changed |= head.table < crate::storage::catalog::FIRST_USER_TABLE;
-        apply_change(&table, transaction.stamp, &head, &mut reader, arena, guard)?;
+        apply_change(&table, transaction.stamp, &head, &mut reader, arena, cutter, guard)?;
     }
     Ok(catalog_changed)
 }
@@ -45,9 +47,10 @@ fn apply_change(
     head: &ChangeHead<'_>,
     reader: &mut Reader<'_>,
     arena: &Bump,
+    cutter: &mut Cutter,
     guard: &Guard,
 ) -> Result<()> {
-    let record = table.find_or_place(table.hash(head.key), head.key, guard).record;
+    let record = table.find_or_place(table.hash(head.key), head.key, cutter, guard).record;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
     let word = record.read(image);
     reader.apply(head.change, table, image, arena)?;
@@ -85,7 +88,7 @@ fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64
 ///
 /// # Errors
 /// Two rows share the values of a unique index.
-pub(crate) fn derive_indexes(table: &TableCore, guard: &Guard) -> Result<()> {
+pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Guard) -> Result<()> {
     if table.secondary().is_empty() {
         return Ok(());
     }
@@ -96,7 +99,7 @@ pub(crate) fn derive_indexes(table: &TableCore, guard: &Guard) -> Result<()> {
         let mut words = vec![0; table.layout().words()];
         let word = record.read(&mut words);
         if word & ABSENT == 0 && result.is_ok() {
-            result = derive_index_records(table, record, Stamp::of(word), &words, &arena, guard);
+            result = derive_index_records(table, record, Stamp::of(word), &words, &arena, cutter, guard);
         }
     });
     result
@@ -108,6 +111,7 @@ fn derive_index_records(
     stamp: Stamp,
     words: &[u64],
     arena: &Bump,
+    cutter: &mut Cutter,
     guard: &Guard,
 ) -> Result<()> {
     for (position, secondary) in table.secondary().iter().enumerate() {
@@ -115,7 +119,7 @@ fn derive_index_records(
         let value_of = |column: usize| Ok(unsafe { table.layout().value(words, column) });
         let key = table.index_key(position, record.key(), value_of)?;
         let index = &secondary.table;
-        let entry = index.find_or_place(index.hash(&key), &key, guard).record;
+        let entry = index.find_or_place(index.hash(&key), &key, cutter, guard).record;
         if entry.word().load(Ordering::Relaxed) & ABSENT == 0 {
             let detail =
                 format!("two rows share a value of the unique index {:?}", secondary.definition.name);

@@ -12,6 +12,7 @@ use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
 use crate::storage::participant::Participants;
+use crate::storage::slab::Slabs;
 use crate::storage::table::{TableCore, TableId};
 
 /// Tells stores of one process apart.
@@ -20,6 +21,7 @@ static NEXT_STORE: AtomicU64 = AtomicU64::new(1);
 /// All tables of a database, and what their commits share.
 pub(crate) struct Store {
     identity: u64,
+    slabs: Arc<Slabs>,
     epochs: Epochs,
     participants: Participants,
     /// Every table that there ever was: none is freed before the store is.
@@ -32,12 +34,14 @@ impl Store {
     pub(crate) fn new(epoch: u64, participants: usize, logged: bool) -> Store {
         // Relaxed: only that it is unique matters.
         let identity = NEXT_STORE.fetch_add(1, Ordering::Relaxed);
+        let slabs = Arc::new(Slabs::default());
         let tables = catalog::definitions()
             .into_iter()
-            .map(|(id, definition)| (id, Arc::new(TableCore::new(identity, id, definition))))
+            .map(|(id, definition)| (id, Arc::new(TableCore::new(identity, &slabs, id, definition))))
             .collect();
         Store {
             identity,
+            slabs,
             epochs: Epochs::new(epoch),
             participants: Participants::new(participants),
             tables: RwLock::new(tables),
@@ -58,6 +62,11 @@ impl Store {
     /// From here on an epoch has at most so many transactions: set once, before there are any.
     pub(crate) fn limit_epochs(&mut self, transactions: usize) {
         self.epochs.set_limit(transactions);
+    }
+
+    /// Where records' memory comes from.
+    pub(crate) fn slabs(&self) -> &Slabs {
+        &self.slabs
     }
 
     /// The global epoch.
@@ -115,7 +124,7 @@ impl Store {
 
     /// Adds a table whose catalog rows have been committed.
     pub(crate) fn add_table(&self, id: TableId, definition: TableDefinition) -> Arc<TableCore> {
-        let table = Arc::new(TableCore::new(self.identity, id, definition));
+        let table = Arc::new(TableCore::new(self.identity, &self.slabs, id, definition));
         self.tables.write().insert(id, table.clone());
         table
     }

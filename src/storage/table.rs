@@ -22,6 +22,7 @@ use crate::storage::index::ordered::OrderedIndex;
 use crate::storage::index::{Insertion, Lookup, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
+use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{DEAD, PLACEHOLDER};
 use crate::types::key::{EncodedKey, encode_component};
 use crate::types::{DataType, ValueRef};
@@ -37,6 +38,7 @@ pub(crate) struct TableCore {
     id: TableId,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
+    slabs: Arc<Slabs>,
     hash: Option<HashIndex>,
     ordered: Option<OrderedIndex>,
     secondary: Vec<Secondary>,
@@ -67,33 +69,35 @@ pub(crate) enum PageCursor<'g> {
 
 impl TableCore {
     /// An empty table. The definition has been validated.
-    pub(crate) fn new(store: u64, id: TableId, definition: TableDefinition) -> TableCore {
+    pub(crate) fn new(store: u64, slabs: &Arc<Slabs>, id: TableId, definition: TableDefinition) -> TableCore {
         let secondary = definition
             .indexes
             .iter()
             .map(|index| Secondary {
                 definition: index.clone(),
-                table: Arc::new(Self::index_table(store, id, index)),
+                table: Arc::new(Self::index_table(store, slabs, id, index)),
             })
             .collect();
         let mut indexed = vec![false; definition.columns.len()];
         for &position in definition.indexes.iter().flat_map(|index| &index.columns) {
             indexed[position] = true;
         }
-        let mut table = Self::bare(store, id, definition);
+        let mut table = Self::bare(store, slabs, id, definition);
         table.secondary = secondary;
-        table.plain =
-            (0..indexed.len()).map(|column| !indexed[column] && !table.definition.key.contains(&column)).collect();
+        table.plain = (0..indexed.len())
+            .map(|column| !indexed[column] && !table.definition.key.contains(&column))
+            .collect();
         table.indexed = indexed;
         table
     }
 
-    fn bare(store: u64, id: TableId, definition: TableDefinition) -> TableCore {
+    fn bare(store: u64, slabs: &Arc<Slabs>, id: TableId, definition: TableDefinition) -> TableCore {
         let kind = definition.primary_index;
         TableCore {
             store,
             id,
             layout: Arc::new(RowLayout::new(&definition)),
+            slabs: slabs.clone(),
             hash: (kind != PrimaryIndex::Ordered).then(HashIndex::new),
             ordered: (kind != PrimaryIndex::Hash).then(OrderedIndex::new),
             secondary: Vec::new(),
@@ -104,12 +108,12 @@ impl TableCore {
         }
     }
 
-    fn index_table(store: u64, id: TableId, index: &IndexDefinition) -> TableCore {
+    fn index_table(store: u64, slabs: &Arc<Slabs>, id: TableId, index: &IndexDefinition) -> TableCore {
         let definition = TableDefinition::new(index.name.clone())
             .column("primary key", DataType::Bytes)
             .primary_key(["primary key"])
             .primary_index(PrimaryIndex::Ordered);
-        let mut table = Self::bare(store, id, definition);
+        let mut table = Self::bare(store, slabs, id, definition);
         table.internal = true;
         table
     }
@@ -137,6 +141,11 @@ impl TableCore {
     /// The same, for a record that outlives its table.
     pub(crate) fn shared_layout(&self) -> Arc<RowLayout> {
         self.layout.clone()
+    }
+
+    /// Where its records' memory comes from.
+    pub(crate) fn slabs(&self) -> &Arc<Slabs> {
+        &self.slabs
     }
 
     /// Its secondary indexes.
@@ -277,13 +286,21 @@ impl TableCore {
     }
 
     /// Finds the record of a key, or puts an absent placeholder for it into every primary index.
-    pub(crate) fn find_or_place<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Placed<'g> {
+    pub(crate) fn find_or_place<'g>(
+        &'g self,
+        hash: u64,
+        key: &[u8],
+        cutter: &mut Cutter,
+        guard: &'g Guard,
+    ) -> Placed<'g> {
         let backoff = Backoff::new();
         loop {
-            let make = || RecordPointer::allocate(PLACEHOLDER, key, self.layout.words());
+            let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
+            // SAFETY: it was made above, and the index did not take it.
+            let discard = |record| unsafe { self.slabs.free(record) };
             let mut placed = match (&self.hash, &self.ordered) {
-                (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, guard)),
-                (None, Some(index)) => self.place_ordered(index, key, guard),
+                (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, discard, guard)),
+                (None, Some(index)) => self.place_ordered(index, key, cutter, guard),
                 (None, None) => unreachable!("a table has at least one primary index"),
             };
             if is_dead(placed.record) {
@@ -314,13 +331,19 @@ impl TableCore {
         }
     }
 
-    fn place_ordered<'g>(&'g self, index: &'g OrderedIndex, key: &[u8], guard: &'g Guard) -> Placed<'g> {
-        let fresh = RecordPointer::allocate(PLACEHOLDER, key, self.layout.words());
+    fn place_ordered<'g>(
+        &'g self,
+        index: &'g OrderedIndex,
+        key: &[u8],
+        cutter: &mut Cutter,
+        guard: &'g Guard,
+    ) -> Placed<'g> {
+        let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
         let placed = Placed::from(index.insert(unsafe { fresh.as_record() }, guard));
         if placed.record.pointer() != fresh {
             // SAFETY: the index did not take it.
-            unsafe { fresh.free() };
+            unsafe { self.slabs.free(fresh) };
         }
         placed
     }
@@ -427,13 +450,20 @@ fn wait_a_little(backoff: &Backoff) {
 impl Drop for TableCore {
     fn drop(&mut self) {
         // Nobody uses the table any more, so the records in its indexes, and the blocks of their rows, are its own
-        // to free; those that left the indexes earlier were retired by `reclaim`.
+        // to free; those that left the indexes earlier were retired by `reclaim`. Records that lie in chunks go with
+        // the chunks.
         let guard = crossbeam_epoch::pin();
         let mut records = Vec::new();
-        self.for_each_record(&guard, |record| records.push(record.pointer()));
+        self.for_each_record(&guard, |record| {
+            let pointer = record.pointer();
+            // SAFETY: the record is in an index, so it has not been freed.
+            if self.layout.has_blocks() || !Slabs::is_cut(unsafe { pointer.bytes() }) {
+                records.push(pointer);
+            }
+        });
         for pointer in records {
             // SAFETY: see above; each record is in the index that was walked exactly once.
-            unsafe { free_record(self.layout(), pointer) };
+            unsafe { free_record(&self.layout, &self.slabs, pointer) };
         }
     }
 }
@@ -441,16 +471,18 @@ impl Drop for TableCore {
 /// Frees a record and its row's blocks.
 ///
 /// # Safety
-/// Nobody uses either any more, and nobody frees them twice.
-pub(crate) unsafe fn free_record(layout: &RowLayout, pointer: RecordPointer) {
-    // SAFETY: the caller's promise.
-    let record = unsafe { pointer.as_record() };
-    // Relaxed: nobody else has it.
-    let words: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
-    for block in layout.blocks(&words) {
-        // SAFETY: a row's blocks belong to it alone.
-        unsafe { free_block(block) };
+/// The record is of these slabs and of this layout; nobody uses either any more, and nobody frees them twice.
+pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
+    if layout.has_blocks() {
+        // SAFETY: the caller's promise.
+        let record = unsafe { pointer.as_record() };
+        // Relaxed: nobody else has it.
+        let words: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        for block in layout.blocks(&words) {
+            // SAFETY: a row's blocks belong to it alone.
+            unsafe { free_block(block) };
+        }
     }
     // SAFETY: the caller's promise.
-    unsafe { pointer.free() };
+    unsafe { slabs.free(pointer) };
 }

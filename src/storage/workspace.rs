@@ -2,6 +2,7 @@
 //! nothing that the one before it has allocated.
 
 use crate::storage::record::RecordPointer;
+use crate::storage::slab::Cutter;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::WriteSet;
@@ -14,6 +15,8 @@ pub(crate) struct Workspace {
     pub(crate) writes: WriteSet,
     /// Redo of the call, before its stamp is known.
     pub(crate) redo: Vec<u8>,
+    /// Memory for the records that it makes.
+    pub(crate) cutter: Cutter,
     /// The stamp of the last commit made here.
     pub(crate) last_stamp: Stamp,
     /// Bytes of log space that are reserved for this participant's commits.

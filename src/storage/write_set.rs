@@ -1,7 +1,7 @@
 //! The writes that a call has buffered: nothing of them is in any record yet.
 //!
 //! Writes are kept in the order in which they were made, each linked to the next one on the same record, so that a
-//! savepoint is four lengths and rolling back is four truncations. Values are kept in the set's own byte buffer:
+//! savepoint is one length and rolling back is a few truncations. Values are kept in the set's own byte buffer:
 //! a set is used again by the next call without allocating.
 
 use bumpalo::Bump;
@@ -29,6 +29,8 @@ pub(crate) struct WriteSet {
     values: Vec<Stored>,
     bytes: Vec<u8>,
     by_record: HashMap<RecordPointer, u32, FixedState>,
+    /// How many writes were ever made in this set: tells marks of writes that are gone from those that hold.
+    made: u64,
 }
 
 /// A record that the call writes.
@@ -49,6 +51,13 @@ struct Write {
     previous: u32,
     next: u32,
     kind: Kind,
+    /// What the record's writes up to this one say about whether there is a row; none: nothing.
+    presence: Option<bool>,
+    /// Where the values and the bytes of the writes up to this one end.
+    values_end: u32,
+    bytes_end: u32,
+    /// Its number among all writes ever made in this set.
+    number: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -84,6 +93,8 @@ enum Stored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     writes: usize,
+    /// The number of the last write before it.
+    last: u64,
 }
 
 /// What the writes to one record come to.
@@ -113,7 +124,7 @@ impl WriteSet {
     /// # Errors
     /// The transaction is too large; split it.
     pub(crate) fn check_size(&self) -> Result<()> {
-        let bytes = self.bytes.len() + self.writes.len() * 32;
+        let bytes = self.bytes.len() + self.writes.len() * size_of::<Write>();
         if bytes > MAXIMAL_BYTES {
             let what = "one transaction's writes".to_string();
             return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES });
@@ -134,13 +145,18 @@ impl WriteSet {
 
     /// The point reached.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { writes: self.writes.len() }
+        Mark { writes: self.writes.len(), last: self.writes.last().map_or(0, |write| write.number) }
     }
 
-    /// Takes back every write made since the mark.
-    pub(crate) fn truncate(&mut self, mark: Mark) {
+    /// Takes back every write made since the mark. Whether the mark still holds: where writes before it have been
+    /// taken back, nothing is done, since it may lie in the middle of another statement's writes by now.
+    pub(crate) fn truncate(&mut self, mark: Mark) -> bool {
+        let before = mark.writes.checked_sub(1).map(|last| self.writes.get(last));
+        if before.is_some_and(|write| write.is_none_or(|write| write.number != mark.last)) {
+            return false;
+        }
         while self.writes.len() > mark.writes {
-            let Some(write) = self.writes.pop() else { return };
+            let Some(write) = self.writes.pop() else { break };
             if write.previous == NONE {
                 // It was the record's first write, so the record was touched last of those that remain.
                 if let Some(touched) = self.touched.pop() {
@@ -151,6 +167,10 @@ impl WriteSet {
                 self.touched[write.touched as usize].last = write.previous;
             }
         }
+        let ends = self.writes.last().map_or((0, 0), |write| (write.values_end, write.bytes_end));
+        self.values.truncate(ends.0 as usize);
+        self.bytes.truncate(ends.1 as usize);
+        true
     }
 
     /// Where the record stands among those touched.
@@ -217,7 +237,23 @@ impl WriteSet {
             }
             None => (self.touch(table, record, write), NONE),
         };
-        self.writes.push(Write { touched: position, previous, next: NONE, kind });
+        let before = self.writes.get(previous as usize).and_then(|write| write.presence);
+        let presence = match kind {
+            Kind::Insert { .. } => Some(true),
+            Kind::Delete => Some(false),
+            Kind::Set { .. } | Kind::Operate { .. } => before,
+        };
+        self.made += 1;
+        self.writes.push(Write {
+            touched: position,
+            previous,
+            next: NONE,
+            kind,
+            presence,
+            values_end: self.values.len() as u32,
+            bytes_end: self.bytes.len() as u32,
+            number: self.made,
+        });
     }
 
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
@@ -323,11 +359,7 @@ impl WriteSet {
 
     /// Whether the writes to the record at `position` leave a row, given whether there is one.
     pub(crate) fn presence(&self, position: usize, present: bool) -> bool {
-        self.chain(position).fold(present, |present, kind| match kind {
-            Kind::Insert { .. } => true,
-            Kind::Delete => false,
-            Kind::Set { .. } | Kind::Operate { .. } => present,
-        })
+        self.writes[self.touched[position].last as usize].presence.unwrap_or(present)
     }
 
     /// Calls `visit` with every column that the writes to the record at `position` change, once each.
@@ -342,11 +374,28 @@ impl WriteSet {
         }
     }
 
+    /// If one operation on an integer is all that is written to the record at `position`: its column, what it is,
+    /// and its operand.
+    #[inline]
+    pub(crate) fn only_int_operation(&self, position: usize) -> Option<(usize, Operation, i64)> {
+        let touched = &self.touched[position];
+        match self.writes[touched.first as usize].kind {
+            Kind::Operate { column, operation, operand: Stored::Int(operand) }
+                if touched.first == touched.last =>
+            {
+                Some((usize::from(column), operation, operand))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a write to the record at `position` changes a column whose values can be long.
     pub(crate) fn changes_variable_column(&self, position: usize) -> bool {
         let layout = self.touched[position].table().layout();
         self.chain(position).any(|kind| match *kind {
-            Kind::Set { column, .. } | Kind::Operate { column, .. } => layout.is_variable(usize::from(column)),
+            Kind::Set { column, .. } | Kind::Operate { column, .. } => {
+                layout.is_variable(usize::from(column))
+            }
             Kind::Insert { .. } | Kind::Delete => true,
         })
     }
@@ -416,4 +465,82 @@ fn operate(
         changed => layout.put(row, column, changed.value(current, &buffer), arena),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::definition::TableDefinition;
+    use crate::types::DataType;
+
+    fn table() -> TableCore {
+        let definition = TableDefinition::new("t")
+            .column("id", DataType::Int64)
+            .column("text", DataType::Text)
+            .primary_key(["id"]);
+        TableCore::new(1, 16, definition)
+    }
+
+    fn records(count: usize) -> Vec<RecordPointer> {
+        (0..count).map(|_| RecordPointer::allocate(0, b"key", 0)).collect()
+    }
+
+    fn free(records: Vec<RecordPointer>) {
+        for record in records {
+            // SAFETY: made by `records`, and used no more.
+            unsafe { record.free() };
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nothing_behind() {
+        let (table, records, mut set) = (table(), records(20), WriteSet::default());
+        let text = ValueRef::Text("longer than a word");
+        set.set(&table, records[0], 1, text);
+        let mark = set.mark();
+        for _ in 0..3 {
+            for &record in &records {
+                set.insert(&table, record, [ValueRef::Int(1), text].into_iter());
+                set.delete(&table, record);
+            }
+            assert!(set.truncate(mark));
+            assert_eq!((set.values.len(), set.bytes.len(), set.touched.len()), (0, 18, 1));
+            assert_eq!(set.position(records[0]), Some(0));
+            assert_eq!(set.position(records[19]), None);
+            assert_eq!(set.value(Stored::Text(0, 18)), text);
+        }
+        free(records);
+    }
+
+    #[test]
+    fn presence_follows_the_last_insert_or_delete_and_comes_back_with_a_mark() {
+        let (table, records, mut set) = (table(), records(1), WriteSet::default());
+        set.set(&table, records[0], 1, ValueRef::Null);
+        assert!(set.presence(0, true) && !set.presence(0, false));
+        let mark = set.mark();
+        set.delete(&table, records[0]);
+        assert!(!set.presence(0, true));
+        set.insert(&table, records[0], [ValueRef::Int(1), ValueRef::Null].into_iter());
+        set.set(&table, records[0], 1, ValueRef::Null);
+        assert!(set.presence(0, false));
+        assert!(set.truncate(mark));
+        assert!(set.presence(0, true) && !set.presence(0, false));
+        free(records);
+    }
+
+    #[test]
+    fn a_mark_whose_writes_are_gone_takes_nothing_back() {
+        let (table, records, mut set) = (table(), records(1), WriteSet::default());
+        let first = set.mark();
+        set.delete(&table, records[0]);
+        let void = set.mark();
+        assert!(set.truncate(first));
+        assert!(!set.truncate(void), "fewer writes than it has seen");
+        set.set(&table, records[0], 1, ValueRef::Null);
+        set.delete(&table, records[0]);
+        assert!(!set.truncate(void), "other writes than it has seen");
+        assert_eq!(set.writes.len(), 2);
+        assert!(set.truncate(first) && set.is_empty());
+        free(records);
+    }
 }

@@ -24,6 +24,12 @@ impl EncodedKey {
         if self.long.is_empty() { &self.short[..usize::from(self.length)] } else { &self.long }
     }
 
+    /// Whether the bytes lie in place, so that no memory was allocated.
+    #[cfg(test)]
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.long.is_empty()
+    }
+
     /// Takes every byte away.
     pub(crate) fn clear(&mut self) {
         self.length = 0;

@@ -15,6 +15,8 @@ use std::cell::{Cell, RefCell};
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
@@ -64,6 +66,8 @@ pub(crate) struct ReadEntry<'a> {
 pub(crate) struct ReadSet<'a> {
     pub(crate) records: SmallVec<[ReadEntry<'a>; 8]>,
     pub(crate) nodes: SmallVec<[NodeVersion<'a>; 4]>,
+    /// What the attempt itself has put into nodes, in order: the version before, and the one after.
+    own_inserts: SmallVec<[(u64, NodeVersion<'a>); 4]>,
 }
 
 /// What the running action may reach; none: everything (closures).
@@ -111,6 +115,8 @@ pub(crate) struct Attempt<'a> {
     scope: Cell<Option<Scope<'a>>>,
     /// Why the attempt cannot succeed any more, whatever the body makes of the error that it was given.
     doomed: Cell<bool>,
+    /// What is wrong with the body itself, where the call that was wrong tells no error.
+    fault: RefCell<Option<Error>>,
     updates_refused: Option<Error>,
 }
 
@@ -139,6 +145,7 @@ impl<'a> Attempt<'a> {
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
             doomed: Cell::new(false),
+            fault: RefCell::default(),
             updates_refused,
         }
     }
@@ -198,6 +205,17 @@ impl<'a> Attempt<'a> {
         self.doomed.get()
     }
 
+    /// Whether a record that the attempt writes has left its table: what it was told since may not have shown its own
+    /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
+    pub(crate) fn has_lost_a_record(&self) -> bool {
+        let workspace = self.workspace.borrow();
+        // SAFETY: the call is pinned, so every record that it touched is alive.
+        let records = workspace.writes.touched().iter().map(|touched| unsafe { touched.record.as_record() });
+        // Acquire pairs with the swap that killed the record; a look-up that missed it came after that.
+        let mut words = records.map(|record| record.word().load(Ordering::Acquire));
+        words.any(|word| word == DEAD)
+    }
+
     /// Says that the attempt must run again, and gives back the error for the body.
     pub(crate) fn doom(&self) -> Error {
         self.doomed.set(true);
@@ -219,9 +237,18 @@ impl<'a> Attempt<'a> {
         self.workspace.borrow().writes.mark()
     }
 
-    /// Takes back the writes made since.
+    /// Takes back the writes made since. A mark that holds no more fails the attempt.
     pub(crate) fn roll_back(&self, mark: Mark) {
-        self.workspace.borrow_mut().writes.truncate(mark);
+        if !self.workspace.borrow_mut().writes.truncate(mark) {
+            let what = "a savepoint".to_string();
+            let detail = "the transaction has gone back to a point before it; take a new one".to_string();
+            *self.fault.borrow_mut() = Some(Error::InvalidValue { what, detail });
+        }
+    }
+
+    /// What is wrong with the body, if it was told by no error.
+    pub(crate) fn take_fault(&self) -> Option<Error> {
+        self.fault.borrow_mut().take()
     }
 
     /// A table for as long as the attempt lasts, if it is one of this database's.
@@ -315,16 +342,28 @@ impl<'a> ReadSet<'a> {
     /// Whether everything that was read is as it was. Only for who has excluded rivals: a busy word counts as the
     /// caller's own.
     pub(crate) fn still_holds(&self) -> bool {
-        self.records.iter().all(ReadEntry::still_holds) && self.nodes.iter().all(NodeVersion::is_current)
+        self.records.iter().all(ReadEntry::still_holds) && self.nodes_still_hold()
     }
 
     /// The attempt itself has put something into this node: what was noted about it before stays true.
-    fn follow_own_insert(&mut self, before: u64, after: NodeVersion<'a>) {
-        for node in &mut self.nodes {
-            if std::ptr::eq(node.word(), after.word()) && node.observed() == before {
-                *node = after;
-            }
+    fn note_own_insert(&mut self, before: u64, after: NodeVersion<'a>) {
+        self.own_inserts.push((before, after));
+    }
+
+    /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
+    /// square of their number.
+    fn nodes_still_hold(&self) -> bool {
+        if self.own_inserts.is_empty() {
+            return self.nodes.iter().all(NodeVersion::is_current);
         }
+        let place = |node: &NodeVersion<'a>, version: u64| (std::ptr::from_ref(node.word()), version);
+        let mut followed: HashMap<_, NodeVersion<'a>, FixedState> = HashMap::default();
+        // The last first: where one insert led to the next one's beginning, the first leads to the end of both.
+        for (before, after) in self.own_inserts.iter().rev() {
+            let end = *followed.get(&place(after, after.observed())).unwrap_or(after);
+            followed.insert(place(after, *before), end);
+        }
+        self.nodes.iter().all(|node| followed.get(&place(node, node.observed())).unwrap_or(node).is_current())
     }
 }
 

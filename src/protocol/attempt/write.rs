@@ -35,13 +35,19 @@ impl<'a> Attempt<'a> {
         let Some(record) = self.place_new(table, target.hash, target.key)? else {
             return Err(duplicate(table, target.key));
         };
+        let buffer = || {
+            let mut workspace = self.workspace.borrow_mut();
+            workspace.writes.insert(table, record.pointer(), checked.iter().copied());
+            workspace.writes.check_size()
+        };
+        if table.secondary().is_empty() {
+            return buffer();
+        }
         self.all_or_nothing(|| {
             for position in 0..table.secondary().len() {
                 self.insert_index_record(table, position, target.key, |column| Ok(checked[column]))?;
             }
-            let mut workspace = self.workspace.borrow_mut();
-            workspace.writes.insert(table, record.pointer(), checked.iter().copied());
-            workspace.writes.check_size()
+            buffer()
         })
     }
 
@@ -152,13 +158,16 @@ impl<'a> Attempt<'a> {
     /// A record for a key that has no row: `None` if it has one.
     fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Record<'a>>> {
         loop {
-            let placed = table.find_or_place(hash, key, self.guard);
+            let placed = {
+                let cutter = &mut self.workspace.borrow_mut().cutter;
+                table.find_or_place(hash, key, cutter, self.guard)
+            };
             if placed.is_new {
                 let placeholder = Placeholder { record: placed.record.pointer(), table };
                 self.workspace.borrow_mut().placeholders.push(placeholder);
             }
             for (before, after) in placed.own_inserts.into_iter().flatten() {
-                self.reads.borrow_mut().follow_own_insert(before, after);
+                self.reads.borrow_mut().note_own_insert(before, after);
             }
             match self.presence(placed.record)? {
                 Some(true) => return Ok(None),
@@ -173,6 +182,8 @@ impl<'a> Attempt<'a> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
+    /// The record of a target, if it is there for this call. Who writes must write to the very record whose presence
+    /// was looked at: the one that was found beforehand may be dead, and its key have another one by now.
     pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         let mut target = *target;
         loop {
@@ -270,8 +281,8 @@ impl<'a> Attempt<'a> {
         let Some(row) = self.row_of_target(target)? else { return Ok(()) };
         let layout = table.layout();
         for position in 0..table.secondary().len() {
-            // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
             self.delete_index_record(table, position, target.key, |column| {
+                // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
                 Ok(unsafe { layout.value(row, column) })
             })?;
         }

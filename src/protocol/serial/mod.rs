@@ -87,11 +87,18 @@ type Wanted = SmallVec<[(usize, bool); 4]>;
 pub(super) struct Serial {
     sites: Box<[Site]>,
     variant: SerialVariant,
+    /// How many threads may look for a site to become free instead of sleeping.
+    lookers: u32,
 }
 
 impl Serial {
     pub(super) fn new(settings: &Settings) -> Serial {
-        Serial { sites: (0..settings.sites).map(|_| Site::new()).collect(), variant: settings.serial_variant }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Serial {
+            sites: (0..settings.sites).map(|_| Site::new()).collect(),
+            variant: settings.serial_variant,
+            lookers: processors as u32 - 1,
+        }
     }
 
     fn all(&self, alone: bool) -> Wanted {
@@ -101,6 +108,10 @@ impl Serial {
     fn wanted(&self, footprint: &Footprint) -> Wanted {
         let naive = self.variant == SerialVariant::Naive;
         let mut wanted = Wanted::new();
+        if self.sites.len() == 1 {
+            wanted.push((0, naive || !footprint.is_read_only()));
+            return wanted;
+        }
         for reference in &footprint.references {
             let alone = naive || reference.mode != Mode::Read;
             match self.site_of(reference) {
@@ -113,9 +124,6 @@ impl Serial {
     }
 
     fn site_of(&self, reference: &Reference) -> Option<usize> {
-        if self.sites.len() == 1 {
-            return Some(0);
-        }
         let routing = usize::from(reference.routing.filter(|_| !reference.unrouted)?);
         Some(spread(&reference.key[..routing]) % self.sites.len())
     }
@@ -124,7 +132,7 @@ impl Serial {
     fn take(&self, held: &mut Held, wanted: &Wanted) {
         if !covers(held, wanted) {
             release(&self.sites, held);
-            acquire(&self.sites, held, wanted);
+            acquire(&self.sites, held, wanted, self.lookers);
         }
     }
 }
@@ -173,7 +181,7 @@ impl Protocol for Serial {
         let optimistic = attempt.is_tracked();
         if optimistic {
             release(&self.sites, &mut held);
-            acquire(&self.sites, &mut held, &self.all(true));
+            acquire(&self.sites, &mut held, &self.all(true), self.lookers);
         }
         let mut workspace = attempt.workspace().borrow_mut();
         let validate = || !optimistic || attempt.reads().borrow().still_holds();
@@ -186,12 +194,12 @@ impl Protocol for Serial {
             attempt.guard(),
             validate,
         );
-        let stamp = stamp.map_err(|failure| match failure {
-            // It comes of rows as they are now, which the attempt has neither read nor validated, and whose epochs
-            // it does not carry: run again with every site from the start, where it has.
-            CommitFailure::Refused(_) if optimistic => CommitFailure::Conflict,
-            failure => failure,
-        })?;
+        let stamp = match stamp {
+            // What the writes come to was worked out on records as they are now, which may be neither what the body
+            // has read nor durable: the next attempt, alone from its start, tells what is true.
+            Err(CommitFailure::Refused(_)) if optimistic => return Err(CommitFailure::Conflict),
+            stamp => stamp?,
+        };
         for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
             self.sites[number].set_last_epoch(stamp.epoch());
         }

@@ -8,19 +8,28 @@ use crossbeam_utils::CachePadded;
 use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
 
-use crate::base::atomics::{AtomicU64, Ordering};
+use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::Held;
+
+/// How often who finds the site taken looks again before it goes to sleep: longer than a small group of calls takes.
+const LOOKS: u32 = 20_000;
 
 /// One site.
 pub(super) struct Site {
     lock: CachePadded<RawRwLock>,
+    /// How many threads look again and again for the site to become free.
+    looking: CachePadded<AtomicU32>,
     /// The epoch of the last commit of the site.
     last_epoch: AtomicU64,
 }
 
 impl Site {
     pub(super) fn new() -> Site {
-        Site { lock: CachePadded::new(RawRwLock::INIT), last_epoch: AtomicU64::new(0) }
+        Site {
+            lock: CachePadded::new(RawRwLock::INIT),
+            looking: CachePadded::new(AtomicU32::new(0)),
+            last_epoch: AtomicU64::new(0),
+        }
     }
 
     /// The epoch of the last commit; read and written under the lock, so relaxed is enough.
@@ -31,10 +40,34 @@ impl Site {
     pub(super) fn set_last_epoch(&self, epoch: u64) {
         self.last_epoch.store(epoch, Ordering::Relaxed);
     }
+
+    fn try_lock(&self, alone: bool) -> bool {
+        if alone { self.lock.try_lock_exclusive() } else { self.lock.try_lock_shared() }
+    }
+
+    /// Takes the site. Sleeping and being woken costs more than a group of calls takes, so one thread for each
+    /// processor that the holder leaves free looks again for a while; it is bounded, and then it queues like all.
+    fn lock(&self, alone: bool, lookers: u32) {
+        if self.try_lock(alone) {
+            return;
+        }
+        // Relaxed: it bounds how many look, and orders nothing.
+        if self.looking.fetch_add(1, Ordering::Relaxed) < lookers {
+            for _ in 0..LOOKS {
+                std::hint::spin_loop();
+                if self.try_lock(alone) {
+                    self.looking.fetch_sub(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+        self.looking.fetch_sub(1, Ordering::Relaxed);
+        if alone { self.lock.lock_exclusive() } else { self.lock.lock_shared() }
+    }
 }
 
 /// Takes these sites, in ascending order, so that two calls never wait for each other; nothing may be held.
-pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)]) {
+pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)], lookers: u32) {
     debug_assert!(held.sites.is_empty());
     debug_assert!(wanted.is_sorted());
     for &(number, alone) in wanted {

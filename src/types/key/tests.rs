@@ -178,7 +178,7 @@ fn usual_keys_need_no_allocation() {
         encode_component(&mut key, ValueRef::Int(value), &DataType::Int64, true).unwrap();
     }
     encode_component(&mut key, ValueRef::Text("a customer's last name"), &DataType::Text, true).unwrap();
-    assert!(!key.spilled());
+    assert!(key.is_in_place());
 }
 
 #[test]

@@ -134,27 +134,29 @@ impl HashIndex {
     /// The record with this key, or else the one that `make` gives, which is then in the index.
     ///
     /// `make` is called at most once, while nothing is locked. If another thread inserts the key meanwhile, the
-    /// record that was made is freed.
+    /// record that was made goes to `discard`.
     pub(crate) fn get_or_insert<'g>(
         &'g self,
         hash: u64,
         key: &[u8],
         make: impl FnOnce() -> RecordPointer,
+        discard: impl FnOnce(RecordPointer),
         guard: &'g Guard,
     ) -> Insertion<'g> {
         if let Lookup::Found(record) = self.get(hash, key, guard) {
             return Insertion::Found(record);
         }
-        let made = Unshared(make());
+        let made = make();
         let mut may_split = true;
         loop {
             let Located { segment, depth } = self.locate(hash, guard);
             let (bucket, tag) = (segment.bucket(hash), entry::tag(hash, depth));
             let Some(mut lock) = bucket.lock() else { continue };
             if let Some(record) = bucket.find(tag, key, guard) {
+                discard(made);
                 return Insertion::Found(record);
             }
-            let new = entry::entry(tag, made.0);
+            let new = entry::entry(tag, made);
             if !lock.put(new) {
                 if may_split && segment.is_crowded() {
                     drop(lock);
@@ -166,7 +168,8 @@ impl HashIndex {
             }
             let (before, after) = (lock.before(), bucket.node_version(lock.after_change()));
             drop(lock);
-            return Insertion::Inserted { record: made.share(), before, after };
+            // SAFETY: the index holds it from here on, so it is freed only after this thread has unpinned.
+            return Insertion::Inserted { record: unsafe { made.as_record() }, before, after };
         }
     }
 
@@ -189,25 +192,5 @@ impl Drop for HashIndex {
             let mut directory = Box::from_raw(*self.directory.get_mut());
             directory.free_segments();
         }
-    }
-}
-
-/// A record that no other thread has seen: freed unless it is shared.
-struct Unshared(RecordPointer);
-
-impl Unshared {
-    /// Keeps the record, which is in the index now.
-    fn share<'g>(self) -> Record<'g> {
-        let pointer = self.0;
-        std::mem::forget(self);
-        // SAFETY: the caller is pinned since before the record came into the index, and for 'g.
-        unsafe { pointer.as_record() }
-    }
-}
-
-impl Drop for Unshared {
-    fn drop(&mut self) {
-        // SAFETY: nobody else has seen it, and this is its only owner.
-        unsafe { self.0.free() };
     }
 }

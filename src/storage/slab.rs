@@ -1,0 +1,193 @@
+//! Memory for records: cut from large chunks, so that making one costs a few instructions, neighbours in time are
+//! neighbours in memory, and fresh pages can be touched before a commit needs them.
+//!
+//! What it keeps true: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
+//! the next record of the same size. Records larger than a quarter of a chunk come from the allocator, one by one.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
+
+/// How large a chunk is.
+const CHUNK_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 10 };
+/// With less left than this, the next chunk is fetched when there is time for it.
+const LITTLE: usize = CHUNK_BYTES / 8;
+const PAGE_BYTES: usize = 4 << 10;
+
+/// All chunks of a store's records, and the records that can be used again.
+#[derive(Default)]
+pub(crate) struct Slabs {
+    chunks: Mutex<Vec<Chunk>>,
+    /// Freed records by their size.
+    free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
+    /// How many there are, so that who finds none need not lock.
+    free_count: AtomicUsize,
+}
+
+/// A chunk's memory.
+struct Chunk(NonNull<u8>);
+
+// SAFETY: it is plain memory; who owns the pointer owns the memory.
+unsafe impl Send for Chunk {}
+
+/// What one participant cuts records from.
+#[derive(Default)]
+pub(crate) struct Cutter {
+    /// The rest of the present chunk.
+    rest: Option<(NonNull<u8>, usize)>,
+    /// A chunk that has been fetched ahead.
+    next: Option<NonNull<u8>>,
+}
+
+// SAFETY: the memory is cut by one participant at a time, and lives as long as the slabs.
+unsafe impl Send for Cutter {}
+
+fn chunk_layout() -> Layout {
+    match Layout::from_size_align(CHUNK_BYTES, PAGE_BYTES) {
+        Ok(layout) => layout,
+        Err(_) => unreachable!("the sizes are constants"),
+    }
+}
+
+impl Slabs {
+    /// Makes a record with this word and key; every row word is zero.
+    pub(crate) fn make(&self, cutter: &mut Cutter, word: u64, key: &[u8], row_words: usize) -> RecordPointer {
+        let bytes = record_bytes(key.len(), row_words);
+        if bytes > CHUNK_BYTES / 4 {
+            return RecordPointer::allocate(word, key, row_words);
+        }
+        let memory = match self.reuse(bytes) {
+            Some(record) => record.memory(),
+            None => self.cut(cutter, bytes),
+        };
+        // SAFETY: the memory has room for the record, is aligned for it, and nobody else has it.
+        unsafe { RecordPointer::write(memory, word, key, row_words) }
+    }
+
+    fn reuse(&self, bytes: usize) -> Option<RecordPointer> {
+        // Relaxed: a record that is missed now is found the next time.
+        if self.free_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let record = self.free.lock().get_mut(&bytes)?.pop()?;
+        self.free_count.fetch_sub(1, Ordering::Relaxed);
+        Some(record)
+    }
+
+    fn cut(&self, cutter: &mut Cutter, bytes: usize) -> NonNull<u8> {
+        let (start, left) = match cutter.rest {
+            Some((start, left)) if left >= bytes => (start, left),
+            _ => (cutter.next.take().unwrap_or_else(|| self.fetch()), CHUNK_BYTES),
+        };
+        // SAFETY: `left`, at least `bytes`, bytes behind `start` belong to the chunk.
+        cutter.rest = Some((unsafe { start.add(bytes) }, left - bytes));
+        start
+    }
+
+    fn fetch(&self) -> NonNull<u8> {
+        // SAFETY: the layout is not empty.
+        let Some(chunk) = NonNull::new(unsafe { alloc(chunk_layout()) }) else { handle_alloc_error(chunk_layout()) };
+        self.chunks.lock().push(Chunk(chunk));
+        chunk
+    }
+
+    /// Fetches the next chunk if the present one is nearly used up, and touches its pages: when nothing is held, so
+    /// that the system's work for fresh pages is not done while others wait.
+    pub(crate) fn fetch_ahead(&self, cutter: &mut Cutter) {
+        if cutter.next.is_some() || cutter.rest.is_some_and(|(_, left)| left > LITTLE) {
+            return;
+        }
+        let chunk = self.fetch();
+        for page in (0..CHUNK_BYTES).step_by(PAGE_BYTES) {
+            // SAFETY: inside the chunk, which nobody else has yet. Volatile, so that it is really done.
+            unsafe { chunk.add(page).write_volatile(0) };
+        }
+        cutter.next = Some(chunk);
+    }
+
+    /// Takes a record's memory back.
+    ///
+    /// # Safety
+    /// The record was made by these slabs, and nobody uses it any more.
+    pub(crate) unsafe fn free(&self, record: RecordPointer) {
+        // SAFETY: the caller's promise; the record is still there to tell its size.
+        let bytes = unsafe { record.bytes() };
+        if bytes > CHUNK_BYTES / 4 {
+            // SAFETY: the caller's promise; it came from the allocator.
+            unsafe { record.free() };
+            return;
+        }
+        self.free.lock().entry(bytes).or_default().push(record);
+        self.free_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the records of this size lie in chunks, and so go with them.
+    pub(crate) fn is_cut(bytes: usize) -> bool {
+        bytes <= CHUNK_BYTES / 4
+    }
+}
+
+impl Drop for Slabs {
+    fn drop(&mut self) {
+        for Chunk(chunk) in self.chunks.get_mut().drain(..) {
+            // SAFETY: made by `fetch` with this layout; no table and no retired record is left that could use it,
+            // for each of them has a share in the slabs.
+            unsafe { dealloc(chunk.as_ptr(), chunk_layout()) };
+        }
+    }
+}
+
+const _: () = assert!(ALIGNMENT <= PAGE_BYTES && CHUNK_BYTES.is_multiple_of(PAGE_BYTES));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::word::PLACEHOLDER;
+
+    #[test]
+    fn records_do_not_overlap_and_are_as_they_were_made() {
+        let slabs = Slabs::default();
+        let mut cutter = Cutter::default();
+        let made: Vec<_> = (0..500_usize)
+            .map(|number| {
+                slabs.fetch_ahead(&mut cutter);
+                let key = vec![number as u8; number % 40];
+                (slabs.make(&mut cutter, PLACEHOLDER, &key, number % 9), key, number)
+            })
+            .collect();
+        for (record, key, number) in &made {
+            // SAFETY: the slabs are alive.
+            let record = unsafe { record.as_record() };
+            assert_eq!(record.key(), key);
+            assert_eq!(record.row().len(), number % 9);
+            record.row().iter().for_each(|word| word.store(*number as u64, Ordering::Relaxed));
+        }
+        for (record, key, number) in &made {
+            // SAFETY: the slabs are alive.
+            let record = unsafe { record.as_record() };
+            assert_eq!(record.key(), key);
+            assert!(record.row().iter().all(|word| word.load(Ordering::Relaxed) == *number as u64));
+            assert_eq!(record.word().load(Ordering::Relaxed), PLACEHOLDER);
+        }
+    }
+
+    #[test]
+    fn a_freed_records_memory_serves_the_next_of_its_size() {
+        let slabs = Slabs::default();
+        let mut cutter = Cutter::default();
+        let first = slabs.make(&mut cutter, PLACEHOLDER, b"key", 3);
+        // SAFETY: nobody else has it.
+        unsafe { slabs.free(first) };
+        let larger = slabs.make(&mut cutter, PLACEHOLDER, b"key", 4);
+        assert_ne!(larger, first);
+        assert_eq!(slabs.make(&mut cutter, PLACEHOLDER, b"other", 3), first);
+        let huge = slabs.make(&mut cutter, PLACEHOLDER, &[1; CHUNK_BYTES], 4);
+        // SAFETY: nobody else has it.
+        unsafe { slabs.free(huge) };
+    }
+}
