@@ -73,7 +73,7 @@ impl Database {
     /// [`Error::InvalidDefinition`], [`Error::TableExists`]; inside a transaction [`Error::Nested`].
     pub fn create_table(&self, definition: TableDefinition) -> Result<Table> {
         nesting::check("making a table")?;
-        definition.validate()?;
+        let definition = definition.settled()?;
         if definition.name().starts_with(RESERVED_PREFIX) {
             let detail =
                 format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");

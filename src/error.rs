@@ -20,6 +20,18 @@ pub enum Error {
         /// What was given.
         found: String,
     },
+    /// A column was read as another type than the one it holds.
+    #[error(
+        "{what} holds {holds}, but was read as {read_as}; use the getter of its type, or is_null or get first"
+    )]
+    WrongRead {
+        /// The column.
+        what: String,
+        /// Its type, or NULL.
+        holds: String,
+        /// What it was read as.
+        read_as: &'static str,
+    },
     /// A number does not fit its type.
     #[error("{what} is out of range: {detail}; use a wider type or a smaller value")]
     Overflow {
@@ -143,7 +155,9 @@ pub enum Error {
         detail: String,
     },
     /// A key of the wrong number of values.
-    #[error("a key of {table} has the columns ({expected}), but {given} values were given")]
+    #[error(
+        "a key of {table} has the columns ({expected}), but {given} values were given; give one for each, in order"
+    )]
     WrongKey {
         /// The table.
         table: String,
@@ -165,7 +179,10 @@ pub enum Error {
         given: usize,
     },
     /// The wrong number of arguments.
-    #[error("procedure {procedure:?} takes {expected} arguments, but {given} were given")]
+    #[error(
+        "procedure {procedure:?} takes {expected} arguments, but {given} were given; give one for each parameter, \
+         in order"
+    )]
     WrongArguments {
         /// The procedure.
         procedure: String,
@@ -384,7 +401,7 @@ impl Error {
     /// The five-letter code that PostgreSQL's clients know this kind of error by.
     pub fn sqlstate(&self) -> &'static str {
         match self {
-            Error::WrongType { .. } | Error::WrongOperation { .. } => "42804",
+            Error::WrongType { .. } | Error::WrongRead { .. } | Error::WrongOperation { .. } => "42804",
             Error::Overflow { .. } | Error::Inexact { .. } => "22003",
             Error::Unparsable { .. } | Error::InvalidValue { .. } => "22P02",
             Error::NullValue { .. } => "23502",

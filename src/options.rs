@@ -84,7 +84,7 @@ pub struct Options {
     pub(crate) input_threads: usize,
     pub(crate) output_threads: usize,
     pub(crate) group_size: Option<usize>,
-    pub(crate) group_time: Duration,
+    pub(crate) group_milliseconds: f64,
     pub(crate) max_in_flight: usize,
     pub(crate) max_participants: usize,
     pub(crate) sites: usize,
@@ -106,7 +106,7 @@ impl Default for Options {
             input_threads: 1,
             output_threads: 1,
             group_size: None,
-            group_time: Duration::from_millis(10),
+            group_milliseconds: 10.0,
             max_in_flight: 4_096,
             max_participants: 256,
             sites: 1,
@@ -187,7 +187,7 @@ impl Options {
     /// (`Async`); where somebody waits, a group is written as soon as the log is idle. Default: 10.
     #[must_use]
     pub fn group_milliseconds(mut self, milliseconds: f64) -> Self {
-        self.group_time = Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX);
+        self.group_milliseconds = milliseconds;
         self
     }
 
@@ -255,6 +255,11 @@ impl Options {
         self
     }
 
+    /// The longest time from a group's first record until it is written. The options have been validated.
+    pub(crate) fn group_time(&self) -> Duration {
+        Duration::from_secs_f64(self.group_milliseconds / 1_000.0)
+    }
+
     /// # Errors
     /// The first option that is out of range.
     pub(crate) fn validate(&self) -> Result<()> {
@@ -279,10 +284,11 @@ impl Options {
         within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
         within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
         within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;
-        if self.group_time.is_zero() || self.group_time > Duration::from_secs(60) {
+        // Written so that NaN is refused, too.
+        if !(self.group_milliseconds > 0.0 && self.group_milliseconds <= 60_000.0) {
             return Err(Error::InvalidOption {
                 option: "group_milliseconds",
-                given: format!("{}", self.group_time.as_secs_f64() * 1_000.0),
+                given: self.group_milliseconds.to_string(),
                 expected: "more than 0, at most 60000".to_string(),
             });
         }

@@ -32,7 +32,7 @@ impl Range {
         Range::default()
     }
 
-    /// The keys that begin with these values.
+    /// The keys that begin with these values; an end that is set besides ends the range earlier, never later.
     pub fn prefix<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
         Range { prefix: owned(key), ..Range::default() }
     }
@@ -94,12 +94,22 @@ impl Range {
             None => Bound::Included(prefix.clone()),
         };
         let above = |key: &[u8]| prefix_end(key).map_or(Bound::Unbounded, Bound::Excluded);
-        let upper = match &self.to {
+        let end = match &self.to {
             Some((to, false)) => Bound::Excluded(encode(to)?),
             Some((to, true)) => above(&encode(to)?),
-            None if prefix.is_empty() => Bound::Unbounded,
-            None => above(&prefix),
+            None => Bound::Unbounded,
         };
-        Ok((prefix, lower, upper))
+        // An end beyond the prefix does not lead out of it: a footprint may be declared by the prefix alone.
+        let end_of_prefix = if prefix.is_empty() { Bound::Unbounded } else { above(&prefix) };
+        Ok((prefix, lower, lower_of(end, end_of_prefix)))
+    }
+}
+
+/// The lower of two upper bounds, neither of which is included.
+fn lower_of(left: Bound<EncodedKey>, right: Bound<EncodedKey>) -> Bound<EncodedKey> {
+    match (&left, &right) {
+        (Bound::Excluded(a), Bound::Excluded(b)) if a.as_slice() <= b.as_slice() => left,
+        (_, Bound::Unbounded) => left,
+        _ => right,
     }
 }

@@ -63,11 +63,11 @@ impl<'tx> Row<'tx> {
     }
 
     #[cold]
-    fn wrong(&self, position: usize, expected: &str) -> Error {
+    fn wrong(&self, position: usize, read_as: &'static str) -> Error {
         let layout = self.table.layout().column(position);
-        let found =
+        let holds =
             if self.value(position).is_null() { "NULL".to_string() } else { layout.data_type.to_string() };
-        Error::WrongType { what: layout.name.clone(), expected: found, found: format!("read as {expected}") }
+        Error::WrongRead { what: layout.name.clone(), holds, read_as }
     }
 }
 

@@ -42,7 +42,7 @@ impl Table {
     /// [`Error::UnknownColumn`].
     pub fn column(&self, name: &str) -> Result<Column> {
         let position = self.definition().position(name)?;
-        Ok(Column { table: self.core.id(), position: position as u32 })
+        Ok(Column { table: self.core.identity(), position: position as u32 })
     }
 }
 
@@ -55,7 +55,8 @@ impl fmt::Debug for Table {
 /// A handle of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
-    table: u32,
+    /// Which table of which database: positions mean nothing in another one.
+    table: (u64, u32),
     position: u32,
 }
 
@@ -73,8 +74,7 @@ pub struct TableLookup<'t>(pub(crate) &'t TableCore);
 impl ColumnName for Column {
     #[inline]
     fn position_in(&self, table: &TableLookup<'_>) -> Result<usize> {
-        // A table of another database may have the same number and fewer columns.
-        if self.table == table.0.id() && (self.position as usize) < table.0.layout().len() {
+        if self.table == table.0.identity() {
             return Ok(self.position as usize);
         }
         let definition = table.0.definition();

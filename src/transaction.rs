@@ -188,7 +188,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         })
     }
 
-    /// Reads a range of a table, in the order of its primary key.
+    /// Reads a range of a table, in the order of its primary key. It shows what the transaction has written, but not
+    /// the rows that it inserts once the first row was asked for.
     ///
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`].
@@ -200,7 +201,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         Ok(Scan { attempt: self.attempt, span, left: range.row_limit() })
     }
 
-    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns.
+    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
+    /// that the transaction moves within the index meanwhile is not shown again.
     ///
     /// # Errors
     /// [`Error::UnknownIndex`].

@@ -102,7 +102,7 @@ impl Shared {
         );
         let input = Arc::new(Input::new(workers, staged));
         let group_time =
-            (options.durability == Durability::Async && log.is_some()).then_some(options.group_time);
+            (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
             &engine,
             &input,

@@ -45,9 +45,7 @@ impl DatabaseDirectory {
         let lock_path = path.join(LOCK);
         // Looked at before the lock is taken if taking it makes a file; else only under the lock, because another
         // process may be creating the database.
-        if disk.exists(path).map_err(reading(path))?
-            && !disk.exists(&lock_path).map_err(reading(&lock_path))?
-        {
+        if disk.exists(path).map_err(reading(path))? && !exists_below(&*disk, &lock_path)? {
             inspect(&*disk, path)?;
         }
         ensure_directory(&*disk, path)?;
@@ -67,6 +65,9 @@ impl DatabaseDirectory {
     /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
     /// file system that cannot be written nobody else can be writing either, and it does without the lock.
     pub(crate) fn open_existing(disk: Arc<dyn Disk>, path: &Path) -> Result<DatabaseDirectory> {
+        if !disk.exists(path).map_err(reading(path))? {
+            return Err(not_a_database(path, "there is nothing there"));
+        }
         let Content::Database(uuid) = inspect(&*disk, path)? else {
             return Err(not_a_database(path, "there is no database in it"));
         };
@@ -98,6 +99,14 @@ impl DatabaseDirectory {
     /// Where the log's segments are.
     pub(crate) fn log_path(&self) -> PathBuf {
         self.path.join(LOG)
+    }
+}
+
+/// Whether there is a file, in what may turn out to be no directory.
+fn exists_below(disk: &dyn Disk, path: &Path) -> Result<bool> {
+    match disk.exists(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        other => other.map_err(reading(path)),
     }
 }
 

@@ -67,7 +67,8 @@ impl<'k> KeyBuilder<'k> {
 /// What the phases before have found.
 #[derive(Debug, Default)]
 pub struct Values {
-    values: Vec<Option<Value>>,
+    /// Few, and their numbers are the caller's choice: so they are looked through.
+    values: Vec<(usize, Value)>,
 }
 
 impl Values {
@@ -76,7 +77,8 @@ impl Values {
     /// # Errors
     /// None did.
     pub fn get(&self, number: usize) -> Result<&Value> {
-        self.values.get(number).and_then(Option::as_ref).ok_or_else(|| Error::OutsideFootprint {
+        let found = self.values.iter().find(|(other, _)| *other == number);
+        found.map(|(_, value)| value).ok_or_else(|| Error::OutsideFootprint {
             what: format!("value {number} was set by no earlier phase"),
         })
     }
@@ -97,10 +99,10 @@ impl Values {
     }
 
     pub(crate) fn set(&mut self, number: usize, value: Value) {
-        if self.values.len() <= number {
-            self.values.resize(number + 1, None);
+        match self.values.iter_mut().find(|(other, _)| *other == number) {
+            Some((_, old)) => *old = value,
+            None => self.values.push((number, value)),
         }
-        self.values[number] = Some(value);
     }
 }
 

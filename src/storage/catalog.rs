@@ -11,7 +11,7 @@ use crate::storage::index::Lookup;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::ABSENT;
 use crate::types::key::{EncodedKey, decode_component, encode_component};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Value, ValueRef};
 
 /// The table of tables.
 pub(crate) const TABLES: TableId = 1;
@@ -106,9 +106,22 @@ fn default_to_bytes(column: &ColumnDefinition) -> Result<Value> {
     if matches!(column.default, Value::Null) {
         return Ok(Value::Null);
     }
+    // No key holds these, and they are bytes already.
+    if let ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) = column.default.as_value_ref() {
+        return Ok(Value::Bytes(bytes.to_vec()));
+    }
     let mut bytes = EncodedKey::new();
     encode_component(&mut bytes, (&column.default).into(), &column.data_type, false)?;
     Ok(Value::Bytes(bytes.to_vec()))
+}
+
+/// The inverse of `default_to_bytes`.
+fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
+    match data_type {
+        DataType::OrderedTuple(_) => Ok(ValueRef::Tuple(bytes).to_value()),
+        DataType::TopK { .. } => Ok(ValueRef::TopK(bytes).to_value()),
+        _ => decode_component(&mut &*bytes, data_type, false),
+    }
 }
 
 /// Reads a table's definition back from the catalog's rows.
@@ -134,7 +147,7 @@ pub(crate) fn read_definition(
         let mut field = |index: usize| std::mem::replace(&mut row[index], Value::Null);
         let data_type: DataType = text(field(3)).parse()?;
         let default = match field(5) {
-            Value::Bytes(bytes) => decode_component(&mut bytes.as_slice(), &data_type, false)?,
+            Value::Bytes(bytes) => default_from_bytes(&bytes, &data_type)?,
             _ => Value::Null,
         };
         if let Value::Int(position) = field(6) {

@@ -160,16 +160,20 @@ fn prepare<'a>(
         if effect == Effect::Gone && !present {
             continue;
         }
-        highest = highest.max(Stamp::of(word));
-        if logged && !touched.table().is_internal() {
-            // SAFETY: the image's blocks are in the arena or belong to the installed row.
-            unsafe { redo::append_change(redo, writes, position, effect, image) };
-        }
         let has_blocks = match effect {
             Effect::Row => layout.has_blocks(),
             Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
             Effect::Gone => false,
         };
+        if has_blocks {
+            // SAFETY: the image's blocks are in the arena or belong to the installed row.
+            unsafe { layout.check_image(image) }.map_err(CommitFailure::Refused)?;
+        }
+        highest = highest.max(Stamp::of(word));
+        if logged && !touched.table().is_internal() {
+            // SAFETY: the image's blocks are in the arena or belong to the installed row.
+            unsafe { redo::append_change(redo, writes, position, effect, image) };
+        }
         pending.push(Pending { record, position, effect, word, has_blocks, image, one_word: None });
     }
     if redo.len() > MAXIMAL_REDO_BYTES {

@@ -4,7 +4,7 @@
 //! whether it makes sense before anything is built from it.
 
 use crate::error::{Error, Result};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Value, check};
 
 /// The most columns that a table may have.
 pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
@@ -284,15 +284,25 @@ impl TableDefinition {
             column.data_type.validate()?;
             if !matches!(column.default, Value::Null) {
                 let what = format!("the default of {}.{}", self.name, column.name);
-                crate::types::check::check(
-                    (&column.default).into(),
-                    &column.data_type,
-                    column.not_null,
-                    &what,
-                )?;
+                check::check((&column.default).into(), &column.data_type, column.not_null, &what)?;
             }
         }
         self.validate_keys()
+    }
+
+    /// The same definition with each default as its column holds it: an integer for a decimal column is one with its
+    /// scale. So the catalog gives back what it was given.
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate).
+    pub(crate) fn settled(mut self) -> Result<Self> {
+        self.validate()?;
+        for column in self.columns.iter_mut().filter(|column| !column.default.is_null()) {
+            let what = &column.name;
+            let default = check::coerce((&column.default).into(), &column.data_type, column.not_null, what)?;
+            column.default = default.to_value();
+        }
+        Ok(self)
     }
 
     fn validate_keys(&self) -> Result<()> {

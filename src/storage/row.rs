@@ -253,13 +253,31 @@ impl RowLayout {
         if !self.has_blocks {
             return Ok(());
         }
-        let bytes = values.map(byte_length).sum();
+        self.check_length(values.map(byte_length).sum())
+    }
+
+    fn check_length(&self, bytes: usize) -> Result<()> {
         if bytes > MAXIMAL_ROW_BYTES {
             let table = self.columns[0].name.split('.').next().unwrap_or_default();
             let what = format!("a row of {table}");
             return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_ROW_BYTES });
         }
         Ok(())
+    }
+
+    /// As `check_size`, of a row that is to be installed: statements that each change some columns may have made it
+    /// too large together.
+    ///
+    /// # Safety
+    /// `image` is a row of this layout with live blocks.
+    ///
+    /// # Errors
+    /// [`Error::RowTooLarge`].
+    pub(crate) unsafe fn check_image(&self, image: &[u64]) -> Result<()> {
+        let variable = self.columns.iter().filter(|column| column.shape.is_variable());
+        let words = variable.map(|column| &image[column.word as usize]);
+        // SAFETY: the caller's promise.
+        self.check_length(words.map(|word| unsafe { bytes_of(word) }.len()).sum())
     }
 
     /// The block words of a row: those of variable columns that hold an address.

@@ -128,6 +128,11 @@ impl TableCore {
         self.id
     }
 
+    /// Which table of which store: no other table in this process has the same.
+    pub(crate) fn identity(&self) -> (u64, TableId) {
+        (self.store, self.id)
+    }
+
     /// What it is.
     pub(crate) fn definition(&self) -> &TableDefinition {
         &self.definition
@@ -192,16 +197,13 @@ impl TableCore {
             let value = self.layout.checked(position, value)?;
             encode_component(&mut key, value, &self.layout.column(position).data_type, false)?;
         }
-        self.check_key_length(&key)?;
+        check_key_length(&key, || self.definition.name.clone())?;
         Ok(key)
     }
 
-    fn check_key_length(&self, key: &[u8]) -> Result<()> {
-        if key.len() > MAXIMAL_KEY_BYTES {
-            let what = format!("a key of {}", self.definition.name);
-            return Err(Error::RowTooLarge { what, bytes: key.len(), maximum: MAXIMAL_KEY_BYTES });
-        }
-        Ok(())
+    /// What messages call a secondary index.
+    fn index_name(&self, position: usize) -> String {
+        format!("{} (index {})", self.definition.name, self.secondary[position].definition.name)
     }
 
     /// The index record's key for a row with these values, in the secondary index at `position`.
@@ -223,7 +225,7 @@ impl TableCore {
         if !index.unique || holds_null {
             key.extend_from_slice(primary_key);
         }
-        self.check_key_length(&key)?;
+        check_key_length(&key, || self.index_name(position))?;
         Ok(key)
     }
 
@@ -231,9 +233,11 @@ impl TableCore {
     pub(crate) fn encode_index_prefix(&self, position: usize, values: &[ValueRef<'_>]) -> Result<EncodedKey> {
         let index = &self.secondary[position].definition;
         if values.len() > index.columns.len() {
+            let names: Vec<_> =
+                index.columns.iter().map(|&at| self.definition.columns[at].name.as_str()).collect();
             return Err(Error::WrongKey {
-                table: format!("{} (index {})", self.definition.name, index.name),
-                expected: format!("at most {} values", index.columns.len()),
+                table: self.index_name(position),
+                expected: names.join(", "),
                 given: values.len(),
             });
         }
@@ -405,6 +409,14 @@ impl TableCore {
             records.iter().for_each(|&record| visit(record));
         }
     }
+}
+
+fn check_key_length(key: &[u8], of: impl FnOnce() -> String) -> Result<()> {
+    if key.len() > MAXIMAL_KEY_BYTES {
+        let what = format!("a key of {}", of());
+        return Err(Error::RowTooLarge { what, bytes: key.len(), maximum: MAXIMAL_KEY_BYTES });
+    }
+    Ok(())
 }
 
 /// What [`TableCore::find_or_place`] found or put in.

@@ -181,6 +181,14 @@ impl WriteSet {
         self.by_record.get(&record).map(|&position| position as usize)
     }
 
+    /// Whether the record has come in only after the mark: by an insert where there was no row.
+    pub(crate) fn came_since(&self, record: RecordPointer, mark: Mark) -> bool {
+        self.position(record).is_some_and(|position| {
+            let first = self.touched[position].first as usize;
+            first >= mark.writes && matches!(self.writes[first].kind, Kind::Insert { .. })
+        })
+    }
+
     /// Buffers: this row is put in.
     pub(crate) fn insert<'v>(
         &mut self,
@@ -478,7 +486,7 @@ mod tests {
             .column("id", DataType::Int64)
             .column("text", DataType::Text)
             .primary_key(["id"]);
-        TableCore::new(1, 16, definition)
+        TableCore::new(1, &std::sync::Arc::default(), 16, definition)
     }
 
     fn records(count: usize) -> Vec<RecordPointer> {

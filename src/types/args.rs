@@ -5,6 +5,7 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
+use crate::types::check::exact_float;
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value};
 
 /// A key: an array of [`ValueRef`](crate::ValueRef), one for each column.
@@ -76,6 +77,16 @@ impl Args {
         }
     }
 
+    /// The floating point number at this position; an integer that is one stands for it, as in a column.
+    pub fn float(&self, position: usize) -> Result<f64> {
+        match self.get(position)? {
+            Value::Float(value) => Ok(*value),
+            Value::Int(value) => exact_float(*value, "")
+                .map_err(|error| error.in_column(&format!("argument {position} (counted from 0)"))),
+            _ => self.wrong(position, "a float"),
+        }
+    }
+
     #[cold]
     fn wrong<T>(&self, position: usize, expected: &str) -> Result<T> {
         let found = self.get(position)?.as_value_ref().kind();
@@ -109,8 +120,6 @@ getters! {
     bool -> bool, Value::Bool(value) => *value, "a bool";
     /// The integer at this position.
     int -> i64, Value::Int(value) => *value, "an integer";
-    /// The floating point number at this position.
-    float -> f64, Value::Float(value) => *value, "a float";
     /// The text at this position.
     text -> &str, Value::Text(value) => value, "a text";
     /// The byte string at this position.
@@ -173,7 +182,7 @@ mod tests {
             let found = [
                 args.bool(position).is_ok(),
                 args.int(position).is_ok(),
-                args.float(position).is_ok(),
+                args.float(position).is_ok() && args.int(position).is_err(),
                 args.text(position).is_ok(),
                 args.bytes(position).is_ok(),
                 args.date(position).is_ok(),
@@ -185,8 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_an_exact_number_and_a_float_is_not() {
-        let args = args!["1.50".parse::<Decimal>().unwrap(), 3, 1.5];
+    fn an_integer_is_an_exact_number_and_a_float_if_there_is_that_one() {
+        let args = args!["1.50".parse::<Decimal>().unwrap(), 3, 1.5, i64::MAX];
+        assert_eq!(args.float(1).unwrap(), 3.0);
+        assert!(args.float(3).unwrap_err().to_string().contains("argument 3"));
         assert_eq!(args.decimal(0).unwrap().to_string(), "1.50");
         assert_eq!(args.decimal(1).unwrap(), Decimal::from(3));
         assert!(args.decimal(2).is_err());

@@ -12,6 +12,7 @@ use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::{PageCursor, TableCore};
+use crate::storage::write_set::Mark;
 use crate::types::ValueRef;
 use crate::types::key::EncodedKey;
 
@@ -28,6 +29,8 @@ pub(crate) struct Span<'a> {
     place: Place<'a>,
     page: Vec<Record<'a>>,
     next: usize,
+    /// The point in the call's writes at which the first row was asked for.
+    begun: Option<Mark>,
 }
 
 enum Place<'a> {
@@ -77,7 +80,18 @@ impl<'a> Span<'a> {
         everything: bool,
     ) -> Span<'a> {
         let place = if everything { Place::Table(PageCursor::Start) } else { Place::Start };
-        Span { table, base, lower, upper, backward, everything, place, page: Vec::new(), next: 0 }
+        Span {
+            table,
+            base,
+            lower,
+            upper,
+            backward,
+            everything,
+            place,
+            page: Vec::new(),
+            next: 0,
+            begun: None,
+        }
     }
 
     /// The table whose rows come out.
@@ -114,11 +128,18 @@ impl<'a> Attempt<'a> {
     }
 
     /// The next row of a range, with its primary key.
+    ///
+    /// What the call itself has put in since the range began is not shown: a body that inserts, or moves rows within
+    /// an index, while it reads would run after its own rows.
     pub(crate) fn next_row(&self, span: &mut Span<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        let begun = *span.begun.get_or_insert_with(|| self.mark());
         loop {
             while let Some(&record) = span.page.get(span.next) {
                 span.next += 1;
                 if !span.everything && !span.contains(record.key()) {
+                    continue;
+                }
+                if self.workspace.borrow().writes.came_since(record.pointer(), begun) {
                     continue;
                 }
                 // A dead record's successor, if it has one, came into the node after the page was read: the page's

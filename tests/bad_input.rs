@@ -1,0 +1,617 @@
+//! Bad input: each kind is refused with an error that names what is wrong and says what to do, and leaves no trace.
+
+#[path = "support/tables.rs"]
+mod tables;
+
+use heddledb::{
+    DataType, Database, Decimal, Durability, Error, Options, PrimaryIndex, Range, Table, TableDefinition,
+    TupleType, Value, ValueRef, key, row,
+};
+use tables::{account_definition, counter_definition, dump, in_memory, order_definition, refused, rows_of};
+
+const LIMIT: usize = 16 << 20;
+
+fn accounts() -> (Database, Table) {
+    let db = in_memory();
+    let table = db.create_table(account_definition()).unwrap();
+    db.run(|tx| tx.insert(&table, row![1, "ada", 7, 100, 0])).unwrap();
+    (db, table)
+}
+
+/// Runs what must be refused, in a transaction that has changed something before, and looks that nothing stayed.
+#[track_caller]
+fn refused_without_a_trace(
+    db: &Database,
+    table: &Table,
+    words: &[&str],
+    body: impl Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>,
+) -> Error {
+    let before = dump(db, table);
+    let error = refused(
+        db.run(|tx| {
+            tx.insert(table, row![99, "trace", None::<i64>, 1, 0])?;
+            body(tx)
+        }),
+        words,
+    );
+    assert_eq!(dump(db, table), before);
+    db.check().unwrap();
+    error
+}
+
+#[test]
+fn an_unknown_table_is_told_with_the_tables_there_are() {
+    let db = in_memory();
+    assert_kind!(refused(db.table("acount"), &["acount", "none yet"]), Error::UnknownTable { .. });
+    db.create_table(account_definition()).unwrap();
+    db.create_table(order_definition()).unwrap();
+    refused(db.table("acount"), &["\"acount\"", "account, orders"]);
+}
+
+#[test]
+fn an_unknown_column_is_told_with_the_columns_there_are() {
+    let (db, table) = accounts();
+    let known = ["account", "balanse", "id, name, branch, balance, visits"];
+    let error = refused_without_a_trace(&db, &table, &known, |tx| {
+        tx.update(&table, key![1], &[("balanse", 1.into())])
+    });
+    assert_kind!(error, Error::UnknownColumn { .. });
+    refused_without_a_trace(&db, &table, &known, |tx| tx.add(&table, key![1], "balanse", 1));
+    refused_without_a_trace(&db, &table, &known, |tx| tx.max(&table, key![1], "balanse", 1));
+    refused_without_a_trace(&db, &table, &known, |tx| tx.ordered_put(&table, key![1], "balanse", &[], &[]));
+    refused_without_a_trace(&db, &table, &known, |tx| tx.top_k_insert(&table, key![1], "balanse", &[], &[]));
+    refused_without_a_trace(&db, &table, &known, |tx| {
+        tx.insert_columns(&table, &[("id", 5.into()), ("balanse", 1.into())])
+    });
+    refused_without_a_trace(&db, &table, &known, |tx| {
+        tx.get(&table, key![1])?.unwrap().int("balanse").map(drop)
+    });
+    refused(table.column("balanse"), &known);
+}
+
+#[test]
+fn a_column_of_another_table_or_database_is_unknown() {
+    let (db, table) = accounts();
+    let counters = db.create_table(counter_definition()).unwrap();
+    let n = counters.column("n").unwrap();
+    let words = ["account", "another table", "id, name"];
+    let error = refused_without_a_trace(&db, &table, &words, |tx| tx.add(&table, key![1], n, 1));
+    assert_kind!(error, Error::UnknownColumn { .. });
+    // Of the table of the same number in another database, which has more columns than that.
+    let other = in_memory();
+    let wide = (0..20).fold(TableDefinition::new("wide"), |wide, number| {
+        wide.column(format!("c{number}"), DataType::Int64)
+    });
+    let wide = other.create_table(wide.primary_key(["c0"])).unwrap();
+    for name in ["c1", "c19"] {
+        let column = wide.column(name).unwrap();
+        refused_without_a_trace(&db, &table, &words, |tx| tx.add(&table, key![1], column, 1));
+        refused_without_a_trace(&db, &table, &words, |tx| {
+            tx.get(&table, key![1])?.unwrap().get(column).map(drop)
+        });
+    }
+}
+
+#[test]
+fn an_unknown_index_is_told_with_the_indexes_there_are() {
+    let (db, table) = accounts();
+    let words = ["by_nmae", "account_by_name, account_by_branch"];
+    let error = refused(db.run(|tx| rows_of(tx.scan_index(&table, "by_nmae", Range::all()))), &words);
+    assert_kind!(error, Error::UnknownIndex { .. });
+}
+
+#[test]
+fn a_wrong_type_is_told_with_both_types() {
+    let (db, table) = accounts();
+    let wrong = |words: &[&str], body: &dyn Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>| {
+        let error = refused_without_a_trace(&db, &table, words, body);
+        assert_kind!(error, Error::WrongType { .. });
+    };
+    wrong(&["account.balance", "int64", "a text", "give it a value of that type"], &|tx| {
+        tx.insert(&table, row![2, "bea", 7, "much", 0])
+    });
+    wrong(&["account.name", "text", "an integer"], &|tx| tx.insert(&table, row![2, 3, 7, 1, 0]));
+    wrong(&["account.id", "int64", "a text"], &|tx| tx.insert(&table, row!["2", "bea", 7, 1, 0]));
+    wrong(&["account.balance", "a float"], &|tx| {
+        tx.update(&table, key![1], &[("balance", ValueRef::from(1.5))])
+    });
+    wrong(&["account.id", "a text"], &|tx| tx.get(&table, key!["1"]).map(drop));
+    wrong(&["account.id", "a bool"], &|tx| tx.delete(&table, key![true]).map(drop));
+    wrong(&["account.balance", "int64", "a text"], &|tx| tx.add(&table, key![1], "balance", "1"));
+    wrong(&["account.visits", "int32", "a float"], &|tx| tx.max(&table, key![1], "visits", 1.0));
+    wrong(&["account.id", "a text"], &|tx| rows_of(tx.scan(&table, Range::from(key!["x"]))).map(drop));
+    wrong(&["account.branch", "a text"], &|tx| {
+        rows_of(tx.scan_index(&table, "account_by_branch", Range::prefix(key!["x"]))).map(drop)
+    });
+}
+
+#[test]
+fn an_operation_that_a_column_does_not_take_is_refused_with_the_types_it_takes() {
+    let (db, table) = accounts();
+    let error = refused_without_a_trace(&db, &table, &["add", "text", "int32, int64, float64"], |tx| {
+        tx.add(&table, key![1], "name", 1)
+    });
+    assert_kind!(error, Error::WrongOperation { .. });
+    refused_without_a_trace(&db, &table, &["max", "text", "it takes"], |tx| {
+        tx.max(&table, key![1], "name", "b")
+    });
+    refused_without_a_trace(&db, &table, &["ordered put", "int64", "ordered_tuple"], |tx| {
+        tx.ordered_put(&table, key![1], "balance", &row![1], &[])
+    });
+    refused_without_a_trace(&db, &table, &["top-K insert", "int64", "top_k"], |tx| {
+        tx.top_k_insert(&table, key![1], "balance", &row![1], &[])
+    });
+    let error = refused_without_a_trace(&db, &table, &["account.id", "primary key"], |tx| {
+        tx.add(&table, key![1], "id", 1)
+    });
+    assert_kind!(error, Error::InvalidValue { .. });
+    refused_without_a_trace(&db, &table, &["account.id", "delete the row and insert it anew"], |tx| {
+        tx.update(&table, key![1], &[("id", 2.into())])
+    });
+}
+
+#[test]
+fn a_getter_of_another_type_says_what_the_column_holds() {
+    let (db, table) = accounts();
+    db.run(|tx| tx.insert(&table, row![2, "bea", None::<i64>, 5, 0])).unwrap();
+    let read = |words: &[&str], get: &dyn Fn(&heddledb::Row<'_>) -> heddledb::Result<()>| {
+        let error = refused(db.run(|tx| get(&tx.get(&table, key![2])?.unwrap())), words);
+        assert_kind!(error, Error::WrongRead { .. });
+    };
+    read(&["account.balance", "holds int64", "read as a text"], &|row| row.text("balance").map(drop));
+    read(&["account.name", "holds text", "read as an integer"], &|row| row.int("name").map(drop));
+    read(&["account.branch", "holds NULL", "read as an integer", "is_null"], &|row| {
+        row.int("branch").map(drop)
+    });
+}
+
+#[test]
+fn null_where_there_must_be_a_value_is_refused() {
+    let (db, table) = accounts();
+    let null = None::<i64>;
+    for (column, row) in [
+        ("account.id", row![null, "bea", 7, 1, 0]),
+        ("account.name", row![2, null, 7, 1, 0]),
+        ("account.balance", row![2, "bea", 7, null, 0]),
+    ] {
+        let error = refused_without_a_trace(&db, &table, &[column, "NULL", "give it one"], |tx| {
+            tx.insert(&table, row)
+        });
+        assert_kind!(error, Error::NullValue { .. });
+    }
+    refused_without_a_trace(&db, &table, &["account.balance", "NULL"], |tx| {
+        tx.update(&table, key![1], &[("balance", ValueRef::Null)])
+    });
+    refused_without_a_trace(&db, &table, &["account.id", "NULL"], |tx| tx.get(&table, key![null]).map(drop));
+    refused_without_a_trace(&db, &table, &["account.name", "NULL"], |tx| {
+        tx.insert_columns(&table, &[("id", 2.into())])
+    });
+    refused_without_a_trace(&db, &table, &["NULL", "add needs a value"], |tx| {
+        tx.add(&table, key![1], "balance", ValueRef::Null)
+    });
+    // Where NULL may be, it may be.
+    db.run(|tx| tx.update(&table, key![1], &[("branch", ValueRef::Null), ("visits", ValueRef::Null)]))
+        .unwrap();
+}
+
+#[test]
+fn a_duplicate_key_is_shown() {
+    let (db, table) = accounts();
+    let words = ["account", "(1)", "update it, or choose another key"];
+    let error = refused_without_a_trace(&db, &table, &words, |tx| tx.insert(&table, row![1, "x", 7, 1, 0]));
+    assert_kind!(error, Error::DuplicateKey { .. });
+    let words = ["account (index account_by_name)", "(ada)"];
+    let error = refused_without_a_trace(&db, &table, &words, |tx| tx.insert(&table, row![2, "ada", 7, 1, 0]));
+    assert_kind!(error, Error::DuplicateKey { .. });
+    // The rival may be a row of the same transaction.
+    refused_without_a_trace(&db, &table, &["(99)"], |tx| tx.insert(&table, row![99, "x", 7, 1, 0]));
+    refused_without_a_trace(&db, &table, &["(trace)"], |tx| tx.insert(&table, row![3, "trace", 7, 1, 0]));
+    refused_without_a_trace(&db, &table, &["(ada)"], |tx| {
+        tx.update(&table, key![99], &[("name", "ada".into())])
+    });
+    let orders = db.create_table(order_definition()).unwrap();
+    db.run(|tx| tx.insert(&orders, row![3, 4, 5])).unwrap();
+    refused(db.run(|tx| tx.insert(&orders, row![3, 4, 6])), &["orders", "(3, 4)"]);
+}
+
+#[test]
+fn a_body_may_go_on_after_a_refused_statement() {
+    let (db, table) = accounts();
+    db.run(|tx| {
+        refused(tx.insert(&table, row![2, "ada", 7, 1, 0]), &["account_by_name"]);
+        refused(
+            tx.update(&table, key![1], &[("balance", 5.into()), ("visits", (1_i64 << 40).into())]),
+            &["visits"],
+        );
+        refused(tx.add(&table, key![7], "balance", 1), &["(7)"]);
+        tx.insert(&table, row![2, "bea", 7, 1, 0])
+    })
+    .unwrap();
+    assert_eq!(dump(&db, &table).len(), 2);
+    assert_eq!(dump(&db, &table)[0][3], Value::Int(100));
+    db.check().unwrap();
+}
+
+#[test]
+fn a_missing_key_is_shown() {
+    let (db, table) = accounts();
+    let words = ["account", "(8)", "insert it first"];
+    let missing = |body: &dyn Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>| {
+        let error = refused_without_a_trace(&db, &table, &words, body);
+        assert_kind!(error, Error::MissingKey { .. });
+    };
+    missing(&|tx| tx.update(&table, key![8], &[("balance", 1.into())]));
+    missing(&|tx| tx.update(&table, key![8], &[("name", "bea".into())]));
+    missing(&|tx| tx.add(&table, key![8], "balance", 1));
+    missing(&|tx| tx.max(&table, key![8], "balance", 1));
+    missing(&|tx| tx.min(&table, key![8], "branch", 1));
+    // Also of a row that this transaction has deleted.
+    refused_without_a_trace(&db, &table, &["(1)"], |tx| {
+        assert!(tx.delete(&table, key![1])?);
+        assert!(!tx.delete(&table, key![1])?);
+        tx.add(&table, key![1], "balance", 1)
+    });
+    assert!(!db.run(|tx| tx.delete(&table, key![8])).unwrap());
+}
+
+fn numbers() -> (Database, Table) {
+    let db = in_memory();
+    let table = db
+        .create_table(
+            TableDefinition::new("number")
+                .column("id", DataType::Int64)
+                .column("small", DataType::Int32)
+                .column("large", DataType::Int64)
+                .column("exact", DataType::Decimal { precision: 5, scale: 2 })
+                .column("widest", DataType::Decimal { precision: 38, scale: 0 })
+                .column("float", DataType::Float64)
+                .column("indexed", DataType::Int64)
+                .primary_key(["id"])
+                .index("number_by_indexed", ["indexed"]),
+        )
+        .unwrap();
+    let widest: Decimal = "99999999999999999999999999999999999999".parse().unwrap();
+    let exact: Decimal = "999.99".parse().unwrap();
+    for (id, sign) in [(1, 1), (-1, -1)] {
+        let flip = |decimal: Decimal| Decimal::new(decimal.unscaled() * sign, decimal.scale()).unwrap();
+        let (small, large) = if id == 1 { (i32::MAX, i64::MAX) } else { (i32::MIN, i64::MIN) };
+        let row = row![id, small, large, flip(exact), flip(widest), f64::MAX * sign as f64, large];
+        db.run(|tx| tx.insert(&table, row)).unwrap();
+    }
+    (db, table)
+}
+
+#[test]
+fn overflow_is_an_error_at_the_statement_or_at_commit_and_never_a_wrap() {
+    let (db, table) = numbers();
+    let before = dump(&db, &table);
+    for column in ["small", "large", "exact", "widest", "float", "indexed"] {
+        for id in [1, -1] {
+            let name = format!("number.{column}");
+            let operand = match column {
+                "float" => ValueRef::Float(f64::MAX * f64::from(id)),
+                "exact" => ValueRef::Decimal(Decimal::new(i128::from(id), 2).unwrap()),
+                _ => ValueRef::Int(i64::from(id)),
+            };
+            // Told at the statement, at a later read, or at commit.
+            let error = refused(
+                db.run(|tx| {
+                    tx.insert(&table, row![50 + id, 1, 1, 1, 1, 1, 1])?;
+                    tx.add(&table, key![id], column, operand)
+                }),
+                &[&name, "out of range", "use a wider type or a smaller value"],
+            );
+            assert_kind!(error, Error::Overflow { .. });
+            assert_eq!(dump(&db, &table), before, "{column}");
+            let read = db.run(|tx| {
+                tx.add(&table, key![id], column, operand)?;
+                tx.get(&table, key![id]).map(drop)
+            });
+            assert_kind!(refused(read, &[&name]), Error::Overflow { .. });
+            // An error that the body ignores is an error at commit.
+            let swallowed = db.run(|tx| {
+                let _ = tx.add(&table, key![id], column, operand);
+                let _ = tx.get(&table, key![id]);
+                tx.insert(&table, row![60 + id, 1, 1, 1, 1, 1, 1])
+            });
+            match column {
+                // Told at the statement: the body has chosen to go on without it.
+                "indexed" => {
+                    swallowed.unwrap();
+                    db.run(|tx| tx.delete(&table, key![60 + id])).unwrap();
+                }
+                _ => assert_kind!(refused(swallowed, &[&name]), Error::Overflow { .. }),
+            }
+            assert_eq!(dump(&db, &table), before, "{column}");
+        }
+    }
+    db.check().unwrap();
+}
+
+#[test]
+fn a_sum_that_comes_back_into_its_bounds_is_still_an_overflow() {
+    let (db, table) = numbers();
+    let error = refused(
+        db.run(|tx| {
+            tx.add(&table, key![1], "large", 1)?;
+            tx.add(&table, key![1], "large", -1)
+        }),
+        &["number.large"],
+    );
+    assert_kind!(error, Error::Overflow { .. });
+    // A summand beyond the column's type may lead to a sum within it.
+    db.run(|tx| tx.add(&table, key![1], "small", i64::from(i32::MIN) * 2 + 1)).unwrap();
+}
+
+#[test]
+fn values_beyond_their_columns_are_refused_at_the_statement() {
+    let (db, table) = numbers();
+    let wide = 1_i64 << 31;
+    for (column, value) in [
+        ("small", ValueRef::Int(wide)),
+        ("small", ValueRef::Int(-wide - 1)),
+        ("exact", ValueRef::Int(1_000)),
+        ("exact", ValueRef::Decimal("1000.00".parse().unwrap())),
+    ] {
+        let name = format!("number.{column}");
+        let error = refused(
+            db.run(|tx| {
+                refused(tx.update(&table, key![1], &[(column, value)]), &[&name, "out of range"]);
+                tx.max(&table, key![1], column, value)
+            }),
+            &[&name, "out of range"],
+        );
+        assert_kind!(error, Error::Overflow { .. });
+    }
+    let fine: Decimal = "1.005".parse().unwrap();
+    let error = refused(
+        db.run(|tx| tx.update(&table, key![1], &[("exact", fine.into())])),
+        &["number.exact", "lose digits", "round it first"],
+    );
+    assert_kind!(error, Error::Inexact { .. });
+    let error = refused(
+        db.run(|tx| tx.update(&table, key![1], &[("float", (i64::MAX - 1).into())])),
+        &["number.float", "lose digits"],
+    );
+    assert_kind!(error, Error::Inexact { .. });
+}
+
+fn documents() -> (Database, Table) {
+    let db = in_memory();
+    let words = TupleType::new(vec![DataType::Int64], vec![DataType::Text]).unwrap();
+    let definition = TableDefinition::new("document")
+        .column("id", DataType::Text)
+        .column("title", DataType::Text)
+        .column("body", DataType::Bytes)
+        .column("words", DataType::TopK { limit: 1_000, of: words })
+        .primary_key(["id"])
+        .index("document_by_title", ["title"]);
+    let table = db.create_table(definition).unwrap();
+    (db, table)
+}
+
+#[test]
+fn a_row_over_the_size_limit_is_refused() {
+    let (db, table) = documents();
+    let too_large = |words: &[&str], result: heddledb::Result<()>| {
+        let error = refused(result, words);
+        assert_kind!(error, Error::RowTooLarge { .. });
+    };
+    let (half, whole, over) = (vec![1; LIMIT / 2], vec![1; LIMIT], vec![1; LIMIT + 1]);
+    let null = None::<i64>;
+    let words = ["document", "limit of 16777216", "split it"];
+    too_large(&words, db.run(|tx| tx.insert(&table, row!["a", null, &over[..], null])));
+    too_large(&words, db.run(|tx| tx.insert(&table, row!["a", null, &whole[..], null])));
+    db.run(|tx| tx.insert(&table, row!["a", null, &half[..], null])).unwrap();
+    too_large(&words, db.run(|tx| tx.update(&table, key!["a"], &[("body", (&over[..]).into())])));
+    // Grown a column at a time: in one transaction, or over several.
+    let entry = |tx: &heddledb::Tx<'_, '_>, order: i64, bytes: usize| {
+        tx.top_k_insert(&table, key!["a"], "words", &row![order], &row![&*"w".repeat(bytes)])
+    };
+    too_large(&words, db.run(|tx| (0..9).try_for_each(|order| entry(tx, order, 1 << 20))));
+    too_large(
+        &words,
+        db.run(|tx| {
+            entry(tx, 1, LIMIT / 2 - 1_000)?;
+            tx.update(&table, key!["a"], &[("title", (&*"t".repeat(2_000)).into())])
+        }),
+    );
+    db.run(|tx| (0..7).try_for_each(|order| entry(tx, order, 1 << 20))).unwrap();
+    too_large(&words, db.run(|tx| (7..9).try_for_each(|order| entry(tx, order, 1 << 20))));
+    let length = db.run(|tx| Ok(tx.get(&table, key!["a"])?.unwrap().bytes("body")?.len())).unwrap();
+    assert_eq!(length, half.len());
+    db.check().unwrap();
+}
+
+#[test]
+fn a_key_over_the_size_limit_is_refused() {
+    let (db, table) = documents();
+    let long = "k".repeat(5_000);
+    let null = None::<i64>;
+    let words = ["a key of document", "limit of 4096"];
+    let error = refused(db.run(|tx| tx.insert(&table, row![&long, null, null, null])), &words);
+    assert_kind!(error, Error::RowTooLarge { .. });
+    refused(db.run(|tx| tx.get(&table, key![&long]).map(drop)), &words);
+    refused(db.run(|tx| tx.insert(&table, row!["b", &long, null, null])), &["document_by_title", "4096"]);
+    assert!(dump(&db, &table).is_empty());
+    let text = db.run(|tx| tx.insert(&table, row!["a\0b", null, null, null]));
+    assert_kind!(
+        refused(text, &["document.id", "character zero", "store it as bytes"]),
+        Error::InvalidValue { .. }
+    );
+}
+
+#[test]
+fn the_wrong_number_of_values_is_refused() {
+    let (db, table) = accounts();
+    let orders = db.create_table(order_definition()).unwrap();
+    let words = ["orders", "(customer, number)", "1 values were given", "give one for each"];
+    assert_kind!(refused(db.run(|tx| tx.get(&orders, key![1]).map(drop)), &words), Error::WrongKey { .. });
+    refused(db.run(|tx| tx.get(&orders, key![1, 2, 3]).map(drop)), &["3 values"]);
+    refused(db.run(|tx| tx.delete(&orders, key![]).map(drop)), &["0 values"]);
+    refused(db.run(|tx| rows_of(tx.scan(&orders, Range::prefix(key![1, 2, 3])))), &["3 values"]);
+    let scan = db.run(|tx| rows_of(tx.scan_index(&table, "account_by_branch", Range::prefix(key![1, 2]))));
+    assert_kind!(refused(scan, &["index account_by_branch", "2 values"]), Error::WrongKey { .. });
+    for row in [&row![2, "bea"][..], &row![2, "bea", 7, 1, 0, 5][..], &[]] {
+        let words = ["account", "5 columns", &format!("{} values", row.len()), "give one for each"];
+        let error = refused(db.run(|tx| tx.insert(&table, row)), &words);
+        assert_kind!(error, Error::WrongRow { .. });
+    }
+    let tuple = TupleType::new(vec![DataType::Int64], vec![DataType::Text]).unwrap();
+    let tops = TableDefinition::new("tops")
+        .column("id", DataType::Int64)
+        .column("top", DataType::TopK { limit: 3, of: tuple });
+    let tops = db.create_table(tops.primary_key(["id"])).unwrap();
+    db.run(|tx| tx.insert(&tops, row![1, None::<i64>])).unwrap();
+    let put = |order: &[ValueRef<'_>], payload: &[ValueRef<'_>]| {
+        db.run(|tx| tx.top_k_insert(&tops, key![1], "top", order, payload))
+    };
+    assert_kind!(refused(put(&[], &row!["a"]), &["order", "1 columns"]), Error::WrongType { .. });
+    refused(put(&row![1], &[]), &["payload", "1 columns"]);
+    refused(put(&row!["x"], &row!["a"]), &["int64", "a text"]);
+    put(&row![1], &row!["a"]).unwrap();
+}
+
+#[test]
+fn a_range_needs_an_ordered_index() {
+    let db = in_memory();
+    let table = db.create_table(counter_definition().primary_index(PrimaryIndex::Hash)).unwrap();
+    db.run(|tx| tx.insert(&table, row![1, 1])).unwrap();
+    let words = ["counter", "PrimaryIndex::Ordered or Both", "Range::all()"];
+    for range in
+        [Range::from(key![1]), Range::prefix(key![1]), Range::all().to(key![3]), Range::all().reverse()]
+    {
+        let error = refused(db.run(|tx| rows_of(tx.scan(&table, range.clone()))), &words);
+        assert_kind!(error, Error::NoOrderedIndex { .. });
+    }
+    assert_eq!(db.run(|tx| rows_of(tx.scan(&table, Range::all()))).unwrap().len(), 1);
+}
+
+#[test]
+fn a_handle_of_another_database_is_refused() {
+    let (db, table) = accounts();
+    let (_other, foreign) = accounts();
+    let words = ["account", "another database", "Database::table"];
+    let foreign_table = |body: &dyn Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>| {
+        let error = refused_without_a_trace(&db, &table, &words, body);
+        assert_kind!(error, Error::ForeignTable { .. });
+    };
+    foreign_table(&|tx| tx.get(&foreign, key![1]).map(drop));
+    foreign_table(&|tx| tx.exists(&foreign, key![1]).map(drop));
+    foreign_table(&|tx| tx.insert(&foreign, row![2, "bea", 7, 1, 0]));
+    foreign_table(&|tx| tx.update(&foreign, key![1], &[("balance", 1.into())]));
+    foreign_table(&|tx| tx.add(&foreign, key![1], "balance", 1));
+    foreign_table(&|tx| tx.delete(&foreign, key![1]).map(drop));
+    foreign_table(&|tx| rows_of(tx.scan(&foreign, Range::all())).map(drop));
+    foreign_table(&|tx| rows_of(tx.scan_index(&foreign, "account_by_name", Range::all())).map(drop));
+}
+
+#[test]
+fn definitions_that_make_no_sense_are_refused() {
+    let db = in_memory();
+    let id = || TableDefinition::new("t").column("id", DataType::Int64);
+    let top = DataType::TopK { limit: 3, of: TupleType::new(vec![DataType::Int64], vec![]).unwrap() };
+    let wide = (0..1_025)
+        .fold(TableDefinition::new("t"), |wide, number| wide.column(format!("c{number}"), DataType::Bool));
+    let cases: Vec<(TableDefinition, &[&str])> = vec![
+        (id(), &["\"t\"", "no primary key", "add .primary_key"]),
+        (TableDefinition::new("t").primary_key(["id"]), &["\"id\""]),
+        (TableDefinition::new("").column("id", DataType::Int64).primary_key(["id"]), &["name", "1 to 255"]),
+        (
+            TableDefinition::new("n".repeat(256)).column("id", DataType::Int64).primary_key(["id"]),
+            &["1 to 255"],
+        ),
+        (
+            TableDefinition::new("heddle_x").column("id", DataType::Int64).primary_key(["id"]),
+            &["choose another"],
+        ),
+        (id().column("id", DataType::Bool).primary_key(["id"]), &["two columns", "\"id\"", "rename one"]),
+        (id().column("", DataType::Bool).primary_key(["id"]), &["column 2 has no name"]),
+        (id().primary_key(["id", "id"]), &["\"id\"", "twice"]),
+        (id().primary_key(["di"]), &["\"di\"", "its columns are: id"]),
+        (id().primary_key(["id"]).index("by_x", ["x"]), &["\"x\"", "its columns are: id"]),
+        (
+            id().primary_key(["id"]).index("by", ["id"]).index("by", ["id"]),
+            &["two indexes", "\"by\"", "rename"],
+        ),
+        (id().primary_key(["id"]).index("by", []), &["\"by\"", "at least one column"]),
+        (id().primary_key(["id"]).unique_index("", ["id"]), &["needs a name"]),
+        (
+            TableDefinition::new("t").not_null().column("id", DataType::Int64),
+            &["not_null", "name a column first"],
+        ),
+        (id().column("k", top.clone()).primary_key(["k"]), &["\"k\"", "top_k", "no key can hold"]),
+        (id().column("k", top).primary_key(["id"]).index("by_k", ["k"]), &["\"k\"", "no key can hold"]),
+        (id().default("x").primary_key(["id"]), &["default of t.id", "int64", "a text"]),
+        (
+            id().column("n", DataType::Int32).default(1_i64 << 40).primary_key(["id"]),
+            &["t.n", "out of range"],
+        ),
+        (
+            id().column("d", DataType::Decimal { precision: 39, scale: 0 }).primary_key(["id"]),
+            &["decimal(39,0)", "precision"],
+        ),
+        (
+            id().column("d", DataType::Decimal { precision: 3, scale: 4 }).primary_key(["id"]),
+            &["decimal(3,4)", "scale"],
+        ),
+        (wide.primary_key(["c0"]), &["1025 columns", "split it"]),
+    ];
+    for (definition, words) in cases {
+        refused(db.create_table(definition), words);
+    }
+    assert!(db.tables().is_empty());
+    db.create_table(id().primary_key(["id"])).unwrap();
+    let error = refused(db.create_table(id().primary_key(["id"])), &["\"t\" already", "Database::table"]);
+    assert_kind!(error, Error::TableExists { .. });
+    refused(TupleType::new(vec![], vec![DataType::Bool]), &["no order column"]);
+    assert_eq!(db.tables().len(), 1);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let memory = || Options::default().durability(Durability::None);
+    let cases: Vec<(&str, Options, &[&str])> = vec![
+        ("workers", memory().workers(0), &["0", "1 to 1024"]),
+        ("workers", memory().workers(5_000), &["5000"]),
+        ("input_threads", memory().input_threads(0), &["1 to 64"]),
+        ("output_threads", memory().output_threads(65), &["65", "1 to 64"]),
+        ("group_size", memory().group_size(0), &["0", "1 to"]),
+        ("group_milliseconds", memory().group_milliseconds(0.0), &["0", "more than 0, at most 60000"]),
+        ("group_milliseconds", memory().group_milliseconds(-5.0), &["-5"]),
+        ("group_milliseconds", memory().group_milliseconds(f64::NAN), &["NaN"]),
+        ("group_milliseconds", memory().group_milliseconds(60_001.0), &["60001"]),
+        ("max_in_flight", memory().max_in_flight(0), &["0"]),
+        ("max_participants", memory().max_participants(1), &["1", "2 to"]),
+        ("max_participants", memory().max_participants(4).workers(4), &["4", "5 to"]),
+        ("sites", memory().sites(0), &["1 to 64"]),
+        ("sites", memory().sites(65), &["65"]),
+        ("waiting_places", memory().waiting_places(1), &["1", "2 to"]),
+        ("segment_bytes", memory().segment_bytes(1), &["65536 to"]),
+        ("segment_bytes", memory().segment_bytes(u64::MAX), &["65536 to"]),
+        ("log_buffer_bytes", memory().log_buffer_bytes(100), &["100", "4096 to"]),
+        ("durability", Options::default(), &["group", "none, for a database in memory"]),
+        ("durability", Options::default().durability(Durability::Async), &["async", "none"]),
+    ];
+    for (option, options, words) in cases {
+        let error = refused(Database::in_memory(options.clone()), words);
+        assert!(
+            matches!(&error, Error::InvalidOption { option: named, .. } if *named == option),
+            "{error:?}"
+        );
+        if option != "durability" {
+            // Before anything is made on disk.
+            let disk = heddledb::testing::SimulatedDisk::new();
+            let opened = Database::open("bank", options.disk(std::sync::Arc::new(disk.clone())));
+            refused(opened, words);
+            assert_eq!(disk.operations(), 0);
+        }
+    }
+    let choices = [
+        refused("fast".parse::<Durability>(), &["durability", "fast", "none, async, group"]),
+        refused("folder".parse::<heddledb::Stages>(), &["stages", "folded, staged"]),
+        refused("seriel".parse::<heddledb::ProtocolKind>(), &["protocol", "seriel", "serial"]),
+        refused("s".parse::<heddledb::SerialVariant>(), &["variant", "naive, precommit or sp"]),
+    ];
+    assert!(choices.iter().all(|error| matches!(error, Error::InvalidOption { .. })));
+}

@@ -1,0 +1,728 @@
+//! Procedures: phases, values, rows, their own errors, and the footprint that they may not leave.
+
+#[path = "support/tables.rs"]
+mod tables;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use heddledb::testing::SimulatedDisk;
+use heddledb::{
+    Action, ActionContext, DataType, Database, Decimal, Error, Output, PrimaryIndex, ProcedureDefinition,
+    Range, Result, Table, TableDefinition, TupleType, Tx, Value, args, fail, key, row,
+};
+use tables::{account_definition, counter_definition, dump, in_memory, order_definition, refused, rows_of};
+
+fn counters() -> (Database, Table) {
+    let db = in_memory();
+    let table = db.create_table(counter_definition()).unwrap();
+    db.run(|tx| (1..=9).try_for_each(|id| tx.insert(&table, row![id, id * 10]))).unwrap();
+    (db, table)
+}
+
+fn orders() -> (Database, Table) {
+    let db = in_memory();
+    let table = db.create_table(order_definition()).unwrap();
+    db.run(|tx| {
+        (1..=4).try_for_each(|customer| {
+            (1..=4).try_for_each(|number| tx.insert(&table, row![customer, number, customer * 100 + number]))
+        })
+    })
+    .unwrap();
+    (db, table)
+}
+
+fn n(db: &Database, table: &Table, id: i64) -> i64 {
+    db.run(|tx| tx.get(table, key![id])?.unwrap().int("n")).unwrap()
+}
+
+#[test]
+fn a_call_changes_what_its_arguments_name_and_returns_rows() {
+    let (db, table) = counters();
+    let double =
+        ProcedureDefinition::new("double").parameter("id", DataType::Int64).phase([Action::write(&table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| {
+                let n = action.get()?.ok_or_else(|| fail("no such counter"))?.int("n")?;
+                action.update(&[("n", (n * 2).into())])?;
+                // The row is a copy: it does not change with what is written; a second look sees the change.
+                action.return_row(vec![Value::from(n), Value::from(action.get()?.unwrap().int("n")?)]);
+                action.return_row(vec![]);
+                Ok(())
+            })]);
+    let double = db.register(double).unwrap();
+    assert_eq!(double.name(), "double");
+    assert!(!double.is_read_only());
+    let output = db.call(&double, args![3]).unwrap();
+    assert_eq!(output.rows, [vec![Value::from(30), Value::from(60)], vec![]]);
+    assert_eq!(n(&db, &table, 3), 60);
+    // The same by every way to call.
+    assert_eq!(db.submit(&double, args![3]).unwrap().wait().unwrap().rows[0][1], Value::from(120));
+    assert_eq!(db.try_submit(&double, args![3]).unwrap().wait().unwrap().rows[0][1], Value::from(240));
+    let mut worker = db.worker().unwrap();
+    let executed = worker.execute(&double, args![3]);
+    assert_eq!((executed.failed(), executed.attempts(), executed.is_released()), (false, 1, true));
+    assert_eq!(executed.wait().unwrap().rows[0][1], Value::from(480));
+}
+
+#[test]
+fn a_phase_sees_the_values_of_earlier_phases_only() {
+    let (db, table) = counters();
+    let chain = ProcedureDefinition::new("chain")
+        .parameter("id", DataType::Int64)
+        .phase([
+            Action::read(&table).key(|args, key| key.push(args.int(0)?)).body(|action| {
+                action.set_value(0, action.get()?.unwrap().int("n")?);
+                action.set_value(7, "seven");
+                // Not to be seen in the phase that sets it.
+                let error = refused(action.values().int(0), &["value 0", "no earlier phase"]);
+                assert_kind!(error, Error::OutsideFootprint { .. });
+                Ok(())
+            }),
+            Action::read(&table).key(|_, key| key.push(1)).body(|action| {
+                refused(action.values().get(0), &["value 0"]);
+                Ok(())
+            }),
+        ])
+        .phase([Action::read(&table).key(|_, key| key.push(2)).body(|action| {
+            assert_eq!(action.values().get(7)?, &Value::from("seven"));
+            refused(action.values().int(7), &["value 7", "an integer"]);
+            action.set_value(0, action.values().int(0)? + action.get()?.unwrap().int("n")?);
+            assert_eq!(action.values().int(0)?, 30);
+            Ok(())
+        })])
+        .phase([Action::write(&table)
+            .key_from(|args, values, key| {
+                assert_eq!(args.int(0)?, 3);
+                key.push(values.int(0)? / 10)
+            })
+            .body(|action| {
+                // 30 + 20: the row of counter 5, which only the values tell.
+                action.return_row(vec![action.get()?.unwrap().int("id")?.into()]);
+                action.add("n", action.values().int(0)?)
+            })]);
+    let chain = db.register(chain).unwrap();
+    assert_eq!(db.call(&chain, args![3]).unwrap().rows, [[Value::from(5)]]);
+    assert_eq!(n(&db, &table, 5), 100);
+}
+
+#[test]
+fn value_numbers_may_be_large() {
+    let (db, table) = counters();
+    let sparse = ProcedureDefinition::new("sparse")
+        .phase([Action::read(&table).body(|action| {
+            action.set_value(usize::MAX, 1);
+            action.set_value(1 << 40, 2);
+            action.set_value(usize::MAX, 3);
+            Ok(())
+        })])
+        .phase([Action::read(&table).body(|action| {
+            assert_eq!((action.values().int(usize::MAX)?, action.values().int(1 << 40)?), (3, 2));
+            refused(action.values().get(5), &["value 5"]);
+            Ok(())
+        })]);
+    let sparse = db.register(sparse).unwrap();
+    db.call(&sparse, args![]).unwrap();
+}
+
+#[test]
+fn an_error_of_its_own_leaves_no_trace() {
+    let db = in_memory();
+    let table = db.create_table(account_definition()).unwrap();
+    db.run(|tx| tx.insert(&table, row![1, "ada", 7, 100, 0])).unwrap();
+    let before = dump(&db, &table);
+    let withdraw = ProcedureDefinition::new("withdraw")
+        .parameter("amount", DataType::Int64)
+        .phase([
+            Action::write(&table).key(|_, key| key.push(2)).body(|action| {
+                action.return_row(vec![Value::from(2)]);
+                action.insert(row![2, "bea", 7, 0, 0])
+            }),
+            Action::write(&table).key(|_, key| key.push(1)).body(|action| {
+                action.update(&[("name", "eve".into()), ("branch", 8.into())])?;
+                action.add("visits", 1)
+            }),
+        ])
+        .phase([Action::write(&table).key(|_, key| key.push(1)).body(|action| {
+            let amount = action.args().int(0)?;
+            if action.get()?.unwrap().int("balance")? < amount {
+                return Err(fail("insufficient funds"));
+            }
+            action.add("balance", -amount)
+        })]);
+    let withdraw = db.register(withdraw).unwrap();
+    for _ in 0..3 {
+        let error = refused(db.call(&withdraw, args![101]), &["insufficient funds"]);
+        assert_eq!(error, Error::Failed { message: "insufficient funds".to_string() });
+        assert_eq!(dump(&db, &table), before);
+        db.check().unwrap();
+    }
+    // Nor does an error of the engine's that the body passes on, or a panic.
+    db.run(|tx| tx.insert(&table, row![2, "bea", 7, 0, 0])).unwrap();
+    let before = dump(&db, &table);
+    assert_kind!(refused(db.call(&withdraw, args![1]), &["(2)"]), Error::DuplicateKey { .. });
+    assert_eq!(dump(&db, &table), before);
+    db.run(|tx| tx.delete(&table, key![2])).unwrap();
+    assert_eq!(db.call(&withdraw, args![100]).unwrap().rows.len(), 1);
+    assert_eq!(dump(&db, &table)[0][1], Value::from("eve"));
+    assert_eq!(db.statistics().failed, 4);
+    db.check().unwrap();
+}
+
+#[test]
+fn a_failed_call_in_a_group_leaves_its_neighbours_alone() {
+    let (db, table) = counters();
+    let add = ProcedureDefinition::new("add").parameter("n", DataType::Int64).phase([Action::write(&table)
+        .key(|_, key| key.push(1))
+        .body(|action| {
+            let n = action.args().int(0)?;
+            action.add("n", n)?;
+            if n < 0 { Err(fail("negative")) } else { Ok(()) }
+        })]);
+    let add = db.register(add).unwrap();
+    let mut worker = db.worker().unwrap();
+    let mut calls: Vec<_> = [1, -5, 2, -7, 4].map(|n| (add.clone(), args![n])).into();
+    calls.push((add.clone(), args!["wrong"]));
+    calls.push((add.clone(), args![8]));
+    let mut done = Vec::new();
+    worker.execute_group(&mut calls, &mut done);
+    assert!(calls.is_empty());
+    let failed: Vec<bool> = done.iter().map(heddledb::Executed::failed).collect();
+    assert_eq!(failed, [false, true, false, true, false, true, false]);
+    assert_eq!(n(&db, &table, 1), 10 + 1 + 2 + 4 + 8);
+}
+
+/// Calls a procedure of one action with this body, which must fail outside of its footprint.
+#[track_caller]
+fn outside(
+    db: &Database,
+    action: Action,
+    words: &[&str],
+    body: impl Fn(&ActionContext<'_, '_>) -> Result<()> + Send + Sync + 'static,
+) {
+    let tables: Vec<_> = db.tables().iter().map(|table| dump(db, table)).collect();
+    let procedure = db.register(ProcedureDefinition::new("outside").phase([action.body(body)])).unwrap();
+    let error = refused(db.call(&procedure, args![]), words);
+    assert_kind!(error, Error::OutsideFootprint { .. });
+    let after: Vec<_> = db.tables().iter().map(|table| dump(db, table)).collect();
+    assert_eq!(tables, after);
+}
+
+const DECLARE: &str = "declare it in the procedure's actions";
+
+#[test]
+fn another_table_is_outside() {
+    let (db, table) = counters();
+    let other = db.create_table(order_definition()).unwrap();
+    let whole = || Action::write(&table);
+    let words = ["\"orders\"", DECLARE];
+    let t = other.clone();
+    outside(&db, whole(), &words, move |action| action.tx().get(&t, key![1, 1]).map(drop));
+    let t = other.clone();
+    outside(&db, whole(), &words, move |action| action.tx().exists(&t, key![1, 1]).map(drop));
+    let t = other.clone();
+    outside(&db, whole(), &words, move |action| action.tx().insert(&t, row![1, 1, 1]));
+    let t = other.clone();
+    outside(&db, whole(), &words, move |action| action.tx().update(&t, key![1, 1], &[("total", 1.into())]));
+    let t = other.clone();
+    outside(&db, whole(), &words, move |action| action.tx().delete(&t, key![1, 1]).map(drop));
+    let t = other.clone();
+    outside(&db, whole(), &words, move |action| action.tx().add(&t, key![1, 1], "total", 1));
+    outside(&db, whole(), &words, move |action| rows_of(action.tx().scan(&other, Range::all())).map(drop));
+}
+
+#[test]
+fn another_key_is_outside() {
+    let (db, table) = counters();
+    let one = || Action::write(&table).key(|_, key| key.push(1));
+    let words = ["this key of \"counter\"", DECLARE];
+    type Access = fn(&Table, &Tx<'_, '_>) -> Result<()>;
+    let accesses: [Access; 6] = [
+        |table, tx| tx.get(table, key![2]).map(drop),
+        |table, tx| tx.exists(table, key![2]).map(drop),
+        |table, tx| tx.insert(table, row![20, 1]),
+        |table, tx| tx.update(table, key![2], &[("n", 1.into())]),
+        |table, tx| tx.delete(table, key![2]).map(drop),
+        |table, tx| tx.min(table, key![2], "n", 1),
+    ];
+    for access in accesses {
+        let t = table.clone();
+        outside(&db, one(), &words, move |action| access(&t, &action.tx()));
+    }
+    outside(&db, one(), &words, |action| action.insert(row![20, 1]));
+    // What is inside, by each way to it.
+    let t = table.clone();
+    let inside = ProcedureDefinition::new("inside").phase([one().body(move |action| {
+        let tx = action.tx();
+        assert_eq!(tx.get(&t, key![1])?.unwrap().int("n")?, 10);
+        assert_eq!(rows_of(tx.scan(&t, Range::prefix(key![1])))?.len(), 1);
+        assert!(tx.exists(&t, key![1])? && action.exists()?);
+        assert!(action.delete()? && !action.exists()? && !tx.delete(&t, key![1])?);
+        action.insert(row![1, 11])?;
+        action.update(&[("n", 12.into())])?;
+        tx.max(&t, key![1], "n", 13)
+    })]);
+    db.call(&db.register(inside).unwrap(), args![]).unwrap();
+    assert_eq!(n(&db, &table, 1), 13);
+}
+
+#[test]
+fn a_range_is_outside_where_a_key_is_declared() {
+    let (db, table) = counters();
+    let one = || Action::read(&table).key(|_, key| key.push(1));
+    for range in [
+        Range::all(),
+        Range::from(key![1]),
+        Range::from(key![1]).to(key![2]),
+        Range::from(key![1]).to_inclusive(key![1]),
+        Range::prefix(key![2]),
+        Range::all().limit(1),
+        Range::all().reverse(),
+    ] {
+        let t = table.clone();
+        let words = ["a range of \"counter\"", DECLARE];
+        outside(&db, one(), &words, move |action| rows_of(action.tx().scan(&t, range.clone())).map(drop));
+    }
+}
+
+#[test]
+fn a_range_that_leaves_the_declared_prefix_is_outside() {
+    let (db, table) = orders();
+    let two = || Action::read(&table).key(|_, key| key.push(2));
+    for range in
+        [Range::all(), Range::prefix(key![3]), Range::from(key![2]).to(key![3]), Range::prefix(key![1, 2])]
+    {
+        let t = table.clone();
+        outside(&db, two(), &["\"orders\"", DECLARE], move |action| {
+            rows_of(action.tx().scan(&t, range.clone())).map(drop)
+        });
+    }
+    // An end beyond the prefix does not lead out of it.
+    let t = table.clone();
+    let within = ProcedureDefinition::new("within").phase([two().body(move |action| {
+        let tx = action.tx();
+        for range in [
+            Range::prefix(key![2]),
+            Range::prefix(key![2]).to(key![4]),
+            Range::prefix(key![2]).to_inclusive(key![3]),
+            Range::prefix(key![2]).to_inclusive(key![4, 4]),
+            Range::prefix(key![2]).to(key![9, 9]).reverse(),
+        ] {
+            let totals = rows_of(tx.scan(&t, range.clone()))?;
+            assert!(totals.iter().all(|row| row[0] == Value::from(2)), "{range:?}: {totals:?}");
+            assert_eq!(totals.len(), 4, "{range:?}");
+        }
+        assert_eq!(rows_of(tx.scan(&t, Range::prefix(key![2]).to(key![2, 3])))?.len(), 2);
+        assert_eq!(rows_of(tx.scan(&t, Range::prefix(key![2, 3])))?.len(), 1);
+        assert_eq!(tx.get(&t, key![2, 3])?.unwrap().int("total")?, 203);
+        let error = refused(action.get(), &["declares no whole key", "use tx()"]);
+        assert_kind!(error, Error::OutsideFootprint { .. });
+        refused(tx.get(&t, key![3, 3]), &["this key of \"orders\""]);
+        Ok(())
+    })]);
+    db.call(&db.register(within).unwrap(), args![]).unwrap();
+}
+
+#[test]
+fn rows_that_an_index_leads_to_are_outside_unless_they_are_declared() {
+    let db = in_memory();
+    let table = db.create_table(account_definition()).unwrap();
+    db.run(|tx| {
+        tx.insert(&table, row![1, "ada", 7, 1, 0])?;
+        tx.insert(&table, row![2, "bea", 8, 2, 0])
+    })
+    .unwrap();
+    let one = || Action::read(&table).key(|_, key| key.push(1));
+    let t = table.clone();
+    outside(&db, one(), &["this key of \"account\""], move |action| {
+        rows_of(action.tx().scan_index(&t, "account_by_name", Range::all())).map(drop)
+    });
+    let t = table.clone();
+    let own = ProcedureDefinition::new("own").phase([one().body(move |action| {
+        let by_branch = action.tx().scan_index(&t, "account_by_branch", Range::prefix(key![7]));
+        assert_eq!(rows_of(by_branch)?.len(), 1);
+        Ok(())
+    })]);
+    db.call(&db.register(own).unwrap(), args![]).unwrap();
+    let t = table.clone();
+    let other = db.create_table(counter_definition()).unwrap();
+    outside(&db, Action::read(&other), &["\"account\""], move |action| {
+        rows_of(action.tx().scan_index(&t, "account_by_name", Range::all())).map(drop)
+    });
+}
+
+#[test]
+fn the_wrong_mode_is_outside() {
+    let (db, table) = counters();
+    let one = |mode: fn(&Table) -> Action| mode(&table).key(|_, key| key.push(1));
+    let read_words = ["declares \"counter\" as Read", DECLARE];
+    let writes: [fn(&ActionContext<'_, '_>) -> Result<()>; 6] = [
+        |action| action.insert(row![1, 1]),
+        |action| action.update(&[("n", 1.into())]),
+        |action| action.delete().map(drop),
+        |action| action.add("n", 1),
+        |action| action.max("n", 1),
+        |action| action.min("n", 1),
+    ];
+    for write in writes {
+        outside(&db, one(Action::read), &read_words, write);
+    }
+    let commute_words = ["declares \"counter\" as Commute", DECLARE];
+    let t = table.clone();
+    outside(&db, one(Action::commute), &["\"counter\""], move |action| {
+        rows_of(action.tx().scan(&t, Range::prefix(key![1]))).map(drop)
+    });
+    let t = table.clone();
+    outside(&db, one(Action::commute), &commute_words, move |action| action.tx().get(&t, key![1]).map(drop));
+    let others: [fn(&ActionContext<'_, '_>) -> Result<()>; 5] = [
+        |action| action.get().map(drop),
+        |action| action.exists().map(drop),
+        |action| action.insert(row![1, 1]),
+        |action| action.update(&[("n", 1.into())]),
+        |action| action.delete().map(drop),
+    ];
+    for other in others {
+        outside(&db, one(Action::commute), &commute_words, other);
+    }
+    let bump = ProcedureDefinition::new("bump").phase([one(Action::commute).body(|action| {
+        action.add("n", 5)?;
+        action.max("n", 3)?;
+        action.min("n", 14)
+    })]);
+    db.call(&db.register(bump).unwrap(), args![]).unwrap();
+    assert_eq!(n(&db, &table, 1), 14);
+}
+
+#[test]
+fn an_error_of_the_footprint_that_a_body_ignores_has_done_nothing() {
+    let (db, table) = counters();
+    let t = table.clone();
+    let ignoring = ProcedureDefinition::new("ignoring").phase([Action::commute(&table)
+        .key(|_, key| key.push(1))
+        .body(move |action| {
+            let _ = action.update(&[("n", 99.into())]);
+            let _ = action.tx().add(&t, key![2], "n", 99);
+            action.add("n", 1)
+        })]);
+    db.call(&db.register(ignoring).unwrap(), args![]).unwrap();
+    assert_eq!((n(&db, &table, 1), n(&db, &table, 2)), (11, 20));
+}
+
+#[test]
+fn an_action_may_not_use_what_another_action_declares() {
+    let (db, table) = counters();
+    let t = table.clone();
+    let two = ProcedureDefinition::new("two").phase([
+        Action::write(&table).key(|_, key| key.push(1)).body(|action| action.add("n", 1)),
+        Action::read(&table).key(|_, key| key.push(2)).body(move |action| {
+            refused(action.tx().get(&t, key![1]), &["this key of \"counter\""]);
+            refused(action.add("n", 1), &["as Read"]);
+            Ok(())
+        }),
+    ]);
+    db.call(&db.register(two).unwrap(), args![]).unwrap();
+}
+
+#[test]
+fn a_key_from_values_must_begin_as_declared() {
+    let (db, table) = orders();
+    let first = || Action::read(&table).key(|_, key| key.push(1)).body(|_| Ok(()));
+    let later = |customer: i64, declared: i64| {
+        ProcedureDefinition::new("later").phase([first()]).phase([Action::write(&table)
+            .key(move |_, key| key.push(declared))
+            .key_from(move |_, _, key| {
+                key.push(customer)?;
+                key.push(3)
+            })
+            .body(|action| {
+                action.return_row(action.get()?.unwrap().to_values());
+                action.add("total", 1)
+            })])
+    };
+    let before = dump(&db, &table);
+    let wrong = db.register(later(2, 3)).unwrap();
+    let error = refused(db.call(&wrong, args![]), &["\"orders\"", "does not begin as declared"]);
+    assert_kind!(error, Error::OutsideFootprint { .. });
+    assert_eq!(dump(&db, &table), before);
+    let right = db.register(later(3, 3)).unwrap();
+    assert_eq!(db.call(&right, args![]).unwrap().rows, [row![3, 3, 303].map(Value::from)]);
+    // A key with too many values, or values of another type.
+    let long = ProcedureDefinition::new("long").phase([Action::read(&table)
+        .key(|_, key| (0..3).try_for_each(|value| key.push(value)))
+        .body(|_| Ok(()))]);
+    let long = db.register(long).unwrap();
+    assert_kind!(refused(db.call(&long, args![]), &["orders", "3 values"]), Error::WrongKey { .. });
+    let typed = ProcedureDefinition::new("typed")
+        .phase([Action::read(&table).key(|_, key| key.push("x")).body(|_| Ok(()))]);
+    let typed = db.register(typed).unwrap();
+    assert_kind!(refused(db.call(&typed, args![]), &["orders.customer", "a text"]), Error::WrongType { .. });
+}
+
+#[test]
+fn savepoints_work_inside_an_action() {
+    let (db, table) = orders();
+    let t = table.clone();
+    let partly = ProcedureDefinition::new("partly").phase([Action::write(&table)
+        .key(|_, key| key.push(2))
+        .body(move |action| {
+            let tx = action.tx();
+            tx.add(&t, key![2, 1], "total", 1)?;
+            let savepoint = tx.savepoint();
+            tx.delete(&t, key![2, 2])?;
+            tx.insert(&t, row![2, 9, 9])?;
+            assert_eq!(rows_of(tx.scan(&t, Range::prefix(key![2])))?.len(), 4);
+            tx.rollback_to(&savepoint);
+            assert!(tx.exists(&t, key![2, 2])? && !tx.exists(&t, key![2, 9])?);
+            tx.add(&t, key![2, 3], "total", 1)
+        })]);
+    db.call(&db.register(partly).unwrap(), args![]).unwrap();
+    let totals: Vec<Value> = dump(&db, &table)[4..8].iter().map(|row| row[2].clone()).collect();
+    assert_eq!(totals, [202, 202, 204, 204].map(Value::from));
+}
+
+#[test]
+fn a_body_that_runs_again_sees_a_clean_state() {
+    let (db, table) = counters();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let again = ProcedureDefinition::new("again")
+        .phase([Action::write(&table).key(|_, key| key.push(1)).body(move |action| {
+            let run = counted.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(action.get()?.unwrap().int("n")?, 10, "run {run}");
+            refused(action.values().get(0), &["value 0"]);
+            action.set_value(0, i64::from(run));
+            action.return_row(vec![Value::from(i64::from(run))]);
+            action.add("n", 1)?;
+            // A conflict that the body reports by itself is run again like any other.
+            if run < 3 { Err(Error::Conflict) } else { Ok(()) }
+        })])
+        .phase([Action::read(&table).key(|_, key| key.push(2)).body(|action| {
+            assert_eq!(action.values().int(0)?, 3);
+            Ok(())
+        })]);
+    let again = db.register(again).unwrap();
+    let mut worker = db.worker().unwrap();
+    let executed = worker.execute(&again, args![]);
+    assert_eq!(executed.attempts(), 4);
+    assert_eq!(executed.wait().unwrap().rows, [[Value::from(3)]]);
+    assert_eq!(n(&db, &table, 1), 11);
+    assert_eq!(db.statistics().aborted, 3);
+}
+
+#[test]
+fn a_body_without_rivals_runs_once_on_every_thread() {
+    let disk = SimulatedDisk::new();
+    for db in [in_memory(), tables::open(&disk)] {
+        let table = db.create_table(counter_definition()).unwrap();
+        let insert =
+            ProcedureDefinition::new("insert").parameter("id", DataType::Int64).phase([Action::write(
+                &table,
+            )
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| action.insert(row![action.args().int(0)?, 0]))]);
+        let insert = db.register(insert).unwrap();
+        // All at once, so that each has a place of its own in the engine.
+        let mut workers: Vec<_> = (0..4).map(|_| db.worker().unwrap()).collect();
+        for (id, worker) in workers.iter_mut().enumerate() {
+            let executed = worker.execute(&insert, args![id as i64]);
+            assert_eq!(executed.attempts(), 1, "worker {id}");
+            executed.wait().unwrap();
+        }
+        let mut runs = 0;
+        db.run(|tx| {
+            runs += 1;
+            tx.insert(&table, row![100, 0])
+        })
+        .unwrap();
+        assert_eq!((runs, db.statistics().aborted), (1, 0));
+    }
+}
+
+#[test]
+fn arguments_are_checked_before_anything_runs() {
+    let (db, table) = counters();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let typed = ProcedureDefinition::new("typed")
+        .parameter("id", DataType::Int64)
+        .parameter("small", DataType::Int32)
+        .parameter("price", DataType::Decimal { precision: 5, scale: 2 })
+        .parameter("rate", DataType::Float64)
+        .parameter("name", DataType::Text)
+        .phase([Action::read(&table).body(move |action| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let args = action.args();
+            let price = if args.is_null(2)? { Value::Null } else { args.decimal(2)?.into() };
+            let rate = if args.is_null(3)? { Value::Null } else { args.float(3)?.into() };
+            action.return_row(vec![price, rate]);
+            refused(args.int(4), &["argument 4", "an integer"]);
+            refused(args.int(9), &["argument 9", "5 arguments"]);
+            Ok(())
+        })]);
+    let typed = db.register(typed).unwrap();
+    let refuse = |args: heddledb::Args, words: &[&str]| {
+        let mut worker = db.worker().unwrap();
+        let executed = worker.execute(&typed, args.clone());
+        assert!(executed.failed());
+        refused(executed.wait(), words);
+        drop(worker);
+        refused(db.call(&typed, args), words)
+    };
+    let words = ["\"typed\"", "5 arguments", "0 were given", "give one for each parameter"];
+    assert_kind!(refuse(args![], &words), Error::WrongArguments { .. });
+    refuse(args![1, 2, 3, 4, "x", 6], &["6 were given"]);
+    assert_kind!(refuse(args!["1", 2, 3, 4.0, "x"], &["id", "int64", "a text"]), Error::WrongType { .. });
+    assert_kind!(
+        refuse(args![1, 1_i64 << 40, 3, 4.0, "x"], &["small", "out of range"]),
+        Error::Overflow { .. }
+    );
+    let fine: Decimal = "1.234".parse().unwrap();
+    assert_kind!(refuse(args![1, 2, fine, 4.0, "x"], &["price", "lose digits"]), Error::Inexact { .. });
+    refuse(args![1, 2, 3, 4.0, "a\0b"], &["name", "character zero"]);
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
+    // What fits comes as its parameter's type has it: also an integer for a decimal and a float.
+    let output = db.call(&typed, args![1, 2, 3, 4, "x"]).unwrap();
+    assert_eq!(output.rows, [[Value::from("3.00".parse::<Decimal>().unwrap()), Value::from(4.0)]]);
+    let null = None::<i64>;
+    let output = db.call(&typed, args![null, null, null, null, "x"]).unwrap();
+    assert_eq!(output.rows, [[Value::Null, Value::Null]]);
+}
+
+#[test]
+fn procedures_that_make_no_sense_are_refused() {
+    let (db, table) = counters();
+    let (_other, foreign) = counters();
+    let named = |words: &[&str], definition: ProcedureDefinition| {
+        let error = refused(db.register(definition), words);
+        assert_kind!(error, Error::InvalidProcedure { .. });
+    };
+    let done = |action: Action| action.body(|_| Ok(()));
+    let new = ProcedureDefinition::new;
+    named(&["\"empty\"", "no action", "add .phase"], new("empty"));
+    named(&["no action"], new("empty").phase([]));
+    named(&["\"bodiless\"", "\"counter\"", "phase 2", "no body"], {
+        new("bodiless").phase([done(Action::read(&table))]).phase([Action::read(&table)])
+    });
+    named(&["key_from", "first phase"], {
+        new("early").phase([done(Action::read(&table).key_from(|_, _, key| key.push(1)))])
+    });
+    named(&["parameter \"p\"", "decimal(0,0)"], {
+        let nothing = DataType::Decimal { precision: 0, scale: 0 };
+        new("typed").parameter("p", nothing).phase([done(Action::read(&table))])
+    });
+    let error = refused(
+        db.register(new("foreign").phase([done(Action::read(&foreign))])),
+        &["counter", "another database", "Database::table"],
+    );
+    assert_kind!(error, Error::ForeignTable { .. });
+}
+
+#[test]
+fn a_procedure_of_another_database_is_refused() {
+    let (db, _) = counters();
+    let (other, foreign) = counters();
+    let read = ProcedureDefinition::new("read").phase([Action::read(&foreign).body(|_| Ok(()))]);
+    let read = other.register(read).unwrap();
+    let words = ["\"read\"", "another database", "register it with this one"];
+    assert_kind!(refused(db.call(&read, args![]), &words), Error::InvalidProcedure { .. });
+    refused(db.submit(&read, args![]).map(drop), &words);
+    refused(db.try_submit(&read, args![]).map(drop), &words);
+    refused(db.worker().unwrap().execute(&read, args![]).wait(), &words);
+    other.call(&read, args![]).unwrap();
+}
+
+#[test]
+fn every_operation_works_in_a_commute_action() {
+    let db = in_memory();
+    let entry = TupleType::new(vec![DataType::Int64], vec![DataType::Text]).unwrap();
+    let definition = TableDefinition::new("flight")
+        .column("id", DataType::Int64)
+        .column("count", DataType::Int64)
+        .column("low", DataType::Float64)
+        .column("last", DataType::OrderedTuple(entry.clone()))
+        .column("worst", DataType::TopK { limit: 2, of: entry.clone() })
+        .primary_key(["id"]);
+    let table = db.create_table(definition).unwrap();
+    let null = None::<i64>;
+    db.run(|tx| tx.insert(&table, row![1, 0, null, null, null])).unwrap();
+    let columns = ["count", "low", "last", "worst"].map(|name| table.column(name).unwrap());
+    let land = ProcedureDefinition::new("land")
+        .parameter("delay", DataType::Int64)
+        .parameter("name", DataType::Text)
+        .phase([Action::commute(&table).key(|_, key| key.push(1)).body(move |action| {
+            let [count, low, last, worst] = columns;
+            let (delay, name) = (action.args().int(0)?, action.args().text(1)?);
+            action.add(count, 1)?;
+            action.min(low, delay as f64)?;
+            action.ordered_put(last, &row![delay], &row![name])?;
+            action.top_k_insert(worst, &row![delay], &row![name])
+        })]);
+    let land = db.register(land).unwrap();
+    for (delay, name) in [(5, "e"), (9, "i"), (7, "g"), (9, "h"), (1, "a")] {
+        db.call(&land, args![delay, name]).unwrap();
+    }
+    let row = dump(&db, &table).remove(0);
+    assert_eq!((&row[1], &row[2]), (&Value::from(5), &Value::from(1.0)));
+    let Value::Tuple(last) = &row[3] else { panic!("{row:?}") };
+    assert_eq!(last.row(&entry).unwrap(), [Value::from(9), Value::from("i")]);
+    let Value::TopK(worst) = &row[4] else { panic!("{row:?}") };
+    let expected = [[Value::from(9), Value::from("i")], [Value::from(7), Value::from("g")]];
+    assert_eq!(worst.rows(&entry).unwrap(), expected);
+}
+
+#[test]
+fn an_output_without_rows_is_empty() {
+    let (db, table) = counters();
+    let silent = ProcedureDefinition::new("silent").phase([Action::read(&table).body(|_| Ok(()))]);
+    let silent = db.register(silent).unwrap();
+    assert!(silent.is_read_only());
+    assert_eq!(db.call(&silent, args![]).unwrap(), Output::default());
+}
+
+#[test]
+fn calls_of_a_group_see_each_other_although_their_keys_are_looked_up_ahead() {
+    for kind in [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both] {
+        let disk = SimulatedDisk::new();
+        let db = tables::open(&disk);
+        let definition = counter_definition().column("text", DataType::Text).primary_index(kind);
+        let table = db.create_table(definition.index("by_n", ["n"])).unwrap();
+        let procedure = |name: &str, action: fn(&ActionContext<'_, '_>) -> Result<()>| {
+            let by_id = Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(action);
+            db.register(ProcedureDefinition::new(name).parameter("id", DataType::Int64).phase([by_id]))
+                .unwrap()
+        };
+        let insert = procedure("insert", |action| {
+            action.insert(row![action.args().int(0)?, 1, "long enough for a block"])
+        });
+        let delete =
+            procedure("delete", |action| if action.delete()? { Ok(()) } else { Err(fail("not there")) });
+        let add = procedure("add", |action| action.add("n", 1));
+        let read = procedure("read", |action| {
+            action.return_row(action.get()?.map_or(vec![], |row| row.to_values()));
+            Ok(())
+        });
+        let mut worker = db.worker().unwrap();
+        for round in 0..30 {
+            let steps = [&read, &insert, &read, &add, &insert, &add, &read, &delete, &read, &add, &delete];
+            let mut calls: Vec<_> =
+                steps.iter().flat_map(|&step| [(step.clone(), args![1]), (step.clone(), args![2])]).collect();
+            let mut done = Vec::new();
+            worker.execute_group(&mut calls, &mut done);
+            let results: Vec<_> = done.into_iter().map(heddledb::Executed::wait).collect();
+            for of_one in [0, 1].map(|start| results.iter().skip(start).step_by(2).collect::<Vec<_>>()) {
+                let rows = |at: usize| of_one[at].as_ref().unwrap().rows[0].clone();
+                assert!(rows(0).is_empty() && rows(8).is_empty(), "round {round}");
+                assert_eq!((&rows(2)[1], &rows(6)[1]), (&Value::from(1), &Value::from(3)), "round {round}");
+                assert!(matches!(of_one[4], Err(Error::DuplicateKey { .. })), "{:?}", of_one[4]);
+                assert!(matches!(of_one[9], Err(Error::MissingKey { .. })), "{:?}", of_one[9]);
+                assert_eq!(of_one[10], &Err(fail("not there")));
+            }
+        }
+        drop(worker);
+        assert!(dump(&db, &table).is_empty());
+        db.check().unwrap();
+        db.close().unwrap();
+        let db = tables::open(&disk);
+        assert!(dump(&db, &db.table("counter").unwrap()).is_empty());
+    }
+}
