@@ -309,3 +309,6 @@ fn install(writes: &WriteSet, entry: &Pending<'_>, stamp: Stamp, deleted: &mut V
     // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
     word.store(stamp.present(), Ordering::Release);
 }
+
+#[cfg(test)]
+mod tests;
