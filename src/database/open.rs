@@ -74,7 +74,10 @@ impl Shared {
     }
 
     fn start(path: Option<&Path>, options: &Options, opened: Opened) -> Arc<Shared> {
-        let Opened { store, recovery, directory, log } = opened;
+        let Opened { mut store, recovery, directory, log } = opened;
+        if let (Some(transactions), true) = (options.group_size, log.is_some()) {
+            store.limit_epochs(transactions);
+        }
         let settings = Settings { sites: options.sites, serial_variant: options.serial_variant };
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let protocol = options.protocol.build(&settings);
@@ -84,14 +87,17 @@ impl Shared {
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
         let waits = options.durability == Durability::Group && log.is_some();
+        let preparation = log.as_ref().map(|(_, preparation)| preparation);
+        let segments = preparation.map(|preparation| preparation.segments().clone());
+        let space = LogSpace::new(options.log_buffer_bytes, segments);
+        space.set_refused(preparation.and_then(|preparation| preparation.begin()));
         let engine = Engine::new(
             store,
             protocol,
             Progress::new(recovery.durable_epoch, options.waiting_places, waits),
-            LogSpace::new(options.log_buffer_bytes),
+            space,
             Output::new(staged),
             InFlight::new(options.max_in_flight),
-            options.group_size.filter(|_| log.is_some()),
             options.read_only.then_some(Error::ReadOnly),
         );
         let input = Arc::new(Input::new(workers, staged));

@@ -5,11 +5,13 @@
 //! back when a group has been written. Where the disk has no room for another segment, no more is handed out: updates
 //! are refused before they run, and what was handed out still fits into what is prepared.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::durability::{Segments, group_bytes_max};
 use crate::error::{Error, Result};
 
 /// Waiting for room looks up from time to time, in case that the log has failed meanwhile.
@@ -22,6 +24,8 @@ pub(crate) struct LogSpace {
     capacity: i64,
     /// Whether there is a refusal: for who looks at each call.
     refuses: AtomicBool,
+    /// Where the log is written; none: nothing is logged.
+    segments: Option<Arc<Segments>>,
 }
 
 struct State {
@@ -32,13 +36,14 @@ struct State {
 
 impl LogSpace {
     /// Room for so many bytes that are not durable yet.
-    pub(crate) fn new(bytes: usize) -> LogSpace {
+    pub(crate) fn new(bytes: usize, segments: Option<Arc<Segments>>) -> LogSpace {
         let capacity = bytes as i64;
         LogSpace {
             state: Mutex::new(State { available: capacity, refused: None }),
             changed: Condvar::new(),
             capacity,
             refuses: AtomicBool::new(false),
+            segments,
         }
     }
 
@@ -85,11 +90,14 @@ impl LogSpace {
     }
 
     /// Reserves room, waiting for it. A request for more than half of all of it waits only until some is left: what
-    /// it takes beyond, others wait for.
+    /// it takes beyond, others wait for. What is so large must have its place on disk before it is committed.
     ///
     /// # Errors
     /// The disk has no room, or `failure` says that the log has failed.
     pub(crate) fn take(&self, bytes: usize, failure: impl Fn() -> Option<Error>) -> Result<()> {
+        if bytes as i64 > self.capacity / 2 {
+            self.prepare_for(bytes)?;
+        }
         loop {
             if self.try_take(bytes)? {
                 return Ok(());
@@ -102,6 +110,16 @@ impl LogSpace {
                 self.changed.wait_for(&mut state, PATIENCE);
             }
         }
+    }
+
+    /// Makes segments for a call that the room which is always kept prepared was not made for.
+    fn prepare_for(&self, bytes: usize) -> Result<()> {
+        let Some(segments) = &self.segments else { return Ok(()) };
+        let needed = group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64);
+        while segments.remaining_bytes() < needed {
+            segments.prepare_next().map_err(|error| no_space(&error))?;
+        }
+        Ok(())
     }
 
     /// Whether half of the room is handed out.
@@ -134,13 +152,18 @@ impl LogSpace {
     }
 }
 
+/// What is told to updates while no segment can be made.
+pub(crate) fn no_space(error: &Error) -> Error {
+    Error::NoLogSpace { reason: error.to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn room_is_bounded_and_comes_back() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, None);
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(true));
         assert_eq!(space.try_take(400), Ok(false));
@@ -155,7 +178,7 @@ mod tests {
 
     #[test]
     fn half_of_the_room_is_never_kept_by_the_idle() {
-        let space = LogSpace::new(8 << 10);
+        let space = LogSpace::new(8 << 10, None);
         let portions: Vec<usize> = (0..10).map(|_| space.try_take_portion().expect("no refusal")).collect();
         assert_eq!(portions, [1 << 10, 1 << 10, 1 << 10, 1 << 10, 0, 0, 0, 0, 0, 0]);
         assert_eq!(space.try_take(4 << 10), Ok(true));
@@ -163,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_call_may_be_larger_than_all_room_and_others_wait_until_it_is_written() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, None);
         assert_eq!(space.try_take(100), Ok(true));
         assert_eq!(space.try_take(50_000), Ok(true));
         assert_eq!(space.try_take(1), Ok(false));
@@ -174,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_refuses_at_once_and_recovers() {
-        let space = LogSpace::new(1_000);
+        let space = LogSpace::new(1_000, None);
         let full = Error::NoLogSpace { reason: "full".to_string() };
         space.set_refused(Some(full.clone()));
         assert_eq!(space.take(1, || None), Err(full));
@@ -184,7 +207,7 @@ mod tests {
 
     #[test]
     fn who_waits_learns_that_the_log_has_failed() {
-        let space = LogSpace::new(10);
+        let space = LogSpace::new(10, None);
         assert_eq!(space.try_take(10), Ok(true));
         let failure = Error::LogFailed { reason: "no disk".to_string() };
         assert_eq!(space.take(1, || Some(failure.clone())), Err(failure));

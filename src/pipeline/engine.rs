@@ -16,7 +16,8 @@ use crate::storage::store::Store;
 
 /// A participant with less room than this reserves more before its next call.
 const LITTLE_ROOM: usize = 1 << 10;
-const SEQUENCE_BITS: u32 = 24;
+/// What calls usually need: with less, a call that will write waits before it executes.
+const LEAST_ROOM: usize = 1 << 8;
 
 /// What all threads of a database share.
 pub(crate) struct Engine {
@@ -28,16 +29,8 @@ pub(crate) struct Engine {
     output: Output,
     in_flight: InFlight,
     clocks: StageClocks,
-    group_limit: Option<GroupLimit>,
     /// Why no update is taken at all, if so (opened read-only).
     updates_refused: Option<Error>,
-}
-
-/// Bounds how many transactions an epoch may have: TPK's TransactionsPerGroup.
-struct GroupLimit {
-    transactions: u64,
-    /// The epoch whose transactions are counted, above the count.
-    counted: AtomicU64,
 }
 
 impl Engine {
@@ -49,11 +42,8 @@ impl Engine {
         space: LogSpace,
         output: Output,
         in_flight: InFlight,
-        group_size: Option<usize>,
         updates_refused: Option<Error>,
     ) -> Arc<Engine> {
-        let group_limit = group_size
-            .map(|transactions| GroupLimit { transactions: transactions as u64, counted: AtomicU64::new(0) });
         Arc::new(Engine {
             store,
             protocol,
@@ -63,7 +53,6 @@ impl Engine {
             output,
             in_flight,
             clocks: StageClocks::default(),
-            group_limit,
             updates_refused,
         })
     }
@@ -115,9 +104,8 @@ impl Engine {
         }
     }
 
-    /// Lets a call that may write in, or says why it may not: before it executes. Waits for the next group where the
-    /// present one is full; what is held of the protocol's is given up before a wait.
-    pub(crate) fn admit(&self, held: &mut Held, log_credit: &mut usize) -> Result<()> {
+    /// Lets a call that may write in, or says why it may not: before it executes.
+    pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<()> {
         if let Some(refused) = &self.updates_refused {
             return Err(refused.clone());
         }
@@ -128,9 +116,6 @@ impl Engine {
         // of the disk than was reserved, and wait for it without an answer.
         if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
             return Err(reason);
-        }
-        if let Some(limit) = &self.group_limit {
-            self.count_into_group(limit, held)?;
         }
         if *log_credit >= LITTLE_ROOM {
             return Ok(());
@@ -148,35 +133,44 @@ impl Engine {
         self.space.take(bytes, || self.progress.failure())
     }
 
-    fn count_into_group(&self, limit: &GroupLimit, held: &mut Held) -> Result<()> {
-        loop {
-            let epoch = self.store.epochs().current();
-            // Relaxed: it bounds the group's size; what is in the group is decided by the epochs.
-            let counted = limit.counted.load(Ordering::Relaxed);
-            let in_group =
-                if counted >> SEQUENCE_BITS == epoch { counted & ((1 << SEQUENCE_BITS) - 1) } else { 0 };
-            if in_group < limit.transactions {
-                let next = epoch << SEQUENCE_BITS | (in_group + 1);
-                let swapped =
-                    limit.counted.compare_exchange_weak(counted, next, Ordering::Relaxed, Ordering::Relaxed);
-                if swapped.is_ok() {
-                    return Ok(());
-                }
-                continue;
-            }
+    /// Prepares for a call that will write, so that it does not execute in vain: waits for the next group where the
+    /// present one is full, and reserves room in the log where next to none is left; what is held of the protocol's is
+    /// given up before a wait. Whether room was reserved for this call alone.
+    ///
+    /// # Errors
+    /// The log has failed, or the disk is full.
+    pub(crate) fn make_way(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
+        if !self.store.is_logged() {
+            return Ok(false);
+        }
+        let epoch = self.store.epochs().current();
+        if self.store.epochs().is_full() {
             self.protocol.end_group(held);
             self.wait_for_epoch_after(epoch)?;
         }
+        if *log_credit >= LEAST_ROOM {
+            return Ok(false);
+        }
+        self.protocol.end_group(held);
+        self.space.give_back(std::mem::take(log_credit));
+        self.reserve(LITTLE_ROOM)?;
+        *log_credit = LITTLE_ROOM;
+        Ok(true)
+    }
+
+    /// Why a commit of this epoch, made just now, must not be told as a success although nobody waits for the disk
+    /// (`Async`), if so: the log has ended, and will not follow.
+    pub(crate) fn lost(&self, epoch: u64) -> Option<Error> {
+        let follows = !self.store.is_logged() || self.progress.waits() || !self.progress.is_ending();
+        if follows || self.progress.durable() >= epoch {
+            return None;
+        }
+        Some(self.progress.failure().unwrap_or(Error::Closed))
     }
 
     /// Whether the present group should be written although its time is not over.
     pub(crate) fn group_is_full(&self) -> bool {
-        let counted = |limit: &GroupLimit| limit.counted.load(Ordering::Relaxed);
-        let full = |limit: &GroupLimit| {
-            counted(limit) >> SEQUENCE_BITS == self.store.epochs().current()
-                && counted(limit) & ((1 << SEQUENCE_BITS) - 1) >= limit.transactions
-        };
-        self.space.is_low() || self.group_limit.as_ref().is_some_and(full)
+        self.space.is_low() || self.store.epochs().is_full()
     }
 
     /// Waits until commits are of a later epoch than now.

@@ -64,14 +64,23 @@ pub(crate) fn execute(
     let ending = loop {
         number += 1;
         let (_, memory) = seat.parts();
-        let refused =
-            if may_write { engine.admit(held, &mut memory.workspace.log_credit).err() } else { None };
+        let log_credit = &mut memory.workspace.log_credit;
+        let mut refused = if may_write { engine.admit(log_credit).err() } else { None };
+        if declared_writes && refused.is_none() {
+            match engine.make_way(held, log_credit) {
+                Ok(alone) => reserved |= alone,
+                Err(error) => refused = Some(error),
+            }
+        }
         if let (Some(error), true) = (&refused, declared_writes) {
             break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
         }
         let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
-            Verdict::Done { epoch, wrote, result } => {
+            Verdict::Done { epoch, wrote, mut result } => {
+                if wrote && let Some(error) = engine.lost(epoch) {
+                    result = Err(error);
+                }
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, result };
             }
@@ -167,7 +176,7 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
                 Verdict::Done { epoch, wrote: true, result: Ok(()) }
             }
             Err(CommitFailure::Conflict) => Verdict::Again,
-            Err(CommitFailure::SequenceUsedUp) => Verdict::NextEpoch,
+            Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
             Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
             Err(CommitFailure::Refused(error)) => done(false, Err(error)),
         },

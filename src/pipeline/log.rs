@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::durability::space::no_space;
 use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::Error;
 use crate::pipeline::bell::Bell;
@@ -153,13 +154,26 @@ impl Preparation {
     fn ensure_room(&self, engine: &Engine, bytes: u64, stop: &AtomicBool) {
         while self.segments.remaining_bytes() < bytes {
             if let Err(error) = self.segments.prepare_next() {
-                engine.space().set_refused(Some(refusal(&error)));
+                engine.space().set_refused(Some(no_space(&error)));
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
                 std::thread::sleep(RETRY);
             }
         }
+    }
+
+    /// Where segments are made.
+    pub(crate) fn segments(&self) -> &Arc<Segments> {
+        &self.segments
+    }
+
+    /// A first attempt to have enough room, before the first call comes: why updates must be refused, if so.
+    pub(crate) fn begin(&self) -> Option<Error> {
+        if self.segments.remaining_bytes() >= self.least_bytes {
+            return None;
+        }
+        self.segments.prepare_next().err().map(|error| no_space(&error))
     }
 
     fn has_enough(&self) -> bool {
@@ -179,7 +193,7 @@ impl Preparation {
             }
             if let Err(error) = self.segments.prepare_next() {
                 if self.segments.remaining_bytes() < self.least_bytes {
-                    engine.space().set_refused(Some(refusal(&error)));
+                    engine.space().set_refused(Some(no_space(&error)));
                 }
                 self.bell.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
             }
@@ -191,8 +205,4 @@ impl Preparation {
         self.stop.store(true, Ordering::SeqCst);
         self.bell.ring();
     }
-}
-
-fn refusal(error: &Error) -> Error {
-    Error::NoLogSpace { reason: error.to_string() }
 }

@@ -218,3 +218,6 @@ fn read_rows(table: &TableCore, id: TableId, guard: &Guard) -> Result<Vec<Vec<Va
 fn text(value: Value) -> String {
     if let Value::Text(text) = value { text } else { String::new() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,8 +37,9 @@ const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 pub(crate) enum CommitFailure {
     /// Something that was read, or is to be written, is not what it was: run again.
     Conflict,
-    /// The epoch has no sequence numbers left: run again in the next one.
-    SequenceUsedUp,
+    /// The epoch takes no more commits (it has no sequence numbers left, or as many transactions as it may): run again
+    /// in the next one.
+    EpochFull,
     /// The redo needs so many bytes of log space, more than are reserved: reserve them and run again.
     NeedsLogSpace(usize),
     /// The writes cannot be applied; the call fails with this.
@@ -250,10 +251,12 @@ fn take_and_stamp(
             return Err(CommitFailure::Conflict);
         }
     }
-    let stamp = match Stamp::next(floor, store.epochs().current()) {
-        Some(stamp) if validate() => Ok(stamp),
-        Some(_) => Err(CommitFailure::Conflict),
-        None => Err(CommitFailure::SequenceUsedUp),
+    let epoch = store.epochs().current();
+    let stamp = match Stamp::next(floor, epoch) {
+        None => Err(CommitFailure::EpochFull),
+        Some(_) if !validate() => Err(CommitFailure::Conflict),
+        Some(_) if !store.epochs().count_in(epoch) => Err(CommitFailure::EpochFull),
+        Some(stamp) => Ok(stamp),
     };
     if stamp.is_err() {
         give_back(pending);
@@ -310,3 +313,6 @@ fn install(writes: &WriteSet, entry: &Pending<'_>, stamp: Stamp, deleted: &mut V
     // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
     word.store(stamp.present(), Ordering::Release);
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,22 @@ pub(crate) struct Epochs {
     current: CachePadded<AtomicU64>,
     /// Whether nothing is taken into any epoch any more.
     closed: AtomicBool,
+    limit: Option<Limit>,
 }
+
+/// Bounds how many transactions an epoch may have: TPK's TransactionsPerGroup.
+#[derive(Debug)]
+struct Limit {
+    transactions: u64,
+    /// For even epochs and for odd ones: the epoch, above how many transactions it has. Two are enough: an epoch is
+    /// sealed, so that nobody counts in it any more, before the next but one begins.
+    counted: [AtomicU64; 2],
+}
+
+/// The most transactions that a limit can allow.
+const LIMIT_MAXIMUM: u64 = (1 << COUNT_BITS) - 1;
+/// How many bits of a counter hold the number of transactions; the rest are an epoch's 40.
+const COUNT_BITS: u32 = 24;
 
 /// The epoch that one participant commits in, or that it does not commit now.
 #[derive(Debug, Default)]
@@ -34,7 +49,35 @@ pub(crate) struct Published(CachePadded<AtomicU64>);
 impl Epochs {
     /// Starts at this epoch.
     pub(crate) fn new(current: u64) -> Epochs {
-        Epochs { current: CachePadded::new(AtomicU64::new(current)), closed: AtomicBool::new(false) }
+        Epochs { current: CachePadded::new(AtomicU64::new(current)), closed: AtomicBool::new(false), limit: None }
+    }
+
+    /// From here on an epoch has at most so many transactions.
+    pub(crate) fn set_limit(&mut self, transactions: usize) {
+        let transactions = (transactions as u64).min(LIMIT_MAXIMUM);
+        self.limit = Some(Limit { transactions, counted: [AtomicU64::new(0), AtomicU64::new(0)] });
+    }
+
+    /// Counts a transaction into an epoch, unless that is full. The caller is in its commit section, so that the epoch
+    /// stays open; it counts once everything else is sure.
+    pub(crate) fn count_in(&self, epoch: u64) -> bool {
+        let Some(limit) = &self.limit else { return true };
+        // Relaxed: it is a bound on a number, through which nothing else is seen.
+        let counted = &limit.counted[(epoch & 1) as usize];
+        let next = |counted| {
+            let count = limit.count(counted, epoch);
+            (count < limit.transactions).then_some(epoch << COUNT_BITS | (count + 1))
+        };
+        counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Whether the present epoch takes no more transactions.
+    pub(crate) fn is_full(&self) -> bool {
+        let Some(limit) = &self.limit else { return false };
+        let epoch = self.current();
+        // Relaxed: as in `count_in`.
+        let counted = limit.counted[(epoch & 1) as usize].load(Ordering::Relaxed);
+        limit.count(counted, epoch) >= limit.transactions
     }
 
     /// The global epoch now.
@@ -96,6 +139,13 @@ impl Epochs {
     }
 }
 
+impl Limit {
+    /// How many transactions of `epoch` a counter tells of: none, if it is still about an earlier one.
+    fn count(&self, counted: u64, epoch: u64) -> u64 {
+        if counted >> COUNT_BITS == epoch { counted & LIMIT_MAXIMUM } else { 0 }
+    }
+}
+
 impl Published {
     /// Leaves the commit section.
     ///
@@ -134,6 +184,20 @@ mod tests {
             slow.leave();
         });
         assert!(sealed.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn an_epoch_takes_as_many_transactions_as_it_may_and_its_neighbour_counts_apart() {
+        let mut epochs = Epochs::new(7);
+        assert!((0..100).all(|_| epochs.count_in(7)) && !epochs.is_full(), "no limit yet");
+        epochs.set_limit(2);
+        assert!(epochs.count_in(7) && !epochs.is_full());
+        assert!(epochs.count_in(7) && epochs.is_full() && !epochs.count_in(7));
+        epochs.advance();
+        assert!(!epochs.is_full() && epochs.count_in(8), "the next one is empty");
+        assert!(!epochs.count_in(7), "who is late for the one before finds it as full as it was");
+        epochs.advance();
+        assert!(epochs.count_in(9) && epochs.count_in(8) && !epochs.count_in(8));
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub(crate) mod reclaim;
 pub(crate) mod record;
 pub(crate) mod redo;
 pub(crate) mod restore;
+#[cfg(test)]
+pub(crate) mod rig;
 pub(crate) mod row;
 pub(crate) mod slab;
 pub(crate) mod store;

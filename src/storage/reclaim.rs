@@ -103,3 +103,6 @@ pub(crate) fn retire_block(word: u64, guard: &Guard) {
     // now can still read it.
     unsafe { guard.defer_unchecked(move || free_block(word)) };
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,3 +131,6 @@ fn derive_index_records(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,11 @@ impl Store {
         self.epochs = Epochs::new(epoch);
     }
 
+    /// From here on an epoch has at most so many transactions: set once, before there are any.
+    pub(crate) fn limit_epochs(&mut self, transactions: usize) {
+        self.epochs.set_limit(transactions);
+    }
+
     /// Where records' memory comes from.
     pub(crate) fn slabs(&self) -> &Slabs {
         &self.slabs

@@ -1,0 +1,185 @@
+//! A store without a pipeline, for the unit tests of this folder: commits, and what they leave in the redo buffers.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use crossbeam_epoch::{Guard, pin};
+
+use crate::base::atomics::Ordering;
+use crate::error::Result;
+use crate::operation::Operation;
+use crate::storage::commit::{CommitFailure, commit};
+use crate::storage::definition::TableDefinition;
+use crate::storage::epoch::FIRST;
+use crate::storage::index::Lookup;
+use crate::storage::participant::Memory;
+use crate::storage::record::{Record, RecordPointer};
+use crate::storage::redo::split_transactions;
+use crate::storage::restore::apply_transaction;
+use crate::storage::slab::Cutter;
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, Stamp};
+use crate::storage::workspace::{Placeholder, Workspace};
+use crate::types::{Value, ValueRef};
+
+/// The number of the one table.
+pub(crate) const TABLE: u32 = 16;
+
+/// A store with one table, whose key is one integer column.
+pub(crate) struct Rig {
+    pub(crate) store: Store,
+    pub(crate) table: Arc<TableCore>,
+}
+
+/// One call's writes.
+pub(crate) struct Writer<'r> {
+    table: &'r TableCore,
+    workspace: &'r mut Workspace,
+    guard: &'r Guard,
+}
+
+impl Rig {
+    pub(crate) fn new(definition: TableDefinition) -> Rig {
+        definition.validate().expect("a sound definition");
+        let store = Store::new(FIRST, 4, true);
+        let table = store.add_table(TABLE, definition);
+        Rig { store, table }
+    }
+
+    /// Commits these writes; `validate` says whether what was read still holds.
+    pub(crate) fn commit_if(
+        &self,
+        validate: impl FnOnce() -> bool,
+        writes: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Stamp, CommitFailure> {
+        let guard = pin();
+        let mut seat = self.store.participants().take();
+        let (participant, memory) = seat.parts();
+        let Memory { workspace, arena } = memory;
+        arena.reset();
+        workspace.reset();
+        workspace.log_credit = usize::MAX / 2;
+        writes(&mut Writer { table: &self.table, workspace, guard: &guard });
+        let stamp = commit(&self.store, participant, workspace, arena, Stamp::ZERO, &guard, validate);
+        crate::storage::reclaim::collect_placeholders(workspace, &guard);
+        stamp
+    }
+
+    /// Commits these writes.
+    pub(crate) fn commit(&self, writes: impl FnOnce(&mut Writer<'_>)) -> Result<Stamp, CommitFailure> {
+        self.commit_if(|| true, writes)
+    }
+
+    /// Seals the present epoch, and gives back its redo as a log group has it.
+    pub(crate) fn seal(&self) -> Vec<u8> {
+        let participants = self.store.participants();
+        let epoch = self.store.epochs().advance();
+        self.store.epochs().seal(epoch, participants.all().map(|participant| participant.published()));
+        let mut group = Vec::new();
+        for participant in participants.all() {
+            group.append(&mut participant.redo(epoch).bytes);
+        }
+        group
+    }
+
+    /// Replays a group, as recovery does.
+    pub(crate) fn replay(&self, group: &[u8]) -> Result<()> {
+        let (guard, mut arena, mut cutter) = (pin(), Bump::new(), Cutter::default());
+        let mut transactions = split_transactions(group)?;
+        transactions.sort_by_key(|transaction| transaction.stamp);
+        for transaction in transactions {
+            arena.reset();
+            apply_transaction(&self.store, transaction, &arena, &mut cutter, &guard)?;
+        }
+        Ok(())
+    }
+
+    /// The record of a key, present or not.
+    pub(crate) fn record<'g>(&'g self, key: i64, guard: &'g Guard) -> Option<Record<'g>> {
+        let key = self.table.encode_key(&[key.into()], true).expect("an integer key");
+        match self.table.find(self.table.hash(&key), &key, guard) {
+            Lookup::Found(record) => Some(record),
+            Lookup::Missing(_) => None,
+        }
+    }
+
+    /// The row of a key.
+    pub(crate) fn row(&self, key: i64) -> Option<Vec<Value>> {
+        let guard = pin();
+        let mut words = vec![0; self.table.layout().words()];
+        let word = self.record(key, &guard)?.read(&mut words);
+        // SAFETY: the row was just read, and the thread is pinned.
+        (word & ABSENT == 0).then(|| unsafe { self.table.layout().values(&words) })
+    }
+
+    /// Every present record: its key, its word, and its row as text (in which one NaN is like another).
+    pub(crate) fn rows(&self) -> Vec<(Vec<u8>, u64, String)> {
+        let guard = pin();
+        let mut rows = Vec::new();
+        let mut words = vec![0; self.table.layout().words()];
+        self.table.for_each_record(&guard, |record| {
+            let word = record.read(&mut words);
+            if word & ABSENT == 0 {
+                // SAFETY: the row was just read, and the thread is pinned.
+                let values = unsafe { self.table.layout().values(&words) };
+                rows.push((record.key().to_vec(), word, format!("{values:?}")));
+            }
+        });
+        rows.sort();
+        rows
+    }
+
+    /// How many records there are, absent ones too.
+    pub(crate) fn records(&self) -> usize {
+        let mut records = 0;
+        self.table.for_each_record(&pin(), |_| records += 1);
+        records
+    }
+
+    /// A record's word.
+    pub(crate) fn word(&self, key: i64) -> Option<u64> {
+        let guard = pin();
+        self.record(key, &guard).map(|record| record.word().load(Ordering::Acquire))
+    }
+}
+
+impl Writer<'_> {
+    /// The record of a key: found, or made.
+    pub(crate) fn place(&mut self, key: i64) -> RecordPointer {
+        let key = self.table.encode_key(&[key.into()], true).expect("an integer key");
+        let hash = self.table.hash(&key);
+        let placed = self.table.find_or_place(hash, &key, &mut self.workspace.cutter, self.guard);
+        let record = placed.record.pointer();
+        if placed.is_new {
+            self.workspace.placeholders.push(Placeholder { record, table: self.table });
+        }
+        record
+    }
+
+    pub(crate) fn insert(&mut self, values: &[Value]) {
+        let Value::Int(key) = values[0] else { panic!("the key is an integer") };
+        let record = self.place(key);
+        self.workspace.writes.insert(self.table, record, values.iter().map(ValueRef::from));
+    }
+
+    pub(crate) fn set(&mut self, key: i64, column: usize, value: &Value) {
+        let record = self.place(key);
+        self.workspace.writes.set(self.table, record, column, value.into());
+    }
+
+    pub(crate) fn operate(&mut self, key: i64, column: usize, operation: Operation, operand: &Value) {
+        let record = self.place(key);
+        self.workspace.writes.operate(self.table, record, column, operation, operand.into());
+    }
+
+    pub(crate) fn delete(&mut self, key: i64) {
+        let record = self.place(key);
+        self.workspace.writes.delete(self.table, record);
+    }
+
+    /// The room in the log that the call has.
+    pub(crate) fn set_log_credit(&mut self, bytes: usize) {
+        self.workspace.log_credit = bytes;
+    }
+}

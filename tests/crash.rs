@@ -1,0 +1,546 @@
+//! Power loss: at every boundary of every operation, under load, in recovery, and again and again.
+//!
+//! What must hold: every acknowledged transaction is there, none is half there, and those whose outcome is unknown are
+//! there as a whole or not at all.
+
+#[path = "support/logged.rs"]
+mod logged;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+
+use heddledb::testing::SimulatedDisk;
+use heddledb::{
+    DataType, Database, Durability, Error, Options, Range, Result, Table, TableDefinition, Value, ValueRef, key, row,
+};
+use logged::*;
+
+/// So many accounts, with so much each at first.
+const ACCOUNTS: i64 = 8;
+const START: i64 = 1_000;
+
+fn accounts() -> TableDefinition {
+    TableDefinition::new("account")
+        .column("id", DataType::Int64)
+        .column("balance", DataType::Int64)
+        .not_null()
+        .column("note", DataType::Text)
+        .primary_key(["id"])
+        .index("account_by_note", ["note"])
+}
+
+fn transfers() -> TableDefinition {
+    TableDefinition::new("transfer")
+        .column("thread", DataType::Int64)
+        .column("number", DataType::Int64)
+        .column("amount", DataType::Int64)
+        .primary_key(["thread", "number"])
+}
+
+struct Ledger {
+    db: Database,
+    accounts: Table,
+    transfers: Table,
+}
+
+impl Ledger {
+    fn create(options: Options) -> Result<Ledger> {
+        let db = Database::open(DIRECTORY, options)?;
+        let (accounts, transfers) = (db.create_table(accounts())?, db.create_table(transfers())?);
+        db.run(|tx| (0..ACCOUNTS).try_for_each(|id| tx.insert(&accounts, row![id, START, "new"])))?;
+        Ok(Ledger { db, accounts, transfers })
+    }
+
+    fn open(options: Options) -> Result<Ledger> {
+        let db = Database::open(DIRECTORY, options)?;
+        let (accounts, transfers) = (db.table("account")?, db.table("transfer")?);
+        Ok(Ledger { db, accounts, transfers })
+    }
+
+    /// Moves an amount between two accounts, notes that in both, and in the list of transfers.
+    fn transfer(&self, thread: i64, number: i64) -> Result<()> {
+        let (from, to) = ((thread + number) % ACCOUNTS, (thread + number * 3 + 1) % ACCOUNTS);
+        let amount = number % 7 + 1;
+        let note = format!("transfer {number} of thread {thread}");
+        self.db.run(|tx| {
+            tx.add(&self.accounts, key![from], "balance", -amount)?;
+            tx.add(&self.accounts, key![to], "balance", amount)?;
+            tx.update(&self.accounts, key![to], &[("note", note.as_str().into())])?;
+            tx.insert(&self.transfers, row![thread, number, amount])?;
+            if number % 5 == 4 {
+                // A row goes in the same transaction as its neighbour comes.
+                tx.delete(&self.transfers, key![thread, number - 2])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks everything, and that the transfers of each thread are a beginning of those that it made: at least those
+    /// that were acknowledged, at most one more.
+    fn check(&self, acknowledged: &[i64], what: &str) {
+        self.db.check().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let (balances, transfers) = self
+            .db
+            .run(|tx| {
+                let balances: Result<Vec<i64>> =
+                    tx.scan(&self.accounts, Range::all())?.map(|row| row?.int("balance")).collect();
+                let transfers: Result<Vec<Vec<Value>>> =
+                    tx.scan(&self.transfers, Range::all())?.map(|row| Ok(row?.to_values())).collect();
+                Ok((balances?, transfers?))
+            })
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        let mut expected = vec![START; balances.len()];
+        for (thread, &least) in acknowledged.iter().enumerate() {
+            let thread = thread as i64;
+            let there: Vec<i64> = transfers
+                .iter()
+                .filter(|row| row[0] == Value::Int(thread))
+                .map(|row| if let Value::Int(number) = row[1] { number } else { panic!("no number") })
+                .collect();
+            let made = there.last().map_or(0, |last| last + 1);
+            assert!(made == least || made == least + 1, "{what}: {least} acknowledged, {made} found");
+            let kept = (0..made).filter(|number| {
+                let deleter = number + 2;
+                !(deleter % 5 == 4 && deleter < made)
+            });
+            assert!(kept.eq(there.iter().copied()), "{what}: half a transaction of thread {thread}: {there:?}");
+            for number in 0..made {
+                let (from, to) = ((thread + number) % ACCOUNTS, (thread + number * 3 + 1) % ACCOUNTS);
+                expected[from as usize] -= number % 7 + 1;
+                expected[to as usize] += number % 7 + 1;
+            }
+        }
+        assert_eq!(balances, expected, "{what}");
+    }
+}
+
+/// The smallest segments, and groups that fill them soon.
+fn tiny(disk: &SimulatedDisk) -> Options {
+    small_options(disk).max_participants(16)
+}
+
+/// Threads make transfers; images of the disk are taken in between, and each must hold what had been acknowledged
+/// before it was taken, and nothing half.
+fn images_under_load(threads: usize, images: u64) {
+    let disk = SimulatedDisk::new();
+    let ledger = Arc::new(Ledger::create(tiny(&disk)).expect("a new ledger"));
+    let acknowledged: Arc<Vec<AtomicI64>> = Arc::new((0..threads).map(|_| AtomicI64::new(0)).collect());
+    let stop = Arc::new(AtomicBool::new(false));
+    let running: Vec<_> = (0..threads)
+        .map(|thread| {
+            let (ledger, acknowledged, stop) = (ledger.clone(), acknowledged.clone(), stop.clone());
+            thread::spawn(move || {
+                for number in 0..i64::MAX {
+                    if stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    // Recovery of each image reads the whole log: it shall not grow without bounds meanwhile.
+                    thread::sleep(std::time::Duration::from_millis(2));
+                    ledger.transfer(thread as i64, number).expect("committed");
+                    acknowledged[thread].store(number + 1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for seed in 0..images {
+        thread::sleep(std::time::Duration::from_millis(4));
+        let before: Vec<i64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+        let image = disk.crash_image(seed);
+        let after: Vec<i64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+        let crashed = Ledger::open(tiny(&image)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        // What was acknowledged while the image was taken may be in it or not: the image decides.
+        let found: Vec<i64> = (0..threads).map(|thread| crashed.transfers_of(thread as i64)).collect();
+        for ((&least, &most), &found) in before.iter().zip(&after).zip(&found) {
+            assert!((least..=most + 1).contains(&found), "seed {seed}: {least} acknowledged, {found} found");
+        }
+        crashed.check(&found, &format!("seed {seed}"));
+    }
+    stop.store(true, Ordering::SeqCst);
+    running.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    let counts: Vec<i64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    Ledger::open(tiny(&disk.crash_image(0))).expect("opens").check(&counts, "at the end");
+}
+
+impl Ledger {
+    /// How many transfers a thread has made.
+    fn transfers_of(&self, thread: i64) -> i64 {
+        self.db
+            .run(|tx| {
+                let mut rows = tx.scan(&self.transfers, Range::prefix(key![thread]).reverse().limit(1))?;
+                rows.next().map_or(Ok(0), |row| Ok(row?.int("number")? + 1))
+            })
+            .expect("readable")
+    }
+}
+
+#[test]
+fn one_thread_loses_nothing_acknowledged_in_any_crash() {
+    in_time("one thread", || images_under_load(1, 30));
+}
+
+#[test]
+fn four_threads_lose_nothing_acknowledged_in_any_crash() {
+    in_time("four threads", || images_under_load(4, 30));
+}
+
+/// What the test at every boundary does: creates a database, tables, makes transfers that fill segments, closes.
+/// Gives back how many transfers were acknowledged, none if not even the database was.
+fn a_short_life(disk: &SimulatedDisk) -> Option<i64> {
+    let ledger = Ledger::create(tiny(disk)).ok()?;
+    let mut acknowledged = 0;
+    let mut refused = None;
+    for number in 0..30 {
+        refused = ledger.transfer(0, number).err();
+        if refused.is_some() {
+            break;
+        }
+        acknowledged = number + 1;
+    }
+    let closed = ledger.db.close();
+    match refused {
+        None => {}
+        // It was a segment that could not be made: what was refused was not committed, and all else is durable.
+        Some(Error::NoLogSpace { .. }) => assert_eq!(closed, Ok(())),
+        Some(error) => {
+            assert!(matches!(error, Error::LogFailed { .. }), "{error}");
+            assert!(closed.is_err(), "closed well, and yet only {acknowledged} transfers");
+        }
+    }
+    Some(acknowledged)
+}
+
+/// Opens what a crash has left, twice, and works on: both times everything that was acknowledged must be there.
+fn survives(disk: &SimulatedDisk, acknowledged: Option<i64>, what: &str) {
+    let ledger = match Ledger::open(tiny(disk)) {
+        Ok(ledger) => ledger,
+        // Before the ledger was made nothing was acknowledged. It may be made now.
+        Err(Error::UnknownTable { .. }) if acknowledged.is_none() => return,
+        Err(error) => panic!("{what}: {error}"),
+    };
+    let accounts = ledger.db.run(|tx| Ok(tx.scan(&ledger.accounts, Range::all())?.count())).expect("readable");
+    if accounts == 0 && acknowledged.is_none() {
+        return;
+    }
+    ledger.check(&[acknowledged.unwrap_or(0)], what);
+    let next = ledger.transfers_of(0);
+    ledger.transfer(0, next).unwrap_or_else(|error| panic!("{what}: {error}"));
+    ledger.db.close().unwrap_or_else(|error| panic!("{what}: {error}"));
+    Ledger::open(tiny(disk)).expect("again").check(&[next + 1], what);
+}
+
+/// The operations of a life depend a little on what the threads do when; so the boundaries go on until a whole life
+/// fits before the crash. Segments need many operations that are alike: they are sampled.
+#[test]
+fn a_crash_at_every_boundary_from_creation_to_closing() {
+    in_time("every boundary", || {
+        let mut boundary = 0;
+        loop {
+            let disk = SimulatedDisk::new();
+            disk.crash_after(boundary);
+            let acknowledged = a_short_life(&disk);
+            let whole = disk.operations() <= boundary;
+            for seed in [0, 1, boundary + 2] {
+                survives(&disk.crash_image(seed), acknowledged, &format!("boundary {boundary}, seed {seed}"));
+            }
+            if whole {
+                assert_eq!(acknowledged, Some(30));
+                break;
+            }
+            boundary += 1;
+        }
+        assert!(boundary > 60, "only {boundary} operations: is anything synced?");
+    });
+}
+
+/// The power goes again while the database recovers, at every boundary of that.
+#[test]
+fn a_crash_at_every_boundary_of_recovery() {
+    in_time("recovery", || {
+        let disk = SimulatedDisk::new();
+        let ledger = Ledger::create(tiny(&disk)).expect("new");
+        for number in 0..12 {
+            ledger.transfer(0, number).expect("committed");
+        }
+        // A group that was written and not synced, so that there is something to cut or to make durable.
+        disk.wait_for_quiet();
+        let held = HeldSyncs::of(&disk);
+        let pending = {
+            let ledger = Ledger { db: ledger.db.clone(), ..ledger.handles() };
+            thread::spawn(move || ledger.transfer(0, 12))
+        };
+        disk.wait_for_held_syncs(1);
+        for seed in 0..6 {
+            let image = disk.crash_image(seed);
+            for boundary in 0.. {
+                let again = image.crash_image(1);
+                again.crash_after(boundary);
+                let opened = Ledger::open(tiny(&again)).is_ok();
+                let whole = again.operations() <= boundary;
+                for second in [0, 1, boundary + 2] {
+                    let what = format!("seed {seed}, boundary {boundary}, then {second}");
+                    survives(&again.crash_image(second), Some(12), &what);
+                }
+                if whole || opened && boundary > 40 {
+                    break;
+                }
+            }
+        }
+        held.release();
+        pending.join().expect("no panic").expect("committed");
+    });
+}
+
+impl Ledger {
+    fn handles(&self) -> Ledger {
+        Ledger { db: self.db.clone(), accounts: self.accounts.clone(), transfers: self.transfers.clone() }
+    }
+}
+
+trait Quiet {
+    fn wait_for_quiet(&self);
+}
+
+impl Quiet for SimulatedDisk {
+    /// Waits until the thread that prepares segments has nothing to do: then only the log syncs.
+    fn wait_for_quiet(&self) {
+        loop {
+            let before = self.operations();
+            thread::sleep(std::time::Duration::from_millis(20));
+            if self.operations() == before {
+                return;
+            }
+        }
+    }
+}
+
+/// A group that was written and not synced is torn by the crash; it is cut off, said, and its place is used again.
+/// Then the same once more.
+#[test]
+fn torn_groups_are_cut_and_said_and_written_over_again_and_again() {
+    in_time("torn groups", || {
+        for seed in 2..12 {
+            let mut disk = SimulatedDisk::new();
+            drop(Ledger::create(tiny(&disk)).expect("new"));
+            let mut made = 0;
+            let mut cuts = 0;
+            for round in 0..4 {
+                let ledger = Ledger::open(tiny(&disk)).expect("opens");
+                cuts += u32::from(ledger.db.recovery().cut.is_some());
+                if let Some(cut) = &ledger.db.recovery().cut {
+                    assert!(cut.contains("00000001.log") && cut.contains("bytes"), "{cut}");
+                }
+                let found = ledger.transfers_of(0);
+                assert!(found == made || found == made + 1, "{made} {found}");
+                made = found;
+                ledger.check(&[made], &format!("seed {seed}, round {round}"));
+                for _ in 0..3 {
+                    ledger.transfer(0, made).expect("committed");
+                    made += 1;
+                }
+                disk.wait_for_quiet();
+                let held = HeldSyncs::of(&disk);
+                let pending = {
+                    let ledger = ledger.handles();
+                    thread::spawn(move || ledger.transfer(0, made))
+                };
+                disk.wait_for_held_syncs(1);
+                let image = disk.crash_image(seed + round);
+                held.release();
+                pending.join().expect("no panic").expect("committed");
+                disk = image;
+            }
+            let _ = cuts;
+        }
+    });
+}
+
+/// The unsynced group is torn by hand, in its payload: then it must be cut, and how much is said.
+#[test]
+fn a_torn_tail_is_said_with_file_and_offset() {
+    let disk = SimulatedDisk::new();
+    let ledger = Ledger::create(tiny(&disk)).expect("new");
+    ledger.transfer(0, 0).expect("committed");
+    ledger.transfer(0, 1).expect("committed");
+    drop(ledger);
+    let mut log = disk.bytes(&segment(1)).expect("there");
+    let last = (0..log.len() / 4_096).rev().find(|page| log[page * 4_096..][..4] != [0; 4]).expect("a block");
+    log[last * 4_096 + 60] ^= 1;
+    disk.put_bytes(&segment(1), log).expect("there");
+    let ledger = Ledger::open(tiny(&disk)).expect("opens");
+    let cut = ledger.db.recovery().cut.clone().expect("it was cut");
+    assert!(cut.contains("00000001.log") && cut.contains(&(last * 4_096).to_string()), "{cut}");
+    ledger.check(&[1], "without the torn group");
+    ledger.transfer(0, 1).expect("committed again");
+    drop(ledger);
+    let ledger = Ledger::open(tiny(&disk.crash_image(0))).expect("opens");
+    assert_eq!(ledger.db.recovery().cut, None, "it was cut for good");
+    ledger.check(&[2], "after the cut");
+}
+
+#[test]
+fn damage_before_the_tail_is_refused_with_file_and_offset_and_nothing_is_changed() {
+    let disk = SimulatedDisk::new();
+    let ledger = Ledger::create(tiny(&disk)).expect("new");
+    for number in 0..6 {
+        ledger.transfer(0, number).expect("committed");
+    }
+    drop(ledger);
+    let log = disk.bytes(&segment(1)).expect("there");
+    let blocks: Vec<usize> = (1..log.len() / 4_096).filter(|page| log[page * 4_096..][..4] != [0; 4]).collect();
+    for &page in &blocks[..blocks.len() - 1] {
+        for at in [0, 5, 20, 50] {
+            let mut damaged = log.clone();
+            damaged[page * 4_096 + at] ^= 0x10;
+            disk.put_bytes(&segment(1), damaged.clone()).expect("there");
+            let error = Ledger::open(tiny(&disk)).err().expect("damage");
+            let Error::Damaged { path, offset, .. } = &error else { panic!("{error}") };
+            assert!(path.ends_with("00000001.log"), "{error}");
+            assert_eq!(*offset, page as u64 * 4_096, "{error}");
+            assert_eq!(disk.bytes(&segment(1)).expect("there"), damaged, "it was changed");
+        }
+    }
+    disk.put_bytes(&segment(1), log).expect("there");
+    Ledger::open(tiny(&disk)).expect("whole again").check(&[6], "whole again");
+}
+
+#[test]
+fn a_missing_segment_is_refused_by_its_name() {
+    let disk = SimulatedDisk::new();
+    let ledger = Ledger::create(tiny(&disk)).expect("new");
+    for number in 0..60 {
+        ledger.transfer(0, number).expect("committed");
+    }
+    drop(ledger);
+    for missing in 1..=3 {
+        let copy = disk.crash_image(1);
+        heddledb::testing::Disk::remove(&copy, &segment(missing)).expect("it was there");
+        match Ledger::open(tiny(&copy)) {
+            Err(Error::MissingFile { path, .. }) => {
+                assert!(path.ends_with(&format!("{missing:08}.log")), "{path}");
+            }
+            Err(error) => panic!("{error}"),
+            // The last one may be prepared and unused.
+            Ok(ledger) => {
+                assert!(disk.bytes(&segment(missing + 1)).is_err(), "segment {missing} is missing");
+                ledger.check(&[60], "without an unused segment");
+            }
+        }
+    }
+}
+
+/// Recovery does the same each time, writes nothing that changes what the next one finds, and the epochs go on.
+#[test]
+fn recovery_is_idempotent_and_epochs_rise() {
+    let disk = SimulatedDisk::new();
+    let ledger = Ledger::create(tiny(&disk)).expect("new");
+    for number in 0..20 {
+        ledger.transfer(0, number).expect("committed");
+    }
+    drop(ledger);
+    let mut epoch = 0;
+    let mut before = None;
+    for _ in 0..4 {
+        let ledger = Ledger::open(tiny(&disk)).expect("opens");
+        ledger.check(&[20], "the same");
+        let recovery = ledger.db.recovery().clone();
+        assert!(recovery.durable_epoch >= epoch && recovery.cut.is_none());
+        epoch = recovery.durable_epoch;
+        let found = (recovery.groups, recovery.transactions, recovery.bytes, recovery.durable_epoch);
+        assert_eq!(*before.get_or_insert(found), found);
+    }
+    let ledger = Ledger::open(tiny(&disk)).expect("opens");
+    ledger.transfer(0, 20).expect("committed");
+    assert!(ledger.db.durable_epoch() > epoch, "a new commit has a new epoch");
+}
+
+/// Tables and indexes come in every life of the database; all of them are there in the next one.
+#[test]
+fn tables_made_in_many_lives_are_all_recovered() {
+    let disk = SimulatedDisk::new();
+    for life in 0..6_i64 {
+        let db = Database::open(DIRECTORY, tiny(&disk)).expect("opens");
+        assert_eq!(db.tables().len() as i64, life);
+        let definition = TableDefinition::new(format!("table_{life}"))
+            .column("id", DataType::Int64)
+            .column("name", DataType::Text)
+            .not_null()
+            .default("nameless")
+            .column("price", DataType::Decimal { precision: 10, scale: 2 })
+            .primary_key(["id"])
+            .index(format!("index_{life}"), ["name", "price"])
+            .unique_index(format!("unique_{life}"), ["price"]);
+        let table = db.create_table(definition.clone()).expect("new");
+        assert_eq!(*table.definition(), definition);
+        for other in 0..=life {
+            let table = db.table(&format!("table_{other}")).expect("recovered");
+            assert_eq!(table.definition().name(), format!("table_{other}"));
+            db.run(|tx| {
+                tx.insert(&table, row![life * 10, format!("name {life}").as_str(), ValueRef::Null])?;
+                tx.insert(&table, row![life * 10 + 1, "second", ValueRef::Null])
+            })
+            .expect("inserted");
+            if life > other {
+                db.run(|tx| tx.delete(&table, key![(life - 1) * 10 + 1])).expect("deleted");
+            }
+        }
+        db.check().expect("consistent");
+        if life % 2 == 0 {
+            db.close().expect("durable");
+        }
+    }
+    let db = Database::open(DIRECTORY, tiny(&disk.crash_image(0))).expect("opens");
+    let report = db.check().expect("consistent");
+    for table in db.tables() {
+        let number: i64 = table.name()["table_".len()..].parse().expect("a number");
+        let rows = db.run(|tx| Ok(tx.scan(&table, Range::all())?.count())).expect("readable");
+        assert_eq!(rows as i64, 6 - number + 1, "{}", table.name());
+    }
+    assert!(report.index_entries > 0);
+}
+
+/// With `Async` a crash keeps a beginning of each thread's transfers, and of all together: the total is right.
+#[test]
+fn with_async_a_crash_keeps_a_consistent_beginning() {
+    in_time("async", || {
+        let disk = SimulatedDisk::new();
+        drop(Ledger::create(tiny(&disk)).expect("new"));
+        let options = |disk: &SimulatedDisk| tiny(disk).durability(Durability::Async).group_milliseconds(2.0);
+        let ledger = Arc::new(Ledger::open(options(&disk)).expect("opens"));
+        let threads: Vec<_> = (0..3)
+            .map(|thread| {
+                let ledger = ledger.clone();
+                thread::spawn(move || {
+                    for number in 0..80 {
+                        ledger.transfer(thread, number).expect("told at once");
+                    }
+                })
+            })
+            .collect();
+        for seed in 0..15 {
+            thread::sleep(std::time::Duration::from_millis(3));
+            let crashed = Ledger::open(tiny(&disk.crash_image(seed))).expect("opens");
+            let found: Vec<i64> = (0..3).map(|thread| crashed.transfers_of(thread)).collect();
+            crashed.check(&found, &format!("seed {seed}"));
+        }
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        Arc::into_inner(ledger).expect("the threads have ended").db.close().expect("durable");
+        Ledger::open(tiny(&disk.crash_image(0))).expect("opens").check(&[80, 80, 80], "after closing");
+    });
+}
+
+/// The proof that these tests would notice: a disk that reports syncs and does nothing loses what was acknowledged.
+#[test]
+fn a_disk_that_lies_about_syncs_is_noticed() {
+    let disk = SimulatedDisk::new();
+    let ledger = Ledger::create(tiny(&disk)).expect("new");
+    ledger.transfer(0, 0).expect("committed");
+    disk.lie_about_syncs();
+    for number in 1..5 {
+        ledger.transfer(0, number).expect("acknowledged by a lie");
+    }
+    let crashed = Ledger::open(tiny(&disk.crash_image(0))).expect("opens");
+    assert_eq!(crashed.transfers_of(0), 1, "the crash image keeps what was never synced");
+    assert!(disk.bytes(Path::new(DIRECTORY).join("MANIFEST").as_path()).is_ok());
+}

@@ -1,0 +1,184 @@
+//! A log that cannot be written: no more updates, the reason is told, what waits is unknown, reads of durable data go
+//! on, and nothing was acknowledged that is not on disk.
+
+#[path = "support/logged.rs"]
+mod logged;
+
+use std::sync::mpsc::channel;
+use std::thread;
+
+use heddledb::testing::{Fault, Operation, SimulatedDisk};
+use heddledb::{DataType, Error, Stages, TableDefinition, Value, args, key, row};
+use logged::*;
+
+/// Everything that must hold once the log has failed.
+fn updates_are_refused_and_reads_go_on(bank: &Bank, reason: &str) {
+    let refused = |result: Result<(), Error>, what: &str| {
+        let error = result.expect_err(what);
+        assert!(matches!(error, Error::LogFailed { .. }), "{what}: {error}");
+        assert!(error.to_string().contains(reason), "{what} does not say why: {error}");
+    };
+    refused(bank.db.run(|tx| tx.add(&bank.items, key![5], "value", 1)), "a closure");
+    refused(bank.db.call(&bank.set, args![5, 1]).map(drop), "a call");
+    refused(bank.db.worker().expect("open").execute(&bank.set, args![5, 1]).wait().map(drop), "a worker");
+    let table = TableDefinition::new("t").column("a", DataType::Int64).primary_key(["a"]);
+    refused(bank.db.create_table(table).map(drop), "a new table");
+    for _ in 0..3 {
+        assert_eq!(bank.value(9), Ok(Some(0)), "a closure that reads durable data");
+        assert_eq!(bank.db.call(&bank.get, args![9, 0]).expect("readable").rows, [[Value::Int(0)]]);
+    }
+}
+
+fn a_failure_of(operation: Operation, fault: Fault, reason: &'static str, stages: Stages) {
+    in_time("a failed log", move || {
+        let disk = SimulatedDisk::new();
+        let bank = bank_with(options(&disk).stages(stages));
+        bank.wait_for_segments(&disk);
+        bank.db.call(&bank.set, args![1, 1]).expect("durable");
+        disk.fail_next(operation, fault);
+        let unknown = bank.db.call(&bank.set, args![1, 2]);
+        assert!(is_unknown(&unknown), "{unknown:?}");
+        assert!(unknown.is_err_and(|error| error.to_string().contains(reason)));
+        updates_are_refused_and_reads_go_on(&bank, reason);
+        // What read the unknown value is unknown, too.
+        assert!(is_unknown(&bank.value(1)));
+        assert!(is_unknown(&bank.db.call(&bank.get, args![1, 0])));
+        let closed = bank.db.clone().close();
+        assert!(matches!(closed, Err(Error::LogFailed { .. })), "{closed:?}");
+        assert_eq!(bank.db.close(), closed, "every handle hears the same");
+        for seed in 0..8 {
+            let crashed = reopened(&disk.crash_image(seed));
+            let value = crashed.value(1).expect("readable");
+            assert!(matches!(value, Some(1 | 2)), "acknowledged 1, unknown 2, found {value:?}");
+            crashed.db.check().expect("consistent");
+            crashed.db.call(&crashed.set, args![1, 3]).expect("a new start");
+        }
+    });
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
+    for stages in Stages::ALL {
+        a_failure_of(Operation::Sync, Fault::InputOutput, "00000001.log", *stages);
+    }
+}
+
+#[test]
+fn after_a_failed_write_nothing_is_acknowledged_any_more() {
+    a_failure_of(Operation::Write, Fault::InputOutput, "00000001.log", Stages::Folded);
+    a_failure_of(Operation::Write, Fault::StorageFull, "space", Stages::Folded);
+    a_failure_of(Operation::Write, Fault::ReadOnly, "00000001.log", Stages::Folded);
+}
+
+/// Everybody who waits when the sync fails hears that it is unknown: closures, calls, workers, readers.
+#[test]
+fn all_who_wait_hear_that_it_is_unknown() {
+    in_time("waiters of a failed log", || {
+        let disk = SimulatedDisk::new();
+        let bank = bank(&disk);
+        bank.wait_for_segments(&disk);
+        let held = HeldSyncs::of(&disk);
+        let mut worker = bank.db.worker().expect("open");
+        let written = worker.execute(&bank.set, args![1, 7]);
+        disk.wait_for_held_syncs(1);
+        let read = worker.execute(&bank.get, args![1, 0]);
+        // These are in the next group, which is never even written.
+        let next = worker.execute(&bank.set, args![2, 7]);
+        let submitted = bank.db.submit(&bank.set, args![3, 7]).expect("taken");
+        let failed = bank.db.submit(&bank.read_and_fail, args![1, 7]).expect("taken");
+        let (told, hears) = channel();
+        for id in 1..4 {
+            let (db, items, told) = (bank.db.clone(), bank.items.clone(), told.clone());
+            thread::spawn(move || told.send(db.run(|tx| tx.add(&items, key![id], "value", 1))));
+        }
+        grace();
+        disk.fail_next(Operation::Sync, Fault::InputOutput);
+        held.release();
+        assert!(is_unknown(&written.wait()) && is_unknown(&read.wait()) && is_unknown(&next.wait()));
+        assert!(is_unknown(&submitted.wait()) && is_unknown(&failed.wait()));
+        for _ in 1..4 {
+            assert!(is_unknown(&hears.recv().expect("told")));
+        }
+        updates_are_refused_and_reads_go_on(&bank, "00000001.log");
+        for seed in 0..4 {
+            let crashed = reopened(&disk.crash_image(seed));
+            assert_eq!(crashed.value(2), Ok(Some(0)), "its group was never written");
+            crashed.db.check().expect("consistent");
+        }
+    });
+}
+
+/// The disk is well again after the failed sync: nothing may be tried again, because the system has thrown away what
+/// it could not write.
+#[test]
+fn a_disk_that_heals_does_not_bring_the_log_back() {
+    in_time("a healed disk", || {
+        let disk = SimulatedDisk::new();
+        let bank = bank(&disk);
+        bank.wait_for_segments(&disk);
+        disk.fail_next(Operation::Sync, Fault::InputOutput);
+        assert!(is_unknown(&bank.db.run(|tx| tx.insert(&bank.items, row![50, 1, 5_000]))));
+        disk.heal();
+        let syncs = disk.operations();
+        updates_are_refused_and_reads_go_on(&bank, "00000001.log");
+        assert_eq!(disk.operations(), syncs, "nothing is written after a failed sync");
+        drop(bank);
+        let recovered = reopened(&disk);
+        assert!(matches!(recovered.value(50), Ok(None | Some(1))));
+        recovered.db.check().expect("consistent");
+    });
+}
+
+/// Counters under many threads: after the failure each counter on disk is at least what was acknowledged, and at most
+/// one more, which is unknown.
+#[test]
+fn acknowledged_counts_survive_a_failure_under_load() {
+    for (operation, after) in [(Operation::Sync, 7), (Operation::Write, 23), (Operation::Sync, 60)] {
+        in_time("a failure under load", move || {
+            let disk = SimulatedDisk::new();
+            let bank = bank(&disk);
+            bank.wait_for_segments(&disk);
+            let threads: Vec<_> = (1..5_i64)
+                .map(|id| {
+                    let (db, items, disk) = (bank.db.clone(), bank.items.clone(), disk.clone());
+                    thread::spawn(move || {
+                        for count in 0_i64.. {
+                            if id == 1 && count == after {
+                                disk.fail_from_now(operation, Fault::InputOutput);
+                            }
+                            if let Err(error) = db.run(|tx| tx.add(&items, key![id], "value", 1)) {
+                                assert!(matches!(error, Error::LogFailed { .. }), "{error}");
+                                return count;
+                            }
+                        }
+                        unreachable!("the log fails")
+                    })
+                })
+                .collect();
+            let counts: Vec<i64> = threads.into_iter().map(|one| one.join().expect("no panic")).collect();
+            assert!(bank.db.close().is_err());
+            disk.heal();
+            for seed in 0..6 {
+                let crashed = reopened(&disk.crash_image(seed));
+                for (id, &count) in (1..).zip(&counts) {
+                    let found = crashed.value(id).expect("readable").expect("there");
+                    assert!(found == count || found == count + 1, "{count} acknowledged, {found} found");
+                }
+            }
+        });
+    }
+}
+
+/// Dropping handles of a failed database neither hangs nor panics.
+#[test]
+fn a_failed_database_can_be_dropped_and_opened_again() {
+    in_time("dropping", || {
+        let disk = SimulatedDisk::new();
+        let bank = bank(&disk);
+        disk.fail_from_now(Operation::Sync, Fault::InputOutput);
+        assert!(bank.db.run(|tx| tx.add(&bank.items, key![1], "value", 1)).is_err());
+        drop(bank);
+        disk.heal();
+        assert!(reopened(&disk).value(1).is_ok());
+    });
+}
