@@ -1,4 +1,34 @@
-//! HeddleDB: an in-memory, durable, serializable database engine for multicore machines.
+//! HeddleDB: an in-memory, durable, serializable database engine for multicore machines, which stays fast when
+//! everybody touches the same rows.
+//!
+//! ```no_run
+//! use heddledb::{DataType, Database, Options, TableDefinition, key, row};
+//!
+//! # fn main() -> heddledb::Result<()> {
+//! let db = Database::open("bank", Options::default())?; // a directory; it recovers what is there
+//! let accounts = db.create_table(
+//!     TableDefinition::new("account")
+//!         .column("id", DataType::Int64)
+//!         .column("balance", DataType::Int64)
+//!         .not_null()
+//!         .primary_key(["id"]),
+//! )?;
+//! db.run(|tx| {
+//!     tx.insert(&accounts, row![7, 100])?;
+//!     tx.insert(&accounts, row![9, 0])
+//! })?;
+//! db.run(|tx| {
+//!     tx.add(&accounts, key![7], "balance", -10)?;
+//!     tx.add(&accounts, key![9], "balance", 10)
+//! })?; // durable when it returns
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The folders, in the order in which they may name each other: the public face (the files beside this one) →
+//! `pipeline` (stages, queues, threads) → `protocol` (how calls are isolated), `durability` (log, recovery) →
+//! `storage` (records, rows, tables, indexes, the commit section), `operation` (add, max, …) → `types` (values and
+//! keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the picture.
 
 mod base;
 mod check;
@@ -38,3 +68,7 @@ pub use types::{
     Args, DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,
 };
 pub use worker::{Executed, Worker};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,6 @@
 //! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -40,7 +40,6 @@ pub(crate) struct Shared {
     closing: Mutex<Option<Result<()>>>,
     /// Given up last: while it is there, no other process can open the directory.
     directory: Mutex<Option<DatabaseDirectory>>,
-    path: Option<PathBuf>,
 }
 
 /// What was read of a directory.
@@ -70,10 +69,10 @@ impl Shared {
                 });
             }
         };
-        Ok(Self::start(path, &options, opened))
+        Ok(Self::start(&options, opened))
     }
 
-    fn start(path: Option<&Path>, options: &Options, opened: Opened) -> Arc<Shared> {
+    fn start(options: &Options, opened: Opened) -> Arc<Shared> {
         let Opened { mut store, recovery, directory, log } = opened;
         if let (Some(transactions), true) = (options.group_size, log.is_some()) {
             store.limit_epochs(transactions);
@@ -120,7 +119,6 @@ impl Shared {
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
-            path: path.map(Path::to_path_buf),
         })
     }
 
@@ -138,11 +136,6 @@ impl Shared {
 
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
-    }
-
-    /// Where the database is; none: in memory.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {

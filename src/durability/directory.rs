@@ -27,8 +27,9 @@ const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
 
 /// A database's directory, locked for as long as this lives.
 pub(crate) struct DatabaseDirectory {
+    #[cfg(test)]
     disk: Arc<dyn Disk>,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     uuid: Uuid,
     _lock: Option<Box<dyn LockGuard>>,
 }
@@ -59,7 +60,13 @@ impl DatabaseDirectory {
         };
         // The process that created the database may have been killed before the manifest's name was durable.
         disk.sync_dir(path).map_err(writing(path))?;
-        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: Some(lock) })
+        Ok(DatabaseDirectory {
+            #[cfg(test)]
+            disk,
+            path: path.to_path_buf(),
+            uuid,
+            _lock: Some(lock),
+        })
     }
 
     /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
@@ -78,17 +85,19 @@ impl DatabaseDirectory {
             Err(Error::NotWritable { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: lock })
+        Ok(DatabaseDirectory {
+            #[cfg(test)]
+            disk,
+            path: path.to_path_buf(),
+            uuid,
+            _lock: lock,
+        })
     }
 
     /// The disk that the directory is on.
+    #[cfg(test)]
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
-    }
-
-    /// The database directory.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The database's identity.

@@ -51,8 +51,12 @@ pub(crate) use manifest::Uuid;
 pub(crate) use options::LogOptions;
 pub(crate) use prepare::Segments;
 pub(crate) use repair::{RepairedLog, repair};
-pub(crate) use scan::{Group, LogReader};
-pub(crate) use tail::{Cut, LogEnd};
+#[cfg(test)]
+pub(crate) use scan::Group;
+pub(crate) use scan::LogReader;
+pub(crate) use tail::Cut;
+#[cfg(test)]
+pub(crate) use tail::LogEnd;
 pub(crate) use writer::LogWriter;
 
 /// The unit in which files are laid out: every header and every block begins at a multiple of it.

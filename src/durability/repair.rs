@@ -12,7 +12,9 @@
 use super::failure::{reading, writing};
 use super::scan::{Extent, Position};
 use super::segment::{LogFiles, OpenSegment, Segment};
-use super::tail::{Cut, LogEnd};
+#[cfg(test)]
+use super::tail::Cut;
+use super::tail::LogEnd;
 use crate::Result;
 
 /// Bytes are copied and zeroed in pieces of at most so many.
@@ -20,10 +22,9 @@ const PIECE_BYTES: u64 = 1 << 20;
 
 /// A log that ends cleanly and durably behind its last whole group.
 pub(crate) struct RepairedLog {
-    /// What was thrown away.
+    /// What was thrown away: tests compare it with what was torn.
+    #[cfg(test)]
     pub(crate) cut: Option<Cut>,
-    /// The last whole group's epoch; 0 if there is none.
-    pub(crate) last_epoch: u64,
     /// New groups get higher epochs than this.
     pub(crate) highest_epoch_seen: u64,
     pub(super) next_sequence: u64,
@@ -46,8 +47,8 @@ pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
     // A segment's name may not be durable yet if the process was killed right after giving it.
     end.files.disk.sync_dir(&end.files.directory).map_err(writing(&end.files.directory))?;
     Ok(RepairedLog {
+        #[cfg(test)]
         cut: end.cut,
-        last_epoch: end.last_epoch,
         highest_epoch_seen: end.highest_epoch_seen,
         next_sequence: end.next_sequence,
         position: end.position,

@@ -108,6 +108,7 @@ impl LogReader {
         });
         Ok(LogEnd {
             cut,
+            #[cfg(test)]
             last_epoch: self.last_epoch,
             highest_epoch_seen: tail.highest_epoch.max(self.last_epoch),
             next_sequence: self.group_sequence(),

@@ -46,6 +46,7 @@ pub(crate) struct LogEnd {
     /// What has to be thrown away; `None` if nothing lies behind the last whole group.
     pub(crate) cut: Option<Cut>,
     /// The last whole group's epoch; 0 if there is none.
+    #[cfg(test)]
     pub(crate) last_epoch: u64,
     /// The highest epoch met, unfinished groups included. New groups get higher ones.
     pub(crate) highest_epoch_seen: u64,

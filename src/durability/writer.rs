@@ -122,6 +122,7 @@ impl LogWriter {
     }
 
     /// Why nothing is written any more, if so.
+    #[cfg(test)]
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }

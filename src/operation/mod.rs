@@ -97,6 +97,7 @@ macro_rules! operations {
             $($(#[$doc])* $name = $code,)*
         }
 
+        #[cfg_attr(not(test), expect(dead_code, reason = "split phases will merge and log operations; their laws are tested"))]
         impl Operation {
             /// Every operation.
             pub(crate) const ALL: &'static [Operation] = &[$(Operation::$name),*];
@@ -200,6 +201,7 @@ operations! {
 
 impl Operation {
     /// The operation's code in the log.
+    #[cfg(test)]
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }

@@ -78,7 +78,14 @@ enum Waiter {
 
 impl Answer {
     pub(crate) fn new() -> Arc<Answer> {
-        Arc::new(Answer { state: Mutex::new(State { result: None, waiter: Waiter::Nobody, taken: false, relay: Vec::new() }) })
+        Arc::new(Answer {
+            state: Mutex::new(State {
+                result: None,
+                waiter: Waiter::Nobody,
+                taken: false,
+                relay: Vec::new(),
+            }),
+        })
     }
 
     /// Tells the result, and wakes the task that waits for it; a thread that sleeps for it is given back, to be woken.
@@ -242,10 +249,5 @@ impl InFlight {
             drop(self.lock.lock());
             self.left.notify_one();
         }
-    }
-
-    /// How many are under way.
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
     }
 }

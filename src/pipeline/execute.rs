@@ -160,9 +160,6 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
         let highest = attempt.seen().epoch();
         Verdict::Done { epoch: protocol.release_epoch(attempt, highest), wrote, result }
     };
-    if attempt.is_doomed() {
-        return Verdict::Again;
-    }
     match attempt.take_fault().map_or(ran, Err) {
         Err(Error::Conflict) => Verdict::Again,
         // An error of a body that has lost sight of its own insert is no result.

@@ -84,11 +84,6 @@ impl Output {
             _ => deliver(engine, told.drain(..)),
         }
     }
-
-    /// Whether nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pending.lock().is_empty()
-    }
 }
 
 /// Gives results to their callers.

@@ -49,7 +49,11 @@ pub(crate) struct Published(CachePadded<AtomicU64>);
 impl Epochs {
     /// Starts at this epoch.
     pub(crate) fn new(current: u64) -> Epochs {
-        Epochs { current: CachePadded::new(AtomicU64::new(current)), closed: AtomicBool::new(false), limit: None }
+        Epochs {
+            current: CachePadded::new(AtomicU64::new(current)),
+            closed: AtomicBool::new(false),
+            limit: None,
+        }
     }
 
     /// From here on an epoch has at most so many transactions.

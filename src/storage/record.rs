@@ -169,7 +169,12 @@ impl RecordPointer {
     ///
     /// # Safety
     /// The memory has [`record_bytes`] bytes, is aligned to [`ALIGNMENT`], and nobody else has it.
-    pub(crate) unsafe fn write(memory: NonNull<u8>, word: u64, key: &[u8], row_words: usize) -> RecordPointer {
+    pub(crate) unsafe fn write(
+        memory: NonNull<u8>,
+        word: u64,
+        key: &[u8],
+        row_words: usize,
+    ) -> RecordPointer {
         let head = memory.cast::<Head>();
         // SAFETY: the caller's promise: the three parts, head, key padded to eight, row words, lie inside it; each is
         // written before the record is shared.

@@ -91,7 +91,9 @@ impl Slabs {
 
     fn fetch(&self) -> NonNull<u8> {
         // SAFETY: the layout is not empty.
-        let Some(chunk) = NonNull::new(unsafe { alloc(chunk_layout()) }) else { handle_alloc_error(chunk_layout()) };
+        let Some(chunk) = NonNull::new(unsafe { alloc(chunk_layout()) }) else {
+            handle_alloc_error(chunk_layout())
+        };
         self.chunks.lock().push(Chunk(chunk));
         chunk
     }

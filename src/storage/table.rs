@@ -173,11 +173,6 @@ impl TableCore {
         self.internal
     }
 
-    /// Whether ranges can be read in order.
-    pub(crate) fn is_ordered(&self) -> bool {
-        self.ordered.is_some()
-    }
-
     /// Encodes the values of the key's first columns; all of them if `whole`.
     ///
     /// # Errors

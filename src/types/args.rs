@@ -158,7 +158,6 @@ mod tests {
 
     use crate::types::TupleType;
     use crate::types::{DataType, OrderedTuple};
-    use crate::{args, key, row};
 
     #[test]
     fn each_getter_gives_its_kind_and_names_the_position_of_another() {

@@ -72,12 +72,6 @@ impl EncodedKey {
         }
     }
 
-    /// Whether it has moved to the heap.
-    #[cfg(test)]
-    pub(crate) fn spilled(&self) -> bool {
-        !self.long.is_empty()
-    }
-
     /// The bytes, owned.
     pub(crate) fn into_vec(self) -> Vec<u8> {
         if self.long.is_empty() { self.as_slice().to_vec() } else { self.long }

@@ -113,8 +113,6 @@ pub(crate) struct Attempt<'a> {
     reads: RefCell<ReadSet<'a>>,
     seen: Cell<Stamp>,
     scope: Cell<Option<Scope<'a>>>,
-    /// Why the attempt cannot succeed any more, whatever the body makes of the error that it was given.
-    doomed: Cell<bool>,
     /// What is wrong with the body itself, where the call that was wrong tells no error.
     fault: RefCell<Option<Error>>,
     updates_refused: Option<Error>,
@@ -144,7 +142,6 @@ impl<'a> Attempt<'a> {
             reads: RefCell::default(),
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
-            doomed: Cell::new(false),
             fault: RefCell::default(),
             updates_refused,
         }
@@ -200,11 +197,6 @@ impl<'a> Attempt<'a> {
         self.seen.get()
     }
 
-    /// Whether the attempt has met what makes it impossible.
-    pub(crate) fn is_doomed(&self) -> bool {
-        self.doomed.get()
-    }
-
     /// Whether a record that the attempt writes has left its table: what it was told since may not have shown its own
     /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
     pub(crate) fn has_lost_a_record(&self) -> bool {
@@ -214,12 +206,6 @@ impl<'a> Attempt<'a> {
         // Acquire pairs with the swap that killed the record; a look-up that missed it came after that.
         let mut words = records.map(|record| record.word().load(Ordering::Acquire));
         words.any(|word| word == DEAD)
-    }
-
-    /// Says that the attempt must run again, and gives back the error for the body.
-    pub(crate) fn doom(&self) -> Error {
-        self.doomed.set(true);
-        Error::Conflict
     }
 
     /// Restricts what the body may reach, for as long as the answer lives.

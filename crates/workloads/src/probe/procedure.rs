@@ -40,7 +40,7 @@ fn missing(record: i64) -> Error {
 fn register(db: &Database, name: &str, action: impl Fn(usize) -> Action) -> Result<Procedure> {
     let mut definition = ProcedureDefinition::new(name);
     for place in 0..PROBES {
-        definition = definition.parameter(&format!("record_{place}"), DataType::Int64);
+        definition = definition.parameter(format!("record_{place}"), DataType::Int64);
     }
     db.register(
         definition

@@ -88,13 +88,6 @@ impl Bucket {
         self.slots().map(|slot| slot.load(Ordering::Acquire)).filter(|&found| found != entry::EMPTY)
     }
 
-    /// The first record in this line whose tag matches.
-    pub(super) fn first_with_tag(&self, tag: u64) -> Option<RecordPointer> {
-        // Relaxed: the address is only a hint for the cache.
-        let mut entries = self.entries.iter().map(|slot| slot.load(Ordering::Relaxed));
-        entries.find(|&found| entry::has_tag(found, tag)).and_then(entry::record)
-    }
-
     /// The record with this key, in one walk without a look at the version.
     pub(super) fn find<'g>(&'g self, tag: u64, key: &[u8], _guard: &'g Guard) -> Option<Record<'g>> {
         for found in self.entries().filter(|&found| entry::has_tag(found, tag)) {

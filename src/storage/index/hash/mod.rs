@@ -106,19 +106,6 @@ impl HashIndex {
         prefetch::prefetch_line(bucket);
     }
 
-    /// Reads the bucket (prefetched before, if possible), and brings the first two lines of the record that is
-    /// probably this hash's into the cache: the second one pays even when it is not always read.
-    #[inline]
-    pub(crate) fn prefetch_record(&self, hash: u64, guard: &Guard) {
-        let (bucket, tag) = self.bucket(hash, guard);
-        if let Some(pointer) = bucket.first_with_tag(tag) {
-            let first = std::ptr::without_provenance::<Bucket>(pointer.to_bits() as usize);
-            prefetch::prefetch_line(first);
-            // One line, as long as a bucket, further on; perhaps past the record, which a hint may be.
-            prefetch::prefetch_line(first.wrapping_add(1));
-        }
-    }
-
     /// The record with this key, or the version of the bucket in which it is missing.
     pub(crate) fn get<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
         loop {

@@ -52,7 +52,7 @@ impl Segment {
     /// Whether there are so many overflow buckets that a split seems due.
     pub(super) fn is_crowded(&self) -> bool {
         // Relaxed: as above.
-        self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX.max(1)
+        self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX
     }
 
     /// Whether there are so many entries that a split helps. Reads every bucket.

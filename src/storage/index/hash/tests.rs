@@ -380,7 +380,6 @@ fn prefetching_changes_nothing() {
     let (_, versions) = owner.scan(&guard);
     for at in 0..200 {
         owner.index.prefetch(hash_key(&key(at)), &guard);
-        owner.index.prefetch_record(hash_key(&key(at)), &guard);
     }
     assert!(versions.iter().all(NodeVersion::is_current));
 }
