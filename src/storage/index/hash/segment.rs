@@ -12,7 +12,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 pub(super) const BUCKETS: usize = if cfg!(test) { 4 } else { 128 };
 
 /// With more overflow buckets than this, a segment should split: about one lookup in ten then reads a second line.
-const OVERFLOWS_MAX: usize = BUCKETS / 8;
+const OVERFLOWS_MAX: usize = (BUCKETS / 8).saturating_sub(1) + 1;
 
 /// With fewer entries than this, overflow is an accident (or many deletes ago), and a split would not help.
 const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
