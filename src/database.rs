@@ -63,7 +63,7 @@ impl Database {
         Ok(Database { shared: Shared::open(None, options)? })
     }
 
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         self.shared.engine()
     }
 

@@ -13,7 +13,8 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Durability, Error, Options, Range, Result, Table, TableDefinition, Value, ValueRef, key, row,
+    DataType, Database, Durability, Error, Options, Range, Result, Table, TableDefinition, Value, ValueRef,
+    key, row,
 };
 use logged::*;
 
@@ -105,7 +106,10 @@ impl Ledger {
                 let deleter = number + 2;
                 !(deleter % 5 == 4 && deleter < made)
             });
-            assert!(kept.eq(there.iter().copied()), "{what}: half a transaction of thread {thread}: {there:?}");
+            assert!(
+                kept.eq(there.iter().copied()),
+                "{what}: half a transaction of thread {thread}: {there:?}"
+            );
             for number in 0..made {
                 let (from, to) = ((thread + number) % ACCOUNTS, (thread + number * 3 + 1) % ACCOUNTS);
                 expected[from as usize] -= number % 7 + 1;
@@ -219,7 +223,8 @@ fn survives(disk: &SimulatedDisk, acknowledged: Option<i64>, what: &str) {
         Err(Error::UnknownTable { .. }) if acknowledged.is_none() => return,
         Err(error) => panic!("{what}: {error}"),
     };
-    let accounts = ledger.db.run(|tx| Ok(tx.scan(&ledger.accounts, Range::all())?.count())).expect("readable");
+    let accounts =
+        ledger.db.run(|tx| Ok(tx.scan(&ledger.accounts, Range::all())?.count())).expect("readable");
     if accounts == 0 && acknowledged.is_none() {
         return;
     }
@@ -388,7 +393,8 @@ fn damage_before_the_tail_is_refused_with_file_and_offset_and_nothing_is_changed
     }
     drop(ledger);
     let log = disk.bytes(&segment(1)).expect("there");
-    let blocks: Vec<usize> = (1..log.len() / 4_096).filter(|page| log[page * 4_096..][..4] != [0; 4]).collect();
+    let blocks: Vec<usize> =
+        (1..log.len() / 4_096).filter(|page| log[page * 4_096..][..4] != [0; 4]).collect();
     for &page in &blocks[..blocks.len() - 1] {
         for at in [0, 5, 20, 50] {
             let mut damaged = log.clone();

@@ -137,6 +137,10 @@ impl Future for Submitted {
     type Output = Result<Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Whoever polls inside a body would wait there for a call that may need what the body holds.
+        if let Err(error) = nesting::check("waiting for a call") {
+            return Poll::Ready(Err(error));
+        }
         let mut state = self.answer.state.lock();
         if let Some(result) = state.result.take() {
             state.taken = true;

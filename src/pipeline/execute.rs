@@ -77,10 +77,7 @@ pub(crate) fn execute(
         }
         let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
-            Verdict::Done { epoch, wrote, mut result } => {
-                if wrote && let Some(error) = engine.lost(epoch) {
-                    result = Err(error);
-                }
+            Verdict::Done { epoch, wrote, result } => {
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, result };
             }
@@ -178,6 +175,10 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
             Err(CommitFailure::Conflict) => Verdict::Again,
             Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
             Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
+            Err(CommitFailure::Refused(Error::Closed)) => {
+                // The log has ended: because it has failed, if so.
+                done(false, Err(engine.progress().failure().unwrap_or(Error::Closed)))
+            }
             Err(CommitFailure::Refused(error)) => done(false, Err(error)),
         },
     }
@@ -195,3 +196,6 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
 }
+
+#[cfg(test)]
+mod tests;

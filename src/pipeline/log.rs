@@ -53,24 +53,25 @@ impl LogStage {
 
     /// The life of the log thread: until it is told to stop, and nothing is left to write.
     pub(crate) fn run(mut self) {
-        loop {
-            // Acquire pairs with the release of who closes the database: its last commits are seen below.
-            let stopping = self.stop.load(Ordering::Acquire);
-            if !stopping {
-                self.wait_for_work();
-            } else {
-                self.engine.progress().end();
-            }
-            let start = Instant::now();
-            let written = self.close_group();
-            self.engine.clocks().add(Stage::Log, start);
-            let start = Instant::now();
-            self.engine.output().release(&self.engine);
-            self.engine.clocks().add(Stage::Output, start);
-            if stopping && !written {
-                return;
-            }
+        // Acquire pairs with the release of who closes the database.
+        while !self.stop.load(Ordering::Acquire) {
+            self.wait_for_work();
+            self.write_and_release();
         }
+        // Bodies may still run, on threads of the user's: from here on they commit nothing. Who was in a commit section
+        // already has added to the present epoch or, if it was raised meanwhile, to the next: then nothing is left.
+        self.engine.store().epochs().close();
+        self.write_and_release();
+        self.write_and_release();
+    }
+
+    fn write_and_release(&mut self) {
+        let start = Instant::now();
+        self.close_group();
+        self.engine.clocks().add(Stage::Log, start);
+        let start = Instant::now();
+        self.engine.output().release(&self.engine);
+        self.engine.clocks().add(Stage::Output, start);
     }
 
     fn wait_for_work(&self) {
@@ -99,19 +100,19 @@ impl LogStage {
         store.participants().all().any(|participant| !participant.redo(epoch).bytes.is_empty())
     }
 
-    /// Closes the present epoch and makes it durable. Whether there was anything in it.
-    fn close_group(&mut self) -> bool {
+    /// Closes the present epoch and makes it durable.
+    fn close_group(&mut self) {
         let engine = self.engine.clone();
         if engine.progress().failure().is_some() {
             // Nothing is taken any more, so nothing can be in it; epochs stand still.
-            return false;
+            return;
         }
         let participants = engine.store().participants();
         let epoch = engine.store().epochs().advance();
         engine.store().epochs().seal(epoch, participants.all().map(|participant| participant.published()));
         let Some((writer, preparation)) = &mut self.log else {
             engine.progress().publish(epoch);
-            return false;
+            return;
         };
         let mut buffers: Vec<_> = participants
             .all()
@@ -125,7 +126,9 @@ impl LogStage {
             preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
             if let Err(error) = writer.append_group(epoch, &parts) {
                 engine.progress().fail(error);
-                return true;
+                // Whoever was let in before commits nothing any more: with `Async` it would be told as a success.
+                engine.store().epochs().close();
+                return;
             }
             engine.clocks().add_group(transactions, bytes as u64);
         }
@@ -139,7 +142,6 @@ impl LogStage {
         if !preparation.has_enough() {
             preparation.bell.ring();
         }
-        bytes > 0
     }
 }
 

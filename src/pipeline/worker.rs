@@ -123,11 +123,12 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
             let result = ending.result.map(|()| output);
             finished.push(Finished { answer: calls[number].answer.clone(), epoch: ending.epoch, result });
         });
-        calls.clear();
         engine.clocks().add(Stage::Execute, start);
         engine.output().put(engine, &mut finished);
         if wrote {
             engine.ring_log();
         }
+        // Last: with a call its procedure may go, and with that the last handle, which closes the database.
+        calls.clear();
     }
 }

@@ -89,7 +89,11 @@ pub(crate) fn commit(
         }
         store.epochs().enter(participant.published());
         let floor = seen.max(highest).max(*last_stamp);
-        let stamp = take_and_stamp(store, &mut pending, floor, validate);
+        let stamp = if store.epochs().is_closed() {
+            Err(CommitFailure::Refused(Error::Closed))
+        } else {
+            take_and_stamp(store, &mut pending, floor, validate)
+        };
         if let Ok(stamp) = stamp {
             if store.is_logged() {
                 append(participant, redo, stamp);

@@ -12,7 +12,7 @@
 
 use crossbeam_utils::{Backoff, CachePadded};
 
-use crate::base::atomics::{AtomicU64, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 
 /// What a participant shows while it is in no commit section.
 const OUTSIDE: u64 = 0;
@@ -24,6 +24,8 @@ pub(crate) const FIRST: u64 = 1;
 pub(crate) struct Epochs {
     current: CachePadded<AtomicU64>,
     limit: Option<Limit>,
+    /// Whether nothing is taken into any epoch any more.
+    closed: AtomicBool,
 }
 
 /// Bounds how many transactions an epoch may have: TPK's TransactionsPerGroup.
@@ -47,7 +49,11 @@ pub(crate) struct Published(CachePadded<AtomicU64>);
 impl Epochs {
     /// Starts at this epoch.
     pub(crate) fn new(current: u64) -> Epochs {
-        Epochs { current: CachePadded::new(AtomicU64::new(current)), limit: None }
+        Epochs {
+            current: CachePadded::new(AtomicU64::new(current)),
+            limit: None,
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// From here on an epoch has at most so many transactions.
@@ -102,6 +108,22 @@ impl Epochs {
     /// Raises the global epoch by one and gives back the epoch that is now to be sealed. Only the log stage calls it.
     pub(crate) fn advance(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Closes all epochs: who enters a commit section from here on is told so by `is_closed`, and who entered before
+    /// is waited for when the present epoch is sealed.
+    ///
+    /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what participants published.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether who has entered a commit section must leave it with nothing done.
+    ///
+    /// SeqCst: it comes after the publishing in `enter`, so that either this sees the closing or the sealer sees what
+    /// was published.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Waits until nobody can add to `epoch` any more. The waiting is short: commit sections run no user code.

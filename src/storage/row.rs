@@ -229,8 +229,10 @@ impl RowLayout {
     #[inline]
     pub(crate) fn checked<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
         // The usual case first: it needs no look at names and bounds.
-        if let (ValueRef::Int(_), DataType::Int64) = (&value, &self.columns[position].data_type) {
-            return Ok(value);
+        match (&value, &self.columns[position].data_type) {
+            (ValueRef::Int(_), DataType::Int64) => return Ok(value),
+            (ValueRef::Int(int), DataType::Int32) if i32::try_from(*int).is_ok() => return Ok(value),
+            _ => {}
         }
         self.checked_closely(position, value)
     }

@@ -488,8 +488,9 @@ pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: Rec
     if layout.has_blocks() {
         // SAFETY: the caller's promise.
         let record = unsafe { pointer.as_record() };
-        // Relaxed: nobody else has it.
-        let words: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        // Relaxed: nobody else has it. On the stack: any caller's unpinning may come by here, a reader's too.
+        let words: smallvec::SmallVec<[u64; 32]> =
+            record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
         for block in layout.blocks(&words) {
             // SAFETY: a row's blocks belong to it alone.
             unsafe { free_block(block) };

@@ -40,9 +40,18 @@ pub(crate) fn encode_component(
     nullable: bool,
 ) -> Result<()> {
     // The usual component of a primary key, without a call.
-    if let (DataType::Int64, ValueRef::Int(int), false) = (data_type, value, nullable) {
-        key.append(&flip_64(int));
-        return Ok(());
+    match (data_type, value, nullable) {
+        (DataType::Int64, ValueRef::Int(int), false) => {
+            key.append(&flip_64(int));
+            return Ok(());
+        }
+        (DataType::Int32, ValueRef::Int(int), false) => {
+            if let Ok(int) = i32::try_from(int) {
+                key.append(&flip_32(int));
+                return Ok(());
+            }
+        }
+        _ => {}
     }
     encode_any_component(key, value, data_type, nullable)
 }

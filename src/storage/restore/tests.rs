@@ -199,7 +199,8 @@ fn a_top_k_insert_logs_its_entry_and_makes_the_same_set() {
     rig.commit(|writer| writer.insert(&[Value::Int(1), Value::Null])).expect("committed");
     let mut groups = vec![rig.seal()];
     for number in 0..60 {
-        let entry = crate::types::OrderedTuple::new(&of, &[number.into()], &["a payload of some bytes".into()]);
+        let entry =
+            crate::types::OrderedTuple::new(&of, &[number.into()], &["a payload of some bytes".into()]);
         let entry = Value::from(entry.expect("its type"));
         rig.commit(|writer| writer.operate(1, 1, Operation::TopKInsert, &entry)).expect("committed");
         groups.push(rig.seal());
@@ -212,7 +213,8 @@ fn a_top_k_insert_logs_its_entry_and_makes_the_same_set() {
 
 #[test]
 fn indexes_are_derived_from_rows_and_two_rows_with_one_unique_value_are_an_inconsistency() {
-    let definition = definition(&[DataType::Int64, DataType::Text]).unique_index("u", ["c0"]).index("n", ["c1"]);
+    let definition =
+        definition(&[DataType::Int64, DataType::Text]).unique_index("u", ["c0"]).index("n", ["c1"]);
     let row = |key: i64, unique: Value| [Value::Int(key), unique, Value::Text("the same".into())];
     let rig = Rig::new(definition.clone());
     rig.commit(|writer| {

@@ -19,17 +19,20 @@ const LARGEST_AMOUNT: i64 = 99_999;
 /// The bank, open for business.
 pub(super) struct Bank {
     settings: DebitCredit,
-    procedure: Procedure,
+    /// One for each caller: a handle is counted, and callers that share one would hand its count to and fro.
+    procedures: Vec<Procedure>,
     /// The number of the next caller: above those of every earlier run, so that history keys never meet.
     next_caller: AtomicI64,
 }
 
 impl Bank {
-    pub fn bind(settings: DebitCredit, db: &Database) -> Result<Self> {
+    pub fn bind(settings: DebitCredit, db: &Database, callers: usize) -> Result<Self> {
         let tables = Tables::open(db)?;
-        let procedure = procedure::register(db, &tables, settings.pause)?;
+        let procedures = (0..callers.max(1))
+            .map(|_| procedure::register(db, &tables, settings.pause))
+            .collect::<Result<Vec<_>, _>>()?;
         let next_caller = AtomicI64::new(first_free_caller(&settings, db, &tables)?);
-        Ok(Self { settings, procedure, next_caller })
+        Ok(Self { settings, procedures, next_caller })
     }
 }
 
@@ -51,7 +54,7 @@ impl Bound for Bank {
     fn generator(&self, seed: u64, caller: usize) -> Result<Box<dyn Generator>> {
         Ok(Box::new(Caller {
             settings: self.settings,
-            procedure: self.procedure.clone(),
+            procedure: self.procedures[caller % self.procedures.len()].clone(),
             random: fastrand::Rng::with_seed(seed ^ (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
             // Relaxed: only the number itself has to be unique; no other data is published with it.
             caller: self.next_caller.fetch_add(1, Ordering::Relaxed),

@@ -92,9 +92,9 @@ impl Workload for DebitCredit {
         load::load(self, db)
     }
 
-    fn bind(&self, db: &Database, _callers: usize) -> Result<Box<dyn Bound>> {
+    fn bind(&self, db: &Database, callers: usize) -> Result<Box<dyn Bound>> {
         self.check_settings()?;
-        Ok(Box::new(generator::Bank::bind(*self, db)?))
+        Ok(Box::new(generator::Bank::bind(*self, db, callers)?))
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {

@@ -50,8 +50,8 @@ fn account_action(tables: &Tables, pause: Pause) -> Action {
         })
         .body(move |action: &ActionContext| {
             let account = action.get()?.ok_or_else(|| missing("account", action.args()))?;
-            let changed = changed_balance(action.args(), &account, (balance, floor, code))?;
-            action.update(&[(balance, changed.into())])?;
+            check_account(action.args(), &account, (balance, floor, code))?;
+            action.add(balance, action.args().int(AMOUNT)?)?;
             pause.take();
             Ok(())
         })
@@ -96,24 +96,21 @@ fn history_action(tables: &Tables, pause: Pause) -> Action {
         })
 }
 
-/// Checks code and floor, and gives the account's new balance.
-fn changed_balance(
+/// Checks code and floor.
+fn check_account(
     args: &Args,
     account: &Row<'_>,
     (balance, floor, code): (heddledb::Column, heddledb::Column, heddledb::Column),
-) -> Result<i64> {
+) -> Result<()> {
     if account.int(code)? != args.int(CODE)? {
         return Err(fail(BAD_CODE));
     }
     let (present, amount) = (account.int(balance)?, args.int(AMOUNT)?);
-    let changed = present.checked_add(amount).ok_or_else(|| Error::Overflow {
-        what: "the account's balance".to_owned(),
-        detail: format!("{present} + {amount}"),
-    })?;
-    if changed < account.int(floor)? {
+    // An overflow is the engine's to tell, when it adds.
+    if present.saturating_add(amount) < account.int(floor)? {
         return Err(fail(BELOW_FLOOR));
     }
-    Ok(changed)
+    Ok(())
 }
 
 fn history_row(args: &Args) -> Result<[heddledb::ValueRef<'static>; 7]> {

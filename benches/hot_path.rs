@@ -1,0 +1,248 @@
+//! What an operation of the hot path costs in instructions: figures that do not depend on the clock or on the load.
+//!
+//! `cargo bench --bench hot_path` runs this program under `valgrind --tool=callgrind`, once with N and once with 2N
+//! repetitions of each operation, and prints the difference for one operation. So starting up, filling tables and
+//! growing buffers (all done before) do not count. Counted are the instructions of the calling thread only, and only
+//! those inside of `measured_region`, which the option `--toggle-collect` names: the log thread's share of a logged
+//! operation (checksum, write) is not in the figures, the append to the participant's buffer is. Waiting for
+//! durability is left out, too: logged operations run with `Durability::Async`, on a simulated disk in memory.
+//!
+//! Where valgrind is not installed it says so, and succeeds. `cargo bench --bench hot_path -- WORD` measures only what
+//! has the word in its name.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use heddledb::testing::SimulatedDisk;
+use heddledb::{
+    Action, Args, DataType, Database, Durability, Options, Procedure, ProcedureDefinition, Result, Table,
+    TableDefinition, args, fail, key, row,
+};
+
+/// Repetitions that every operation runs before it is measured: all buffers have grown by then.
+const WARM_UP: u64 = 256;
+/// Repetitions of the shorter run.
+const REPETITIONS: u64 = 1_024;
+/// Calls of one group, in the operations that run groups: repetitions are a multiple of it.
+const GROUP: u64 = 64;
+/// Rows of the table.
+const ROWS: i64 = 10_000;
+
+/// Repeats an operation so many times.
+type Repeat<'r> = &'r mut dyn FnMut(u64);
+/// Measures what it is given.
+type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
+/// Makes ready what is to be measured, and has it measured.
+type Operation = fn(Bank, Measure<'_>);
+
+const OPERATIONS: [(&str, Operation); 6] = [
+    ("get by closure", get_by_closure),
+    ("get by procedure, in a group", get_by_procedure),
+    ("add and commit by closure", add_by_closure),
+    ("add and commit by procedure, in a group", add_by_procedure),
+    ("insert and commit by closure", insert_by_closure),
+    ("debit-credit of 4 actions, in a group", debit_credit),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [command, operation, logged, repetitions] = &arguments[..]
+        && command == "run"
+    {
+        let (Ok(operation), Ok(repetitions)) = (operation.parse::<usize>(), repetitions.parse()) else {
+            return ExitCode::FAILURE;
+        };
+        return run(operation, logged == "logged", repetitions);
+    }
+    let valgrind =
+        Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if valgrind.is_err() {
+        println!("valgrind is not installed, so no instructions are counted; install it and run this again");
+        return ExitCode::SUCCESS;
+    }
+    println!("{:<42} {:>10} {:>12}", "instructions of the calling thread", "in memory", "with a log");
+    for (number, (name, _)) in OPERATIONS.iter().enumerate() {
+        if arguments.iter().any(|word| !name.contains(word.as_str())) {
+            continue;
+        }
+        match (per_operation(number, "unlogged"), per_operation(number, "logged")) {
+            (Ok(unlogged), Ok(logged)) => println!("{name:<42} {unlogged:>10.1} {logged:>12.1}"),
+            (Err(error), _) | (_, Err(error)) => {
+                eprintln!("{name}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The difference between twice the repetitions and once, for one operation.
+fn per_operation(number: usize, logged: &str) -> std::result::Result<f64, String> {
+    let (once, twice) = (count(number, logged, REPETITIONS)?, count(number, logged, 2 * REPETITIONS)?);
+    Ok((twice as f64 - once as f64) / REPETITIONS as f64)
+}
+
+/// Runs this program under callgrind, and gives back the instructions that were collected.
+fn count(number: usize, logged: &str, repetitions: u64) -> std::result::Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured_region*"])
+        .arg(program)
+        .args(["run", &number.to_string(), logged, &repetitions.to_string()])
+        .output()
+        .map_err(|error| format!("valgrind cannot be run: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let collected =
+        told.lines().find_map(|line| line.split_once("Collected :")).map(|(_, count)| count.trim());
+    match collected.and_then(|count| count.parse().ok()) {
+        Some(count) if output.status.success() && count > 0 => Ok(count),
+        _ => Err(format!("valgrind collected nothing ({}):\n{told}", output.status)),
+    }
+}
+
+/// Whatever runs inside of this function, on the thread that calls it, is counted.
+#[inline(never)]
+fn measured_region(body: &mut dyn FnMut(u64), repetitions: u64) {
+    body(std::hint::black_box(repetitions));
+}
+
+/// What is measured runs here, under callgrind.
+fn run(operation: usize, logged: bool, repetitions: u64) -> ExitCode {
+    let (Some((name, operation)), Ok(bank)) = (OPERATIONS.get(operation), Bank::new(logged)) else {
+        eprintln!("there is no such operation, or the database cannot be made");
+        return ExitCode::FAILURE;
+    };
+    operation(bank, &mut |body| {
+        body(WARM_UP);
+        measured_region(body, repetitions);
+    });
+    println!("{name}: done");
+    ExitCode::SUCCESS
+}
+
+/// A database with accounts and a history.
+struct Bank {
+    db: Database,
+    accounts: Table,
+    history: Table,
+}
+
+impl Bank {
+    fn new(logged: bool) -> Result<Bank> {
+        let options = Options::default().workers(1).log_buffer_bytes(8 << 20);
+        let db = if logged {
+            // Groups that are closed by nothing but their size: the log thread stays asleep while we count.
+            let options = options.durability(Durability::Async).group_milliseconds(60_000.0);
+            Database::open("/bank", options.segment_bytes(32 << 20).disk(Arc::new(SimulatedDisk::new())))?
+        } else {
+            Database::in_memory(options.durability(Durability::None))?
+        };
+        let table = |name: &str| {
+            TableDefinition::new(name)
+                .column("id", DataType::Int64)
+                .column("amount", DataType::Int64)
+                .not_null()
+                .primary_key(["id"])
+        };
+        let (accounts, history) = (db.create_table(table("account"))?, db.create_table(table("history"))?);
+        db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&accounts, row![id, 0])))?;
+        Ok(Bank { db, accounts, history })
+    }
+
+    /// Registers a procedure with so many integer parameters.
+    fn register(&self, parameters: usize, actions: Vec<Action>) -> Procedure {
+        let definition = (0..parameters).fold(ProcedureDefinition::new("measured"), |definition, number| {
+            definition.parameter(format!("{number}"), DataType::Int64)
+        });
+        self.db.register(definition.phase(actions)).expect("a procedure that can be registered")
+    }
+
+    fn add(&self, key: usize, amount: usize) -> Action {
+        let column = self.accounts.column("amount").expect("a column of the table");
+        Action::commute(&self.accounts)
+            .key(move |args, builder| builder.push(args.int(key)?))
+            .body(move |action| action.add(column, action.args().int(amount)?))
+    }
+
+    /// Repeats a call in groups.
+    fn in_groups(&self, procedure: &Procedure, measure: Measure<'_>, arguments: impl Fn(i64) -> Args) {
+        let mut worker = self.db.worker().expect("a free participant");
+        let (mut calls, mut done, mut next) = (Vec::new(), Vec::new(), 0);
+        measure(&mut |repetitions| {
+            for _ in 0..repetitions / GROUP {
+                for _ in 0..GROUP {
+                    next += 1;
+                    calls.push((procedure.clone(), arguments(next)));
+                }
+                worker.execute_group(&mut calls, &mut done);
+                assert!(done.drain(..).all(|executed| !executed.failed()), "every call succeeds");
+            }
+        });
+    }
+}
+
+/// Spreads numbers over the accounts.
+fn account(number: i64) -> i64 {
+    number * 7_919 % ROWS
+}
+
+fn get_by_closure(bank: Bank, measure: Measure<'_>) {
+    let amount = bank.accounts.column("amount").expect("a column of the table");
+    let mut next = 0;
+    measure(&mut |repetitions| {
+        for _ in 0..repetitions {
+            next += 1;
+            let read = bank.db.run(|tx| {
+                tx.get(&bank.accounts, key![account(next)])?
+                    .ok_or_else(|| fail("no such account"))?
+                    .int(amount)
+            });
+            assert_eq!(read, Ok(0));
+        }
+    });
+}
+
+fn get_by_procedure(bank: Bank, measure: Measure<'_>) {
+    let amount = bank.accounts.column("amount").expect("a column of the table");
+    let get = Action::read(&bank.accounts)
+        .key(|args, key| key.push(args.int(0)?))
+        .body(move |action| action.get()?.ok_or_else(|| fail("no such account"))?.int(amount).map(drop));
+    let get = bank.register(1, vec![get]);
+    bank.in_groups(&get, measure, |next| args![account(next)]);
+}
+
+fn add_by_closure(bank: Bank, measure: Measure<'_>) {
+    let amount = bank.accounts.column("amount").expect("a column of the table");
+    let mut next = 0;
+    measure(&mut |repetitions| {
+        for _ in 0..repetitions {
+            next += 1;
+            let added = bank.db.run(|tx| tx.add(&bank.accounts, key![account(next)], amount, 1));
+            assert_eq!(added, Ok(()));
+        }
+    });
+}
+
+fn add_by_procedure(bank: Bank, measure: Measure<'_>) {
+    let add = bank.register(1, vec![bank.add(0, 0)]);
+    bank.in_groups(&add, measure, |next| args![account(next)]);
+}
+
+fn insert_by_closure(bank: Bank, measure: Measure<'_>) {
+    let mut next = 0_i64;
+    measure(&mut |repetitions| {
+        for _ in 0..repetitions {
+            next += 1;
+            let inserted = bank.db.run(|tx| tx.insert(&bank.history, row![next, 1]));
+            assert_eq!(inserted, Ok(()));
+        }
+    });
+}
+
+fn debit_credit(bank: Bank, measure: Measure<'_>) {
+    let note = Action::write(&bank.history)
+        .key(|args, key| key.push(args.int(4)?))
+        .body(|action| action.insert(row![action.args().int(4)?, action.args().int(3)?]));
+    let call = bank.register(5, vec![bank.add(0, 3), bank.add(1, 3), bank.add(2, 3), note]);
+    bank.in_groups(&call, measure, |next| args![account(next), next % 10, 10, 1, next]);
+}

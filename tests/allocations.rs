@@ -1,0 +1,121 @@
+//! What the hot path allocates: a caller that reads one record through a closure allocates nothing.
+
+#[path = "support/concurrent.rs"]
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use heddledb::{Action, DataType, Options, ProcedureDefinition, TableDefinition, args, fail, key, row};
+use support::{accounts, in_memory, on_disk, small};
+
+/// The system's allocator, which counts what the present thread asks of it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // No access while the thread ends: nobody measures then.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every request goes to the system's allocator as it is; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is the system's too.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How much this thread allocates in so many rounds, after more of them to warm up: by then it has also taken its part
+/// in freeing what earlier transactions have left, whoever's turn that is.
+fn allocations(rounds: u64, mut round: impl FnMut()) -> u64 {
+    (0..10 * rounds).for_each(|_| round());
+    let before = ALLOCATIONS.get();
+    (0..rounds).for_each(|_| round());
+    ALLOCATIONS.get() - before
+}
+
+/// One test after the other, so that none frees what another one leaves.
+#[test]
+fn the_hot_path_allocates_as_little_as_it_should() {
+    assert_eq!(allocations(10, || drop(std::hint::black_box(Box::new(7)))), 10, "the counter counts");
+    reading_one_record_allocates_nothing();
+    tell_of_a_debit_credit_like_call();
+}
+
+fn reading_one_record_allocates_nothing() {
+    for sites in [1, 4] {
+        let (logged, _disk) = on_disk(small().sites(sites));
+        for db in [in_memory(Options::default().sites(sites)), logged] {
+            let table = accounts(&db, 100);
+            let balance = table.column("balance").expect("a column");
+            let by_name = allocations(500, || {
+                let read =
+                    db.run(|tx| tx.get(&table, key![7])?.ok_or_else(|| fail("no row"))?.int("balance"));
+                assert_eq!(read, Ok(100));
+            });
+            let by_handle = allocations(500, || {
+                let read = db.run(|tx| tx.get(&table, key![7])?.map(|row| row.int(balance)).transpose());
+                assert_eq!(read, Ok(Some(100)));
+            });
+            let missing = allocations(500, || {
+                assert_eq!(db.run(|tx| tx.exists(&table, key![7_000])), Ok(false));
+            });
+            assert_eq!((by_name, by_handle, missing), (0, 0, 0), "{sites} sites");
+        }
+    }
+}
+
+/// Not asserted, only told: a call like debit-credit's, as a worker makes it.
+fn tell_of_a_debit_credit_like_call() {
+    const CALLS: u64 = 64;
+    let db = in_memory(Options::default());
+    let table = accounts(&db, 100);
+    let history = TableDefinition::new("history")
+        .column("id", DataType::Int64)
+        .column("amount", DataType::Int64)
+        .primary_key(["id"]);
+    let history = db.create_table(history).expect("a table");
+    let balance = table.column("balance").expect("a column");
+    let add = |at: usize| {
+        Action::commute(&table)
+            .key(move |args, key| key.push(args.int(at)?))
+            .body(move |action| action.add(balance, action.args().int(3)?))
+    };
+    let note = Action::write(&history)
+        .key(|args, key| key.push(args.int(4)?))
+        .body(|action| action.insert(row![action.args().int(4)?, action.args().int(3)?]));
+    let definition = (0..5).fold(ProcedureDefinition::new("debit-credit"), |definition, number| {
+        definition.parameter(format!("{number}"), DataType::Int64)
+    });
+    let call = db.register(definition.phase([add(0), add(1), add(2), note])).expect("a procedure");
+    let mut worker = db.worker().expect("a seat");
+    let (mut calls, mut done, mut next) = (Vec::new(), Vec::new(), 0);
+    let made = allocations(20, || {
+        for _ in 0..CALLS {
+            next += 1;
+            calls.push((call.clone(), args![next % 100, 50 + next % 10, 99, 1, next]));
+        }
+        worker.execute_group(&mut calls, &mut done);
+        assert!(done.drain(..).all(|executed| !executed.failed()));
+    });
+    println!("{:.2} allocations for a debit-credit call in a group", made as f64 / (20 * CALLS) as f64);
+}

@@ -1,0 +1,820 @@
+//! The pipeline: every way to run a call, their bounds, and how a database goes down while they are under way.
+
+#[path = "support/concurrent.rs"]
+mod support;
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use heddledb::testing::SimulatedDisk;
+use heddledb::{
+    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, Result, Stages,
+    Table, TableDefinition, Tx, Value, args, fail, key, row,
+};
+use support::{accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched};
+
+/// Bodies wait here until the test opens it.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().expect("gate");
+        state.1 += 1;
+        self.changed.notify_all();
+        while !state.0 {
+            state = self.changed.wait(state).expect("gate");
+        }
+    }
+
+    fn wait_for_arrivals(&self, count: usize) {
+        let mut state = self.state.lock().expect("gate");
+        while state.1 < count {
+            state = self.changed.wait(state).expect("gate");
+        }
+    }
+
+    fn open(&self) {
+        self.state.lock().expect("gate").0 = true;
+        self.changed.notify_all();
+    }
+}
+
+/// `gated(id)`: waits at the gate, then adds 1.
+fn gated(db: &Database, table: &Table, gate: &Arc<Gate>) -> Procedure {
+    let gate = gate.clone();
+    let definition =
+        ProcedureDefinition::new("gated").parameter("id", DataType::Int64).phase([Action::commute(table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(move |action| {
+                gate.pass();
+                action.add("balance", 1)
+            })]);
+    db.register(definition).expect("a procedure")
+}
+
+/// `echo(n)`: adds 1 to account 0 and returns its argument.
+fn echo(db: &Database, table: &Table) -> Procedure {
+    let definition =
+        ProcedureDefinition::new("echo").parameter("n", DataType::Int64).phase([Action::commute(table)
+            .key(|_, key| key.push(0))
+            .body(|action| {
+                action.return_row(vec![Value::Int(action.args().int(0)?)]);
+                action.add("balance", 1)
+            })]);
+    db.register(definition).expect("a procedure")
+}
+
+#[test]
+fn every_call_gets_its_own_result_in_every_layout_of_stages() {
+    watched(|| {
+        for (stages, inputs, outputs) in [
+            (Stages::Folded, 1, 1),
+            (Stages::Staged, 1, 1),
+            (Stages::Staged, 2, 3),
+            (Stages::Staged, 3, 2),
+            (Stages::Staged, 3, 3),
+        ] {
+            for workers in [1, 3] {
+                let options =
+                    small().stages(stages).input_threads(inputs).output_threads(outputs).workers(workers);
+                let (db, _disk) = on_disk(options);
+                let table = accounts(&db, 2);
+                let echo = echo(&db, &table);
+                thread::scope(|scope| {
+                    for thread in 0..3_i64 {
+                        let (db, echo) = (&db, &echo);
+                        scope.spawn(move || {
+                            let calls: Vec<_> = (0..40)
+                                .map(|n| (thread * 1_000 + n, db.submit(echo, args![thread * 1_000 + n])))
+                                .collect();
+                            for (n, call) in calls {
+                                let output = call.expect("submitted").wait().expect("a result");
+                                assert_eq!(output.rows, [[Value::Int(n)]]);
+                            }
+                        });
+                    }
+                });
+                assert_eq!(balance(&db, &table, 0), Some(220), "{stages} {inputs} {outputs} {workers}");
+            }
+        }
+    });
+}
+
+#[test]
+fn wrong_arguments_are_told_in_every_layout_and_take_no_place_in_flight() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let db = in_memory(Options::default().stages(stages).max_in_flight(2));
+            let table = accounts(&db, 1);
+            let deposit = deposit(&db, &table);
+            for _ in 0..10 {
+                let error = db.call(&deposit, args![0]).expect_err("one argument is missing");
+                assert!(matches!(error, Error::WrongArguments { .. }), "{error}");
+                let error = db.call(&deposit, args!["x", 1]).expect_err("a text is no id");
+                assert!(matches!(error, Error::WrongType { .. }), "{error}");
+            }
+            db.call(&deposit, args![0, 5]).expect("there is room");
+            assert_eq!(balance(&db, &table, 0), Some(105));
+        }
+    });
+}
+
+#[test]
+fn calls_in_flight_are_bounded() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let db = in_memory(Options::default().stages(stages).max_in_flight(2).workers(1));
+            let table = accounts(&db, 1);
+            let gate = Arc::new(Gate::default());
+            let gated = gated(&db, &table, &gate);
+            let first = db.submit(&gated, args![0]).expect("room");
+            let second = db.try_submit(&gated, args![0]).expect("room");
+            gate.wait_for_arrivals(1);
+            let Err(busy) = db.try_submit(&gated, args![0]) else { panic!("there are two under way") };
+            assert!(matches!(busy, Error::Busy { .. }) && busy.is_retryable(), "{busy}");
+            let entered = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let third = scope.spawn(|| {
+                    let third = db.submit(&gated, args![0]).expect("room some day");
+                    entered.store(true, Ordering::SeqCst);
+                    third.wait()
+                });
+                thread::sleep(Duration::from_millis(30));
+                assert!(!entered.load(Ordering::SeqCst), "a third call came in beside two");
+                assert!(!first.is_done());
+                gate.open();
+                third.join().expect("no panic").expect("a result");
+            });
+            first.wait().expect("a result");
+            second.wait().expect("a result");
+            assert_eq!(balance(&db, &table, 0), Some(103));
+            db.try_submit(&gated, args![0]).expect("room again").wait().expect("a result");
+        }
+    });
+}
+
+/// Wakes a thread, and counts.
+struct Alarm {
+    thread: thread::Thread,
+    rung: AtomicUsize,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rung.fetch_add(1, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+fn alarm() -> Arc<Alarm> {
+    Arc::new(Alarm { thread: thread::current(), rung: AtomicUsize::new(0) })
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(alarm());
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn a_submitted_call_is_a_future() {
+    watched(|| {
+        let db = in_memory(Options::default());
+        let table = accounts(&db, 2);
+        let (gate, echo) = (Arc::new(Gate::default()), echo(&db, &table));
+        let gated = gated(&db, &table, &gate);
+        let mut waiting = pin!(db.submit(&gated, args![1]).expect("room"));
+        let (forgotten, kept) = (alarm(), alarm());
+        for alarm in [&forgotten, &kept] {
+            let waker = Waker::from(alarm.clone());
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        gate.open();
+        block_on(waiting).expect("a result");
+        assert_eq!(forgotten.rung.load(Ordering::SeqCst), 0, "only the last waker is woken");
+        let sum = async {
+            let mut sum = 0;
+            for n in 0..20_i64 {
+                let output = db.submit(&echo, args![n])?.await?;
+                sum += i64::from(output.rows == [[Value::Int(n)]]);
+            }
+            Ok::<_, Error>(sum)
+        };
+        assert_eq!(block_on(sum), Ok(20));
+        assert_eq!(balance(&db, &table, 1), Some(101));
+    });
+}
+
+#[test]
+fn dropping_a_handle_does_not_cancel_the_call() {
+    watched(|| {
+        let db = in_memory(Options::default().max_in_flight(4));
+        let table = accounts(&db, 1);
+        let deposit = deposit(&db, &table);
+        for _ in 0..100 {
+            drop(db.submit(&deposit, args![0, 1]).expect("room"));
+        }
+        db.clone().close().expect("closed");
+        let after = db.statistics();
+        assert!(after.committed >= 100, "{} calls committed", after.committed);
+    });
+}
+
+fn assert_nested<T>(result: Result<T>, what: &str) {
+    match result {
+        Err(Error::Nested { .. }) => {}
+        Err(other) => panic!("{what}: {other}"),
+        Ok(_) => panic!("{what} ran inside a transaction"),
+    }
+}
+
+/// Tries every kind of call that a body must not make.
+fn try_everything(db: &Database, deposit: &Procedure) {
+    assert_nested(db.run(|_| Ok(())), "run");
+    assert_nested(db.call(deposit, args![0, 1]), "call");
+    assert_nested(db.submit(deposit, args![0, 1]), "submit");
+    assert_nested(db.try_submit(deposit, args![0, 1]), "try_submit");
+    assert_nested(db.worker(), "worker");
+    assert_nested(db.check(), "check");
+    assert_nested(db.clone().close(), "close");
+    let table = TableDefinition::new("late").column("id", DataType::Int64).primary_key(["id"]);
+    assert_nested(db.create_table(table), "create_table");
+    assert_nested(Database::open("/nowhere", Options::default()), "open");
+}
+
+#[test]
+fn nested_calls_of_every_kind_are_errors_and_the_outer_transaction_goes_on() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let db = in_memory(Options::default().stages(stages));
+            let table = accounts(&db, 2);
+            let deposit = deposit(&db, &table);
+            let worker = RefCell::new(db.worker().expect("a seat"));
+            let executed = RefCell::new(Some(worker.borrow_mut().execute(&deposit, args![1, 1])));
+            let submitted = RefCell::new(Some(db.submit(&deposit, args![1, 1]).expect("room")));
+            let polled = RefCell::new(Some(db.submit(&deposit, args![1, 1]).expect("room")));
+            db.run(|tx| {
+                tx.add(&table, key![0], "balance", 1)?;
+                try_everything(&db, &deposit);
+                let refused = worker.borrow_mut().execute(&deposit, args![0, 50]);
+                assert!(refused.failed());
+                if let (Some(executed), Some(submitted), Some(polled)) =
+                    (executed.take(), submitted.take(), polled.take())
+                {
+                    assert_nested(executed.wait(), "waiting for an executed call");
+                    assert_nested(submitted.wait(), "waiting for a submitted call");
+                    let waker = Waker::noop();
+                    match pin!(polled).poll(&mut Context::from_waker(waker)) {
+                        Poll::Ready(Err(Error::Nested { .. })) => {}
+                        other => panic!("polling inside a transaction gave {other:?}"),
+                    }
+                }
+                tx.add(&table, key![0], "balance", 1)
+            })
+            .expect("the outer transaction");
+            assert_eq!(balance(&db, &table, 0), Some(102));
+            assert!(db.table("late").is_err());
+        }
+    });
+}
+
+#[test]
+fn nested_calls_inside_procedures_and_their_keys_are_errors() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let db = in_memory(Options::default().stages(stages));
+            let table = accounts(&db, 2);
+            let deposit = deposit(&db, &table);
+            let (inside, inner) = (db.clone(), deposit.clone());
+            let in_body = ProcedureDefinition::new("in body").phase([Action::commute(&table)
+                .key(|_, key| key.push(0))
+                .body(move |action| {
+                    action.add("balance", 1)?;
+                    try_everything(&inside, &inner);
+                    action.add("balance", 1)
+                })]);
+            let in_body = db.register(in_body).expect("a procedure");
+            let (inside, inner) = (db.clone(), deposit.clone());
+            let in_key = ProcedureDefinition::new("in key").phase([Action::commute(&table)
+                .key(move |_, key| {
+                    try_everything(&inside, &inner);
+                    key.push(0)
+                })
+                .body(|action| action.add("balance", 1))]);
+            let in_key = db.register(in_key).expect("a procedure");
+            db.call(&in_body, args![]).expect("the body caught every error");
+            db.call(&in_key, args![]).expect("the key caught every error");
+            let mut worker = db.worker().expect("a seat");
+            worker.execute(&in_body, args![]).wait().expect("as above");
+            worker.execute(&in_key, args![]).wait().expect("as above");
+            assert_eq!(balance(&db, &table, 0), Some(106));
+        }
+    });
+}
+
+/// Whether an error is a panic's, with its message.
+fn assert_panicked<T>(result: Result<T>) {
+    match result {
+        Err(Error::Panicked { message }) => assert_eq!(message, "on purpose"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("the call succeeded"),
+    }
+}
+
+/// Panics without a trace in the test's output.
+fn boom() -> ! {
+    std::panic::resume_unwind(Box::new("on purpose"))
+}
+
+#[test]
+fn a_panic_in_a_closure_leaves_no_trace() {
+    watched(|| {
+        for sites in [1, 4] {
+            let db = in_memory(Options::default().sites(sites));
+            let table = accounts(&db, 3);
+            let attempts = AtomicUsize::new(0);
+            assert_panicked(db.run(|tx| -> Result<()> {
+                tx.add(&table, key![0], "balance", 7)?;
+                tx.insert(&table, row![77, 7])?;
+                tx.delete(&table, key![1])?;
+                attempts.fetch_add(1, Ordering::SeqCst);
+                boom()
+            }));
+            assert_panicked(db.run(|tx| -> Result<()> {
+                let mut scan = tx.scan(&table, heddledb::Range::all())?;
+                scan.next().transpose()?;
+                boom()
+            }));
+            assert_eq!(attempts.load(Ordering::SeqCst), 1);
+            assert_eq!(total(&db, &table), 300);
+            assert_eq!(balance(&db, &table, 77), None);
+            // The site is free for others, alone and shared.
+            thread::scope(|scope| {
+                scope.spawn(|| db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("a free site"));
+            });
+            db.check().expect("consistent");
+        }
+    });
+}
+
+/// The second attempt of a closure has its sites exclusively: a panic there must give them up, too.
+#[test]
+fn a_panic_while_the_site_is_held_alone_leaves_it_free() {
+    watched(|| {
+        let db = in_memory(Options::default());
+        let table = accounts(&db, 2);
+        let attempts = AtomicUsize::new(0);
+        let rival = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                rival.wait();
+                // It waits for the site until the first attempt has ended, or comes before its commit.
+                db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("a commit");
+                rival.wait();
+            });
+            assert_panicked(db.run(|tx| {
+                let before = tx.get(&table, key![0])?.ok_or_else(|| fail("no row"))?.int("balance")?;
+                if attempts.fetch_add(1, Ordering::SeqCst) > 0 {
+                    boom();
+                }
+                tx.update(&table, key![0], &[("balance", before.into())])?;
+                Err::<(), _>(Error::Conflict)
+            }));
+            rival.wait();
+            rival.wait();
+        });
+        assert_eq!(attempts.load(Ordering::SeqCst), 2);
+        assert_eq!(balance(&db, &table, 0), Some(101));
+    });
+}
+
+/// `shaky(mode)`: panics in its key, in its body, in a later phase's key, or not at all.
+fn shaky(db: &Database, table: &Table) -> Procedure {
+    let definition = ProcedureDefinition::new("shaky")
+        .parameter("mode", DataType::Int64)
+        .phase([Action::write(table)
+            .key(|args, key| if args.int(0)? == 1 { boom() } else { key.push(0) })
+            .body(|action| {
+                action.add("balance", 1)?;
+                if action.args().int(0)? == 2 { boom() } else { Ok(()) }
+            })])
+        .phase([Action::write(table)
+            .key_from(|args, _, key| if args.int(0)? == 3 { boom() } else { key.push(1) })
+            .body(|action| action.add("balance", 1))]);
+    db.register(definition).expect("a procedure")
+}
+
+#[test]
+fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharmed() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            for sites in [1, 2] {
+                let db = in_memory(Options::default().stages(stages).sites(sites).max_in_flight(4));
+                let table = accounts(&db, 2);
+                let shaky = shaky(&db, &table);
+                for mode in [1, 2, 3, 1, 2, 3, 1, 2, 3] {
+                    assert_panicked(db.call(&shaky, args![mode]));
+                    db.call(&shaky, args![0]).expect("a call without a panic");
+                }
+                let mut worker = db.worker().expect("a seat");
+                let mut calls: Vec<_> = (0..20).map(|n| (shaky.clone(), args![n % 4])).collect();
+                let mut done = Vec::new();
+                worker.execute_group(&mut calls, &mut done);
+                assert_eq!(done.len(), 20);
+                for (n, executed) in done.into_iter().enumerate() {
+                    match n % 4 {
+                        0 => drop(executed.wait().expect("a call without a panic")),
+                        _ => assert_panicked(executed.wait()),
+                    }
+                }
+                drop(worker);
+                assert_eq!(total(&db, &table), 200 + 2 * 9 + 2 * 5);
+                db.close().expect("every thread is well");
+            }
+        }
+    });
+}
+
+#[test]
+fn closures_calls_and_workers_mix_with_few_participants() {
+    watched(|| {
+        let db = in_memory(Options::default().max_participants(8).workers(2).sites(2));
+        let table = accounts(&db, 8);
+        let (deposit, transfer) = (deposit(&db, &table), transfer(&db, &table));
+        thread::scope(|scope| {
+            for number in 0..64_i64 {
+                let (db, table, deposit, transfer) = (&db, &table, &deposit, &transfer);
+                scope.spawn(move || {
+                    for round in 0..10 {
+                        db.run(|tx| tx.add(table, key![number % 8], "balance", 1)).expect("a closure");
+                        db.call(deposit, args![round % 8, 1]).expect("a call");
+                        db.call(transfer, args![number % 8, round % 8, 1]).expect("a call");
+                        if number % 16 == 0 {
+                            let mut worker = db.worker().expect("a seat");
+                            worker.execute(deposit, args![round % 8, 1]).wait().expect("its own call");
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(total(&db, &table), 800 + 64 * 20 + 4 * 10);
+    });
+}
+
+#[test]
+fn a_workers_results_come_in_the_order_of_its_calls() {
+    watched(|| {
+        let (db, _disk) = on_disk(small());
+        let table = accounts(&db, 2);
+        let echo = echo(&db, &table);
+        let other = in_memory(Options::default());
+        let foreign = {
+            let table = accounts(&other, 1);
+            self::echo(&other, &table)
+        };
+        let mut worker = db.worker().expect("a seat");
+        let mut calls: Vec<_> = (0..300_i64)
+            .map(|n| match n % 50 {
+                7 => (foreign.clone(), args![n]),
+                9 => (echo.clone(), args!["no number"]),
+                _ => (echo.clone(), args![n]),
+            })
+            .collect();
+        let mut done = Vec::new();
+        worker.execute_group(&mut calls, &mut done);
+        assert!(calls.is_empty() && done.len() == 300);
+        for (n, executed) in (0..).zip(done) {
+            match (n % 50, executed.wait()) {
+                (7, Err(Error::InvalidProcedure { .. })) | (9, Err(Error::WrongType { .. })) => {}
+                (_, Ok(output)) => assert_eq!(output.rows, [[Value::Int(n)]]),
+                (_, Err(error)) => panic!("call {n}: {error}"),
+            }
+        }
+        assert_eq!(balance(&db, &table, 0), Some(100 + 300 - 12));
+    });
+}
+
+/// A record that was looked up for a call of the group and has left its table meanwhile is looked up again: its key
+/// has another record by then.
+#[test]
+fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
+    watched(|| {
+        for workers_own in [true, false] {
+            let db = in_memory(Options::default().max_participants(2).workers(1));
+            let table = accounts(&db, 200);
+            let remove =
+                ProcedureDefinition::new("remove").parameter("id", DataType::Int64).phase([Action::write(
+                    &table,
+                )
+                .key(|args, key| key.push(args.int(0)?))
+                .body(|action| action.delete().map(drop))]);
+            let put =
+                ProcedureDefinition::new("put").parameter("id", DataType::Int64).phase([Action::write(
+                    &table,
+                )
+                .key(|args, key| key.push(args.int(0)?))
+                .body(|action| action.insert(row![action.args().int(0)?, 1]))]);
+            let remove = db.register(remove).expect("a procedure");
+            let put = db.register(put).expect("a procedure");
+            let deposit = deposit(&db, &table);
+            let run = |calls: Vec<(Procedure, heddledb::Args)>| {
+                let (mut calls, mut done) = (calls, Vec::new());
+                if workers_own {
+                    db.worker().expect("a seat").execute_group(&mut calls, &mut done);
+                    done.into_iter().for_each(|executed| drop(executed.wait().expect("a result")));
+                } else {
+                    let sent: Vec<_> = calls.into_iter().map(|(p, args)| db.submit(&p, args)).collect();
+                    sent.into_iter().for_each(|call| drop(call.expect("room").wait().expect("a result")));
+                }
+            };
+            run((0..100).map(|id| (remove.clone(), args![id])).collect());
+            let deleted_in = db.durable_epoch() + 2;
+            while db.durable_epoch() < deleted_in {
+                thread::yield_now();
+            }
+            // The first call's end takes the deleted records out; by then the others' have been looked up.
+            run(vec![
+                (deposit.clone(), args![150, 1]),
+                (put.clone(), args![5]),
+                (deposit.clone(), args![5, 10]),
+                (remove.clone(), args![5]),
+                (put.clone(), args![5]),
+                (deposit.clone(), args![5, 20]),
+            ]);
+            assert_eq!(balance(&db, &table, 5), Some(21));
+        }
+    });
+}
+
+/// Room in the log that participants have reserved and do not use must not keep others from committing.
+#[test]
+fn idle_participants_do_not_keep_the_log_buffer_from_others() {
+    watched(|| {
+        let (db, _disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).max_participants(32));
+        let table = accounts(&db, 4);
+        let deposit = deposit(&db, &table);
+        let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a seat")).collect();
+        for worker in &mut workers {
+            worker.execute(&deposit, args![0, 1]).wait().expect("room in the log");
+        }
+        // None of them runs on; all of them still have their seats.
+        db.run(|tx| (10..40).try_for_each(|id| tx.insert(&table, row![id, 0]))).expect("room in the log");
+        for worker in workers.iter_mut().rev() {
+            worker.execute(&deposit, args![0, 1]).wait().expect("room in the log");
+        }
+        drop(workers);
+        assert_eq!(total(&db, &table), 400 + 32);
+    });
+}
+
+#[test]
+fn a_full_log_buffer_delays_calls_and_loses_none() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let (db, disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).stages(stages).workers(2));
+            let table = accounts(&db, 4);
+            let deposit = deposit(&db, &table);
+            thread::scope(|scope| {
+                for number in 0..4_i64 {
+                    let (db, table, deposit) = (&db, &table, &deposit);
+                    scope.spawn(move || {
+                        let mut worker = (number == 0).then(|| db.worker().expect("a seat"));
+                        for round in 0..50 {
+                            // Each larger than what one participant reserves ahead.
+                            db.run(|tx| {
+                                (0..40).try_for_each(|at| {
+                                    tx.insert(table, row![1_000 * (number + 1) + round * 50_000 + at, 0])
+                                })
+                            })
+                            .expect("a commit");
+                            db.call(deposit, args![number, 1]).expect("a call");
+                            if let Some(worker) = &mut worker {
+                                worker.execute(deposit, args![number, 1]).wait().expect("its own call");
+                            }
+                        }
+                    });
+                }
+            });
+            assert_eq!(total(&db, &table), 400 + 4 * 50 + 50);
+            db.close().expect("closed");
+            let db = open(&disk.crash_image(1), Options::default());
+            let table = db.table("account").expect("a table");
+            assert_eq!(total(&db, &table), 400 + 4 * 50 + 50);
+        }
+    });
+}
+
+/// What threads do while the database is closed.
+fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, told: &AtomicU64) -> Error {
+    let mut worker = match db.worker() {
+        Ok(worker) if number % 4 == 3 => Some(worker),
+        _ => None,
+    };
+    loop {
+        let result = match number % 4 {
+            0 => db.run(|tx: &Tx<'_, '_>| tx.add(table, key![number], "balance", 1)),
+            1 => db.call(deposit, args![number, 1]).map(drop),
+            2 => {
+                let many: Vec<_> = (0..10).map(|_| db.submit(deposit, args![number, 1])).collect();
+                let mut all = Ok(());
+                for sent in many {
+                    let result = sent.and_then(|sent| sent.wait());
+                    told.fetch_add(u64::from(result.is_ok()), Ordering::SeqCst);
+                    all = all.and(result.map(drop));
+                }
+                all
+            }
+            _ => match &mut worker {
+                Some(worker) => worker.execute(deposit, args![number, 1]).wait().map(drop),
+                None => return Error::Closed,
+            },
+        };
+        match result {
+            Ok(()) if number % 4 == 2 => {}
+            Ok(()) => drop(told.fetch_add(1, Ordering::SeqCst)),
+            Err(error) => return error,
+        }
+    }
+}
+
+#[test]
+fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
+    watched(|| {
+        for (round, durability) in
+            [Durability::Group, Durability::Async].into_iter().cycle().take(16).enumerate()
+        {
+            let stages = [Stages::Folded, Stages::Staged][round / 2 % 2];
+            let options = small().durability(durability).stages(stages).workers(2);
+            let (db, disk) = on_disk(options.clone());
+            let table = accounts(&db, 8);
+            let deposit = deposit(&db, &table);
+            let told = AtomicU64::new(0);
+            thread::scope(|scope| {
+                for number in 0..8_i64 {
+                    let (db, table, deposit, told) = (&db, &table, &deposit, &told);
+                    scope.spawn(move || {
+                        let error = keep_going(db, table, deposit, number, told);
+                        assert_eq!(error, Error::Closed);
+                    });
+                }
+                while told.load(Ordering::SeqCst) < 200 {
+                    thread::yield_now();
+                }
+                db.clone().close().expect("closed");
+            });
+            let told = told.load(Ordering::SeqCst) as i64;
+            let db = open(&disk.crash_image(round as u64), options);
+            let table = db.table("account").expect("a table");
+            let there = total(&db, &table) - 800;
+            assert!(there >= told, "round {round}, {durability}: {told} were told and {there} are there");
+        }
+    });
+}
+
+/// A body that has begun before the end and comes back after it: what it wrote can't be made durable any more.
+#[test]
+fn a_body_that_comes_back_after_the_end_is_not_told_that_it_committed() {
+    watched(|| {
+        for durability in [Durability::Group, Durability::Async] {
+            let (db, _disk) = on_disk(small().durability(durability));
+            let table = accounts(&db, 1);
+            let gate = Gate::default();
+            thread::scope(|scope| {
+                let late = scope.spawn(|| {
+                    db.run(|tx| {
+                        gate.pass();
+                        tx.add(&table, key![0], "balance", 1)
+                    })
+                });
+                gate.wait_for_arrivals(1);
+                db.clone().close().expect("closed");
+                gate.open();
+                assert_eq!(late.join().expect("no panic"), Err(Error::Closed), "{durability}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_closed_database_refuses_everything() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let (db, _disk) = on_disk(small().stages(stages));
+            let table = accounts(&db, 1);
+            let deposit = deposit(&db, &table);
+            let mut worker = db.worker().expect("a seat");
+            let early = worker.execute(&deposit, args![0, 1]);
+            let submitted = db.submit(&deposit, args![0, 1]).expect("room");
+            db.clone().close().expect("closed");
+            early.wait().expect("it was durable before the end");
+            submitted.wait().expect("it was durable before the end");
+            assert_eq!(db.run(|tx| tx.exists(&table, key![0])), Err(Error::Closed));
+            assert_eq!(db.call(&deposit, args![0, 1]), Err(Error::Closed));
+            assert!(matches!(db.submit(&deposit, args![0, 1]), Err(Error::Closed)));
+            assert!(matches!(db.try_submit(&deposit, args![0, 1]), Err(Error::Closed)));
+            assert!(matches!(db.worker(), Err(Error::Closed)));
+            assert_eq!(worker.execute(&deposit, args![0, 1]).wait(), Err(Error::Closed));
+            let late = TableDefinition::new("late").column("id", DataType::Int64).primary_key(["id"]);
+            assert!(matches!(db.create_table(late), Err(Error::Closed)));
+            drop(worker);
+            db.clone().close().expect("closing twice is no error");
+        }
+    });
+}
+
+#[test]
+fn dropping_the_last_handle_waits_for_durability() {
+    watched(|| {
+        // A group's time that never comes to its end by itself.
+        let options = small().durability(Durability::Async).group_milliseconds(60_000.0);
+        let (db, disk) = on_disk(options.clone());
+        let table = accounts(&db, 3);
+        let deposit = deposit(&db, &table);
+        drop(db.submit(&deposit, args![1, 1]).expect("room"));
+        drop(db.worker().expect("a seat").execute(&deposit, args![2, 1]));
+        let other = db.clone();
+        drop(db);
+        other.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("still open");
+        drop(other);
+        let db = open(&disk.crash_image(3), options);
+        assert_eq!(total(&db, &db.table("account").expect("a table")), 303);
+    });
+}
+
+#[test]
+fn everybody_who_closes_waits_for_durability() {
+    watched(|| {
+        let (db, disk) = on_disk(small().durability(Durability::Async));
+        let table = accounts(&db, 1);
+        disk.hold_syncs();
+        db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("told at once");
+        let closed = AtomicUsize::new(0);
+        let db = Mutex::new(db);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                let (db, closed) = (db.lock().expect("lock").clone(), &closed);
+                scope.spawn(move || {
+                    db.close().expect("closed");
+                    closed.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            disk.wait_for_held_syncs(1);
+            thread::sleep(Duration::from_millis(30));
+            assert_eq!(closed.load(Ordering::SeqCst), 0, "closed before everything was durable");
+            disk.release_syncs();
+        });
+        assert_eq!(closed.load(Ordering::SeqCst), 2);
+    });
+}
+
+/// Whoever drops the last handle may be one of the database's own threads: by a procedure that holds a handle.
+#[test]
+fn a_procedure_may_hold_the_last_handle() {
+    watched(|| {
+        for stages in [Stages::Folded, Stages::Staged] {
+            let disk = SimulatedDisk::new();
+            let db = open(&disk, small().stages(stages));
+            let table = accounts(&db, 1);
+            let gate = Arc::new(Gate::default());
+            let (handle, at) = (db.clone(), gate.clone());
+            let definition = ProcedureDefinition::new("holder").phase([Action::commute(&table)
+                .key(|_, key| key.push(0))
+                .body(move |action| {
+                    at.pass();
+                    assert!(handle.table("account").is_ok());
+                    action.add("balance", 1)
+                })]);
+            let holder = db.register(definition).expect("a procedure");
+            let submitted = db.submit(&holder, args![]).expect("room");
+            gate.wait_for_arrivals(1);
+            drop((holder, db, table));
+            gate.open();
+            submitted.wait().expect("the call was under way");
+            // The directory is free some time after.
+            let db = loop {
+                let options = small().segment_bytes(1 << 20).disk(Arc::new(disk.clone()));
+                match Database::open("/db", options) {
+                    Ok(db) => break db,
+                    Err(Error::InUse { .. }) => thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            assert_eq!(total(&db, &db.table("account").expect("a table")), 101);
+        }
+    });
+}
