@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::atomics::{AtomicU64, Ordering};
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
