@@ -14,7 +14,7 @@ use std::thread;
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
     DataType, Database, Durability, Error, Options, Range, Result, Table, TableDefinition, Value, ValueRef,
-    key, row,
+    args, key, row,
 };
 use logged::*;
 

@@ -66,6 +66,8 @@ struct State {
     result: Option<Result<Output>>,
     waiter: Waiter,
     taken: bool,
+    /// Who is to be woken by the thread that waits here.
+    relay: Vec<Thread>,
 }
 
 enum Waiter {
@@ -76,20 +78,51 @@ enum Waiter {
 
 impl Answer {
     pub(crate) fn new() -> Arc<Answer> {
-        Arc::new(Answer { state: Mutex::new(State { result: None, waiter: Waiter::Nobody, taken: false }) })
+        Arc::new(Answer { state: Mutex::new(State { result: None, waiter: Waiter::Nobody, taken: false, relay: Vec::new() }) })
     }
 
-    /// Tells the result, and wakes who waits for it.
-    pub(crate) fn give(&self, result: Result<Output>) {
+    /// Tells the result, and wakes the task that waits for it; a thread that sleeps for it is given back, to be woken.
+    #[must_use]
+    pub(crate) fn give(&self, result: Result<Output>) -> Option<Thread> {
         let mut state = self.state.lock();
         state.result = Some(result);
         let waiter = std::mem::replace(&mut state.waiter, Waiter::Nobody);
         drop(state);
         match waiter {
-            Waiter::Nobody => {}
-            Waiter::Thread(thread) => thread.unpark(),
-            Waiter::Task(waker) => waker.wake(),
+            Waiter::Nobody => None,
+            Waiter::Thread(thread) => Some(thread),
+            Waiter::Task(waker) => {
+                waker.wake();
+                None
+            }
         }
+    }
+
+    /// Asks the thread that sleeps for this result to wake others when it wakes. If it has gone meanwhile, the
+    /// others are given back.
+    fn relay(&self, others: Vec<Thread>) -> Option<Vec<Thread>> {
+        let mut state = self.state.lock();
+        if state.taken {
+            return Some(others);
+        }
+        state.relay = others;
+        None
+    }
+}
+
+/// So many threads are woken by one that has been woken itself.
+const RELAYED: usize = 7;
+
+/// Wakes threads that sleep for their results. Waking costs the waker several microseconds a thread: so it wakes one
+/// in eight, and that one wakes the others before it goes on.
+pub(crate) fn wake(mut sleepers: Vec<(Arc<Answer>, Thread)>) {
+    while let Some((answer, first)) = sleepers.pop() {
+        let others = sleepers.len() - sleepers.len().min(RELAYED);
+        let others: Vec<Thread> = sleepers.drain(others..).map(|(_, thread)| thread).collect();
+        if let Some(others) = answer.relay(others) {
+            others.iter().for_each(Thread::unpark);
+        }
+        first.unpark();
     }
 }
 
@@ -121,6 +154,9 @@ impl Submitted {
             let mut state = self.answer.state.lock();
             if let Some(result) = state.result.take() {
                 state.taken = true;
+                let others = std::mem::take(&mut state.relay);
+                drop(state);
+                others.iter().for_each(Thread::unpark);
                 return result;
             }
             if state.taken {

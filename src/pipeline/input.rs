@@ -97,7 +97,9 @@ impl Input {
                 match prepare(arrived) {
                     Ok(call) => ready.push(call),
                     Err(error) => {
-                        answer.give(Err(error));
+                        if let Some(waiting) = answer.give(Err(error)) {
+                            waiting.unpark();
+                        }
                         engine.in_flight().leave();
                     }
                 }

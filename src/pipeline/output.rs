@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::pipeline::call;
-use crate::pipeline::call::Answer;
+use crate::pipeline::call::{Answer, wake};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
@@ -93,10 +93,14 @@ impl Output {
 
 /// Gives results to their callers.
 fn deliver(engine: &Engine, finished: impl Iterator<Item = Finished>) {
+    let mut sleepers = Vec::new();
     for one in finished {
-        one.answer.give(one.result);
+        if let Some(thread) = one.answer.give(one.result) {
+            sleepers.push((one.answer, thread));
+        }
         engine.in_flight().leave();
     }
+    wake(sleepers);
 }
 
 /// The life of an output thread.

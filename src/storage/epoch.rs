@@ -23,9 +23,9 @@ pub(crate) const FIRST: u64 = 1;
 #[derive(Debug)]
 pub(crate) struct Epochs {
     current: CachePadded<AtomicU64>,
-    limit: Option<Limit>,
     /// Whether nothing is taken into any epoch any more.
     closed: AtomicBool,
+    limit: Option<Limit>,
 }
 
 /// Bounds how many transactions an epoch may have: TPK's TransactionsPerGroup.
@@ -49,11 +49,7 @@ pub(crate) struct Published(CachePadded<AtomicU64>);
 impl Epochs {
     /// Starts at this epoch.
     pub(crate) fn new(current: u64) -> Epochs {
-        Epochs {
-            current: CachePadded::new(AtomicU64::new(current)),
-            limit: None,
-            closed: AtomicBool::new(false),
-        }
+        Epochs { current: CachePadded::new(AtomicU64::new(current)), closed: AtomicBool::new(false), limit: None }
     }
 
     /// From here on an epoch has at most so many transactions.
