@@ -71,12 +71,7 @@ pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)],
     debug_assert!(held.sites.is_empty());
     debug_assert!(wanted.is_sorted());
     for &(number, alone) in wanted {
-        let lock = &sites[number].lock;
-        if alone {
-            lock.lock_exclusive()
-        } else {
-            lock.lock_shared()
-        }
+        sites[number].lock(alone, lookers);
         held.sites.push((number, alone));
     }
 }
