@@ -14,7 +14,7 @@ use std::thread;
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
     DataType, Database, Durability, Error, Options, Range, Result, Table, TableDefinition, Value, ValueRef,
-    key, row,
+    args, key, row,
 };
 use logged::*;
 
@@ -549,4 +549,41 @@ fn a_disk_that_lies_about_syncs_is_noticed() {
     let crashed = Ledger::open(tiny(&disk.crash_image(0))).expect("opens");
     assert_eq!(crashed.transfers_of(0), 1, "the crash image keeps what was never synced");
     assert!(disk.bytes(Path::new(DIRECTORY).join("MANIFEST").as_path()).is_ok());
+}
+
+/// Two participants' parts of one group stand one behind the other in it: what the second one wrote first must be
+/// replayed first.
+#[test]
+fn a_group_is_replayed_in_the_order_of_its_commits_whoever_made_them() {
+    let disk = SimulatedDisk::new();
+    let bank = bank(&disk);
+    bank.wait_for_segments(&disk);
+    let (mut first, mut second) = (bank.db.worker().expect("open"), bank.db.worker().expect("open"));
+    let held = HeldSyncs::of(&disk);
+    let before = first.execute(&bank.set, args![9, 1]);
+    disk.wait_for_held_syncs(1);
+    let groups = bank.db.statistics().log_groups;
+    let calls = [
+        second.execute(&bank.insert, args![50, 5]),
+        first.execute(&bank.set, args![50, 6]),
+        second.execute(&bank.delete, args![1, 0]),
+        first.execute(&bank.insert, args![1, 11]),
+        second.execute(&bank.set, args![1, 12]),
+    ];
+    held.release();
+    before.wait().expect("committed");
+    for call in calls {
+        call.wait().expect("committed");
+    }
+    assert_eq!(bank.db.statistics().log_groups, groups + 2, "they were to be in one group");
+    let crashed = reopened(&disk.crash_image(0));
+    let row_of = |id: i64| {
+        crashed
+            .db
+            .run(|tx| Ok(tx.get(&crashed.items, key![id])?.map(|row| row.to_values())))
+            .expect("readable")
+    };
+    assert_eq!(row_of(50), Some(vec![Value::Int(50), Value::Int(6), Value::Int(5_000)]));
+    assert_eq!(row_of(1), Some(vec![Value::Int(1), Value::Int(12), Value::Int(100)]));
+    crashed.db.check().expect("consistent");
 }

@@ -182,3 +182,44 @@ fn a_failed_database_can_be_dropped_and_opened_again() {
         assert!(reopened(&disk).value(1).is_ok());
     });
 }
+
+/// With `Async` nobody waits for the log; and yet a transaction that was let in before the log failed, and commits
+/// afterwards, must not be told as a success.
+#[test]
+fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
+    in_time("a commit after the failure", || {
+        let disk = SimulatedDisk::new();
+        bank(&disk).db.close().expect("durable");
+        let options = options(&disk).durability(heddledb::Durability::Async).group_milliseconds(1.0);
+        let bank = reopened_with(options);
+        let held = HeldSyncs::of(&disk);
+        bank.db.call(&bank.set, args![2, 1]).expect("told at once");
+        disk.wait_for_held_syncs(1);
+        let (enter, entered) = channel();
+        let (go_on, wait) = channel();
+        let late = {
+            let (db, items) = (bank.db.clone(), bank.items.clone());
+            let mut first = true;
+            thread::spawn(move || {
+                db.run(|tx| {
+                    if std::mem::take(&mut first) {
+                        enter.send(()).expect("somebody listens");
+                        wait.recv().expect("told to go on");
+                    }
+                    tx.add(&items, key![1], "value", 1)
+                })
+            })
+        };
+        entered.recv().expect("in its body");
+        disk.fail_next(Operation::Sync, Fault::InputOutput);
+        // The log's time is counted when a group has ended, well or not.
+        let before = bank.db.statistics().log_busy;
+        held.release();
+        while bank.db.statistics().log_busy == before {
+            thread::yield_now();
+        }
+        go_on.send(()).expect("it waits");
+        let late = late.join().expect("no panic");
+        assert!(is_unknown(&late), "{late:?}");
+    });
+}

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -17,37 +17,7 @@ use heddledb::{
     Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, Result, Stages,
     Table, TableDefinition, Tx, Value, args, fail, key, row,
 };
-use support::{accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched};
-
-/// Bodies wait here until the test opens it.
-#[derive(Default)]
-struct Gate {
-    state: Mutex<(bool, usize)>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn pass(&self) {
-        let mut state = self.state.lock().expect("gate");
-        state.1 += 1;
-        self.changed.notify_all();
-        while !state.0 {
-            state = self.changed.wait(state).expect("gate");
-        }
-    }
-
-    fn wait_for_arrivals(&self, count: usize) {
-        let mut state = self.state.lock().expect("gate");
-        while state.1 < count {
-            state = self.changed.wait(state).expect("gate");
-        }
-    }
-
-    fn open(&self) {
-        self.state.lock().expect("gate").0 = true;
-        self.changed.notify_all();
-    }
-}
+use support::{Gate, accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched};
 
 /// `gated(id)`: waits at the gate, then adds 1.
 fn gated(db: &Database, table: &Table, gate: &Arc<Gate>) -> Procedure {

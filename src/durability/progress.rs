@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crossbeam_utils::CachePadded;
 
-use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
 /// Shown by who needs no durability: every epoch counts as released.
@@ -24,8 +24,6 @@ pub(crate) struct Progress {
     places: Box<[CachePadded<Place>]>,
     failure: Mutex<Option<Error>>,
     failed: AtomicU32,
-    /// Nobody promises any more that what is committed from now on will be written.
-    ending: AtomicBool,
 }
 
 /// A waiting place: a count of what has happened, and how many wait for it to change.
@@ -45,7 +43,6 @@ impl Progress {
             places: (0..places).map(|_| CachePadded::default()).collect(),
             failure: Mutex::new(None),
             failed: AtomicU32::new(0),
-            ending: AtomicBool::new(false),
         }
     }
 
@@ -65,11 +62,6 @@ impl Progress {
     /// Results up to this epoch may be told.
     pub(crate) fn released(&self) -> u64 {
         self.released.load(Ordering::SeqCst)
-    }
-
-    /// Whether results wait for the disk at all.
-    pub(crate) fn waits(&self) -> bool {
-        self.waits
     }
 
     /// Waits until a result that met nothing newer than `epoch` may be told. Whether it had to wait.
@@ -119,22 +111,8 @@ impl Progress {
         }
     }
 
-    /// Says that only what is committed by now is sure to be written: the log stage calls it before the last group.
-    ///
-    /// SeqCst: whoever commits ends its commit section, then looks at this (`is_ending`); the log stage raises this,
-    /// then the epoch, then waits for commit sections. So who sees nothing here is part of the last group.
-    pub(crate) fn end(&self) {
-        self.ending.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether what was committed just now may never be written.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::SeqCst)
-    }
-
     /// Says that the log has failed, for good.
     pub(crate) fn fail(&self, error: Error) {
-        self.end();
         self.failure.lock().get_or_insert(error);
         self.failed.store(1, Ordering::SeqCst);
         (0..self.places.len()).for_each(|place| self.wake(place));

@@ -157,16 +157,6 @@ impl Engine {
         Ok(true)
     }
 
-    /// Why a commit of this epoch, made just now, must not be told as a success although nobody waits for the disk
-    /// (`Async`), if so: the log has ended, and will not follow.
-    pub(crate) fn lost(&self, epoch: u64) -> Option<Error> {
-        let follows = !self.store.is_logged() || self.progress.waits() || !self.progress.is_ending();
-        if follows || self.progress.durable() >= epoch {
-            return None;
-        }
-        Some(self.progress.failure().unwrap_or(Error::Closed))
-    }
-
     /// Whether the present group should be written although its time is not over.
     pub(crate) fn group_is_full(&self) -> bool {
         self.space.is_low() || self.store.epochs().is_full()

@@ -77,10 +77,7 @@ pub(crate) fn execute(
         }
         let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
-            Verdict::Done { epoch, wrote, mut result } => {
-                if wrote && let Some(error) = engine.lost(epoch) {
-                    result = Err(error);
-                }
+            Verdict::Done { epoch, wrote, result } => {
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, result };
             }
@@ -175,6 +172,10 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
             Err(CommitFailure::Conflict) => Verdict::Again,
             Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
             Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
+            Err(CommitFailure::Refused(Error::Closed)) => {
+                // The log has ended: because it has failed, if so.
+                done(false, Err(engine.progress().failure().unwrap_or(Error::Closed)))
+            }
             Err(CommitFailure::Refused(error)) => done(false, Err(error)),
         },
     }

@@ -126,6 +126,8 @@ impl LogStage {
             preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
             if let Err(error) = writer.append_group(epoch, &parts) {
                 engine.progress().fail(error);
+                // Whoever was let in before commits nothing any more: with `Async` it would be told as a success.
+                engine.store().epochs().close();
                 return;
             }
             engine.clocks().add_group(transactions, bytes as u64);

@@ -57,8 +57,8 @@ struct Pending<'a> {
     has_blocks: bool,
     /// The whole new row; empty where only one word changes.
     image: &'a mut [u64],
-    /// The one word that changes, if it is only one, and its new content.
-    one_word: Option<(usize, u64)>,
+    /// The one word that changes, if it is only one.
+    one_word: Option<WordChange>,
 }
 
 /// Commits the buffered writes. The caller holds what excludes rival writers of everything that is written.
@@ -129,56 +129,22 @@ fn prepare<'a>(
     for (position, touched) in writes.touched().iter().enumerate() {
         // SAFETY: the call is pinned, so every record that it touched is alive.
         let record: Record<'a> = unsafe { touched.record.as_record() };
-        let layout = touched.table().layout();
         // Acquire pairs with the release of the last install, whose row is copied next.
         let word = record.word().load(Ordering::Acquire);
         if word == DEAD {
             return Err(CommitFailure::Conflict);
         }
-        let present = word & ABSENT == 0;
-        if let Some(change) =
-            one_word_change(writes, position, record, present).map_err(CommitFailure::Refused)?
-        {
-            highest = highest.max(Stamp::of(word));
-            if logged && !touched.table().is_internal() {
-                redo::append_int_change(redo, touched, record.key(), change.column, change.new as i64);
-            }
-            let one_word = Some((change.at, change.new));
-            let effect = Effect::Changed;
-            pending.push(Pending {
-                record,
-                position,
-                effect,
-                word,
-                has_blocks: false,
-                image: &mut [],
-                one_word,
-            });
-            continue;
-        }
-        let image = arena.alloc_slice_fill_copy(layout.words(), 0);
-        if present {
-            copy_row(record, image);
-        }
-        let effect = writes.apply(position, layout, image, present, arena).map_err(CommitFailure::Refused)?;
-        if effect == Effect::Gone && !present {
-            continue;
-        }
-        let has_blocks = match effect {
-            Effect::Row => layout.has_blocks(),
-            Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
-            Effect::Gone => false,
+        let redo = (logged && !touched.table().is_internal()).then_some(&mut *redo);
+        let entry = match prepare_word(writes, position, record, word) {
+            Some(entry) => Some(entry),
+            None => prepare_row(writes, position, record, word, arena),
         };
-        if has_blocks {
-            // SAFETY: the image's blocks are in the arena or belong to the installed row.
-            unsafe { layout.check_image(image) }.map_err(CommitFailure::Refused)?;
-        }
+        let Some(entry) = entry.transpose().map_err(CommitFailure::Refused)? else { continue };
         highest = highest.max(Stamp::of(word));
-        if logged && !touched.table().is_internal() {
-            // SAFETY: the image's blocks are in the arena or belong to the installed row.
-            unsafe { redo::append_change(redo, writes, position, effect, image) };
+        if let Some(redo) = redo {
+            append_redo(writes, &entry, redo);
         }
-        pending.push(Pending { record, position, effect, word, has_blocks, image, one_word: None });
+        pending.push(entry);
     }
     if redo.len() > MAXIMAL_REDO_BYTES {
         // Values that an operation leaves as they are may be far longer than its operand.
@@ -190,6 +156,50 @@ fn prepare<'a>(
     Ok(highest)
 }
 
+/// Works out a record's whole new row; none: there is nothing to install.
+fn prepare_row<'a>(
+    writes: &WriteSet,
+    position: usize,
+    record: Record<'a>,
+    word: u64,
+    arena: &'a Bump,
+) -> Option<crate::Result<Pending<'a>>> {
+    let layout = writes.touched()[position].table().layout();
+    let present = word & ABSENT == 0;
+    let image = arena.alloc_slice_fill_copy(layout.words(), 0);
+    if present {
+        copy_row(record, image);
+    }
+    let effect = match writes.apply(position, layout, image, present, arena) {
+        Ok(Effect::Gone) if !present => return None,
+        Ok(effect) => effect,
+        Err(error) => return Some(Err(error)),
+    };
+    let has_blocks = match effect {
+        Effect::Row => layout.has_blocks(),
+        Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
+        Effect::Gone => false,
+    };
+    if has_blocks {
+        // SAFETY: the image's blocks are in the arena or belong to the installed row.
+        if let Err(error) = unsafe { layout.check_image(image) } {
+            return Some(Err(error));
+        }
+    }
+    Some(Ok(Pending { record, position, effect, word, has_blocks, image, one_word: None }))
+}
+
+fn append_redo(writes: &WriteSet, entry: &Pending<'_>, redo: &mut Vec<u8>) {
+    match &entry.one_word {
+        Some(change) => {
+            let touched = &writes.touched()[entry.position];
+            redo::append_int_change(redo, touched, entry.record.key(), change.column, change.new as i64);
+        }
+        // SAFETY: the image's blocks are in the arena or belong to the installed row.
+        None => unsafe { redo::append_change(redo, writes, entry.position, entry.effect, entry.image) },
+    }
+}
+
 /// A change of one integer column: the column, its word in the row, and what the word becomes.
 struct WordChange {
     column: usize,
@@ -197,30 +207,31 @@ struct WordChange {
     new: u64,
 }
 
-/// The usual write, an operation on an integer, without a copy of the row.
+/// The usual write, an operation on an integer, without a copy of the row; none: it is another kind of write.
 #[inline]
-fn one_word_change(
+fn prepare_word<'a>(
     writes: &WriteSet,
     position: usize,
-    record: Record<'_>,
-    present: bool,
-) -> crate::Result<Option<WordChange>> {
+    record: Record<'a>,
+    word: u64,
+) -> Option<crate::Result<Pending<'a>>> {
     let layout = writes.touched()[position].table().layout();
-    let Some((column, operation, operand)) = writes.only_int_operation(position) else { return Ok(None) };
-    if !present || !layout.column(column).is_int() {
-        return Ok(None);
-    }
+    let (column, operation, operand) = writes.only_int_operation(position)?;
+    let definition = layout.column(column);
     let (words, null_word) = layout.words_of(column);
     // Relaxed: as in `copy_row`.
     let row = |at: usize| record.row()[at].load(Ordering::Relaxed);
-    if row(null_word) >> (column % 64) & 1 == 1 {
-        return Ok(None);
+    if word & ABSENT != 0 || !definition.is_int() || row(null_word) >> (column % 64) & 1 == 1 {
+        return None;
     }
-    let definition = layout.column(column);
-    let new = operation
-        .apply_int(row(words.start) as i64, operand, &definition.data_type)
-        .map_err(|error| error.in_column(&definition.name))?;
-    Ok(Some(WordChange { column, at: words.start, new: new as u64 }))
+    let (at, effect) = (words.start, Effect::Changed);
+    Some(match operation.apply_int(row(at) as i64, operand, &definition.data_type) {
+        Ok(new) => {
+            let one_word = Some(WordChange { column, at, new: new as u64 });
+            Ok(Pending { record, position, effect, word, has_blocks: false, image: &mut [], one_word })
+        }
+        Err(error) => Err(error.in_column(&definition.name)),
+    })
 }
 
 /// The row as it stands. Relaxed: rival writers are excluded, and their rows were acquired with the word.
@@ -297,8 +308,8 @@ fn install(writes: &WriteSet, entry: &Pending<'_>, stamp: Stamp, deleted: &mut V
     // Release fence: whoever reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees
     // the busy word, and does not believe the row.
     fence(Ordering::Release);
-    if let Some((at, new)) = entry.one_word {
-        entry.record.row()[at].store(new, Ordering::Relaxed);
+    if let Some(change) = &entry.one_word {
+        entry.record.row()[change.at].store(change.new, Ordering::Relaxed);
     }
     let layout = table.layout();
     for (at, (new, row)) in entry.image.iter().zip(entry.record.row()).enumerate() {

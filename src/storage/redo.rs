@@ -277,16 +277,50 @@ impl<'a> Reader<'a> {
                 for _ in 0..self.number()? {
                     let column = self.number()? as usize;
                     if column >= layout.len() {
-                        return Err(malformed(format!(
-                            "column {column} of table {:?}",
-                            table.definition().name()
-                        )));
+                        return Err(unknown_column(table, column));
                     }
                     self.column(layout, column, row, arena)?;
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Reads past the values of the change whose head was read last: its record is newer.
+    ///
+    /// # Errors
+    /// The bytes are no redo of this table.
+    pub(crate) fn skip(&mut self, change: LoggedChange, table: &TableCore) -> Result<()> {
+        let layout = table.layout();
+        let columns = match change {
+            LoggedChange::Gone => 0,
+            LoggedChange::Row => layout.len() as u64,
+            LoggedChange::Columns => self.number()?,
+        };
+        for next in 0..columns {
+            let column = if change == LoggedChange::Row { next as usize } else { self.number()? as usize };
+            if column >= layout.len() {
+                return Err(unknown_column(table, column));
+            }
+            self.skip_column(&layout.column(column).data_type)?;
+        }
+        Ok(())
+    }
+
+    fn skip_column(&mut self, data_type: &DataType) -> Result<()> {
+        match self.byte()? {
+            NULL => {}
+            VALUE => drop(self.value(data_type)?),
+            OPERANDS => {
+                for _ in 0..self.number()? {
+                    if self.byte()? == VALUE {
+                        self.bytes()?;
+                    }
+                }
+            }
+            other => return Err(malformed(format!("value of kind {other}"))),
+        }
+        Ok(())
     }
 
     fn column(&mut self, layout: &RowLayout, column: usize, row: &mut [u64], arena: &Bump) -> Result<()> {
@@ -392,6 +426,10 @@ impl<'a> Reader<'a> {
             usize::try_from(self.number()?).map_err(|_| malformed("a length over 64 bits".into()))?;
         self.take(length)
     }
+}
+
+fn unknown_column(table: &TableCore, column: usize) -> Error {
+    malformed(format!("column {column} of table {:?}", table.definition().name()))
 }
 
 fn malformed(detail: String) -> Error {

@@ -53,10 +53,11 @@ fn apply_change(
     let record = table.find_or_place(table.hash(head.key), head.key, cutter, guard).record;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
     let word = record.read(image);
-    reader.apply(head.change, table, image, arena)?;
     if Stamp::of(word) >= stamp {
-        return Ok(());
+        // What was logged as an operation makes no sense on a later row, or on none.
+        return reader.skip(head.change, table);
     }
+    reader.apply(head.change, table, image, arena)?;
     if head.change == LoggedChange::Gone {
         // Relaxed throughout: recovery is alone.
         record.word().store(stamp.absent(), Ordering::Relaxed);

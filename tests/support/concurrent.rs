@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // each test binary uses a part of it
 
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -130,4 +130,37 @@ pub fn audit(db: &Database, table: &Table) -> Procedure {
         Ok(())
     })]);
     db.register(definition).expect("a procedure")
+}
+
+/// Bodies wait here until the test opens it.
+#[derive(Default)]
+pub struct Gate {
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Waits until the gate is open.
+    pub fn pass(&self) {
+        let mut state = self.state.lock().expect("gate");
+        state.1 += 1;
+        self.changed.notify_all();
+        while !state.0 {
+            state = self.changed.wait(state).expect("gate");
+        }
+    }
+
+    /// Waits until so many have come.
+    pub fn wait_for_arrivals(&self, count: usize) {
+        let mut state = self.state.lock().expect("gate");
+        while state.1 < count {
+            state = self.changed.wait(state).expect("gate");
+        }
+    }
+
+    /// Lets everybody pass.
+    pub fn open(&self) {
+        self.state.lock().expect("gate").0 = true;
+        self.changed.notify_all();
+    }
 }

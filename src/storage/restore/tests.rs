@@ -12,6 +12,9 @@ use crate::types::{DataType, TupleType, Value};
 
 const KEYS: i64 = 4;
 
+/// As [`Rig::rows`] gives them.
+type Rows = Vec<(Vec<u8>, u64, String)>;
+
 fn definition(types: &[DataType]) -> TableDefinition {
     let table = TableDefinition::new("t").column("id", DataType::Int64);
     let columns = types.iter().enumerate();
@@ -86,10 +89,7 @@ fn write(writer: &mut Writer<'_>, rig: &Rig, calls: &[Change]) {
 }
 
 /// Runs a history; gives back the rig, its groups, and the state after each group.
-/// The rows of every table: key, word, and what the row shows.
-type Rows = Vec<Vec<(Vec<u8>, u64, String)>>;
-
-fn run(types: &[DataType], calls: &[Vec<Change>]) -> (Rig, Vec<Vec<u8>>, Rows) {
+fn run(types: &[DataType], calls: &[Vec<Change>]) -> (Rig, Vec<Vec<u8>>, Vec<Rows>) {
     let rig = Rig::new(definition(types));
     let (mut groups, mut states) = (Vec::new(), Vec::new());
     for call in calls {
@@ -245,4 +245,21 @@ fn indexes_are_derived_from_rows_and_two_rows_with_one_unique_value_are_an_incon
         .expect("this layer does not look");
     let error = derive_indexes(&twice.table, &mut crate::storage::slab::Cutter::default(), &guard);
     assert!(error.expect_err("two rows").to_string().contains("\"u\""));
+}
+
+/// An entry that is replayed on a row that has gone since is read past, not applied.
+#[test]
+fn a_top_k_insert_is_not_replayed_on_a_row_that_has_gone() {
+    let of = TupleType::new(vec![DataType::Int64], vec![]).expect("scalars");
+    let types = [DataType::TopK { limit: 3, of: of.clone() }];
+    let entry = Value::from(crate::types::OrderedTuple::new(&of, &[1.into()], &[]).expect("its type"));
+    let rig = Rig::new(definition(&types));
+    rig.commit(|writer| writer.insert(&[Value::Int(1), Value::Null])).expect("committed");
+    rig.commit(|writer| writer.operate(1, 1, Operation::TopKInsert, &entry)).expect("committed");
+    rig.commit(|writer| writer.delete(1)).expect("committed");
+    let group = rig.seal();
+    for _ in 0..2 {
+        rig.replay(&group).expect("it was replayed before");
+        assert_eq!(rig.row(1), None);
+    }
 }
