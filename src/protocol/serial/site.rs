@@ -12,7 +12,7 @@ use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::Held;
 
 /// How often who finds the site taken looks again before it goes to sleep: longer than a small group of calls takes.
-const LOOKS: u32 = 20_000;
+const LOOKS: u32 = 4_000;
 
 /// One site.
 pub(super) struct Site {
