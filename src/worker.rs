@@ -1,12 +1,14 @@
 //! Workers of the caller's own: a thread that makes calls and runs them itself, without a queue.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine};
 use crate::pipeline::execute::work_out_footprint;
 use crate::pipeline::nesting;
+use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{Pending, execute_group};
 use crate::procedure::Procedure;
 use crate::protocol::Held;
@@ -129,6 +131,7 @@ impl<'db> Worker<'db> {
         if let Err(error) = nesting::check("running a call") {
             return done.extend(calls.drain(..).map(|_| self.refused(error.clone())));
         }
+        let start = Instant::now();
         let mut group = std::mem::take(&mut self.group);
         let mut wrote = false;
         for (procedure, args) in calls.drain(..) {
@@ -143,6 +146,7 @@ impl<'db> Worker<'db> {
         }
         wrote |= self.run(&mut group, done);
         self.group = group;
+        self.shared.engine().clocks().add(Stage::Execute, start);
         if wrote {
             self.shared.engine().ring_log();
         }
