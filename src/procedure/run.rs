@@ -7,7 +7,7 @@ use crossbeam_epoch::Guard;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine};
 use crate::procedure::context::{ActionContext, Gathered, KeyBuilder, Values};
-use crate::procedure::definition::{Action, ActionBody, ProcedureDefinition};
+use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::storage::record::Record;
@@ -187,12 +187,13 @@ fn run_action<'a>(
     found: Option<Record<'a>>,
 ) -> Result<()> {
     let Some(body) = &action.body else { return Ok(()) };
-    match &action.key_from {
-        None => run_body(action, body, attempt, args, values, gathered, declared, found),
+    let narrowed;
+    let (reference, found) = match &action.key_from {
+        None => (declared, found),
         Some(key) => {
-            let mut narrowed = Reference::default();
-            refer(action, &mut narrowed, |builder| key(args, values, builder))?;
-            if !narrowed.key.starts_with(&declared.key) {
+            let mut led_to = Reference::default();
+            refer(action, &mut led_to, |builder| key(args, values, builder))?;
+            if !led_to.key.starts_with(&declared.key) {
                 let table = action.table.definition().name();
                 return Err(Error::OutsideFootprint {
                     what: format!(
@@ -200,22 +201,10 @@ fn run_action<'a>(
                     ),
                 });
             }
-            run_body(action, body, attempt, args, values, gathered, &narrowed, None)
+            narrowed = led_to;
+            (&narrowed, None)
         }
-    }
-}
-
-#[allow(clippy::too_many_arguments)]
-fn run_body<'a>(
-    action: &Action,
-    body: &ActionBody,
-    attempt: &Attempt<'a>,
-    args: &Args,
-    values: &Values,
-    gathered: &RefCell<Gathered>,
-    reference: &Reference,
-    found: Option<Record<'a>>,
-) -> Result<()> {
+    };
     let _scope = attempt.enter_scope(reference);
     let table = &*action.table;
     body(&ActionContext { attempt, table, reference, found, args, values, gathered })

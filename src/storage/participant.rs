@@ -63,7 +63,8 @@ impl Participant {
         &self.published
     }
 
-    /// The redo buffer of this epoch. It is never contended: see the module's argument.
+    /// The redo buffer of this epoch. Only its participant appends, and it is emptied only once the epoch is sealed
+    /// (see the module's argument); the log stage takes the lock besides for a look whether anything was appended.
     pub(crate) fn redo(&self, epoch: u64) -> MutexGuard<'_, RedoBuffer> {
         self.redo[(epoch & 1) as usize].lock()
     }
