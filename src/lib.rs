@@ -35,6 +35,8 @@ mod check;
 mod database;
 mod durability;
 pub mod error;
+#[cfg_attr(not(test), expect(dead_code, reason = "the locking protocol is what uses it"))]
+mod lock;
 mod operation;
 mod options;
 mod pipeline;
