@@ -6,7 +6,8 @@
 //! **Every deadlock is found.** An owner goes to its place's queue first, registers here, and then searches for a
 //! cycle through itself; registering and searching happen under one mutex. A new edge always leads to somebody who
 //! runs (who takes or strengthens a lock) or who has just been queued. So when the last member of a cycle registers,
-//! all its edges are in the places, they stay there (a waiter gives nothing up), and its search meets every one.
+//! all its edges are in the places, they stay there (a waiter gives nothing up), and its search meets every one: for
+//! that, a place names all whom a waiter waits for, and no member has to be reached through others that are none.
 //! That bounds the time: a deadlock lasts at worst for the looks that a waiter takes before it registers (a few
 //! microseconds), and the search, which is linear in the edges that it can reach. Two who begin to wait at the
 //! same moment register one after the other, and the second one finds it.
@@ -28,9 +29,10 @@ use super::name::{LockName, OwnerId};
 
 /// Where owners wait in queues.
 pub(crate) trait WaitPlace: Send + Sync {
-    /// Reports who waits for whom in the queue of this name, as far as one gets from this waiter inside of the queue:
-    /// pairs of waiter and blocker, all those of each waiter, and those first that lead to the others. Nothing, if it
-    /// does not wait any more.
+    /// Reports who waits for whom in the queue of this name, as pairs of waiter and blocker. Of this waiter every
+    /// blocker, also where another one in between leads there as well: that one may not be registered yet, and may
+    /// leave. Then the place may spare the search questions by reporting others, whom this waiter waits for: all
+    /// their blockers that this waiter does not have itself. Nothing at all, if it does not wait any more.
     fn edges(&self, waiter: OwnerId, name: LockName, report: &mut dyn FnMut(OwnerId, OwnerId));
 
     /// Takes the waiter out of the queue, if it is there, and lets it know that it is the victim.

@@ -89,13 +89,16 @@ impl Queue {
         if last < first_newcomer {
             return self.edges_to_holders(&self.waiting[last], report);
         }
+        // Nobody is let in before those in front. All of them are named, not only the next one: who has not registered
+        // yet is left out of a search, and when it goes away as a victim, nobody searches what stood before it.
+        self.waiting[..last].iter().rev().for_each(|front| report(waiter, front.owner));
         for at in (first_newcomer..=last).rev() {
             let newcomer = &self.waiting[at];
             self.edges_to_holders(newcomer, report);
-            // Nobody is let in before who stands in front, and so on up to the first newcomer; that one waits for
-            // every upgrade.
-            let front = if at == first_newcomer { 0..at } else { at - 1..at };
-            self.waiting[front].iter().for_each(|other| report(newcomer.owner, other.owner));
+            // One is enough for the others, as this waiter leads to all that they lead to.
+            if let Some(next) = at.checked_sub(1).filter(|_| at < last) {
+                report(newcomer.owner, self.waiting[next].owner);
+            }
         }
         let upgrades = &self.waiting[..first_newcomer];
         upgrades.iter().for_each(|upgrade| self.edges_to_holders(upgrade, report));

@@ -1,5 +1,7 @@
 //! One lock's queue, step by step, on one thread.
 
+use std::collections::HashSet;
+
 use super::*;
 use Mode::{Exclusive, IntentionExclusive, IntentionShared, Shared, SharedIntentionExclusive};
 
@@ -200,8 +202,8 @@ fn edges_lead_to_holders_and_to_those_in_front() {
     rig.waits(0, Exclusive);
     assert_eq!(
         rig.edges(4),
-        [(4, 0), (4, 1), (4, 3), (3, 2), (2, 0), (2, 1), (2, 0), (0, 1)],
-        "newcomers from the back to the front, the first of them also behind the upgrade; then upgrades"
+        [(4, 3), (4, 2), (4, 0), (4, 0), (4, 1), (3, 2), (2, 0), (2, 1), (2, 0), (0, 1)],
+        "from the waiter to all in front and to holders; the same for the others, from the back; then upgrades"
     );
     assert_eq!(rig.edges(3)[0], (3, 2), "its mode goes with the holders': it waits for its turn only");
     assert!(rig.edges(1).is_empty() && rig.edges(5).is_empty());
@@ -240,9 +242,22 @@ fn check(rig: &Rig, seed: u64) {
     for (at, waiter) in waiting.iter().enumerate() {
         let blocked = !rig.queue.goes_with_holders(waiter.owner, waiter.request.mode);
         assert!(blocked || at > 0 && !waiter.request.upgrade, "seed {seed}: nobody waits for nothing");
-        let edges = rig.edges(rig.number(waiter.owner));
-        assert!(edges.iter().any(|(from, _)| *from == rig.number(waiter.owner)), "seed {seed}");
+        let number = rig.number(waiter.owner);
+        let direct: HashSet<usize> =
+            rig.edges(number).into_iter().filter(|(from, _)| *from == number).map(|(_, to)| to).collect();
+        assert_eq!(direct, blockers(rig, at), "seed {seed}: whom {number} waits for, without detours");
         let holds = granted.iter().any(|(owner, _)| *owner == waiter.owner);
         assert_eq!(holds, waiter.request.upgrade, "seed {seed}");
     }
+}
+
+/// By the rules: holders whose mode does not go with the waiter's, and for a newcomer everybody in front.
+fn blockers(rig: &Rig, at: usize) -> HashSet<usize> {
+    let Queue { granted, waiting } = &rig.queue;
+    let Waiter { owner, request, .. } = &waiting[at];
+    let holders =
+        granted.iter().filter(|(holder, held)| holder != owner && !held.is_compatible(request.mode));
+    let front = if request.upgrade { 0 } else { at };
+    let all = holders.map(|(holder, _)| *holder).chain(waiting[..front].iter().map(|other| other.owner));
+    all.map(|id| rig.number(id)).collect()
 }

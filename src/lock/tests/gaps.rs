@@ -102,7 +102,8 @@ fn an_empty_range_locks_nothing() {
 #[test]
 fn long_keys_are_compared_to_their_ends() {
     let (manager, mut reader, mut writer) = (LockManager::new(), Locks::default(), Locks::default());
-    let (low, high, beside) = (vec![1; 200], [vec![1; 200], vec![0]].concat(), [vec![1; 200], vec![1]].concat());
+    let (low, high, beside) =
+        (vec![1; 200], [vec![1; 200], vec![0]].concat(), [vec![1; 200], vec![1]].concat());
     let bounds = (Bound::Included(&low[..]), Bound::Included(&high[..]));
     assert_eq!(manager.acquire_range(&mut reader, TABLE, bounds, OnConflict::Abort), Ok(()));
     let mut insert = |key: &[u8]| manager.acquire_point(&mut writer, TABLE, key, OnConflict::Abort);

@@ -77,15 +77,15 @@ impl Session {
         Pending(result)
     }
 
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&LockManager, &mut Locks) -> T + Send + 'static,
-    ) -> T {
+    fn run<T: Send + 'static>(&self, work: impl FnOnce(&LockManager, &mut Locks) -> T + Send + 'static) -> T {
         self.start(work).result()
     }
 
     fn lock(&self, name: LockName, mode: Mode) {
-        assert_eq!(self.run(move |manager, locks| manager.acquire(locks, name, mode, OnConflict::Wait)), Ok(()));
+        assert_eq!(
+            self.run(move |manager, locks| manager.acquire(locks, name, mode, OnConflict::Wait)),
+            Ok(())
+        );
     }
 
     /// Asks for what it has to wait for; back once it waits.

@@ -71,8 +71,8 @@ fn waiting_is_refused_where_others_wait_already() {
     let (_manager, sessions) = setup(3);
     sessions[0].lock(record(1), Mode::Shared);
     let writer = sessions[1].wait(record(1), Mode::Exclusive);
-    let refused = sessions[2]
-        .run(|manager, locks| manager.acquire(locks, record(1), Mode::Shared, OnConflict::Abort));
+    let refused =
+        sessions[2].run(|manager, locks| manager.acquire(locks, record(1), Mode::Shared, OnConflict::Abort));
     assert_eq!(refused, Err(Denied::Conflict));
     sessions[0].release();
     assert_eq!(writer.result(), Ok(()));
@@ -91,7 +91,10 @@ fn locks_are_given_up_from_the_youngest() {
         for (key, owner, signal) in &signals {
             let signal: &Arc<signal::Signal> = signal;
             signal.arm();
-            assert_eq!(manager.table.request(record(*key), *owner, Mode::Shared, Some(signal)), Answer::Queued);
+            assert_eq!(
+                manager.table.request(record(*key), *owner, Mode::Shared, Some(signal)),
+                Answer::Queued
+            );
         }
         let ready = AtomicBool::new(false);
         std::thread::scope(|scope| {
