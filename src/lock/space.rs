@@ -153,8 +153,11 @@ impl Space {
     }
 }
 
+/// An end of a range among points.
+type End = Bound<(Key, OwnerId)>;
+
 /// The ends of a span among points of all owners.
-fn ends(span: &Span) -> (Bound<(Key, OwnerId)>, Bound<(Key, OwnerId)>) {
+fn ends(span: &Span) -> (End, End) {
     let (low, high) = span.bounds();
     let low = match low {
         Bound::Included(key) => Bound::Included((key.clone(), OwnerId::LEAST)),

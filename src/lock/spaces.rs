@@ -25,9 +25,12 @@ const SHARDS: usize = 64;
 /// all others away from the table.
 const POINTS_AT_ONCE: usize = 256;
 
+/// By table.
+type Shard = HashMap<u64, Space, FixedState>;
+
 /// See the module's description.
 pub(super) struct Spaces {
-    shards: Box<[CachePadded<Mutex<HashMap<u64, Space, FixedState>>>]>,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
 }
 
 impl Spaces {
@@ -72,7 +75,7 @@ impl Spaces {
         to_wake.wake();
     }
 
-    fn shard(&self, table: u64) -> &Mutex<HashMap<u64, Space, FixedState>> {
+    fn shard(&self, table: u64) -> &Mutex<Shard> {
         &self.shards[LockName::Gaps(table).hash() as usize & (SHARDS - 1)]
     }
 

@@ -103,7 +103,9 @@ mod tests {
             .collect()
     }
 
-    fn spans() -> Vec<(Bound<[u8; 1]>, Bound<[u8; 1]>, Option<Span>)> {
+    type End = Bound<[u8; 1]>;
+
+    fn spans() -> Vec<(End, End, Option<Span>)> {
         let pairs = bounds().into_iter().flat_map(|low| bounds().into_iter().map(move |high| (low, high)));
         pairs
             .map(|(low, high)| {

@@ -26,7 +26,6 @@ fn record(key: u64) -> LockName {
 struct Session {
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
-    /// Whether a command is under way; then the thread may wait for ever, and is not joined.
     manager: Arc<LockManager>,
 }
 
