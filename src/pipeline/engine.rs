@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
 use crate::pipeline::call::InFlight;
 use crate::pipeline::output::Output;
+use crate::pipeline::retry::Retry;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
 use crate::storage::store::Store;
@@ -30,6 +31,7 @@ pub(crate) struct Engine {
     clocks: StageClocks,
     /// Why no update is taken at all, if so (opened read-only).
     updates_refused: Option<Error>,
+    retry: Retry,
 }
 
 impl Engine {
@@ -42,6 +44,7 @@ impl Engine {
         output: Output,
         in_flight: InFlight,
         updates_refused: Option<Error>,
+        retry: Retry,
     ) -> Arc<Engine> {
         Arc::new(Engine {
             store,
@@ -53,6 +56,7 @@ impl Engine {
             in_flight,
             clocks: StageClocks::default(),
             updates_refused,
+            retry,
         })
     }
 
@@ -64,6 +68,11 @@ impl Engine {
     /// How calls are isolated.
     pub(crate) fn protocol(&self) -> &dyn Protocol {
         &*self.protocol
+    }
+
+    /// What a call does between two attempts.
+    pub(crate) fn retry(&self) -> Retry {
+        self.retry
     }
 
     /// How far the log is durable.

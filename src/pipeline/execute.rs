@@ -81,7 +81,10 @@ pub(crate) fn execute(
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, result };
             }
-            Verdict::Again => Counters::count(&counters.aborted),
+            Verdict::Again => {
+                Counters::count(&counters.aborted);
+                engine.retry().pause(number);
+            }
             Verdict::NextEpoch => {
                 // The next epoch comes when the log has written the last one: no site is held over that.
                 engine.protocol().end_group(held);
@@ -172,11 +175,14 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
             Err(CommitFailure::Conflict) => Verdict::Again,
             Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
             Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
-            Err(CommitFailure::Refused(Error::Closed)) => {
+            Err(CommitFailure::Refused(Error::Closed, _)) => {
                 // The log has ended: because it has failed, if so.
                 done(false, Err(engine.progress().failure().unwrap_or(Error::Closed)))
             }
-            Err(CommitFailure::Refused(error)) => done(false, Err(error)),
+            Err(CommitFailure::Refused(error, met)) => {
+                let epoch = protocol.release_epoch(attempt, attempt.seen().max(met).epoch());
+                Verdict::Done { epoch, wrote: false, result: Err(error) }
+            }
         },
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod log;
 pub(crate) mod nesting;
 pub(crate) mod output;
 pub(crate) mod queue;
+pub(crate) mod retry;
 pub(crate) mod statistics;
 pub(crate) mod threads;
 pub(crate) mod worker;

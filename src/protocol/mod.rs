@@ -6,10 +6,12 @@
 
 pub(crate) mod attempt;
 pub(crate) mod footprint;
+mod optimistic;
 mod serial;
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::protocol::attempt::Attempt;
@@ -24,18 +26,22 @@ use crate::storage::word::Stamp;
 pub enum ProtocolKind {
     /// Almost serial (SP, 2002): updates run one at a time in each site, without record locks; readers run beside
     /// each other; the log is written while the next ones run.
-    #[default]
     Serial,
+    /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run side by side, note what they read, and check
+    /// at commit that it still holds.
+    #[default]
+    Optimistic,
 }
 
 impl ProtocolKind {
     /// Every protocol.
-    pub const ALL: &'static [ProtocolKind] = &[ProtocolKind::Serial];
+    pub const ALL: &'static [ProtocolKind] = &[ProtocolKind::Serial, ProtocolKind::Optimistic];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ProtocolKind::Serial => "serial",
+            ProtocolKind::Optimistic => "optimistic",
         }
     }
 
@@ -43,6 +49,7 @@ impl ProtocolKind {
     pub(crate) fn build(self, settings: &Settings) -> Box<dyn Protocol> {
         match self {
             ProtocolKind::Serial => Box::new(serial::Serial::new(settings)),
+            ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
         }
     }
 }
@@ -74,6 +81,20 @@ pub(crate) struct Settings {
     pub(crate) sites: usize,
     /// Which way of serial execution.
     pub(crate) serial_variant: SerialVariant,
+    /// What a blocked call does.
+    pub(crate) lock_conflict: LockConflict,
+    /// How long a phase lasts.
+    pub(crate) phase: Duration,
+}
+
+/// What a call does that meets a lock of another call's, under `locking`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockConflict {
+    /// It waits.
+    #[default]
+    Wait,
+    /// It gives up at once, and is run again.
+    NoWait,
 }
 
 /// How a call can try to run: the first time as it comes, later with more force.
@@ -138,4 +159,6 @@ pub(crate) struct Held {
     pub(crate) sites: smallvec::SmallVec<[(usize, bool); 4]>,
     /// Whether more calls of the same group follow.
     pub(crate) in_group: bool,
+    /// Whether the thread has closed the gate: the call runs alone.
+    pub(crate) alone: bool,
 }
