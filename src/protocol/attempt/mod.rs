@@ -24,7 +24,7 @@ use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
-use crate::storage::commit::{CommitFailure, Committing, Taking, commit};
+use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -32,7 +32,7 @@ use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::{Mark, WriteSet};
+use crate::storage::write_set::Mark;
 
 pub(crate) use scan::Span;
 pub(crate) use write::show_key;
@@ -348,7 +348,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn commit<T: Taking>(
         &self,
         taking: &T,
-        validate: impl FnOnce(&WriteSet) -> bool,
+        validate: impl FnOnce(&Taken<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,
@@ -405,6 +405,11 @@ impl<'a> ReadSet<'a> {
     /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
     pub(crate) fn still_holds(&self, own: impl Fn(Record<'a>) -> bool) -> bool {
         self.records.iter().all(|entry| entry.still_holds(&own)) && self.nodes_still_hold()
+    }
+
+    /// The first record that is not as it was read, if there is one; who is busy with one may be the caller itself.
+    pub(crate) fn first_changed(&self) -> Option<ReadEntry<'a>> {
+        self.records.iter().find(|entry| !entry.still_holds(|_| false)).copied()
     }
 
     /// The attempt itself has put something into this node: what was noted about it before stays true.
