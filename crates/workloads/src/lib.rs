@@ -4,6 +4,7 @@
 //! | folder | what is there |
 //! | --- | --- |
 //! | [`workload`] | what a workload is: tables, calls, and the invariants that hold after every run |
+//! | [`calls`] | calls made together, in memory that is used again |
 //! | [`debit_credit`] | the 1985 bank: branches, tellers, accounts, history |
 //! | [`probe`] | twenty probes in key order, the experiment of the serial protocol's paper |
 //! | [`flights`] | real rows with real skew: one transaction over six tables for each row of a file |
@@ -11,6 +12,7 @@
 //!
 //! A workload knows neither the driver nor the command line; the driver knows workloads only by their trait.
 
+pub mod calls;
 pub mod debit_credit;
 pub mod driver;
 mod error;
@@ -20,8 +22,9 @@ pub mod probe;
 mod scan;
 pub mod workload;
 
+pub use calls::{Call, Calls};
 pub use error::{Error, Result};
-pub use workload::{Bound, Call, Generator, Step, Workload};
+pub use workload::{Bound, Generator, Workload};
 
 /// Every workload with its usual settings: enough to recognise its tables in a database and to check them.
 pub fn all() -> Vec<Box<dyn Workload>> {

@@ -12,6 +12,7 @@
 //! | `settings` | what to run: callers, time, rate |
 //! | `interval` | when is warm-up, when is the measured interval, when to stop |
 //! | `own_calls` | workers that make the calls which they run, in groups |
+//! | `waiting` | what such a worker has executed and not yet released |
 //! | `clients` | client threads, each waiting for its durable answer |
 //! | `arrivals` | planned arrivals of an open loop |
 //! | `recorder` | one thread's counts and latencies |
@@ -28,6 +29,7 @@ mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
