@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::calls::{Call, Calls};
 use crate::pause::Pause;
 use crate::workload::{Bound, Generator, Workload, in_range, random_of};
-use crate::{Error, Result, scan};
+use crate::{Result, scan};
 
 /// The one table.
 pub(crate) const TABLE: &str = "probe";
@@ -87,22 +87,10 @@ impl Workload for Probe {
             Some(table) => table,
             None => db.create_table(definition())?,
         };
-        // Records are loaded in key order, so those that are there are the first ones.
-        let there = scan::count(db, &table)? as i64;
-        let records = i64::from(self.records);
-        if there > records {
-            return Err(Error::Unusable(format!(
-                "the database holds {there} records; give --records {there}, or another --dir"
-            )));
-        }
         let filler = [b'p'; FILLER];
-        for first in (there + 1..=records).step_by(BATCH as usize) {
-            db.run(|tx| {
-                (first..=records.min(first + BATCH - 1))
-                    .try_for_each(|record| tx.insert(&table, row![record, 0, 0, &filler[..]]))
-            })?;
-        }
-        Ok(())
+        scan::load_in_order(db, &table, i64::from(self.records), "records", BATCH, |tx, record| {
+            tx.insert(&table, row![record, 0, 0, &filler[..]])
+        })
     }
 
     fn bind(&self, db: &Database, _callers: usize) -> Result<Box<dyn Bound>> {
