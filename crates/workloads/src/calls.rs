@@ -14,7 +14,7 @@ use heddledb::Args;
 pub struct Calls {
     /// Places of procedures, and arguments. Those beyond `made` are old, and kept for their memory.
     calls: Vec<(usize, Args)>,
-    /// How many marks each call leaves.
+    /// How many marks each call leaves; as long as `calls`.
     marks: Vec<u32>,
     made: usize,
     refused: Vec<Refused>,
@@ -52,7 +52,6 @@ impl Calls {
     /// Takes the old calls away. The next ones are made so long after the beginning of what is measured.
     pub fn begin(&mut self, elapsed: Duration) {
         self.made = 0;
-        self.marks.clear();
         self.refused.clear();
         self.elapsed = elapsed;
     }
@@ -66,15 +65,35 @@ impl Calls {
     /// nothing. Gives its arguments, which are empty.
     #[inline]
     pub fn add(&mut self, transaction: usize, marks: u32) -> &mut Args {
-        if self.made == self.calls.len() {
-            self.calls.push((0, Args::default()));
+        let args = self.next(transaction, marks);
+        args.clear();
+        args
+    }
+
+    /// Adds a call whose arguments are integers: the cheapest way.
+    #[inline]
+    pub fn add_integers(&mut self, transaction: usize, marks: u32, integers: &[i64]) {
+        self.next(transaction, marks).set_integers(integers);
+    }
+
+    /// Adds a call that has the arguments of an old one.
+    #[inline]
+    fn next(&mut self, transaction: usize, marks: u32) -> &mut Args {
+        if self.made >= self.calls.len().min(self.marks.len()) {
+            self.grow();
         }
-        self.marks.push(marks);
-        let call = &mut self.calls[self.made];
+        let place = self.made;
         self.made += 1;
+        self.marks[place] = marks;
+        let call = &mut self.calls[place];
         call.0 = transaction;
-        call.1.clear();
         &mut call.1
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.calls.push((0, Args::default()));
+        self.marks.push(0);
     }
 
     /// Adds a call whose arguments have been made elsewhere.
@@ -105,7 +124,7 @@ impl Calls {
 
     /// How many marks each of the calls leaves.
     pub fn marks(&self) -> &[u32] {
-        &self.marks
+        &self.marks[..self.made]
     }
 
     /// What was refused.
@@ -139,8 +158,13 @@ mod tests {
             assert!(calls.is_empty() && calls.get(0).is_none());
             calls.add(1, 1).push(round);
             calls.add_made(0, 0, args!["two", round]);
-            assert_eq!(calls.made(), [(1, args![round]), (0, args!["two", round])]);
-            assert_eq!((calls.len(), calls.marks()), (2, &[1, 0][..]));
+            if round != 1 {
+                calls.add_integers(0, 1, &[round, 3]);
+            }
+            assert_eq!(calls.made()[..2], [(1, args![round]), (0, args!["two", round])]);
+            assert!(calls.made()[2..].iter().all(|call| *call == (0, args![round, 3])));
+            let made = if round == 1 { 2 } else { 3 };
+            assert_eq!((calls.len(), calls.marks()), (made, &[1, 0, 1][..made]));
             assert_eq!(calls.elapsed(), Duration::from_secs(round as u64));
             let (first, second) = (calls.get(0).unwrap(), calls.get(1).unwrap());
             assert_eq!((first.transaction, first.is_read_only()), (1, false));

@@ -97,10 +97,8 @@ impl Caller {
             code += 1;
         }
         self.sequence += 1;
-        let args = calls.add(0, 1);
-        for argument in [account_branch, account, branch, teller, amount, code, self.caller, self.sequence] {
-            args.push(argument);
-        }
+        let (caller, sequence) = (self.caller, self.sequence);
+        calls.add_integers(0, 1, &[account_branch, account, branch, teller, amount, code, caller, sequence]);
     }
 }
 

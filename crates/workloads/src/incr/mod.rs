@@ -242,7 +242,8 @@ impl Generator for Adder {
 
     fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool> {
         let wanted = at_most.saturating_sub(calls.len());
-        self.choice.choose_each(calls.elapsed(), &mut self.random, wanted, |key| calls.add(0, 1).push(key));
+        self.choice
+            .choose_each(calls.elapsed(), &mut self.random, wanted, |key| calls.add_integers(0, 1, &[key]));
         Ok(true)
     }
 }

@@ -237,8 +237,8 @@ impl Generator for Prober {
             // The share is of transactions, decided before the first probe.
             let updates = self.random.f64() * 100.0 < self.settings.update_percent;
             let keys = self.keys();
-            let args = if updates { calls.add(UPDATE, 1) } else { calls.add(READ, 0) };
-            keys.into_iter().for_each(|key| args.push(key));
+            let (transaction, marks) = if updates { (UPDATE, 1) } else { (READ, 0) };
+            calls.add_integers(transaction, marks, &keys);
         }
         Ok(true)
     }
