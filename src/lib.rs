@@ -51,7 +51,7 @@ mod types;
 mod worker;
 
 pub use check::CheckReport;
-pub use database::Database;
+pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
 pub use durability::recovery::Recovery;
 pub use error::{Error, Result};
 pub use options::{Durability, Options, Stages};

@@ -119,7 +119,6 @@ macro_rules! operations {
 
         impl Operation {
             /// Every operation.
-            #[cfg(test)]
             pub(crate) const ALL: &'static [Operation] = &[$(Operation::$name),*];
 
             /// The operation with this code in the log.
