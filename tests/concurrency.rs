@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
 use heddledb::{
-    Action, Args, DataType, Database, Error, Options, Procedure, ProcedureDefinition, Range, Result,
-    SerialVariant, Table, TableDefinition, Tx, Value, args, fail, key, row,
+    Action, Args, DataType, Database, Error, Options, Procedure, ProcedureDefinition, ProtocolKind, Range,
+    Result, SerialVariant, Table, TableDefinition, Tx, Value, args, fail, key, row,
 };
 use history::Event;
 use support::{in_memory, on_disk, small, watched};
@@ -353,7 +353,16 @@ fn random_histories_in_memory_are_serializable() {
         for seed in seeds(40) {
             let sites = [1, 2, 4][seed as usize % 3];
             let variant = SerialVariant::ALL[seed as usize % SerialVariant::ALL.len()];
-            history(seed, in_memory(Options::default().sites(sites).serial_variant(variant).workers(2)));
+            history(
+                seed,
+                in_memory(
+                    Options::default()
+                        .sites(sites)
+                        .protocol(ProtocolKind::Serial)
+                        .serial_variant(variant)
+                        .workers(2),
+                ),
+            );
         }
     });
 }

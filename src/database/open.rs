@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -77,7 +78,13 @@ impl Shared {
         if let (Some(transactions), true) = (options.group_size, log.is_some()) {
             store.limit_epochs(transactions);
         }
-        let settings = Settings { sites: options.sites, serial_variant: options.serial_variant };
+        let settings = Settings {
+            sites: options.sites,
+            serial_variant: options.serial_variant,
+            lock_conflict: options.lock_conflict,
+            max_participants: options.max_participants,
+            phase: Duration::from_secs_f64(options.phase_milliseconds / 1_000.0),
+        };
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let protocol = options.protocol.build(&settings);
         // Workers that the engine chooses itself leave a participant's place to callers.
@@ -98,6 +105,7 @@ impl Shared {
             Output::new(staged),
             InFlight::new(options.max_in_flight),
             options.read_only.then_some(Error::ReadOnly),
+            options.retry,
         );
         let input = Arc::new(Input::new(workers, staged));
         let group_time =

@@ -9,6 +9,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
 use crate::pipeline::call::InFlight;
 use crate::pipeline::output::Output;
+use crate::pipeline::phases::PhaseChange;
+use crate::pipeline::retry::Retry;
+use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
 use crate::storage::store::Store;
@@ -30,6 +33,9 @@ pub(crate) struct Engine {
     clocks: StageClocks,
     /// Why no update is taken at all, if so (opened read-only).
     updates_refused: Option<Error>,
+    retry: Retry,
+    stash: Stash,
+    phase_change: PhaseChange,
 }
 
 impl Engine {
@@ -42,6 +48,7 @@ impl Engine {
         output: Output,
         in_flight: InFlight,
         updates_refused: Option<Error>,
+        retry: Retry,
     ) -> Arc<Engine> {
         Arc::new(Engine {
             store,
@@ -53,6 +60,9 @@ impl Engine {
             in_flight,
             clocks: StageClocks::default(),
             updates_refused,
+            retry,
+            stash: Stash::default(),
+            phase_change: PhaseChange::default(),
         })
     }
 
@@ -64,6 +74,21 @@ impl Engine {
     /// How calls are isolated.
     pub(crate) fn protocol(&self) -> &dyn Protocol {
         &*self.protocol
+    }
+
+    /// What a call does between two attempts.
+    pub(crate) fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    /// Calls that wait for the end of a split phase.
+    pub(crate) fn stash(&self) -> &Stash {
+        &self.stash
+    }
+
+    /// Where the coordinator and the log stage meet.
+    pub(crate) fn phase_change(&self) -> &PhaseChange {
+        &self.phase_change
     }
 
     /// How far the log is durable.

@@ -38,12 +38,21 @@ pub(crate) struct Ending {
     pub(crate) wrote: bool,
     /// Whether it succeeded.
     pub(crate) result: Result<()>,
+    /// Whether it has not ended at all, but must wait for the end of the split phase.
+    pub(crate) stashed: bool,
+}
+
+impl Ending {
+    fn refused(attempts: u32, error: Error) -> Ending {
+        Ending { epoch: 0, attempts, wrote: false, result: Err(error), stashed: false }
+    }
 }
 
 /// What one attempt came to.
 enum Verdict {
     Done { epoch: u64, wrote: bool, result: Result<()> },
     Again,
+    Stash,
     NeedsLogSpace(usize),
     NextEpoch,
 }
@@ -73,20 +82,27 @@ pub(crate) fn execute(
             }
         }
         if let (Some(error), true) = (&refused, declared_writes) {
-            break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
+            break Ending::refused(number, error.clone());
         }
         let counters = &seat.participant().counters;
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
             Verdict::Done { epoch, wrote, result } => {
                 Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
-                break Ending { epoch, attempts: number, wrote, result };
+                break Ending { epoch, attempts: number, wrote, result, stashed: false };
             }
-            Verdict::Again => Counters::count(&counters.aborted),
+            Verdict::Stash => {
+                engine.protocol().end_group(held);
+                break Ending { epoch: 0, attempts: number, wrote: false, result: Ok(()), stashed: true };
+            }
+            Verdict::Again => {
+                Counters::count(&counters.aborted);
+                engine.retry().pause(number);
+            }
             Verdict::NextEpoch => {
                 // The next epoch comes when the log has written the last one: no site is held over that.
                 engine.protocol().end_group(held);
                 if let Err(error) = engine.wait_for_next_epoch() {
-                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                    break Ending::refused(number, error);
                 }
             }
             Verdict::NeedsLogSpace(bytes) => {
@@ -95,7 +111,7 @@ pub(crate) fn execute(
                 let (_, memory) = seat.parts();
                 engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
                 if let Err(error) = engine.reserve(bytes) {
-                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                    break Ending::refused(number, error);
                 }
                 memory.workspace.log_credit = bytes;
                 reserved = true;
@@ -158,11 +174,11 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
         Verdict::Done { epoch: protocol.release_epoch(attempt, highest), wrote, result }
     };
     match attempt.take_fault().map_or(ran, Err) {
-        Err(Error::Conflict) => Verdict::Again,
+        Err(Error::Conflict) => again(engine, attempt),
         // An error of a body that has lost sight of its own insert is no result.
         Err(_) if attempt.has_lost_a_record() => Verdict::Again,
         Err(error) if protocol.confirm(attempt) => done(false, Err(error)),
-        Err(_) => Verdict::Again,
+        Err(_) => again(engine, attempt),
         Ok(()) => match protocol.commit(attempt) {
             Ok(None) => done(false, Ok(())),
             Ok(Some(stamp)) => {
@@ -170,15 +186,24 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict 
                 Verdict::Done { epoch, wrote: true, result: Ok(()) }
             }
             Err(CommitFailure::Conflict) => Verdict::Again,
+            Err(CommitFailure::Stash) => Verdict::Stash,
             Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
             Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
-            Err(CommitFailure::Refused(Error::Closed)) => {
+            Err(CommitFailure::Refused(Error::Closed, _)) => {
                 // The log has ended: because it has failed, if so.
                 done(false, Err(engine.progress().failure().unwrap_or(Error::Closed)))
             }
-            Err(CommitFailure::Refused(error)) => done(false, Err(error)),
+            Err(CommitFailure::Refused(error, met)) => {
+                let epoch = protocol.release_epoch(attempt, attempt.seen().max(met).epoch());
+                Verdict::Done { epoch, wrote: false, result: Err(error) }
+            }
         },
     }
+}
+
+#[cold]
+fn again(engine: &Engine, attempt: &Attempt<'_>) -> Verdict {
+    if engine.protocol().is_stashed(attempt) { Verdict::Stash } else { Verdict::Again }
 }
 
 /// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic

@@ -8,7 +8,7 @@ use crossbeam_epoch::{Guard, pin};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
-use crate::storage::commit::{CommitFailure, commit};
+use crate::storage::commit::{CommitFailure, Committing, Excluded, commit};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
@@ -61,7 +61,16 @@ impl Rig {
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;
         writes(&mut Writer { table: &self.table, workspace, guard: &guard });
-        let stamp = commit(&self.store, participant, workspace, arena, Stamp::ZERO, &guard, validate);
+        let call = Committing {
+            store: &self.store,
+            participant,
+            workspace,
+            arena,
+            guard: &guard,
+            seen: Stamp::ZERO,
+            alone: false,
+        };
+        let stamp = commit(&Excluded, call, |_| validate());
         crate::storage::reclaim::collect_placeholders(workspace, &guard);
         stamp
     }

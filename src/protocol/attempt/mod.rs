@@ -12,6 +12,7 @@ mod scan;
 mod write;
 
 use std::cell::{Cell, RefCell};
+use std::ops::Bound;
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
@@ -23,6 +24,7 @@ use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
+use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -44,8 +46,29 @@ pub(crate) enum Part {
     Existence,
 }
 
+/// What will be done with a key that is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is read.
+    Read,
+    /// It is changed or deleted.
+    Write,
+    /// It comes in.
+    Insert,
+}
+
+/// Claims a key: see [`Access::claim`].
+pub(crate) type ClaimKey = for<'a> fn(&Attempt<'a>, &'a TableCore, &[u8], Claim) -> Result<()>;
+/// Claims a range: see [`Access::range`].
+pub(crate) type ClaimRange =
+    for<'a> fn(&Attempt<'a>, &'a TableCore, Bound<&[u8]>, Bound<&[u8]>) -> Result<()>;
+
 /// How a protocol makes accesses.
 pub(crate) struct Access {
+    /// Called before a key is looked up, with what will be done with it; none: nothing is claimed.
+    pub(crate) claim: Option<ClaimKey>,
+    /// Called before a range of keys is read; none: nothing is claimed.
+    pub(crate) range: Option<ClaimRange>,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
     /// know later, and gives back the record's word.
     pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, Part, &mut [u64]) -> Result<u64>,
@@ -287,6 +310,58 @@ impl<'a> Attempt<'a> {
         Error::OutsideFootprint { what }
     }
 
+    /// Tells the protocol which key will be looked up, and what for.
+    #[inline]
+    fn claim(&self, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
+        match self.access.get().claim {
+            None => Ok(()),
+            Some(claim) => claim(self, table, key, what),
+        }
+    }
+
+    /// Closes the gate of the commit sections, so that nothing which the body reads can change, until
+    /// [`let_others_in`](Self::let_others_in).
+    pub(crate) fn run_alone(&self) {
+        let mut held = self.held.borrow_mut();
+        if !held.alone {
+            let epochs = self.store.epochs();
+            epochs.close_gate();
+            epochs.wait_for_all(self.store.participants().all().map(Participant::published));
+            held.alone = true;
+        }
+    }
+
+    /// Opens the gate again, if this call has closed it.
+    pub(crate) fn let_others_in(&self) {
+        let mut held = self.held.borrow_mut();
+        if std::mem::take(&mut held.alone) {
+            // SAFETY: `alone` says that this thread has closed it.
+            unsafe { self.store.epochs().open_gate() };
+        }
+    }
+
+    /// Commits the buffered writes, as the protocol would have them taken; `validate` says whether what was read still
+    /// holds.
+    ///
+    /// # Errors
+    /// See [`CommitFailure`].
+    pub(crate) fn commit<T: Taking>(
+        &self,
+        taking: &T,
+        validate: impl FnOnce(&Taken<'_, '_>) -> bool,
+    ) -> Result<Stamp, CommitFailure> {
+        let call = Committing {
+            store: self.store,
+            participant: self.participant,
+            workspace: &mut self.workspace.borrow_mut(),
+            arena: self.arena,
+            guard: self.guard,
+            seen: self.seen(),
+            alone: self.held.borrow().alone,
+        };
+        commit(taking, call, validate)
+    }
+
     /// The record that a target names, or the version of the miss.
     fn locate(&self, target: &Target<'_, 'a>) -> Result<Lookup<'a>> {
         if let Some(record) = target.found {
@@ -298,9 +373,11 @@ impl<'a> Attempt<'a> {
 }
 
 /// Accesses that note nothing: for who has excluded all rivals.
-pub(crate) static DIRECT: Access = Access { read: read_directly, missed: note_nothing };
+pub(crate) static DIRECT: Access =
+    Access { claim: None, range: None, read: read_directly, missed: note_nothing };
 /// Accesses that note everything that was read, for a validation at commit.
-pub(crate) static TRACKED: Access = Access { read: read_tracked, missed: note_miss };
+pub(crate) static TRACKED: Access =
+    Access { claim: None, range: None, read: read_tracked, missed: note_miss };
 
 fn read_directly<'a>(_: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     Ok(match part {
@@ -325,10 +402,14 @@ fn note_miss<'a>(attempt: &Attempt<'a>, version: NodeVersion<'a>) -> Result<()> 
 }
 
 impl<'a> ReadSet<'a> {
-    /// Whether everything that was read is as it was. Only for who has excluded rivals: a busy word counts as the
-    /// caller's own.
-    pub(crate) fn still_holds(&self) -> bool {
-        self.records.iter().all(ReadEntry::still_holds) && self.nodes_still_hold()
+    /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
+    pub(crate) fn still_holds(&self, own: impl Fn(Record<'a>) -> bool) -> bool {
+        self.records.iter().all(|entry| entry.still_holds(&own)) && self.nodes_still_hold()
+    }
+
+    /// The first record that is not as it was read, if there is one; who is busy with one may be the caller itself.
+    pub(crate) fn first_changed(&self) -> Option<ReadEntry<'a>> {
+        self.records.iter().find(|entry| !entry.still_holds(|_| false)).copied()
     }
 
     /// The attempt itself has put something into this node: what was noted about it before stays true.
@@ -353,11 +434,19 @@ impl<'a> ReadSet<'a> {
     }
 }
 
-impl ReadEntry<'_> {
-    fn still_holds(&self) -> bool {
-        // Acquire pairs with the release that ends an install: the validator goes on from what it sees here.
-        let word = self.record.word().load(Ordering::Acquire) & !BUSY;
-        let noted = self.word & !BUSY;
+impl<'a> ReadEntry<'a> {
+    #[inline]
+    fn still_holds(&self, own: impl Fn(Record<'a>) -> bool) -> bool {
+        // SeqCst, as the taking of records is: of two commits of which each has read what the other writes, one sees
+        // the other's busy word here. It acquires the last install: the validator goes on from what it sees.
+        let word = self.record.word().load(Ordering::SeqCst);
+        if word == self.word {
+            return true;
+        }
+        if word & BUSY != 0 && word != DEAD && !own(self.record) {
+            return false;
+        }
+        let (word, noted) = (word & !BUSY, self.word & !BUSY);
         match self.part {
             Part::Row => word == noted,
             // Neither inserted nor deleted in between: a deleted and again inserted record counts as there.

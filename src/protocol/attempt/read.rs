@@ -1,6 +1,6 @@
 //! Reading records, the call's own writes included.
 
-use super::{Attempt, Part, Target};
+use super::{Attempt, Claim, Part, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
@@ -18,6 +18,7 @@ impl<'a> Attempt<'a> {
 
     /// As `get`, without a look at what the action declares.
     pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
+        self.claim(self.hold(target.table)?, target.key, Claim::Read)?;
         let mut target = *target;
         loop {
             match self.locate(&target)? {
@@ -38,6 +39,7 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Read)?;
+        self.claim(self.hold(target.table)?, target.key, Claim::Read)?;
         Ok(self.find_present(target)?.is_some())
     }
 

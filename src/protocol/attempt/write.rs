@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Attempt, Target};
+use super::{Attempt, Claim, Target};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::footprint::Mode;
@@ -67,6 +67,7 @@ impl<'a> Attempt<'a> {
             checked.push((column, layout.checked(column, value)?));
         }
         layout.check_size(checked.iter().map(|&(_, value)| value))?;
+        self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
         self.all_or_nothing(|| {
             if checked.iter().any(|&(column, _)| table.is_indexed(column)) {
@@ -85,6 +86,7 @@ impl<'a> Attempt<'a> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
         let table = self.hold(target.table)?;
+        self.claim(table, target.key, Claim::Write)?;
         let record =
             if table.secondary().is_empty() { self.find_present(target)? } else { self.find_row(target)? };
         let Some(record) = record else { return Ok(false) };
@@ -112,6 +114,7 @@ impl<'a> Attempt<'a> {
         let operand = operation
             .check_operand(operand, &layout.data_type)
             .map_err(|error| error.in_column(&layout.name))?;
+        self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
         if table.is_plain(column) {
             let mut workspace = self.workspace.borrow_mut();
@@ -157,6 +160,7 @@ impl<'a> Attempt<'a> {
 
     /// A record for a key that has no row: `None` if it has one.
     fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Record<'a>>> {
+        self.claim(table, key, Claim::Insert)?;
         loop {
             let placed = {
                 let cutter = &mut self.workspace.borrow_mut().cutter;
@@ -238,6 +242,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<()> {
         let key = table.index_key(position, primary_key, value_of)?;
         let index: &'a TableCore = &table.secondary()[position].table;
+        self.claim(index, &key, Claim::Write)?;
         let target = Target { table: index, key: &key, hash: index.hash(&key), found: None, declared: false };
         if let Some(record) = self.find_present(&target)? {
             self.workspace.borrow_mut().writes.delete(index, record.pointer());

@@ -17,8 +17,8 @@ const SECONDS: f64 = 5.0;
 /// Options of every workload.
 #[derive(Args, Clone)]
 pub struct CommonOptions {
-    /// How calls are isolated: serial
-    #[arg(long, value_name = "NAME", default_value_t = ProtocolKind::Serial, help_heading = "Engine")]
+    /// How calls are isolated: serial, optimistic
+    #[arg(long, value_name = "NAME", default_value_t = ProtocolKind::default(), help_heading = "Engine")]
     pub protocol: ProtocolKind,
     /// When a call counts as durable: none, async, group
     #[arg(long, value_name = "WHEN", default_value_t = Durability::Group, help_heading = "Engine")]
