@@ -52,8 +52,8 @@ pub struct Ycsb {
     pub read_percent: f64,
     /// Whether a write reads first.
     pub read_modify_write: bool,
-    /// How much more popular some records are: the k-th is chosen in proportion to 1 / k^theta.
-    pub theta: f64,
+    /// How much more popular some records are: the k-th is chosen in proportion to 1 / k^alpha.
+    pub alpha: f64,
     /// Bytes of a record's value.
     pub value_size: u32,
     /// A pause after each operation.
@@ -67,7 +67,7 @@ impl Default for Ycsb {
             operations: 10,
             read_percent: 50.0,
             read_modify_write: false,
-            theta: 0.0,
+            alpha: 0.0,
             value_size: 8,
             pause: Pause::NONE,
         }
@@ -84,7 +84,7 @@ impl Ycsb {
         in_range("records", self.records, 2, 100_000_000)?;
         in_range("ops", self.operations, 1, MOST_OPERATIONS.min(self.records as usize))?;
         in_range("read-percent", self.read_percent, 0.0, 100.0)?;
-        in_range("theta", self.theta, 0.0, 20.0)?;
+        in_range("alpha", self.alpha, 0.0, 20.0)?;
         in_range("value-size", self.value_size, 8, 4_096)
     }
 
@@ -139,7 +139,7 @@ impl Workload for Ycsb {
             ("ops", json!(self.operations)),
             ("read_percent", json!(self.read_percent)),
             ("rmw", json!(self.read_modify_write)),
-            ("theta", json!(self.theta)),
+            ("alpha", json!(self.alpha)),
             ("value_size", json!(self.value_size)),
             ("think_us", json!(self.pause.as_microseconds())),
         ]
@@ -167,7 +167,7 @@ impl Workload for Ycsb {
         Ok(Box::new(Records {
             settings: *self,
             procedures: procedures.collect::<Result<_, _>>()?,
-            keys: Arc::new(PopularKeys::new(u64::from(self.records), self.theta)),
+            keys: Arc::new(PopularKeys::new(u64::from(self.records), self.alpha)),
         }))
     }
 

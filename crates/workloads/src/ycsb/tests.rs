@@ -70,8 +70,8 @@ fn reads_only_and_writes_only_are_what_they_say() {
 
 #[test]
 fn records_of_a_transaction_differ_however_popular_one_is() {
-    for theta in [0.0, 0.99, 3.0, 20.0] {
-        let settings = Ycsb { records: 12, theta, ..small() };
+    for alpha in [0.0, 0.99, 3.0, 20.0] {
+        let settings = Ycsb { records: 12, alpha, ..small() };
         let (_db, bound) = loaded(&settings);
         let calls = next_calls(bound.generator(1, 0).unwrap().as_mut(), 100);
         for (_, args) in calls.made() {
@@ -85,7 +85,7 @@ fn records_of_a_transaction_differ_however_popular_one_is() {
 
 #[test]
 fn popular_records_are_in_more_transactions() {
-    let settings = Ycsb { records: 10_000, theta: 0.99, ..small() };
+    let settings = Ycsb { records: 10_000, alpha: 0.99, ..small() };
     let keys = PopularKeys::new(10_000, 0.99);
     let (_db, bound) = loaded(&settings);
     let calls = next_calls(bound.generator(4, 0).unwrap().as_mut(), 2_000);
@@ -150,7 +150,7 @@ fn settings_out_of_range_are_refused_by_name() {
     assert!(message(Ycsb { operations: 6, records: 5, ..small() }).contains("--ops"));
     assert!(message(Ycsb { operations: 65, ..small() }).contains("--ops"));
     assert!(message(Ycsb { read_percent: -1.0, ..small() }).contains("--read-percent"));
-    assert!(message(Ycsb { theta: -1.0, ..small() }).contains("--theta"));
+    assert!(message(Ycsb { alpha: -1.0, ..small() }).contains("--alpha"));
     assert!(message(Ycsb { value_size: 7, ..small() }).contains("--value-size"));
 }
 
