@@ -43,8 +43,8 @@ impl Procedure {
         self.registered.clone()
     }
 
-    pub(crate) fn into_routine(self) -> Arc<dyn Routine> {
-        self.registered
+    pub(crate) fn as_routine(&self) -> &dyn Routine {
+        &*self.registered
     }
 
     pub(crate) fn store(&self) -> u64 {

@@ -1,15 +1,16 @@
 //! Workers of the caller's own: a thread that makes calls and runs them itself, without a queue.
 
-use std::sync::Arc;
 use std::time::Instant;
+
+use smallvec::SmallVec;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine};
-use crate::pipeline::execute::work_out_footprint;
+use crate::pipeline::execute::{Ending, work_out_footprint};
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::Stage;
-use crate::pipeline::worker::{Pending, execute_group};
+use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::Procedure;
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
@@ -38,23 +39,22 @@ pub struct Worker<'db> {
     shared: &'db Shared,
     seat: Seat<'db>,
     held: Held,
-    group: Vec<Prepared>,
     /// What was found ahead for the calls of a group.
     found: Vec<Found>,
-    /// Footprints of calls that have run, whose memory the next ones use.
-    spare: Vec<Footprint>,
+    /// What the calls of a group touch; kept for its memory.
+    footprints: Vec<Footprint>,
 }
 
 /// A call of a group, with its footprint.
-struct Prepared {
-    routine: Arc<dyn Routine>,
-    args: Args,
-    footprint: Footprint,
+struct Prepared<'c> {
+    routine: &'c dyn Routine,
+    args: &'c Args,
+    footprint: &'c Footprint,
 }
 
-impl Pending for Prepared {
+impl Pending for Prepared<'_> {
     fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
-        (&*self.routine, &self.args, &self.footprint)
+        (self.routine, self.args, self.footprint)
     }
 }
 
@@ -101,14 +101,7 @@ impl Executed<'_> {
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
         let seat = shared.engine().store().participants().take();
-        Worker {
-            shared,
-            seat,
-            held: Held::default(),
-            group: Vec::new(),
-            found: Vec::new(),
-            spare: Vec::new(),
-        }
+        Worker { shared, seat, held: Held::default(), found: Vec::new(), footprints: Vec::new() }
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -118,78 +111,115 @@ impl<'db> Worker<'db> {
 
     /// Runs one call.
     pub fn execute(&mut self, procedure: &Procedure, args: Args) -> Executed<'db> {
-        let mut calls = vec![(procedure.clone(), args)];
         let mut done = Vec::with_capacity(1);
-        self.execute_group(&mut calls, &mut done);
+        self.execute_group(std::slice::from_ref(procedure), &[(0, args)], &mut done);
         done.pop().unwrap_or_else(|| self.refused(Error::Closed))
     }
 
-    /// Runs calls in order, as one group, and empties `calls`; puts a result for each into `done`.
+    /// Runs calls in order, as one group, and puts a result for each into `done`. Each call names its procedure by
+    /// its place in `procedures`.
     ///
     /// Within a group the keys of the calls to come are looked up while the present one runs.
-    pub fn execute_group(&mut self, calls: &mut Vec<(Procedure, Args)>, done: &mut Vec<Executed<'db>>) {
+    pub fn execute_group(
+        &mut self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        done: &mut Vec<Executed<'db>>,
+    ) {
         if let Err(error) = nesting::check("running a call") {
-            return done.extend(calls.drain(..).map(|_| self.refused(error.clone())));
+            return done.extend(calls.iter().map(|_| self.refused(error.clone())));
         }
         let start = Instant::now();
-        let mut group = std::mem::take(&mut self.group);
-        let mut wrote = false;
-        for (procedure, args) in calls.drain(..) {
-            match self.prepare(procedure, args) {
-                Ok(prepared) => group.push(prepared),
-                Err(error) => {
-                    // Results come in the order of the calls: what is gathered so far runs first.
-                    wrote |= self.run(&mut group, done);
-                    done.push(self.refused(error));
-                }
+        let mut footprints = std::mem::take(&mut self.footprints);
+        footprints.resize_with(footprints.len().max(calls.len().min(GROUP_CALLS)), Footprint::default);
+        let (mut wrote, mut left) = (false, calls);
+        while !left.is_empty() {
+            let (ready, refusal) = self.prepare(procedures, left, &mut footprints);
+            wrote |= self.run(procedures, &left[..ready], &footprints, done);
+            left = &left[ready..];
+            if let Some(error) = refusal {
+                // Results come in the order of the calls: what stands before the refused one has run.
+                done.push(self.refused(error));
+                left = &left[1..];
             }
         }
-        wrote |= self.run(&mut group, done);
-        self.group = group;
+        self.footprints = footprints;
         self.shared.engine().clocks().add(Stage::Execute, start);
         if wrote {
             self.shared.engine().ring_log();
         }
     }
 
-    fn prepare(&mut self, procedure: Procedure, args: Args) -> Result<Prepared> {
-        self.shared.check_procedure(&procedure)?;
-        let routine = procedure.into_routine();
-        let mut footprint = self.spare.pop().unwrap_or_default();
-        work_out_footprint(&*routine, &args, &mut footprint)?;
-        Ok(Prepared { routine, args, footprint })
+    /// Works out what the first calls touch: as many as run together, or up to the first that is refused. Gives their
+    /// number, and why the one after them is refused.
+    fn prepare(
+        &self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        footprints: &mut [Footprint],
+    ) -> (usize, Option<Error>) {
+        let together = calls.iter().zip(footprints).take(GROUP_CALLS);
+        let mut ready = 0;
+        for ((place, args), footprint) in together {
+            let prepared = self
+                .procedure(procedures, *place)
+                .and_then(|procedure| work_out_footprint(procedure.as_routine(), args, footprint));
+            if let Err(error) = prepared {
+                return (ready, Some(error));
+            }
+            ready += 1;
+        }
+        (ready, None)
+    }
+
+    fn procedure<'p>(&self, procedures: &'p [Procedure], place: usize) -> Result<&'p Procedure> {
+        let Some(procedure) = procedures.get(place) else {
+            return Err(Error::InvalidProcedure {
+                procedure: format!("number {place}"),
+                detail: format!("the group was given {} procedures, counted from 0", procedures.len()),
+            });
+        };
+        self.shared.check_procedure(procedure)?;
+        Ok(procedure)
     }
 
     fn refused(&self, error: Error) -> Executed<'db> {
         Executed { shared: self.shared, epoch: 0, attempts: 1, result: Err(error) }
     }
 
-    fn run(&mut self, group: &mut Vec<Prepared>, done: &mut Vec<Executed<'db>>) -> bool {
+    /// Runs calls whose footprints are known. Whether one of them wrote.
+    fn run(
+        &mut self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        footprints: &[Footprint],
+        done: &mut Vec<Executed<'db>>,
+    ) -> bool {
+        let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
+            .iter()
+            .zip(footprints)
+            .map(|((place, args), footprint)| Prepared {
+                routine: procedures[*place].as_routine(),
+                args,
+                footprint,
+            })
+            .collect();
+        if group.is_empty() {
+            return false;
+        }
         let engine = self.shared.engine();
         let counters = &self.seat.participant().counters;
         let mut wrote = false;
-        for part in group.chunks(crate::pipeline::worker::GROUP_CALLS) {
-            execute_group(
-                engine,
-                &mut self.seat,
-                &mut self.held,
-                &mut self.found,
-                part,
-                |_, ending, output| {
-                    wrote |= ending.wrote;
-                    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                        Counters::count(&counters.readers_waited);
-                    }
-                    done.push(Executed {
-                        shared: self.shared,
-                        epoch: ending.epoch,
-                        attempts: ending.attempts,
-                        result: ending.result.map(|()| output),
-                    });
-                },
-            );
-        }
-        self.spare.extend(group.drain(..).map(|call| call.footprint));
+        let tell = |_, ending: Ending, output| {
+            wrote |= ending.wrote;
+            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                Counters::count(&counters.readers_waited);
+            }
+            let result = ending.result.map(|()| output);
+            let (epoch, attempts) = (ending.epoch, ending.attempts);
+            done.push(Executed { shared: self.shared, epoch, attempts, result });
+        };
+        execute_group(engine, &mut self.seat, &mut self.held, &mut self.found, &group, tell);
         wrote
     }
 }

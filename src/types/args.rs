@@ -45,6 +45,18 @@ macro_rules! args {
 pub struct Args(SmallVec<[Value; 8]>);
 
 impl Args {
+    /// Takes all arguments away, and keeps their memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Adds an argument behind the others.
+    #[inline]
+    pub fn push(&mut self, value: impl Into<Value>) {
+        self.0.push(value.into());
+    }
+
     /// The argument at this position, counted from 0.
     #[inline]
     pub fn get(&self, position: usize) -> Result<&Value> {
@@ -209,6 +221,16 @@ mod tests {
             assert!(error.to_string().contains("there are 2 arguments"), "{error}");
         }
         assert!(args![].get(0).is_err());
+    }
+
+    #[test]
+    fn arguments_are_used_again() {
+        let mut args = args!["first", 2];
+        args.clear();
+        assert_eq!(args, args![]);
+        (0..20).for_each(|number| args.push(number));
+        args.push("last");
+        assert_eq!((args.len(), args.int(19), args.text(20)), (21, Ok(19), Ok("last")));
     }
 
     #[test]
