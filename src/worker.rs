@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine};
-use crate::pipeline::execute::{Ending, work_out_footprint};
+use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
-use crate::procedure::Procedure;
+use crate::procedure::{Procedure, Registered};
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
 use crate::storage::participant::{Counters, Seat};
@@ -47,13 +47,16 @@ pub struct Worker<'db> {
 
 /// A call of a group, with its footprint.
 struct Prepared<'c> {
-    routine: &'c dyn Routine,
+    routine: &'c Registered,
     args: &'c Args,
     footprint: &'c Footprint,
 }
 
 impl Pending for Prepared<'_> {
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
+    type Routine = Registered;
+
+    #[inline]
+    fn parts(&self) -> (&Registered, &Args, &Footprint) {
         (self.routine, self.args, self.footprint)
     }
 }
@@ -63,7 +66,8 @@ pub struct Executed<'db> {
     shared: &'db Shared,
     epoch: u64,
     attempts: u32,
-    result: Result<Output>,
+    /// An error in a box: so a group's results, nearly all of which are none, are small.
+    result: std::result::Result<Output, Box<Error>>,
 }
 
 impl Executed<'_> {
@@ -94,7 +98,7 @@ impl Executed<'_> {
     pub fn wait(self) -> Result<Output> {
         nesting::check("waiting for a call")?;
         self.shared.engine().progress().wait(self.epoch)?;
-        self.result
+        self.result.map_err(|error| *error)
     }
 }
 
@@ -160,16 +164,15 @@ impl<'db> Worker<'db> {
     ) -> (usize, Option<Error>) {
         let together = calls.iter().zip(footprints).take(GROUP_CALLS);
         let mut ready = 0;
-        for ((place, args), footprint) in together {
-            let prepared = self
-                .procedure(procedures, *place)
-                .and_then(|procedure| work_out_footprint(procedure.as_routine(), args, footprint));
-            if let Err(error) = prepared {
-                return (ready, Some(error));
+        // A panic ends the call whose turn it is, as an error does.
+        let prepared = keep_panics_in(|| {
+            for ((place, args), footprint) in together {
+                self.procedure(procedures, *place)?.registered().footprint(args, footprint)?;
+                ready += 1;
             }
-            ready += 1;
-        }
-        (ready, None)
+            Ok(())
+        });
+        (ready, prepared.err())
     }
 
     fn procedure<'p>(&self, procedures: &'p [Procedure], place: usize) -> Result<&'p Procedure> {
@@ -184,7 +187,7 @@ impl<'db> Worker<'db> {
     }
 
     fn refused(&self, error: Error) -> Executed<'db> {
-        Executed { shared: self.shared, epoch: 0, attempts: 1, result: Err(error) }
+        Executed { shared: self.shared, epoch: 0, attempts: 1, result: Err(Box::new(error)) }
     }
 
     /// Runs calls whose footprints are known. Whether one of them wrote.
@@ -199,7 +202,7 @@ impl<'db> Worker<'db> {
             .iter()
             .zip(footprints)
             .map(|((place, args), footprint)| Prepared {
-                routine: procedures[*place].as_routine(),
+                routine: procedures[*place].registered(),
                 args,
                 footprint,
             })
@@ -215,7 +218,7 @@ impl<'db> Worker<'db> {
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let result = ending.result.map(|()| output);
+            let result = ending.failure.map_or(Ok(output), Err);
             let (epoch, attempts) = (ending.epoch, ending.attempts);
             done.push(Executed { shared: self.shared, epoch, attempts, result });
         };

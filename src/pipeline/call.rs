@@ -35,19 +35,27 @@ pub(crate) trait Routine: Send + Sync {
     /// Asks for the index lines of a footprint's keys to be fetched.
     fn prefetch(&self, footprint: &Footprint, guard: &crossbeam_epoch::Guard);
 
-    /// Looks the footprint's keys up together, and asks for their records to be fetched.
-    fn find(&self, footprint: &Footprint, found: &mut Found, guard: &crossbeam_epoch::Guard);
+    /// Looks the footprint's keys up together, and asks for their records to be fetched. Puts one entry for each key
+    /// behind those that are there.
+    fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &crossbeam_epoch::Guard);
 
-    /// Runs the bodies in this attempt.
+    /// Runs the bodies in this attempt; `found` has one entry for each of the footprint's keys, and `output` what an
+    /// attempt before has left.
     ///
     /// # Errors
     /// The procedure's own, or a conflict.
-    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found)
-    -> Result<Output>;
+    fn run(
+        &self,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        output: &mut Output,
+    ) -> Result<()>;
 }
 
-/// The records of a footprint's keys, as far as they were found before the bodies run.
-pub(crate) type Found = smallvec::SmallVec<[Option<RecordPointer>; 4]>;
+/// The record of a footprint's key, if it was found before the bodies run.
+pub(crate) type Found = Option<RecordPointer>;
 
 /// A call under way.
 pub(crate) struct Call {

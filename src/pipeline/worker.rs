@@ -29,29 +29,34 @@ const AHEAD: usize = 8;
 
 /// A call that a group can look ahead to.
 pub(crate) trait Pending {
+    /// The procedure's type; `dyn` where it is not known.
+    type Routine: Routine + ?Sized;
+
     /// The procedure, the arguments, and what they touch.
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint);
+    fn parts(&self) -> (&Self::Routine, &Args, &Footprint);
 }
 
 impl Pending for Call {
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
+    type Routine = dyn Routine;
+
+    fn parts(&self) -> (&(dyn Routine + 'static), &Args, &Footprint) {
         (&*self.routine, &self.args, &self.footprint)
     }
 }
 
 /// One run of a procedure, as a body.
-struct Run<'a> {
-    routine: &'a dyn Routine,
+struct Run<'a, R: ?Sized> {
+    routine: &'a R,
     args: &'a Args,
     footprint: &'a Footprint,
-    found: &'a Found,
+    found: &'a [Found],
     output: Output,
 }
 
-impl Body for Run<'_> {
+impl<R: Routine + ?Sized> Body for Run<'_, R> {
+    #[inline]
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
-        self.output = self.routine.run(attempt, self.args, self.footprint, self.found)?;
-        Ok(())
+        self.routine.run(attempt, self.args, self.footprint, self.found, &mut self.output)
     }
 }
 
@@ -69,11 +74,14 @@ pub(crate) fn execute_group<P: Pending>(
     let (_, memory) = seat.parts();
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
     held.in_group = calls.len() > 1;
+    let mut left = &found[..];
     for (number, call) in calls.iter().enumerate() {
         let (routine, args, footprint) = call.parts();
-        let mut body = Run { routine, args, footprint, found: &found[number], output: Output::default() };
+        let (own, others) = left.split_at(footprint.references.len());
+        left = others;
+        let mut body = Run { routine, args, footprint, found: own, output: Output::default() };
         let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
-        done(number, ending, std::mem::take(&mut body.output));
+        done(number, ending, body.output);
     }
     held.in_group = false;
     engine.protocol().end_group(held);
@@ -83,9 +91,7 @@ pub(crate) fn execute_group<P: Pending>(
 /// Looks up the keys of all calls of a group before the first one runs: nothing is held then, and the cache misses of
 /// many calls overlap. Each call's index lines are asked for some calls ahead of its look-up.
 fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
-    if found.len() < calls.len() {
-        found.resize_with(calls.len(), Found::default);
-    }
+    found.clear();
     let mut ahead = calls.iter();
     let mut prefetch_next = || {
         if let Some((routine, _, footprint)) = ahead.next().map(Pending::parts) {
@@ -93,7 +99,7 @@ fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
         }
     };
     (0..AHEAD).for_each(|_| prefetch_next());
-    for (call, found) in calls.iter().zip(found) {
+    for call in calls {
         prefetch_next();
         let (routine, _, footprint) = call.parts();
         routine.find(footprint, found, guard);
@@ -120,7 +126,7 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let result = ending.result.map(|()| output);
+            let result = ending.failure.map_or(Ok(output), |error| Err(*error));
             finished.push(Finished { answer: calls[number].answer.clone(), epoch: ending.epoch, result });
         });
         engine.clocks().add(Stage::Execute, start);

@@ -11,13 +11,14 @@ use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::table::ColumnName;
 use crate::transaction::{self, Tx};
-use crate::types::key::{EncodedKey, encode_component};
+use crate::types::key::{EncodedKey, encode_component, encode_int};
 use crate::types::{Args, Value, ValueRef};
 
 /// Takes a key's values, in the order of the key's columns.
 pub struct KeyBuilder<'k> {
     table: &'k TableCore,
-    columns_of_key: &'k [usize],
+    /// For each column of the key, whether it is of type `Int64`.
+    int_key: &'k [bool],
     key: &'k mut EncodedKey,
     columns: usize,
     /// How many bytes the first column's value took.
@@ -25,8 +26,9 @@ pub struct KeyBuilder<'k> {
 }
 
 impl<'k> KeyBuilder<'k> {
+    #[inline]
     pub(crate) fn new(table: &'k TableCore, key: &'k mut EncodedKey) -> Self {
-        KeyBuilder { table, columns_of_key: table.definition().key(), key, columns: 0, first: 0 }
+        KeyBuilder { table, int_key: table.int_key(), key, columns: 0, first: 0 }
     }
 
     /// The next column's value.
@@ -35,15 +37,24 @@ impl<'k> KeyBuilder<'k> {
     /// More values than the key has columns; a value that does not fit its column.
     #[inline]
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        let Some(&position) = self.columns_of_key.get(self.columns) else { return self.too_many() };
-        let value = self.table.layout().checked(position, value.into())?;
-        debug_assert!(!value.is_null(), "key columns are not null");
-        encode_component(self.key, value, &self.table.layout().column(position).data_type, false)?;
+        match (value.into(), self.int_key.get(self.columns)) {
+            // The usual component, without a call.
+            (ValueRef::Int(int), Some(true)) => encode_int(self.key, int),
+            (value, Some(_)) => self.encode(value)?,
+            (_, None) => return self.too_many(),
+        }
         self.columns += 1;
         if self.columns == 1 {
             self.first = self.key.len() as u16;
         }
         Ok(())
+    }
+
+    fn encode(&mut self, value: ValueRef<'_>) -> Result<()> {
+        let (layout, position) = (self.table.layout(), self.table.definition().key()[self.columns]);
+        let value = layout.checked(position, value)?;
+        debug_assert!(!value.is_null(), "key columns are not null");
+        encode_component(self.key, value, &layout.column(position).data_type, false)
     }
 
     #[cold]

@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::storage::epoch::Published;
+use crate::storage::read_set::ReadSet;
 use crate::storage::workspace::Workspace;
 
 /// Redo of one participant and one epoch.
@@ -33,6 +34,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Adds one. Relaxed, and no read-modify-write: one thread writes it, readers want a recent sum only.
+    #[inline]
     pub(crate) fn count(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
@@ -53,12 +55,15 @@ pub(crate) struct Participant {
 pub(crate) struct Memory {
     /// Buffers that keep their memory from call to call.
     pub(crate) workspace: Workspace,
+    /// What the running call has read.
+    pub(crate) reads: ReadSet,
     /// Rows that the running call has read, and images of those that it will write.
     pub(crate) arena: Bump,
 }
 
 impl Participant {
     /// Where the epoch it commits in is shown.
+    #[inline]
     pub(crate) fn published(&self) -> &Published {
         &self.published
     }
@@ -123,11 +128,13 @@ impl Participants {
 
 impl<'p> Seat<'p> {
     /// The slot.
+    #[inline]
     pub(crate) fn participant(&self) -> &'p Participant {
         &self.participants.slots[self.number]
     }
 
     /// The slot and what its thread works with.
+    #[inline]
     pub(crate) fn parts(&mut self) -> (&'p Participant, &mut Memory) {
         let participant = &self.participants.slots[self.number];
         (participant, self.memory.get_or_insert_default())

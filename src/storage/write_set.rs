@@ -110,11 +110,13 @@ pub(crate) enum Effect {
 
 impl WriteSet {
     /// Whether nothing is written.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
     /// The records written, in the order in which they were first touched.
+    #[inline]
     pub(crate) fn touched(&self) -> &[Touched] {
         &self.touched
     }
@@ -123,6 +125,7 @@ impl WriteSet {
     ///
     /// # Errors
     /// The transaction is too large; split it.
+    #[inline]
     pub(crate) fn check_size(&self) -> Result<()> {
         let bytes = self.bytes.len() + self.writes.len() * size_of::<Write>();
         if bytes > MAXIMAL_BYTES {
@@ -133,6 +136,7 @@ impl WriteSet {
     }
 
     /// Forgets everything.
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.touched.clear();
         self.writes.clear();
@@ -174,6 +178,7 @@ impl WriteSet {
     }
 
     /// Where the record stands among those touched.
+    #[inline]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
@@ -210,6 +215,7 @@ impl WriteSet {
     }
 
     /// Buffers: a column gets a value, which has been checked.
+    #[inline]
     pub(crate) fn set(
         &mut self,
         table: &TableCore,
@@ -222,6 +228,7 @@ impl WriteSet {
     }
 
     /// Buffers: a column is changed by an operation, whose operand has been checked.
+    #[inline]
     pub(crate) fn operate(
         &mut self,
         table: &TableCore,
@@ -276,7 +283,15 @@ impl WriteSet {
         position
     }
 
+    #[inline]
     fn store(&mut self, value: ValueRef<'_>) -> Stored {
+        match value {
+            ValueRef::Int(value) => Stored::Int(value),
+            other => self.store_any(other),
+        }
+    }
+
+    fn store_any(&mut self, value: ValueRef<'_>) -> Stored {
         match value {
             ValueRef::Null => Stored::Null,
             ValueRef::Bool(value) => Stored::Bool(value),
@@ -438,6 +453,7 @@ impl WriteSet {
 
 impl Touched {
     /// The table that the record is in.
+    #[inline]
     pub(crate) fn table(&self) -> &TableCore {
         // SAFETY: a call keeps every table that it writes alive until its write set is cleared: bodies reach tables
         // through handles that outlive the call, and an index's table is owned by its base table.

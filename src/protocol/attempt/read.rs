@@ -1,9 +1,10 @@
 //! Reading records, the call's own writes included.
 
-use super::{Attempt, Claim, Part, Target};
+use super::{Attempt, Claim, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};

@@ -14,7 +14,7 @@ use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::workspace::Placeholder;
 use crate::types::key::decode_component;
-use crate::types::{Value, ValueRef};
+use crate::types::{DataType, Value, ValueRef};
 
 impl<'a> Attempt<'a> {
     /// Buffers: this row comes in. `values`: one for each column, in order.
@@ -111,9 +111,13 @@ impl<'a> Attempt<'a> {
         self.check_writable()?;
         let table = self.hold(target.table)?;
         let layout = table.layout().column(column);
-        let operand = operation
-            .check_operand(operand, &layout.data_type)
-            .map_err(|error| error.in_column(&layout.name))?;
+        let operand = match (operand, &layout.data_type) {
+            // The usual operation: any integer will do.
+            (ValueRef::Int(_), DataType::Int64) if operation.takes_every_int() => operand,
+            _ => operation
+                .check_operand(operand, &layout.data_type)
+                .map_err(|error| error.in_column(&layout.name))?,
+        };
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
         if table.is_plain(column) {
@@ -142,7 +146,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn check_writable(&self) -> Result<()> {
-        match &self.updates_refused {
+        match self.updates_refused {
             None => Ok(()),
             Some(error) => Err(error.clone()),
         }
@@ -182,12 +186,14 @@ impl<'a> Attempt<'a> {
     }
 
     /// The record of a target that must be there.
+    #[inline]
     fn require(&self, target: &Target<'_, 'a>) -> Result<Record<'a>> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
     /// The record of a target, if it is there for this call. Who writes must write to the very record whose presence
     /// was looked at: the one that was found beforehand may be dead, and its key have another one by now.
+    #[inline]
     pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         let mut target = *target;
         loop {
