@@ -166,8 +166,13 @@ impl<'db> Worker<'db> {
         let mut ready = 0;
         // A panic ends the call whose turn it is, as an error does.
         let prepared = keep_panics_in(|| {
+            let mut checked = None;
             for ((place, args), footprint) in together {
-                self.procedure(procedures, *place)?.registered().footprint(args, footprint)?;
+                let procedure = match checked {
+                    Some((of, procedure)) if of == *place => procedure,
+                    _ => checked.insert((*place, self.procedure(procedures, *place)?)).1,
+                };
+                procedure.registered().footprint(args, footprint)?;
                 ready += 1;
             }
             Ok(())

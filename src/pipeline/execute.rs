@@ -181,7 +181,7 @@ fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box
     failure
 }
 
-#[inline]
+#[inline(always)]
 fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>) -> Verdict {
     let failure = attempt.take_fault().or(failure);
     if let Some(failure) = failure {

@@ -4,20 +4,19 @@
 //! and nothing is held meanwhile (docs/decisions, row layout and prefetching). And a protocol may keep what it holds
 //! from one call of a group to the next.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_epoch::{Guard, pin};
 
-use crate::error::Result;
-use crate::pipeline::call::{Call, Found, Output, Routine};
+use crate::pipeline::call::{Call, Found, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Body, Ending, execute};
+use crate::pipeline::execute::{Ending, execute};
 use crate::pipeline::output::Finished;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
-use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::storage::participant::{Counters, Seat};
 use crate::types::Args;
@@ -44,22 +43,6 @@ impl Pending for Call {
     }
 }
 
-/// One run of a procedure, as a body.
-struct Run<'a, R: ?Sized> {
-    routine: &'a R,
-    args: &'a Args,
-    footprint: &'a Footprint,
-    found: &'a [Found],
-    output: Output,
-}
-
-impl<R: Routine + ?Sized> Body for Run<'_, R> {
-    #[inline]
-    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
-        self.routine.run(attempt, self.args, self.footprint, self.found, &mut self.output)
-    }
-}
-
 /// Runs a group of calls in order, and tells `done` how each ended. `found` is kept from group to group.
 pub(crate) fn execute_group<P: Pending>(
     engine: &Engine,
@@ -74,14 +57,15 @@ pub(crate) fn execute_group<P: Pending>(
     let (_, memory) = seat.parts();
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
     held.in_group = calls.len() > 1;
+    let gathered = RefCell::default();
     let mut left = &found[..];
     for (number, call) in calls.iter().enumerate() {
         let (routine, args, footprint) = call.parts();
         let (own, others) = left.split_at(footprint.references.len());
         left = others;
-        let mut body = Run { routine, args, footprint, found: own, output: Output::default() };
+        let mut body = Run { routine, args, footprint, found: own, gathered: &gathered };
         let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
-        done(number, ending, body.output);
+        done(number, ending, body.output());
     }
     held.in_group = false;
     engine.protocol().end_group(held);

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 use crate::operation::Operation;
+use crate::pipeline::call::Gathered;
 use crate::protocol::attempt::{Attempt, Target};
 use crate::protocol::footprint::Reference;
 use crate::row::Row;
@@ -83,6 +84,9 @@ pub struct Values {
 }
 
 impl Values {
+    /// What the first phase finds.
+    pub(crate) const NONE: Values = Values { values: Vec::new() };
+
     /// The value that an earlier phase set under this number.
     ///
     /// # Errors
@@ -115,14 +119,6 @@ impl Values {
             None => self.values.push((number, value)),
         }
     }
-}
-
-/// What a running call has gathered.
-#[derive(Default)]
-pub(crate) struct Gathered {
-    /// Values set in the running phase, which the next ones will see.
-    pub(crate) fresh: Vec<(usize, Value)>,
-    pub(crate) rows: Vec<Vec<Value>>,
 }
 
 /// What an action's body works with: the arguments, the earlier phases' values, and the rows that it declared.
@@ -169,21 +165,25 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     #[inline]
     fn target(&self) -> Result<Target<'t, 'a>> {
         if !self.reference.whole {
-            let table = self.table.definition().name();
-            return Err(Error::OutsideFootprint {
-                what: format!(
-                    "the action on {table:?} declares no whole key, so it has no row of its own; use tx()"
-                ),
-            });
+            return Err(self.no_row());
         }
         let Reference { key, hash, .. } = self.reference;
         Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
+    }
+
+    #[cold]
+    fn no_row(&self) -> Error {
+        let table = self.table.definition().name();
+        let what =
+            format!("the action on {table:?} declares no whole key, so it has no row of its own; use tx()");
+        Error::OutsideFootprint { what }
     }
 
     /// The row.
     ///
     /// # Errors
     /// [`Error::Conflict`] (pass it on).
+    #[inline]
     pub fn get(&self) -> Result<Option<Row<'a>>> {
         transaction::get(self.attempt, &self.target()?)
     }
@@ -213,6 +213,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     ///
     /// # Errors
     /// As [`Tx::update`].
+    #[inline]
     pub fn update<'v, N: ColumnName>(&self, changes: &[(N, ValueRef<'v>)]) -> Result<()> {
         transaction::update(self.attempt, &self.target()?, changes)
     }
@@ -229,6 +230,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     ///
     /// # Errors
     /// As [`Tx::add`].
+    #[inline]
     pub fn add<'v>(&self, column: impl ColumnName, amount: impl Into<ValueRef<'v>>) -> Result<()> {
         transaction::operate(self.attempt, &self.target()?, column, Operation::Add, amount.into())
     }

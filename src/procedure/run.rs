@@ -1,12 +1,13 @@
 //! How a registered procedure runs: footprint, look-ups, bodies phase by phase.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output, Routine};
-use crate::procedure::context::{ActionContext, Gathered, KeyBuilder, Values};
+use crate::pipeline::call::{Found, Gathered, Routine};
+use crate::procedure::context::{ActionContext, KeyBuilder, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
@@ -85,7 +86,7 @@ impl Registered {
         if args.len() != self.parameters.len() {
             return self.wrong_number(args.len());
         }
-        for (value, (name, data_type)) in args.iter().zip(&self.parameters) {
+        for (value, (name, data_type)) in args[..].iter().zip(&self.parameters) {
             if matches!((value, data_type), (Value::Int(_), DataType::Int64)) {
                 continue;
             }
@@ -151,11 +152,8 @@ impl Routine for Registered {
     fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &Guard) {
         for (action, reference) in self.actions.iter().zip(&footprint.references) {
             let wanted = reference.whole && action.key_from.is_none();
-            let record = if wanted {
-                action.table.find_ahead(reference.hash, &reference.key, guard)
-            } else {
-                None
-            };
+            let record =
+                if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
             found.push(record.map(|record| {
                 record.prefetch();
                 record.pointer()
@@ -170,22 +168,50 @@ impl Routine for Registered {
         args: &Args,
         footprint: &Footprint,
         found: &[Found],
-        output: &mut Output,
+        gathered: &RefCell<Gathered>,
     ) -> Result<()> {
-        let gathered = RefCell::new(Gathered::default());
-        let mut values = Values::default();
-        let mut left = self.actions.iter().zip(&footprint.references).zip(found);
-        let mut done = 0;
-        for &end in &self.phase_ends {
-            for ((action, declared), found) in left.by_ref().take(end - done) {
-                // SAFETY: the caller is pinned since before it looked the footprint's keys up.
-                let found = found.map(|at| unsafe { at.as_record() });
-                run_action(action, attempt, args, &values, &gathered, declared, found)?;
-            }
-            done = end;
-            gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
+        if let [_] = *self.phase_ends {
+            let values = Values::NONE;
+            return self.run_actions(
+                0..self.actions.len(),
+                attempt,
+                args,
+                footprint,
+                found,
+                &values,
+                gathered,
+            );
         }
-        output.rows = gathered.into_inner().rows;
+        let (mut values, mut start) = (Values::default(), 0);
+        for &end in &self.phase_ends {
+            self.run_actions(start..end, attempt, args, footprint, found, &values, gathered)?;
+            gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+impl Registered {
+    /// Runs the actions of one phase.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn run_actions(
+        &self,
+        numbers: Range<usize>,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        values: &Values,
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()> {
+        for number in numbers {
+            // SAFETY: the caller is pinned since before it looked the footprint's keys up.
+            let found = found[number].map(|at| unsafe { at.as_record() });
+            let declared = &footprint.references[number];
+            run_action(&self.actions[number], attempt, args, values, gathered, declared, found)?;
+        }
         Ok(())
     }
 }

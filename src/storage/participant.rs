@@ -87,6 +87,7 @@ pub(crate) struct Participants {
 /// A slot that a thread has now.
 pub(crate) struct Seat<'p> {
     participants: &'p Participants,
+    participant: &'p Participant,
     number: usize,
     memory: Option<Box<Memory>>,
 }
@@ -118,8 +119,9 @@ impl Participants {
                 // SeqCst: ordered before the slot's publishing of an epoch, as the sealer's reads are after its
                 // raising of the epoch; so the sealer either counts the slot or the slot sees the new epoch.
                 self.used.fetch_max(number + 1, Ordering::SeqCst);
-                let memory = self.slots[number].memory.lock().take().unwrap_or_default();
-                return Seat { participants: self, number, memory: Some(memory) };
+                let participant = &*self.slots[number];
+                let memory = participant.memory.lock().take().unwrap_or_default();
+                return Seat { participants: self, participant, number, memory: Some(memory) };
             }
             self.freed.wait(&mut free);
         }
@@ -130,20 +132,19 @@ impl<'p> Seat<'p> {
     /// The slot.
     #[inline]
     pub(crate) fn participant(&self) -> &'p Participant {
-        &self.participants.slots[self.number]
+        self.participant
     }
 
     /// The slot and what its thread works with.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&'p Participant, &mut Memory) {
-        let participant = &self.participants.slots[self.number];
-        (participant, self.memory.get_or_insert_default())
+        (self.participant, self.memory.get_or_insert_default())
     }
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        *self.participants.slots[self.number].memory.lock() = self.memory.take();
+        *self.participant.memory.lock() = self.memory.take();
         let mut free = self.participants.free.lock();
         free.push(self.number);
         drop(free);

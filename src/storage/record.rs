@@ -120,9 +120,8 @@ impl<'g> Record<'g> {
     /// word, or a later one.
     #[inline]
     pub(crate) fn read(self, copy: &mut [u64]) -> u64 {
-        let backoff = Backoff::new();
         loop {
-            let word = self.stable_word(&backoff);
+            let word = self.stable_word();
             if word & ABSENT != 0 {
                 return word;
             }
@@ -138,9 +137,17 @@ impl<'g> Record<'g> {
 
     /// The word, once no install is under way; [`DEAD`] counts as such.
     #[inline]
-    pub(crate) fn stable_word(self, backoff: &Backoff) -> u64 {
+    pub(crate) fn stable_word(self) -> u64 {
+        // Acquire pairs with the release that ends an install.
+        let word = self.word().load(Ordering::Acquire);
+        if word & BUSY == 0 { word } else { self.word_once_stable() }
+    }
+
+    #[cold]
+    fn word_once_stable(self) -> u64 {
+        let backoff = Backoff::new();
         loop {
-            // Acquire pairs with the release that ends an install.
+            // Acquire: as above.
             let word = self.word().load(Ordering::Acquire);
             if word & BUSY == 0 || word == DEAD {
                 return word;

@@ -105,7 +105,11 @@ impl TableCore {
             secondary: Vec::new(),
             indexed: Vec::new(),
             plain: Vec::new(),
-            int_key: definition.key.iter().map(|&at| definition.columns[at].data_type == DataType::Int64).collect(),
+            int_key: definition
+                .key
+                .iter()
+                .map(|&at| definition.columns[at].data_type == DataType::Int64)
+                .collect(),
             internal: false,
             definition,
         }

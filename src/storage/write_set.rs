@@ -128,11 +128,7 @@ impl WriteSet {
     #[inline]
     pub(crate) fn check_size(&self) -> Result<()> {
         let bytes = self.bytes.len() + self.writes.len() * size_of::<Write>();
-        if bytes > MAXIMAL_BYTES {
-            let what = "one transaction's writes".to_string();
-            return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES });
-        }
-        Ok(())
+        if bytes > MAXIMAL_BYTES { too_large(bytes) } else { Ok(()) }
     }
 
     /// Forgets everything.
@@ -183,6 +179,11 @@ impl WriteSet {
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
         }
+        self.position_of_many(record)
+    }
+
+    #[inline(never)]
+    fn position_of_many(&self, record: RecordPointer) -> Option<usize> {
         self.by_record.get(&record).map(|&position| position as usize)
     }
 
@@ -241,18 +242,19 @@ impl WriteSet {
         self.push(table, record, Kind::Operate { column: column as u16, operation, operand });
     }
 
+    #[inline]
     fn push(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
         let write = self.writes.len() as u32;
-        let (position, previous) = match self.position(record) {
+        let (position, previous, before) = match self.position(record) {
             Some(position) => {
                 let touched = &mut self.touched[position];
                 let previous = std::mem::replace(&mut touched.last, write);
-                self.writes[previous as usize].next = write;
-                (position as u32, previous)
+                let before = &mut self.writes[previous as usize];
+                before.next = write;
+                (position as u32, previous, before.presence)
             }
-            None => (self.touch(table, record, write), NONE),
+            None => (self.touch(table, record, write), NONE, None),
         };
-        let before = self.writes.get(previous as usize).and_then(|write| write.presence);
         let presence = match kind {
             Kind::Insert { .. } => Some(true),
             Kind::Delete => Some(false),
@@ -271,16 +273,24 @@ impl WriteSet {
         });
     }
 
+    #[inline]
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
         let position = self.touched.len() as u32;
         self.touched.push(Touched { record, table, first: write, last: write });
+        if self.touched.len() > FEW {
+            self.note_position(record, position);
+        }
+        position
+    }
+
+    #[cold]
+    fn note_position(&mut self, record: RecordPointer, position: u32) {
         if self.touched.len() == FEW + 1 {
             let all = self.touched.iter().enumerate();
             self.by_record.extend(all.map(|(position, touched)| (touched.record, position as u32)));
-        } else if self.touched.len() > FEW {
+        } else {
             self.by_record.insert(record, position);
         }
-        position
     }
 
     #[inline]
@@ -459,6 +469,12 @@ impl Touched {
         // through handles that outlive the call, and an index's table is owned by its base table.
         unsafe { &*self.table }
     }
+}
+
+#[cold]
+fn too_large(bytes: usize) -> Result<()> {
+    let what = "one transaction's writes".to_string();
+    Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES })
 }
 
 fn operate(

@@ -2,7 +2,8 @@
 //!
 //! Bodies read records and buffer writes through an attempt; it never changes a record. How an access is made is the
 //! protocol's: a table of functions ([`Access`]), chosen once for each attempt, so that an access costs one
-//! predictable indirect call and no look at which protocol is in force.
+//! predictable indirect call and no look at which protocol is in force. The usual table, [`TRACKED`], is known by its
+//! address, and its functions are called directly.
 //!
 //! What it keeps true: the thread is pinned for as long as the attempt lasts, so that every record and every block
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
@@ -302,6 +303,32 @@ impl<'a> Attempt<'a> {
         Error::OutsideFootprint { what }
     }
 
+    /// As [`TRACKED`] reads.
+    #[inline(always)]
+    fn read_and_note(&self, record: Record<'a>, part: Part, copy: &mut [u64]) -> u64 {
+        let mut reads = self.reads.borrow_mut();
+        if part == Part::Existence
+            && let Some(word) = reads.word_noted_last(record)
+        {
+            return word;
+        }
+        let word = match part {
+            Part::Row => record.read(copy),
+            Part::Existence => record.stable_word(),
+        };
+        reads.note(record, word, part);
+        word
+    }
+
+    /// Reads a record as the protocol has it read: see [`Access::read`].
+    #[inline(always)]
+    fn read(&self, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+        if self.is_tracked() {
+            return Ok(self.read_and_note(record, part, copy));
+        }
+        (self.access.get().read)(self, record, part, copy)
+    }
+
     /// Tells the protocol which key will be looked up, and what for.
     #[inline]
     fn claim(&self, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
@@ -376,7 +403,7 @@ pub(crate) static TRACKED: Access =
 fn read_directly<'a>(_: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     Ok(match part {
         Part::Row => record.read(copy),
-        Part::Existence => record.stable_word(&crossbeam_utils::Backoff::new()),
+        Part::Existence => record.stable_word(),
     })
 }
 
@@ -385,15 +412,7 @@ fn note_nothing<'a>(_: &Attempt<'a>, _: NodeVersion<'a>) -> Result<()> {
 }
 
 fn read_tracked<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
-    let mut reads = attempt.reads.borrow_mut();
-    if part == Part::Existence
-        && let Some(word) = reads.word_noted_last(record)
-    {
-        return Ok(word);
-    }
-    let word = read_directly(attempt, record, part, copy)?;
-    reads.note(record, word, part);
-    Ok(word)
+    Ok(attempt.read_and_note(record, part, copy))
 }
 
 fn note_miss<'a>(attempt: &Attempt<'a>, version: NodeVersion<'a>) -> Result<()> {
