@@ -157,7 +157,9 @@ impl Database {
             engine.ring_log();
         }
         engine.progress().wait(ending.epoch)?;
-        ending.result?;
+        if let Some(error) = ending.failure {
+            return Err(*error);
+        }
         closure.value.ok_or(Error::Closed)
     }
 

@@ -7,11 +7,11 @@ use smallvec::SmallVec;
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
-use crate::pipeline::execute::{Ending, work_out_footprint};
+use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
-use crate::procedure::Procedure;
+use crate::procedure::{Procedure, Registered};
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
 use crate::storage::participant::{Counters, Seat};
@@ -47,13 +47,16 @@ pub struct Worker<'db> {
 
 /// A call of a group, with its footprint.
 struct Prepared<'c> {
-    routine: &'c dyn Routine,
+    routine: &'c Registered,
     args: &'c Args,
     footprint: &'c Footprint,
 }
 
 impl Pending for Prepared<'_> {
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
+    type Routine = Registered;
+
+    #[inline]
+    fn parts(&self) -> (&Registered, &Args, &Footprint) {
         (self.routine, self.args, self.footprint)
     }
 }
@@ -67,7 +70,8 @@ pub struct Executed<'db> {
 }
 
 enum Outcome {
-    Told(Result<Output>),
+    /// An error in a box: so a group's results, nearly all of which are none, are small.
+    Told(std::result::Result<Output, Box<Error>>),
     /// It waits for the end of a split phase (`phased`); a worker of the database's runs it then.
     Stashed(Submitted),
 }
@@ -111,7 +115,7 @@ impl Executed<'_> {
         match self.outcome {
             Outcome::Told(result) => {
                 self.shared.engine().progress().wait(self.epoch)?;
-                result
+                result.map_err(|error| *error)
             }
             Outcome::Stashed(submitted) => submitted.wait(),
         }
@@ -180,16 +184,20 @@ impl<'db> Worker<'db> {
     ) -> (usize, Option<Error>) {
         let together = calls.iter().zip(footprints).take(GROUP_CALLS);
         let mut ready = 0;
-        for ((place, args), footprint) in together {
-            let prepared = self
-                .procedure(procedures, *place)
-                .and_then(|procedure| work_out_footprint(procedure.as_routine(), args, footprint));
-            if let Err(error) = prepared {
-                return (ready, Some(error));
+        // A panic ends the call whose turn it is, as an error does.
+        let prepared = keep_panics_in(|| {
+            let mut checked = None;
+            for ((place, args), footprint) in together {
+                let procedure = match checked {
+                    Some((of, procedure)) if of == *place => procedure,
+                    _ => checked.insert((*place, self.procedure(procedures, *place)?)).1,
+                };
+                procedure.registered().footprint(args, footprint)?;
+                ready += 1;
             }
-            ready += 1;
-        }
-        (ready, None)
+            Ok(())
+        });
+        (ready, prepared.err())
     }
 
     fn procedure<'p>(&self, procedures: &'p [Procedure], place: usize) -> Result<&'p Procedure> {
@@ -204,7 +212,7 @@ impl<'db> Worker<'db> {
     }
 
     fn refused(&self, error: Error) -> Executed<'db> {
-        Executed { shared: self.shared, epoch: 0, attempts: 1, outcome: Outcome::Told(Err(error)) }
+        Executed { shared: self.shared, epoch: 0, attempts: 1, outcome: Outcome::Told(Err(Box::new(error))) }
     }
 
     /// Runs calls whose footprints are known. Whether one of them wrote.
@@ -219,7 +227,7 @@ impl<'db> Worker<'db> {
             .iter()
             .zip(footprints)
             .map(|((place, args), footprint)| Prepared {
-                routine: procedures[*place].as_routine(),
+                routine: procedures[*place].registered(),
                 args,
                 footprint,
             })
@@ -243,7 +251,7 @@ impl<'db> Worker<'db> {
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let outcome = Outcome::Told(ending.result.map(|()| output));
+            let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
             done.push(Executed { shared: self.shared, epoch, attempts, outcome });
         };
         execute_group(engine, &mut self.seat, &mut self.held, &mut self.found, &group, tell);

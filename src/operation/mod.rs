@@ -263,6 +263,12 @@ impl Operation {
         })
     }
 
+    /// Whether every integer is an operand for a column of type `Int64`, as it is.
+    #[inline]
+    pub(crate) fn takes_every_int(self) -> bool {
+        matches!(self, Operation::Add | Operation::Max | Operation::Min)
+    }
+
     /// The new value of a column of type `Int32` or `Int64`: `apply` without the detour through values.
     pub(crate) fn apply_int(self, current: i64, operand: i64, data_type: &DataType) -> Result<i64> {
         match self.apply_any_int(current, operand) {
