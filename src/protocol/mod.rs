@@ -5,6 +5,8 @@
 //! a line in [`ProtocolKind`]; no `match` on a protocol stands anywhere else, and no protocol names another.
 
 pub(crate) mod attempt;
+#[cfg(test)]
+mod canary;
 pub(crate) mod footprint;
 mod optimistic;
 mod serial;
@@ -31,6 +33,10 @@ pub enum ProtocolKind {
     /// at commit that it still holds.
     #[default]
     Optimistic,
+    /// One that is broken on purpose: for tests of the tests.
+    #[cfg(test)]
+    #[doc(hidden)]
+    Canary(canary::Canary),
 }
 
 impl ProtocolKind {
@@ -42,6 +48,8 @@ impl ProtocolKind {
         match self {
             ProtocolKind::Serial => "serial",
             ProtocolKind::Optimistic => "optimistic",
+            #[cfg(test)]
+            ProtocolKind::Canary(canary) => canary.name(),
         }
     }
 
@@ -50,6 +58,8 @@ impl ProtocolKind {
         match self {
             ProtocolKind::Serial => Box::new(serial::Serial::new(settings)),
             ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
+            #[cfg(test)]
+            ProtocolKind::Canary(canary) => Box::new(canary),
         }
     }
 }

@@ -12,6 +12,9 @@ use super::{Subject, oracle, seeds};
 /// most of the time; short, because under some protocols most steps are blocked.
 const PATIENCE: Duration = Duration::from_millis(8);
 
+/// What random schedules are made of.
+pub const SHAPE: Shape = Shape { transactions: 4, steps: 5, keys: 4, overlapping: true };
+
 /// The scripts of `tests/scripts/anomalies`: none shows its anomaly, however its transactions are run.
 pub fn golden(subject: &Subject) {
     let scripts = read_folder("anomalies");
@@ -27,10 +30,9 @@ pub fn golden(subject: &Subject) {
 
 /// Random schedules of some transactions: what they see must have a serial order.
 pub fn random(subject: &Subject) {
-    let shape = Shape { transactions: 4, steps: 5, keys: 4, overlapping: true };
     for seed in seeds(24) {
         let way = Way::ALL[seed as usize % Way::ALL.len()];
-        if let Err(what) = judge(subject, &script(seed, shape), way, PATIENCE) {
+        if let Err(what) = judge(subject, &script(seed, SHAPE), way, PATIENCE) {
             panic!("HEDDLE_SEED={seed} {} {way:?}: {what}", subject.name);
         }
     }
