@@ -14,6 +14,8 @@ pub(crate) mod restore;
 pub(crate) mod rig;
 pub(crate) mod row;
 pub(crate) mod slab;
+#[cfg_attr(not(test), expect(dead_code, reason = "split phases will gather operands in slices"))]
+pub(crate) mod slice;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod word;
