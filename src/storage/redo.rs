@@ -18,14 +18,13 @@ use bumpalo::Bump;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
-use crate::storage::table::{TableCore, TableId};
+use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, Touched, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod merged;
 pub(crate) use merged::MergedHead;
-#[cfg_attr(not(test), expect(unused_imports, reason = "split phases will log what they merge"))]
 pub(crate) use merged::append_merged;
 
 /// The schema version of every table: it will rise once tables can be altered.
@@ -34,7 +33,6 @@ const HEAD_BYTES: usize = 12;
 const ROW: u8 = 1;
 const COLUMNS: u8 = 2;
 const GONE: u8 = 3;
-const MERGED: u8 = 4;
 const NULL: u8 = 0;
 const VALUE: u8 = 1;
 const OPERANDS: u8 = 2;
