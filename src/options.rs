@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::base::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
-use crate::protocol::{ProtocolKind, SerialVariant};
+use crate::pipeline::retry::Retry;
+use crate::protocol::{LockConflict, ProtocolKind, SerialVariant};
 
 /// When a result is told, seen from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +66,8 @@ macro_rules! named {
 }
 
 named!(Durability, "durability", Durability::None => "none", Durability::Async => "async", Durability::Group => "group");
+named!(Retry, "retry", Retry::Backoff => "backoff", Retry::Immediate => "immediate");
+named!(LockConflict, "lock-conflict", LockConflict::Wait => "wait", LockConflict::NoWait => "no-wait");
 named!(Stages, "stages", Stages::Folded => "folded", Stages::Staged => "staged");
 
 /// How a database is opened: every choice has a default that fits the machine.
@@ -89,6 +92,9 @@ pub struct Options {
     pub(crate) max_participants: usize,
     pub(crate) sites: usize,
     pub(crate) serial_variant: SerialVariant,
+    pub(crate) retry: Retry,
+    pub(crate) lock_conflict: LockConflict,
+    pub(crate) phase_milliseconds: f64,
     pub(crate) waiting_places: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
@@ -111,6 +117,9 @@ impl Default for Options {
             max_participants: 256,
             sites: 1,
             serial_variant: SerialVariant::default(),
+            retry: Retry::default(),
+            lock_conflict: LockConflict::default(),
+            phase_milliseconds: 20.0,
             waiting_places: 64,
             segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
@@ -219,6 +228,28 @@ impl Options {
         self
     }
 
+    /// What a call does that has met a rival's change, before it is run again. Default: `Backoff`.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// What a call does that meets another call's lock, under `locking`. Default: `Wait`.
+    #[must_use]
+    pub fn lock_conflict(mut self, lock_conflict: LockConflict) -> Self {
+        self.lock_conflict = lock_conflict;
+        self
+    }
+
+    /// How long a split phase lasts at most under `phased`, in milliseconds: about so long a reader of a split record
+    /// waits. Default: 20.
+    #[must_use]
+    pub fn phase_milliseconds(mut self, milliseconds: f64) -> Self {
+        self.phase_milliseconds = milliseconds;
+        self
+    }
+
     /// How many waiting places the ring for durable epochs has. Default: 64.
     #[must_use]
     pub fn waiting_places(mut self, places: usize) -> Self {
@@ -284,6 +315,13 @@ impl Options {
         within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
         within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
         within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;
+        if !(self.phase_milliseconds >= 0.1 && self.phase_milliseconds <= 60_000.0) {
+            return Err(Error::InvalidOption {
+                option: "phase_milliseconds",
+                given: self.phase_milliseconds.to_string(),
+                expected: "0.1 to 60000".to_string(),
+            });
+        }
         // Written so that NaN is refused, too.
         if !(self.group_milliseconds > 0.0 && self.group_milliseconds <= 60_000.0) {
             return Err(Error::InvalidOption {

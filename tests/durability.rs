@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Args, Database, Durability, Error, Executed, Output, Procedure, Range, Result, SerialVariant, Stages,
-    Value, args, key, row,
+    Args, Database, Durability, Error, Executed, Output, Procedure, ProtocolKind, Range, Result,
+    SerialVariant, Stages, Value, args, key, row,
 };
 use logged::*;
 
@@ -432,7 +432,9 @@ fn the_rule_holds_in_every_layout_of_the_stages_and_every_variant() {
     for stages in Stages::ALL {
         for variant in SerialVariant::ALL.iter().filter(|variant| **variant != SerialVariant::Naive) {
             let disk = SimulatedDisk::new();
-            let bank = bank_with(options(&disk).stages(*stages).serial_variant(*variant));
+            let bank = bank_with(
+                options(&disk).stages(*stages).protocol(ProtocolKind::Serial).serial_variant(*variant),
+            );
             bank.wait_for_segments(&disk);
             let held = HeldSyncs::of(&disk);
             let written = bank.db.submit(&bank.set, args![1, 7]).expect("taken");
@@ -451,7 +453,7 @@ fn the_rule_holds_in_every_layout_of_the_stages_and_every_variant() {
 fn with_precommit_a_reader_of_durable_data_waits_for_the_log_and_with_sp_not() {
     for (variant, waits) in [(SerialVariant::Precommit, true), (SerialVariant::Sp, false)] {
         let disk = SimulatedDisk::new();
-        let bank = bank_with(options(&disk).serial_variant(variant));
+        let bank = bank_with(options(&disk).protocol(ProtocolKind::Serial).serial_variant(variant));
         bank.wait_for_segments(&disk);
         let held = HeldSyncs::of(&disk);
         let mut worker = bank.db.worker().expect("open");

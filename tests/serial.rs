@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use heddledb::{
-    Action, DataType, Database, Error, Options, ProcedureDefinition, Range, Result, SerialVariant, Table,
-    TableDefinition, Tx, Value, args, fail, key, row,
+    Action, DataType, Database, Error, Options, ProcedureDefinition, ProtocolKind, Range, Result,
+    SerialVariant, Table, TableDefinition, Tx, Value, args, fail, key, row,
 };
 use support::{accounts, audit, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched};
 
@@ -83,7 +83,13 @@ fn for_each_number_of_sites(test: impl Fn(Database) + Send + 'static) {
     watched(move || {
         for sites in [1, 2, 8] {
             for variant in [SerialVariant::Sp, SerialVariant::Precommit] {
-                test(in_memory(Options::default().sites(sites).serial_variant(variant)));
+                test(in_memory(
+                    Options::default()
+                        .protocol(ProtocolKind::Serial)
+                        .sites(sites)
+                        .protocol(ProtocolKind::Serial)
+                        .serial_variant(variant),
+                ));
             }
         }
     });
@@ -159,7 +165,7 @@ fn no_write_skew() {
 fn no_read_skew() {
     watched(|| {
         for sites in [1, 4] {
-            let db = in_memory(Options::default().sites(sites));
+            let db = in_memory(Options::default().protocol(ProtocolKind::Serial).sites(sites));
             let table = accounts(&db, 2);
             let (transfer, done) = (transfer(&db, &table), AtomicBool::new(false));
             thread::scope(|scope| {
@@ -392,7 +398,9 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
         const ENOUGH: usize = 200;
         for variant in SerialVariant::ALL {
             for sites in [1, 4] {
-                let db = in_memory(Options::default().serial_variant(*variant).sites(sites));
+                let db = in_memory(
+                    Options::default().protocol(ProtocolKind::Serial).serial_variant(*variant).sites(sites),
+                );
                 let table = accounts(&db, 4);
                 let (deposit, audit) = (deposit(&db, &table), audit(&db, &table));
                 // Everybody goes on until all have had enough; so each has to get its share among the others.
@@ -463,7 +471,7 @@ fn a_ring_of_two_waiting_places_serves_many_epochs_and_waiters() {
 fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_the_log_so_far() {
     watched(|| {
         for variant in [SerialVariant::Sp, SerialVariant::Precommit] {
-            let (db, disk) = on_disk(small().serial_variant(variant));
+            let (db, disk) = on_disk(small().protocol(ProtocolKind::Serial).serial_variant(variant));
             let table = accounts(&db, 2);
             let (deposit, gone) = (deposit(&db, &table), AtomicBool::new(false));
             disk.hold_syncs();
@@ -493,7 +501,7 @@ fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_t
 #[test]
 fn under_naive_nothing_runs_until_the_writer_is_durable() {
     watched(|| {
-        let (db, disk) = on_disk(small().serial_variant(SerialVariant::Naive));
+        let (db, disk) = on_disk(small().protocol(ProtocolKind::Serial).serial_variant(SerialVariant::Naive));
         let table = accounts(&db, 2);
         let ran = AtomicBool::new(false);
         disk.hold_syncs();
@@ -519,7 +527,9 @@ fn every_variant_is_correct_with_a_log() {
     watched(|| {
         for variant in SerialVariant::ALL {
             for sites in [1, 3] {
-                let (db, disk) = on_disk(small().serial_variant(*variant).sites(sites).workers(2));
+                let (db, disk) = on_disk(
+                    small().protocol(ProtocolKind::Serial).serial_variant(*variant).sites(sites).workers(2),
+                );
                 let table = accounts(&db, 6);
                 mixed_work(&db, &table, 4, 12);
                 db.close().expect("closed");
@@ -555,12 +565,12 @@ fn mixed_work(db: &Database, table: &Table, threads: i64, rounds: i64) {
                     })
                     .expect("a transfer");
                     if let Some(worker) = &mut worker {
-                        let mut calls: Vec<_> = (0..random.i64(1..12))
-                            .map(|_| (transfer.clone(), args![random.i64(0..rows), random.i64(0..rows), 1]))
-                            .chain([(audit.clone(), args![])])
+                        let calls: Vec<_> = (0..random.i64(1..12))
+                            .map(|_| (0, args![random.i64(0..rows), random.i64(0..rows), 1]))
+                            .chain([(1, args![])])
                             .collect();
                         let mut done = Vec::new();
-                        worker.execute_group(&mut calls, &mut done);
+                        worker.execute_group(&[transfer.clone(), audit.clone()], &calls, &mut done);
                         let last = done.pop().expect("an audit").wait().expect("an audit");
                         assert_eq!(last.rows, [[Value::Int(start)]]);
                     }
@@ -575,7 +585,7 @@ fn mixed_work(db: &Database, table: &Table, threads: i64, rounds: i64) {
 fn sites_neither_deadlock_nor_lose_anything() {
     watched(|| {
         for sites in [1, 2, 4, 8] {
-            let db = in_memory(Options::default().sites(sites).workers(3));
+            let db = in_memory(Options::default().protocol(ProtocolKind::Serial).sites(sites).workers(3));
             let table = accounts(&db, 16);
             mixed_work(&db, &table, 6, 25);
             db.check().expect("consistent");
@@ -587,7 +597,7 @@ fn sites_neither_deadlock_nor_lose_anything() {
 #[test]
 fn neighbours_of_different_sites_come_and_go_beside_each_other() {
     watched(|| {
-        let db = in_memory(Options::default().sites(4).workers(4));
+        let db = in_memory(Options::default().protocol(ProtocolKind::Serial).sites(4).workers(4));
         let table = accounts(&db, 0);
         let whole = table.clone();
         let flip =
@@ -607,10 +617,9 @@ fn neighbours_of_different_sites_come_and_go_beside_each_other() {
                     let mut worker = db.worker().expect("a seat");
                     for round in 0..40 {
                         // Each thread's own keys, an odd number of flips for each.
-                        let mut calls: Vec<_> =
-                            (0..30).map(|at| (flip.clone(), args![at * 4 + number])).collect();
+                        let calls: Vec<_> = (0..30).map(|at| (0, args![at * 4 + number])).collect();
                         let mut done = Vec::new();
-                        worker.execute_group(&mut calls, &mut done);
+                        worker.execute_group(std::slice::from_ref(flip), &calls, &mut done);
                         done.into_iter().for_each(|one| drop(one.wait().expect("a flip")));
                         if round == 20 {
                             db.call(flip, args![number]).expect("a flip");

@@ -688,7 +688,11 @@ fn options_of_every_kind_run_the_same_transaction() {
             for durability in Durability::ALL {
                 let disk = SimulatedDisk::new();
                 let options = || -> Options {
-                    on_disk(&disk).sites(sites).serial_variant(*variant).durability(*durability)
+                    on_disk(&disk)
+                        .sites(sites)
+                        .protocol(heddledb::ProtocolKind::Serial)
+                        .serial_variant(*variant)
+                        .durability(*durability)
                 };
                 let db = Database::open(tables::DATABASE, options()).unwrap();
                 let table = db.create_table(account_definition()).unwrap();

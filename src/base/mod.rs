@@ -4,5 +4,6 @@
 //! else behind it (a simulated disk, a model checker's atomics).
 
 pub(crate) mod atomics;
+pub(crate) mod barrier;
 pub(crate) mod disk;
 pub(crate) mod random;

@@ -1,6 +1,6 @@
-//! The door to random numbers that must differ from those of every other process.
+//! The door to random numbers: those that must differ from every other process's, and cheap ones to spread things by.
 //!
-//! The standard library seeds its hash tables from the operating system: hashing with such keys gives bytes that
+//! For the first the standard library seeds its hash tables from the operating system: hashing with such keys gives bytes that
 //! nobody can tell in advance, without a dependency. They are good for names, not for secrets.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -18,6 +18,11 @@ pub(crate) fn unique_bytes() -> [u8; 16] {
         half.copy_from_slice(&hasher.finish().to_le_bytes());
     }
     bytes
+}
+
+/// A number below this one: quickly, from a state of the thread's own.
+pub(crate) fn below(bound: u32) -> u32 {
+    fastrand::u32(..bound.max(1))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! column are merged beyond 64 bits, as decimals without a fraction, so that merging refuses nothing that applying
 //! one after the other would not.
 
-use super::{Applied, Commutative};
+use super::{Applied, Commutative, bounds_of_int};
 use crate::error::{Error, Result};
 use crate::types::check::{check_int, coerce, fit_decimal, wrong_type};
 use crate::types::{DataType, Decimal, ValueRef};
@@ -43,6 +43,10 @@ impl Commutative for Add {
 
     fn apply_int(current: i64, operand: i64) -> Option<Result<i64>> {
         Some(current.checked_add(operand).ok_or_else(|| overflow(&format!("{current} + {operand}"))))
+    }
+
+    fn merge_int(first: i64, second: i64) -> Option<i64> {
+        first.checked_add(second)
     }
 
     fn apply(
@@ -97,6 +101,41 @@ impl Commutative for Add {
             _ => ValueRef::Decimal(sum),
         }))
     }
+
+    /// Everybody's sum is within an equal share of the room on its side, so that any of them together are within
+    /// the room. For decimals the shares are also within what an operand holds, so that they can be merged.
+    fn fits(base: ValueRef<'_>, total: ValueRef<'_>, data_type: &DataType, parties: u32) -> bool {
+        let Some((base, total, (least, most), widest)) = in_units(base, total, data_type) else {
+            return false;
+        };
+        // Where this saturates, it is far beyond what an operand holds.
+        let room = if total < 0 { base.saturating_sub(least) } else { most.saturating_sub(base) };
+        let of_all =
+            i128::try_from(total.unsigned_abs()).ok().and_then(|one| one.checked_mul(parties.into()));
+        of_all.is_some_and(|of_all| of_all <= room.min(widest))
+    }
+}
+
+/// Base and total as whole numbers of the column's last digit, the column's bounds, and an operand's greatest
+/// magnitude. None: they are no numbers, or the column is NULL.
+fn in_units(
+    base: ValueRef<'_>,
+    total: ValueRef<'_>,
+    data_type: &DataType,
+) -> Option<(i128, i128, (i128, i128), i128)> {
+    let whole = |value: ValueRef<'_>, scale: u8| match value {
+        ValueRef::Int(int) if scale == 0 => Some(i128::from(int)),
+        ValueRef::Int(int) => Decimal::from(int).rescale(scale).ok().map(Decimal::unscaled),
+        ValueRef::Decimal(decimal) => decimal.rescale(scale).ok().map(Decimal::unscaled),
+        _ => None,
+    };
+    if let DataType::Decimal { precision, scale } = *data_type {
+        let most = |digits: u8| 10_i128.checked_pow(digits.into()).map(|beyond| beyond - 1);
+        let (most, widest) = (most(precision)?, most(Decimal::PRECISION_MAX)?);
+        return Some((whole(base, scale)?, whole(total, scale)?, (-most, most), widest));
+    }
+    let (least, most) = bounds_of_int(data_type)?;
+    Some((whole(base, 0)?, whole(total, 0)?, (least.into(), most.into()), i128::MAX))
 }
 
 fn exact(operand: ValueRef<'_>, data_type: &DataType) -> Result<Decimal> {

@@ -2,15 +2,15 @@
 //!
 //! Ringing costs one load while the thread is awake. What it keeps true: a ring after the last look is not lost.
 //! The sleeper says that it will sleep, then looks once more whether there is something to do; the ringer makes
-//! something to do, then looks whether somebody sleeps. All four are sequentially consistent (the ringer's first is
-//! the swap that ends its commit section), so one of the two sees the other.
+//! something to do, then looks whether somebody sleeps. Each passes a sequentially consistent fence in between, so one
+//! of the two sees the other.
 
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::atomics::{AtomicBool, Ordering, fence};
 
 /// The bell.
 #[derive(Default)]
@@ -22,6 +22,8 @@ pub(crate) struct Bell {
 impl Bell {
     /// Wakes the sleeper, if it sleeps.
     pub(crate) fn ring(&self) {
+        // Between what there is to do now and the look at the sleeper: see the module's argument.
+        fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst)
             && self.asleep.swap(false, Ordering::SeqCst)
             && let Some(sleeper) = &*self.sleeper.lock()
@@ -38,6 +40,7 @@ impl Bell {
         }
         drop(sleeper);
         self.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         if !something_to_do() {
             thread::park_timeout(at_most);
         }

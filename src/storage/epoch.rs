@@ -1,28 +1,44 @@
-//! The global epoch, and how an epoch is sealed.
+//! The global epoch: how an epoch is sealed, and how the gate of the commit sections is closed.
 //!
 //! An epoch is the unit of group commit: its commits become durable together. A participant publishes the epoch it
 //! commits in around its commit section only, so that no user code holds an epoch open.
 //!
 //! Why sealing is right: a participant stores the epoch `e` it read, then reads the global epoch again, and goes on
 //! only if it is still `e`; the one who seals first raises the global epoch, then reads what participants published.
-//! Both stores and both reads are sequentially consistent, so one of the two sees the other: either the participant
-//! sees the new epoch and publishes that, or the sealer sees `e` and waits. A participant inside its commit section
-//! may stamp with a later epoch than it published (the global epoch read while it holds its records), never with an
-//! earlier one: so once nobody shows `e` or less, nobody can add to `e`.
+//! Between store and read each passes its side of an asymmetric barrier ([`crate::base::barrier`]), so one of the two
+//! sees the other: either the participant sees the new epoch and publishes that, or the sealer sees `e` and waits. A
+//! participant inside its commit section may stamp with a later epoch than it published (the global epoch read while
+//! it holds its records), never with an earlier one: so once nobody shows `e` or less, nobody can add to `e`.
+//!
+//! The **gate** is the highest bit of the same word. While it is set nobody enters a commit section; who has set it and
+//! has then waited until nobody shows any epoch is alone with all records, until it opens the gate again. By the
+//! same argument: an entrant sees the bit, or is seen. The gate is held for microseconds (a change of phases), or by
+//! one call that has failed so often that it runs alone.
 
 use crossbeam_utils::{Backoff, CachePadded};
+use parking_lot::lock_api::RawMutex as _;
+use parking_lot::{Condvar, Mutex, RawMutex};
 
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::base::barrier::Barrier;
 
 /// What a participant shows while it is in no commit section.
 const OUTSIDE: u64 = 0;
 /// The first epoch of a new database; epoch 0 is "nothing".
 pub(crate) const FIRST: u64 = 1;
+/// Set in the global epoch's word while the gate is closed.
+const GATE: u64 = 1 << 63;
 
-/// The global epoch.
-#[derive(Debug)]
+/// The global epoch, and the gate.
 pub(crate) struct Epochs {
+    /// The epoch, and [`GATE`].
     current: CachePadded<AtomicU64>,
+    barrier: Barrier,
+    /// Had by who has closed the gate.
+    gate: RawMutex,
+    /// Who waits for the gate to open.
+    waiting: Mutex<()>,
+    opened: Condvar,
     /// Whether nothing is taken into any epoch any more.
     closed: AtomicBool,
     limit: Option<Limit>,
@@ -51,6 +67,10 @@ impl Epochs {
     pub(crate) fn new(current: u64) -> Epochs {
         Epochs {
             current: CachePadded::new(AtomicU64::new(current)),
+            barrier: Barrier::new(),
+            gate: RawMutex::INIT,
+            waiting: Mutex::new(()),
+            opened: Condvar::new(),
             closed: AtomicBool::new(false),
             limit: None,
         }
@@ -86,28 +106,110 @@ impl Epochs {
 
     /// The global epoch now.
     ///
-    /// Acquire pairs with the store in [`Epochs::advance`]: who sees an epoch sees what led to it.
+    /// SeqCst: a commit reads it between taking what it writes and validating what it has read, all of which are in the
+    /// one total order; so of two commits of which one overwrites what the other has read, the reader's epoch is never
+    /// the later one. It acquires what led to the epoch.
+    #[inline]
     pub(crate) fn current(&self) -> u64 {
-        self.current.load(Ordering::Acquire)
+        self.current.load(Ordering::SeqCst) & !GATE
     }
 
     /// Enters a commit section: from here to [`Published::leave`] the epoch given back, and later ones, stay open.
+    /// Waits while the gate is closed.
+    #[inline]
     pub(crate) fn enter(&self, published: &Published) -> u64 {
+        // Relaxed: it is read again below.
         let mut epoch = self.current.load(Ordering::Relaxed);
         loop {
-            // SeqCst, store and load: see the module's argument; the partners are in `advance` and `seal`.
-            published.0.swap(epoch, Ordering::SeqCst);
-            let now = self.current.load(Ordering::SeqCst);
-            if now == epoch {
+            if epoch & GATE == 0 {
+                // Relaxed store and acquire load, with the light barrier between: see the module's argument; the
+                // partners are in `advance`, `close_gate` and `wait_for`. Acquire: who enters after a gate has opened
+                // sees what was done behind it.
+                published.0.store(epoch, Ordering::Relaxed);
+                self.barrier.light();
+                let now = self.current.load(Ordering::Acquire);
+                if now == epoch {
+                    return epoch;
+                }
+                epoch = now;
+            } else {
+                published.leave();
+                epoch = self.wait_for_gate();
+            }
+        }
+    }
+
+    /// As [`enter`](Self::enter), for who has closed the gate.
+    pub(crate) fn enter_alone(&self, published: &Published) -> u64 {
+        loop {
+            let epoch = self.current();
+            published.0.store(epoch, Ordering::Relaxed);
+            self.barrier.light();
+            if self.current() == epoch {
                 return epoch;
             }
-            epoch = now;
         }
+    }
+
+    #[cold]
+    fn wait_for_gate(&self) -> u64 {
+        let backoff = Backoff::new();
+        loop {
+            let epoch = self.current.load(Ordering::Acquire);
+            if epoch & GATE == 0 {
+                return epoch;
+            }
+            if !backoff.is_completed() {
+                backoff.snooze();
+                continue;
+            }
+            let mut waiting = self.waiting.lock();
+            // It is opened under this lock, so that no opening is missed between the look and the sleep.
+            while self.current.load(Ordering::Acquire) & GATE != 0 {
+                self.opened.wait(&mut waiting);
+            }
+        }
+    }
+
+    /// Closes the gate; nobody enters from here on. Waits for whoever has closed it now. [`wait_for_all`]
+    /// (Self::wait_for_all) must follow before anything is done.
+    pub(crate) fn close_gate(&self) {
+        self.gate.lock();
+        self.current.fetch_or(GATE, Ordering::SeqCst);
+    }
+
+    /// Closes the gate, unless somebody else has closed it. Whether it is closed by the caller now.
+    pub(crate) fn try_close_gate(&self) -> bool {
+        let closed = self.gate.try_lock();
+        if closed {
+            self.current.fetch_or(GATE, Ordering::SeqCst);
+        }
+        closed
+    }
+
+    /// Waits until nobody is inside a commit section; the caller has closed the gate.
+    pub(crate) fn wait_for_all<'a>(&self, participants: impl Iterator<Item = &'a Published>) {
+        debug_assert!(self.current.load(Ordering::Relaxed) & GATE != 0, "the gate is closed first");
+        self.wait_for(u64::MAX, participants);
+    }
+
+    /// Opens the gate.
+    ///
+    /// # Safety
+    /// The caller has closed it, and has not opened it since.
+    pub(crate) unsafe fn open_gate(&self) {
+        let waiting = self.waiting.lock();
+        // SeqCst, which releases what was done behind the gate to who enters.
+        self.current.fetch_and(!GATE, Ordering::SeqCst);
+        drop(waiting);
+        self.opened.notify_all();
+        // SAFETY: the caller's promise: it has the lock since `close_gate` or `try_close_gate`.
+        unsafe { self.gate.unlock() }
     }
 
     /// Raises the global epoch by one and gives back the epoch that is now to be sealed. Only the log stage calls it.
     pub(crate) fn advance(&self) -> u64 {
-        self.current.fetch_add(1, Ordering::SeqCst)
+        self.current.fetch_add(1, Ordering::SeqCst) & !GATE
     }
 
     /// Closes all epochs: who enters a commit section from here on is told so by `is_closed`, and who entered before
@@ -120,8 +222,9 @@ impl Epochs {
 
     /// Whether who has entered a commit section must leave it with nothing done.
     ///
-    /// SeqCst: it comes after the publishing in `enter`, so that either this sees the closing or the sealer sees what
-    /// was published.
+    /// It comes after the publishing and the barrier in `enter`, so that either this sees the closing or the sealer
+    /// sees what was published.
+    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -129,6 +232,11 @@ impl Epochs {
     /// Waits until nobody can add to `epoch` any more. The waiting is short: commit sections run no user code.
     pub(crate) fn seal<'a>(&self, epoch: u64, participants: impl Iterator<Item = &'a Published>) {
         debug_assert!(self.current() > epoch, "an epoch is sealed after the global epoch has gone on");
+        self.wait_for(epoch, participants);
+    }
+
+    fn wait_for<'a>(&self, epoch: u64, participants: impl Iterator<Item = &'a Published>) {
+        self.barrier.heavy();
         for published in participants {
             let backoff = Backoff::new();
             while published.shows_at_most(epoch) {
@@ -153,15 +261,16 @@ impl Limit {
 impl Published {
     /// Leaves the commit section.
     ///
-    /// SeqCst orders it before the caller's look at the log stage's demand flag (`pipeline::log`), and it releases
-    /// the redo that was appended to the sealer, which reads it in `shows_at_most`.
+    /// Release: what was done in it, the redo appended too, is seen by the sealer, who reads this in `shows_at_most`.
+    #[inline]
     pub(crate) fn leave(&self) {
-        self.0.swap(OUTSIDE, Ordering::SeqCst);
+        self.0.store(OUTSIDE, Ordering::Release);
     }
 
     fn shows_at_most(&self, epoch: u64) -> bool {
-        // SeqCst: the partner of the swap in `enter`; it also acquires what the participant did before `leave`.
-        let shown = self.0.load(Ordering::SeqCst);
+        // Acquire: it sees what the participant did before `leave`. That it sees a store before the participant's look
+        // at the epoch is the barrier's doing.
+        let shown = self.0.load(Ordering::Acquire);
         shown != OUTSIDE && shown <= epoch
     }
 }
@@ -249,5 +358,61 @@ mod tests {
                 );
             }
         });
+    }
+
+    #[test]
+    fn nobody_is_inside_while_the_gate_is_closed_and_all_go_on_when_it_opens() {
+        const ROUNDS: u64 = 500;
+        let epochs = Epochs::new(FIRST);
+        let participants: Vec<Published> = (0..4).map(|_| Published::default()).collect();
+        let (inside, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let entered: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        std::thread::scope(|scope| {
+            for (published, entered) in participants.iter().zip(&entered) {
+                let (epochs, inside, stop) = (&epochs, &inside, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        epochs.enter(published);
+                        inside.fetch_add(1, Ordering::Relaxed);
+                        entered.fetch_add(1, Ordering::Relaxed);
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                        published.leave();
+                    }
+                });
+            }
+            for round in 0..ROUNDS {
+                if round % 2 == 0 {
+                    epochs.close_gate();
+                } else {
+                    assert!(epochs.try_close_gate());
+                }
+                epochs.wait_for_all(participants.iter());
+                assert_eq!(inside.load(Ordering::Relaxed), 0);
+                let alone = Published::default();
+                epochs.enter_alone(&alone);
+                alone.leave();
+                // SAFETY: closed above.
+                unsafe { epochs.open_gate() };
+            }
+            let before: Vec<u64> = entered.iter().map(|entered| entered.load(Ordering::Relaxed)).collect();
+            while entered.iter().zip(&before).any(|(now, before)| now.load(Ordering::Relaxed) == *before) {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn the_log_stage_does_not_wait_for_who_runs_alone() {
+        let epochs = Epochs::new(7);
+        epochs.close_gate();
+        assert!(!epochs.try_close_gate());
+        assert_eq!((epochs.advance(), epochs.current()), (7, 8));
+        // SAFETY: closed above.
+        unsafe { epochs.open_gate() };
+        assert!(epochs.try_close_gate());
+        // SAFETY: closed in the line above.
+        unsafe { epochs.open_gate() };
+        assert_eq!(epochs.current(), 8);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! transaction   stamp 8 · bytes that follow 4 · changes …
-//! change        kind 1 (1 row, 2 columns, 3 gone) · table id · schema version · key bytes · key · …
+//! change        kind 1 (1 row, 2 columns, 3 gone, 4 merged: see `merged`) · table id · schema version · key bytes · key · …
 //!   row         every column's value, in order
 //!   columns     how many · (column, value) …
 //!   gone        nothing
@@ -22,6 +22,10 @@ use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, Touched, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
+
+mod merged;
+pub(crate) use merged::MergedHead;
+pub(crate) use merged::append_merged;
 
 /// The schema version of every table: it will rise once tables can be altered.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
@@ -46,19 +50,24 @@ pub(crate) fn finish(out: &mut [u8], start: usize) {
     out[start + 8..start + HEAD_BYTES].copy_from_slice(&bytes.to_le_bytes());
 }
 
+/// Whether a transaction has no changes.
+pub(crate) fn is_empty(transaction: &[u8]) -> bool {
+    transaction.len() <= HEAD_BYTES
+}
+
 /// Fills in a transaction's stamp.
 pub(crate) fn set_stamp(out: &mut [u8], start: usize, stamp: Stamp) {
     out[start..start + 8].copy_from_slice(&stamp.to_bits().to_le_bytes());
 }
 
-/// Appends what the writes to the record at `position` came to.
+/// Appends what the writes to the record at `position` came to, but for these columns.
 ///
 /// # Safety
 /// `image` is a row of the table with live blocks.
 pub(crate) unsafe fn append_change(
     out: &mut Vec<u8>,
     writes: &WriteSet,
-    position: usize,
+    (position, but): (usize, &[u16]),
     effect: Effect,
     image: &[u64],
 ) {
@@ -84,10 +93,10 @@ pub(crate) unsafe fn append_change(
         }
         Effect::Changed => {
             let mut columns = 0;
-            writes.changed_columns(position, |_| columns += 1);
+            writes.changed_columns((position, but), |_| columns += 1);
             number(out, columns);
             // SAFETY: the caller's promise.
-            writes.changed_columns(position, |column| unsafe {
+            writes.changed_columns((position, but), |column| unsafe {
                 append_column(out, writes, position, column, image)
             });
         }
@@ -246,13 +255,26 @@ impl<'a> Reader<'a> {
             GONE => LoggedChange::Gone,
             other => return Err(malformed(format!("change of kind {other}"))),
         };
+        let (table, key) = self.record()?;
+        Ok(Some(ChangeHead { change, table, key }))
+    }
+
+    /// Which record a change is of: its table's id, and its key.
+    fn record(&mut self) -> Result<(u32, &'a [u8])> {
         let table = u32::try_from(self.number()?).map_err(|_| malformed("a table id over 32 bits".into()))?;
         let version = self.number()?;
         if version != SCHEMA_VERSION {
             return Err(malformed(format!("schema version {version} of table {table}")));
         }
-        let key = self.bytes()?;
-        Ok(Some(ChangeHead { change, table, key }))
+        Ok((table, self.bytes()?))
+    }
+
+    fn column_position(&mut self, table: &TableCore) -> Result<usize> {
+        let column = self.number()? as usize;
+        if column >= table.layout().len() {
+            return Err(unknown_column(table, column));
+        }
+        Ok(column)
     }
 
     /// Reads the values of the change whose head was read last, and applies them to `row`.
@@ -275,10 +297,7 @@ impl<'a> Reader<'a> {
             }
             LoggedChange::Columns => {
                 for _ in 0..self.number()? {
-                    let column = self.number()? as usize;
-                    if column >= layout.len() {
-                        return Err(unknown_column(table, column));
-                    }
+                    let column = self.column_position(table)?;
                     self.column(layout, column, row, arena)?;
                 }
                 Ok(())
@@ -298,10 +317,8 @@ impl<'a> Reader<'a> {
             LoggedChange::Columns => self.number()?,
         };
         for next in 0..columns {
-            let column = if change == LoggedChange::Row { next as usize } else { self.number()? as usize };
-            if column >= layout.len() {
-                return Err(unknown_column(table, column));
-            }
+            let column =
+                if change == LoggedChange::Row { next as usize } else { self.column_position(table)? };
             self.skip_column(&layout.column(column).data_type)?;
         }
         Ok(())

@@ -8,14 +8,13 @@ use crossbeam_epoch::{Guard, pin};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
-use crate::storage::commit::{CommitFailure, commit};
+use crate::storage::commit::{CommitFailure, Committing, Excluded, commit};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
 use crate::storage::participant::Memory;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::redo::split_transactions;
-use crate::storage::restore::apply_transaction;
+use crate::storage::restore::apply_group;
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -56,12 +55,21 @@ impl Rig {
         let guard = pin();
         let mut seat = self.store.participants().take();
         let (participant, memory) = seat.parts();
-        let Memory { workspace, arena } = memory;
+        let Memory { workspace, arena, .. } = memory;
         arena.reset();
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;
         writes(&mut Writer { table: &self.table, workspace, guard: &guard });
-        let stamp = commit(&self.store, participant, workspace, arena, Stamp::ZERO, &guard, validate);
+        let call = Committing {
+            store: &self.store,
+            participant,
+            workspace,
+            arena,
+            guard: &guard,
+            seen: Stamp::ZERO,
+            alone: false,
+        };
+        let stamp = commit(&Excluded, call, |_| validate());
         crate::storage::reclaim::collect_placeholders(workspace, &guard);
         stamp
     }
@@ -86,13 +94,7 @@ impl Rig {
     /// Replays a group, as recovery does.
     pub(crate) fn replay(&self, group: &[u8]) -> Result<()> {
         let (guard, mut arena, mut cutter) = (pin(), Bump::new(), Cutter::default());
-        let mut transactions = split_transactions(group)?;
-        transactions.sort_by_key(|transaction| transaction.stamp);
-        for transaction in transactions {
-            arena.reset();
-            apply_transaction(&self.store, transaction, &arena, &mut cutter, &guard)?;
-        }
-        Ok(())
+        apply_group(&self.store, group, &mut arena, &mut cutter, &guard).map(drop)
     }
 
     /// The record of a key, present or not.

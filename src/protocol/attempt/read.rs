@@ -1,9 +1,10 @@
 //! Reading records, the call's own writes included.
 
-use super::{Attempt, Part, Target};
+use super::{Attempt, Claim, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};
@@ -18,6 +19,7 @@ impl<'a> Attempt<'a> {
 
     /// As `get`, without a look at what the action declares.
     pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
+        self.claim(self.hold(target.table)?, target.key, Claim::Read)?;
         let mut target = *target;
         loop {
             match self.locate(&target)? {
@@ -38,12 +40,14 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Read)?;
+        self.claim(self.hold(target.table)?, target.key, Claim::Read)?;
         Ok(self.find_present(target)?.is_some())
     }
 
     /// Whether the record is there for this call; `None`: it is dead.
+    #[inline(always)]
     pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
-        let word = (self.access.get().read)(self, record, Part::Existence, &mut [])?;
+        let word = self.read(record, Part::Existence, &mut [])?;
         if word == DEAD {
             return Ok(None);
         }
@@ -57,10 +61,11 @@ impl<'a> Attempt<'a> {
     }
 
     /// What the call sees of a record.
+    #[inline]
     pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
         let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
-        let word = (self.access.get().read)(self, record, Part::Row, row)?;
+        let word = self.read(record, Part::Row, row)?;
         if word == DEAD {
             return Ok(Seen::Dead);
         }

@@ -6,7 +6,7 @@
 use std::ops::Bound;
 
 use super::read::Seen;
-use super::{Attempt, Target};
+use super::{Attempt, Claim, Target};
 use crate::error::{Error, Result};
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
@@ -132,7 +132,15 @@ impl<'a> Attempt<'a> {
     /// What the call itself has put in since the range began is not shown: a body that inserts, or moves rows within
     /// an index, while it reads would run after its own rows.
     pub(crate) fn next_row(&self, span: &mut Span<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
-        let begun = *span.begun.get_or_insert_with(|| self.mark());
+        let begun = match span.begun {
+            Some(begun) => begun,
+            None => {
+                if let Some(claim) = self.access.get().range {
+                    claim(self, span.table, as_slice(&span.lower), as_slice(&span.upper))?;
+                }
+                *span.begun.insert(self.mark())
+            }
+        };
         loop {
             while let Some(&record) = span.page.get(span.next) {
                 span.next += 1;
@@ -142,6 +150,7 @@ impl<'a> Attempt<'a> {
                 if self.workspace.borrow().writes.came_since(record.pointer(), begun) {
                     continue;
                 }
+                self.claim(span.table, record.key(), Claim::Read)?;
                 // A dead record's successor, if it has one, came into the node after the page was read: the page's
                 // version tells the protocol.
                 let Seen::Row(row) = self.row_of(span.table, record)? else { continue };
@@ -171,6 +180,7 @@ impl<'a> Attempt<'a> {
         let ValueRef::Bytes(key) = (unsafe { index.layout().value(row, 0) }) else { return Ok(None) };
         self.check_scope(base, key, true, Mode::Read)?;
         let target = Target { table: base, key, hash: base.hash(key), found: None, declared: false };
+        self.claim(base, key, Claim::Read)?;
         let record = match self.locate(&target)? {
             Lookup::Found(record) => record,
             Lookup::Missing(version) => {

@@ -30,7 +30,7 @@ use super::attempt::{Attempt, DIRECT, TRACKED};
 use super::footprint::{Footprint, Mode, Reference};
 use super::{Held, Hold, Protocol, Settings, Try};
 use crate::error::{Error, Result};
-use crate::storage::commit::{CommitFailure, commit};
+use crate::storage::commit::{CommitFailure, Excluded};
 use crate::storage::word::Stamp;
 
 /// The three ways of serial execution that the paper develops, for comparison.
@@ -184,23 +184,11 @@ impl Protocol for Serial {
             release(&self.sites, &mut held);
             acquire(&self.sites, &mut held, &self.all(true), self.lookers);
         }
-        let mut workspace = attempt.workspace().borrow_mut();
-        let validate = || !optimistic || attempt.reads().borrow().still_holds();
-        let stamp = commit(
-            attempt.store(),
-            attempt.participant(),
-            &mut workspace,
-            attempt.arena(),
-            attempt.seen(),
-            attempt.guard(),
-            validate,
-        );
-        let stamp = match stamp {
-            // What the writes come to was worked out on records as they are now, which may be neither what the body
-            // has read nor durable: the next attempt, alone from its start, tells what is true.
-            Err(CommitFailure::Refused(_)) if optimistic => return Err(CommitFailure::Conflict),
-            stamp => stamp?,
-        };
+        drop(held);
+        // Who is busy with a record is the caller itself: it has every site.
+        let stamp =
+            attempt.commit(&Excluded, |_| !optimistic || attempt.reads().borrow().still_holds(|_| true))?;
+        let held = attempt.held().borrow();
         for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
             self.sites[number].set_last_epoch(stamp.epoch());
         }

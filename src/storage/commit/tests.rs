@@ -1,6 +1,7 @@
 //! The commit contract: all or nothing, stamps that rise, and nothing of a failed commit is left anywhere.
 
 use super::*;
+use crate::base::atomics::Ordering;
 use crate::operation::Operation;
 use crate::storage::definition::TableDefinition;
 use crate::storage::rig::Rig;
@@ -68,7 +69,7 @@ fn an_overflow_refuses_the_whole_call() {
         writer.insert(&row(2, 2));
         writer.operate(1, 1, Operation::Add, &Value::Int(1));
     });
-    assert!(matches!(refused, Err(CommitFailure::Refused(Error::Overflow { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CommitFailure::Refused(Error::Overflow { .. }, _))), "{refused:?}");
     assert_eq!(rig.rows(), before);
     assert!(rig.seal().is_empty());
 }

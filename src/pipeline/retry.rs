@@ -1,0 +1,58 @@
+//! What a call does between two attempts.
+
+use std::time::Duration;
+
+use crate::base::random;
+
+/// What a call does that has met a rival's change, before it is run again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// It waits for a random time, which may be twice as long after each attempt, up to a bound.
+    #[default]
+    Backoff,
+    /// It is run again at once.
+    Immediate,
+}
+
+/// The longest pause after the first attempt, in turns of a waiting loop (some nanoseconds each).
+const FIRST: u32 = 16;
+/// After so many doublings the pause grows no further.
+const DOUBLINGS: u32 = 8;
+/// From this attempt on the thread gives its processor away besides: its rival may have lost its own.
+const YIELDING: u32 = 4;
+
+impl Retry {
+    /// Waits after the attempt of this number has failed.
+    pub(crate) fn pause(self, attempts: u32) {
+        if self == Retry::Immediate {
+            return;
+        }
+        let longest = FIRST << attempts.min(DOUBLINGS);
+        for _ in 0..random::below(longest) {
+            std::hint::spin_loop();
+        }
+        if attempts >= YIELDING {
+            std::thread::yield_now();
+        }
+        if attempts > 2 * YIELDING {
+            // Whoever fails so often has rivals that wait for each other: out of step they come through.
+            std::thread::sleep(Duration::from_micros(u64::from(random::below(50))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn pauses_are_bounded() {
+        let start = Instant::now();
+        for attempts in (1..=40).chain([u32::MAX]) {
+            Retry::Backoff.pause(attempts);
+            Retry::Immediate.pause(attempts);
+        }
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,55 @@
+//! Optimistic concurrency control, after Silo's commit as Doppel's joined phases use it (Doppel, OSDI 2014, section 5.1
+//! and figure 2).
+//!
+//! Calls run side by side and hold nothing; they note every record that they read, with its word, and every index node
+//! in which they found a key missing or read a range. At commit they take what they write in one order, make the stamp
+//! by themselves, and validate: what was read is as it was, and in nobody else's hands.
+//!
+//! - Operations that return nothing read only that their record is there: so two additions to one record wait for each
+//!   other for some instructions, and neither is run again.
+//! - A call that has failed [`ATTEMPTS_IN_COMPANY`] times runs alone: it closes the gate of the commit sections before
+//!   its body begins, so that nothing it reads can change. So no call starves.
+//!
+//! Why it is serializable: at the moment between the last taking and the first look of the validation, all that was
+//! written is held, and all that was read is as it was read; the call takes effect as if all of it happened then.
+
+use super::attempt::{Attempt, TRACKED};
+use super::footprint::Footprint;
+use super::{Held, Protocol, Try};
+use crate::storage::commit::{CommitFailure, InOrder, Taken};
+use crate::storage::word::Stamp;
+
+/// So often a call is tried beside others; after that, alone.
+const ATTEMPTS_IN_COMPANY: u32 = 24;
+
+/// The optimistic protocol. It has no state of its own.
+pub(super) struct Optimistic;
+
+impl Protocol for Optimistic {
+    fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
+        attempt.set_access(&TRACKED);
+        if attempted.number > ATTEMPTS_IN_COMPANY {
+            attempt.run_alone();
+        }
+    }
+
+    fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
+        if attempt.workspace().borrow().writes.is_empty() {
+            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+        }
+        let reads = attempt.reads().borrow();
+        let validate = |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record));
+        attempt.commit(&InOrder, validate).map(Some)
+    }
+
+    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+        // Nothing is taken: whoever is busy with a record is a rival.
+        attempt.reads().borrow().still_holds(|_| false)
+    }
+
+    fn end(&self, attempt: &Attempt<'_>) {
+        attempt.let_others_in();
+    }
+
+    fn end_group(&self, _held: &mut Held) {}
+}

@@ -1,0 +1,74 @@
+//! Installing: the row, and then the word that says whose it is.
+
+use crossbeam_epoch::Guard;
+
+use super::{Change, Pending, Taking};
+use crate::base::atomics::{Ordering, fence};
+use crate::storage::reclaim::retire_block;
+use crate::storage::table::TableCore;
+use crate::storage::word::{BUSY, SPLIT, Stamp};
+use crate::storage::workspace::Deleted;
+
+/// Installs what was worked out for one record. Nothing here can fail.
+#[inline]
+pub(super) fn install<T: Taking>(
+    table: &TableCore,
+    entry: &Pending<'_>,
+    stamp: Stamp,
+    deleted: &mut Vec<Deleted>,
+    guard: &Guard,
+) {
+    let word = entry.record.word();
+    // A record whose other columns change stays split.
+    let present = if T::SPLITS { stamp.present() | entry.word & SPLIT } else { stamp.present() };
+    match &entry.change {
+        Change::Nothing => {
+            if entry.taken {
+                // Release: pairs with who reads or takes the word next; nothing was written in between.
+                word.store(entry.word, Ordering::Release);
+            }
+        }
+        Change::Gone => {
+            // Release: who sees the row gone sees what led to it.
+            word.store(stamp.absent(), Ordering::Release);
+            let key = entry.record.key().into();
+            deleted.push(Deleted { table: std::ptr::from_ref(table), key, word: stamp.absent() });
+        }
+        Change::Word { at, new, .. } => {
+            make_busy(entry);
+            entry.record.row()[*at].store(*new, Ordering::Relaxed);
+            // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
+            word.store(present, Ordering::Release);
+        }
+        Change::Image { image, .. } => {
+            make_busy(entry);
+            install_row(table, entry, image, guard);
+            // Release: as above.
+            word.store(present, Ordering::Release);
+        }
+    }
+}
+
+/// Says that the row must not be believed, where taking the record has not said so already.
+fn make_busy(entry: &Pending<'_>) {
+    if !entry.taken {
+        entry.record.word().store(entry.word | BUSY, Ordering::Relaxed);
+    }
+    // Release fence: whoever reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees
+    // the busy word, and does not believe the row.
+    fence(Ordering::Release);
+}
+
+fn install_row(table: &TableCore, entry: &Pending<'_>, image: &[u64], guard: &Guard) {
+    let layout = table.layout();
+    for (at, (new, row)) in image.iter().zip(entry.record.row()).enumerate() {
+        // Relaxed: the record is held.
+        let old = row.load(Ordering::Relaxed);
+        if old != *new {
+            row.store(*new, Ordering::Relaxed);
+            if layout.has_blocks() && layout.is_block_at(at, old) {
+                retire_block(old, guard);
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Taking the records that a commit writes: from here until the install nobody else writes them.
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+use crossbeam_epoch::Guard;
+use crossbeam_utils::Backoff;
+use smallvec::SmallVec;
+
+use super::split::{Plan, Staged};
+use super::{Change, CommitFailure, Pending};
+use crate::base::atomics::Ordering;
+use crate::storage::participant::Participant;
+use crate::storage::record::Record;
+use crate::storage::split::SplitColumn;
+use crate::storage::store::Store;
+use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};
+use crate::storage::write_set::WriteSet;
+
+/// How present records are taken.
+pub(crate) trait Taking {
+    /// Whether the protocol has excluded all rival writers of what will be written, so that it need not be taken.
+    const EXCLUDED: bool;
+
+    /// Whether records can be split: their operations go into slices then.
+    const SPLITS: bool = false;
+
+    /// The record at this position of the write set was found taken by a rival.
+    fn met_rival(&self, _writes: &WriteSet, _position: usize) {}
+
+    /// What is written to the record at this position, some of whose columns are split, cannot be done now.
+    fn met_split(&self, _writes: &WriteSet, _position: usize, _columns: &[SplitColumn]) {}
+}
+
+/// For protocols that have excluded all rival writers before the commit.
+pub(crate) struct Excluded;
+
+impl Taking for Excluded {
+    const EXCLUDED: bool = true;
+}
+
+/// For protocols whose commits take what they write from each other.
+pub(crate) struct InOrder;
+
+impl Taking for InOrder {
+    const EXCLUDED: bool = false;
+}
+
+/// Takes everything that the write set touches, and puts an entry for each record into `pending`, in the order of the
+/// write set; what goes into slices is staged instead. Gives back the highest stamp that will be overwritten.
+///
+/// # Errors
+/// A record has left its table; or what is done to a split record must wait. Then nothing is taken.
+pub(super) fn take<'a, T: Taking>(
+    taking: &T,
+    context: (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+    writes: &WriteSet,
+    pending: &mut ArenaVec<'a, Pending<'a>>,
+    staged: &mut Staged<'a>,
+) -> Result<Stamp, CommitFailure> {
+    for touched in writes.touched() {
+        // SAFETY: the call is pinned, so every record that it touched is alive.
+        let record: Record<'a> = unsafe { touched.record.as_record() };
+        pending.push(Pending {
+            record,
+            word: 0,
+            taken: false,
+            has_blocks: false,
+            sliced: &[],
+            change: Change::Nothing,
+        });
+    }
+    let mut highest = Stamp::ZERO;
+    let mut take_one = |position: usize| {
+        let entry = &mut pending[position];
+        if T::EXCLUDED {
+            take_excluded(entry)?;
+        } else if !T::SPLITS || !stage(taking, context, writes, position, entry, staged)? {
+            take_from_rivals(taking, writes, position, entry)?;
+        }
+        highest = highest.max(Stamp::of(entry.word));
+        Ok(())
+    };
+    let all_taken = if T::EXCLUDED || writes.touched().len() == 1 {
+        (0..writes.touched().len()).try_for_each(&mut take_one)
+    } else {
+        // One order for all commits: who waits for a record holds only records before it.
+        let mut order: SmallVec<[u32; 32]> = (0..writes.touched().len() as u32).collect();
+        order.sort_unstable_by_key(|&position| writes.touched()[position as usize].record);
+        order.into_iter().try_for_each(|position| take_one(position as usize))
+    };
+    match all_taken {
+        Ok(()) => Ok(highest),
+        Err(failure) => {
+            give_back(pending);
+            Err(failure)
+        }
+    }
+}
+
+/// Puts what can go into slices there. Whether nothing is left to be done to the record itself.
+#[inline]
+fn stage<'a, T: Taking>(
+    taking: &T,
+    context: (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+    writes: &WriteSet,
+    position: usize,
+    entry: &mut Pending<'a>,
+    staged: &mut Staged<'a>,
+) -> Result<bool, CommitFailure> {
+    // Acquire: the stamp is of the record as it was split, or of the last change of its other columns. Whether it is
+    // split stands still while we are in the commit section.
+    let word = entry.record.word().load(Ordering::Acquire);
+    if word & SPLIT == 0 || word == DEAD {
+        return Ok(false);
+    }
+    match staged.stage(taking, context, writes, position) {
+        Plan::Stash => Err(CommitFailure::Stash),
+        Plan::Mixed(sliced) => {
+            entry.sliced = sliced;
+            Ok(false)
+        }
+        Plan::Sliced => {
+            entry.word = word;
+            Ok(true)
+        }
+    }
+}
+
+/// Rival writers are excluded; only the collector of absent records is not.
+fn take_excluded(entry: &mut Pending<'_>) -> Result<(), CommitFailure> {
+    // Acquire pairs with the release of the last install, whose row is copied next.
+    entry.word = entry.record.word().load(Ordering::Acquire);
+    if entry.word & ABSENT == 0 {
+        return Ok(());
+    }
+    // Acquire: what is done with the row comes after. The rival is `reclaim::take_out`; a dead word is never taken.
+    entry.taken = entry.word != DEAD
+        && entry
+            .record
+            .word()
+            .compare_exchange(entry.word, entry.word | BUSY, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok();
+    if entry.taken { Ok(()) } else { Err(CommitFailure::Conflict) }
+}
+
+#[inline]
+fn take_from_rivals<T: Taking>(
+    taking: &T,
+    writes: &WriteSet,
+    position: usize,
+    entry: &mut Pending<'_>,
+) -> Result<(), CommitFailure> {
+    let word = entry.record.word();
+    // Relaxed: the exchange acquires.
+    let mut seen = word.load(Ordering::Relaxed);
+    let mut backoff = None;
+    loop {
+        if seen == DEAD {
+            return Err(CommitFailure::Conflict);
+        }
+        if seen & BUSY == 0 {
+            // SeqCst, as the look at words in the validation is: of two commits of which each has read what the other
+            // writes, one sees the other's busy word. It acquires the last install, whose row is copied next.
+            match word.compare_exchange(seen, seen | BUSY, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    entry.word = seen;
+                    entry.taken = true;
+                    return Ok(());
+                }
+                Err(now) => seen = now,
+            }
+        }
+        let backoff = backoff.get_or_insert_with(|| {
+            taking.met_rival(writes, position);
+            Backoff::new()
+        });
+        if seen & BUSY != 0 {
+            wait_a_little(backoff);
+            seen = word.load(Ordering::Relaxed);
+        }
+    }
+}
+
+fn wait_a_little(backoff: &Backoff) {
+    if backoff.is_completed() {
+        // Whoever holds it may have lost its processor: give it ours.
+        std::thread::yield_now();
+    } else {
+        backoff.snooze();
+    }
+}
+
+/// Lets go of everything that was taken.
+pub(super) fn give_back(pending: &[Pending<'_>]) {
+    for entry in pending.iter().filter(|entry| entry.taken) {
+        // Release: pairs with who reads or takes the word next; nothing was written in between.
+        entry.record.word().store(entry.word, Ordering::Release);
+    }
+}

@@ -1,0 +1,145 @@
+//! Working out what a commit's records become, and its redo, while the records are held.
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::{Change, Pending, Taking};
+use crate::base::atomics::Ordering;
+use crate::error::{Error, Result};
+use crate::storage::record::Record;
+use crate::storage::redo;
+use crate::storage::store::Store;
+use crate::storage::word::ABSENT;
+use crate::storage::workspace::Workspace;
+use crate::storage::write_set::{Effect, WriteSet};
+
+/// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
+const MAXIMAL_REDO_BYTES: usize = 2 << 30;
+
+/// Works out what each record becomes, and encodes the redo. Blocks that were made for it are put into `made`.
+///
+/// # Errors
+/// The writes cannot be applied to the records as they are.
+pub(super) fn work_out<'a, T: Taking>(
+    store: &Store,
+    workspace: &mut Workspace,
+    arena: &'a Bump,
+    pending: &mut ArenaVec<'a, Pending<'a>>,
+    made: &mut ArenaVec<'a, u64>,
+) -> Result<()> {
+    let Workspace { writes, redo, .. } = workspace;
+    let logged = store.is_logged();
+    let start = if logged { redo::begin(redo) } else { 0 };
+    for (position, entry) in pending.iter_mut().enumerate() {
+        if T::SPLITS && !entry.taken {
+            // All that is written to it has gone into slices.
+            continue;
+        }
+        if !work_out_word(writes, position, entry)? {
+            work_out_row(writes, position, entry, arena)?;
+        }
+        if logged && !writes.touched()[position].table().is_internal() {
+            append_redo(writes, position, entry, redo);
+        }
+        if entry.has_blocks {
+            move_blocks(writes, position, entry, made);
+        }
+    }
+    if !logged {
+        return Ok(());
+    }
+    if redo.len() > MAXIMAL_REDO_BYTES {
+        // Values that an operation leaves as they are may be far longer than its operand.
+        let what = "one transaction's redo".to_string();
+        return Err(Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES });
+    }
+    redo::finish(redo, start);
+    Ok(())
+}
+
+/// The usual write, an operation on an integer, without a copy of the row. Whether it is one.
+#[inline]
+fn work_out_word(writes: &WriteSet, position: usize, entry: &mut Pending<'_>) -> Result<bool> {
+    let Some((column, operation, operand)) = writes.only_int_operation(position) else { return Ok(false) };
+    let layout = writes.touched()[position].table().layout();
+    let definition = layout.column(column);
+    let (words, null_word) = layout.words_of(column);
+    // Relaxed: as in `copy_row`.
+    let row = |at: usize| entry.record.row()[at].load(Ordering::Relaxed);
+    if entry.word & ABSENT != 0 || !definition.is_int() || row(null_word) >> (column % 64) & 1 == 1 {
+        return Ok(false);
+    }
+    let at = words.start;
+    let new = operation
+        .apply_int(row(at) as i64, operand, &definition.data_type)
+        .map_err(|error| error.in_column(&definition.name))?;
+    entry.change = Change::Word { column, at, new: new as u64 };
+    Ok(true)
+}
+
+/// A record's whole new row.
+fn work_out_row<'a>(
+    writes: &WriteSet,
+    position: usize,
+    entry: &mut Pending<'a>,
+    arena: &'a Bump,
+) -> Result<()> {
+    let layout = writes.touched()[position].table().layout();
+    let present = entry.word & ABSENT == 0;
+    let image = arena.alloc_slice_fill_copy(layout.words(), 0);
+    if present {
+        copy_row(entry.record, image);
+    }
+    let effect = if entry.sliced.is_empty() {
+        writes.apply(position, layout, image, present, arena)?
+    } else {
+        writes.apply_but(entry.sliced, position, layout, image, arena)?
+    };
+    entry.has_blocks = match effect {
+        Effect::Row => layout.has_blocks(),
+        Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
+        Effect::Gone => false,
+    };
+    if entry.has_blocks {
+        // SAFETY: the image's blocks are in the arena or belong to the installed row.
+        unsafe { layout.check_image(image) }?;
+    }
+    entry.change = match effect {
+        Effect::Gone if present => Change::Gone,
+        Effect::Gone => Change::Nothing,
+        Effect::Row => Change::Image { image, is_new: true },
+        Effect::Changed => Change::Image { image, is_new: false },
+    };
+    Ok(())
+}
+
+fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &mut Vec<u8>) {
+    let (effect, image) = match &entry.change {
+        Change::Nothing => return,
+        Change::Word { column, new, .. } => {
+            let touched = &writes.touched()[position];
+            return redo::append_int_change(redo, touched, entry.record.key(), *column, *new as i64);
+        }
+        Change::Gone => (Effect::Gone, &[][..]),
+        Change::Image { image, is_new: true } => (Effect::Row, &**image),
+        Change::Image { image, is_new: false } => (Effect::Changed, &**image),
+    };
+    // SAFETY: the image's blocks are in the arena or belong to the installed row.
+    unsafe { redo::append_change(redo, writes, (position, entry.sliced), effect, image) }
+}
+
+/// The row as it stands. Relaxed: the record is held, and its row was acquired with the word.
+fn copy_row(record: Record<'_>, image: &mut [u64]) {
+    for (copy, word) in image.iter_mut().zip(record.row()) {
+        *copy = word.load(Ordering::Relaxed);
+    }
+}
+
+fn move_blocks(writes: &WriteSet, position: usize, entry: &mut Pending<'_>, made: &mut ArenaVec<'_, u64>) {
+    let Change::Image { image, .. } = &mut entry.change else { return };
+    let layout = writes.touched()[position].table().layout();
+    let mut installed = smallvec::SmallVec::<[u64; 32]>::from_elem(0, layout.words());
+    copy_row(entry.record, &mut installed);
+    // SAFETY: the image's blocks are in the call's arena; the installed row's are its own.
+    unsafe { layout.move_blocks_to_heap(image, &installed, made) };
+}
