@@ -3,14 +3,14 @@
 
 use std::thread;
 
-use super::attempt::{Access, Attempt, DIRECT, Part, TRACKED};
+use super::attempt::{Access, Attempt, DIRECT, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, Protocol, Try};
 use crate::error::Result;
-use crate::storage::commit::{CommitFailure, Excluded, InOrder};
+use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::word::Stamp;
-use crate::storage::write_set::WriteSet;
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +97,7 @@ impl Protocol for Canary {
             return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
-        let still_holds =
-            |writes: &WriteSet| reads.still_holds(|record| writes.position(record.pointer()).is_some());
+        let still_holds = |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record));
         let stamp = match self {
             Canary::Early => {
                 if !reads.still_holds(|_| false) {
@@ -108,9 +107,9 @@ impl Protocol for Canary {
                 thread::yield_now();
                 attempt.commit(&InOrder, |_| true)
             }
-            Canary::Untaken if has_no_blocks(attempt) => attempt.commit(&Excluded, |writes| {
+            Canary::Untaken if has_no_blocks(attempt) => attempt.commit(&Excluded, |taken| {
                 thread::yield_now();
-                still_holds(writes)
+                still_holds(taken)
             }),
             _ => attempt.commit(&InOrder, still_holds),
         };
