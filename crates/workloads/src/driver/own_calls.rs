@@ -40,7 +40,7 @@ struct Loop<'a> {
     results: Vec<Executed<'a>>,
     /// Places of results that have more to tell.
     special: Vec<usize>,
-    waiting: Waiting<'a>,
+    waiting: Waiting<'a, Executed<'a>>,
     told: Instant,
     ended: bool,
 }
@@ -134,7 +134,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Counts the results that simply committed, and notes the places of the others.
-    fn count(&mut self, group: &mut Group<'a>) {
+    fn count(&mut self, group: &mut Group<Executed<'a>>) {
         self.special.clear();
         let calls = self.calls.made().iter().zip(self.calls.marks());
         for (place, (executed, ((procedure, _), marks))) in self.results.iter().zip(calls).enumerate() {
@@ -156,7 +156,7 @@ impl<'a> Loop<'a> {
     }
 
     /// What only some runs want to know of each call that simply committed.
-    fn note_arrivals_and_keys(&self, group: &mut Group<'a>) {
+    fn note_arrivals_and_keys(&self, group: &mut Group<Executed<'a>>) {
         let mut special = self.special.iter().peekable();
         for place in 0..self.results.len() {
             let Some(call) = self.calls.get(place) else { continue };
@@ -178,7 +178,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Keeps the newest result of the group, to wait for, and those that have more to tell.
-    fn keep_special(&mut self, now: Instant, group: &mut Group<'a>) {
+    fn keep_special(&mut self, now: Instant, group: &mut Group<Executed<'a>>) {
         if self.special.is_empty() {
             if group.newest_place < self.results.len() {
                 group.newest = Some(self.results.swap_remove(group.newest_place));
