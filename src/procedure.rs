@@ -43,8 +43,9 @@ impl Procedure {
         self.registered.clone()
     }
 
-    pub(crate) fn as_routine(&self) -> &dyn Routine {
-        &*self.registered
+    #[inline]
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.registered
     }
 
     pub(crate) fn store(&self) -> u64 {

@@ -16,6 +16,7 @@ pub struct Row<'tx> {
 }
 
 impl<'tx> Row<'tx> {
+    #[inline]
     pub(crate) fn new(table: &'tx TableCore, words: &'tx [u64]) -> Row<'tx> {
         Row { table, words }
     }

@@ -38,6 +38,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     }
 
     /// Runs something on the record that a key names.
+    #[inline]
     fn at<'k, T>(
         &self,
         table: &Table,
@@ -280,6 +281,7 @@ impl<'a> Iterator for Scan<'_, 'a> {
     }
 }
 
+#[inline]
 pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<Option<Row<'a>>> {
     let table = attempt.hold(target.table)?;
     Ok(attempt.get(target)?.map(|row| Row::new(table, row)))
@@ -308,6 +310,7 @@ pub(crate) fn insert(
     attempt.insert(&Target { table, key: &key, hash, found: None, declared }, row)
 }
 
+#[inline]
 pub(crate) fn update<'a, N: ColumnName>(
     attempt: &Attempt<'a>,
     target: &Target<'_, 'a>,
@@ -320,6 +323,7 @@ pub(crate) fn update<'a, N: ColumnName>(
     attempt.update(target, &positions)
 }
 
+#[inline]
 pub(crate) fn operate<'a>(
     attempt: &Attempt<'a>,
     target: &Target<'_, 'a>,

@@ -119,7 +119,6 @@ macro_rules! operations {
 
         impl Operation {
             /// Every operation.
-            #[cfg(test)]
             pub(crate) const ALL: &'static [Operation] = &[$(Operation::$name),*];
 
             /// The operation with this code in the log.
@@ -262,6 +261,12 @@ impl Operation {
             data_type: data_type.to_string(),
             accepted: self.accepted(),
         })
+    }
+
+    /// Whether every integer is an operand for a column of type `Int64`, as it is.
+    #[inline]
+    pub(crate) fn takes_every_int(self) -> bool {
+        matches!(self, Operation::Add | Operation::Max | Operation::Min)
     }
 
     /// The new value of a column of type `Int32` or `Int64`: `apply` without the detour through values.

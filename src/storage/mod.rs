@@ -6,6 +6,7 @@ pub(crate) mod definition;
 pub(crate) mod epoch;
 pub(crate) mod index;
 pub(crate) mod participant;
+pub(crate) mod read_set;
 pub(crate) mod reclaim;
 pub(crate) mod reconcile;
 pub(crate) mod record;

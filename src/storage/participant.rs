@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::storage::epoch::Published;
+use crate::storage::read_set::ReadSet;
 use crate::storage::split::Slices;
 use crate::storage::workspace::Workspace;
 
@@ -34,6 +35,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Adds one. Relaxed, and no read-modify-write: one thread writes it, readers want a recent sum only.
+    #[inline]
     pub(crate) fn count(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
@@ -58,12 +60,15 @@ pub(crate) struct Participant {
 pub(crate) struct Memory {
     /// Buffers that keep their memory from call to call.
     pub(crate) workspace: Workspace,
+    /// What the running call has read.
+    pub(crate) reads: ReadSet,
     /// Rows that the running call has read, and images of those that it will write.
     pub(crate) arena: Bump,
 }
 
 impl Participant {
     /// Where the epoch it commits in is shown.
+    #[inline]
     pub(crate) fn published(&self) -> &Published {
         &self.published
     }
@@ -97,6 +102,7 @@ pub(crate) struct Participants {
 /// A slot that a thread has now.
 pub(crate) struct Seat<'p> {
     participants: &'p Participants,
+    participant: &'p Participant,
     number: usize,
     memory: Option<Box<Memory>>,
 }
@@ -130,8 +136,9 @@ impl Participants {
                 // SeqCst: ordered before the slot's publishing of an epoch, as the sealer's reads are after its
                 // raising of the epoch; so the sealer either counts the slot or the slot sees the new epoch.
                 self.used.fetch_max(number + 1, Ordering::SeqCst);
-                let memory = self.slots[number].memory.lock().take().unwrap_or_default();
-                return Seat { participants: self, number, memory: Some(memory) };
+                let participant = &*self.slots[number];
+                let memory = participant.memory.lock().take().unwrap_or_default();
+                return Seat { participants: self, participant, number, memory: Some(memory) };
             }
             self.freed.wait(&mut free);
         }
@@ -140,20 +147,21 @@ impl Participants {
 
 impl<'p> Seat<'p> {
     /// The slot.
+    #[inline]
     pub(crate) fn participant(&self) -> &'p Participant {
-        &self.participants.slots[self.number]
+        self.participant
     }
 
     /// The slot and what its thread works with.
+    #[inline]
     pub(crate) fn parts(&mut self) -> (&'p Participant, &mut Memory) {
-        let participant = &self.participants.slots[self.number];
-        (participant, self.memory.get_or_insert_default())
+        (self.participant, self.memory.get_or_insert_default())
     }
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        *self.participants.slots[self.number].memory.lock() = self.memory.take();
+        *self.participant.memory.lock() = self.memory.take();
         let mut free = self.participants.free.lock();
         free.push(self.number);
         drop(free);

@@ -119,21 +119,25 @@ impl RowLayout {
     }
 
     /// How many words a row has.
+    #[inline]
     pub(crate) fn words(&self) -> usize {
         self.words
     }
 
     /// How many columns a row has.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.columns.len()
     }
 
     /// A column's layout.
+    #[inline]
     pub(crate) fn column(&self, position: usize) -> &ColumnLayout {
         &self.columns[position]
     }
 
     /// The words that hold this column, and the word with its NULL bit.
+    #[inline]
     pub(crate) fn words_of(&self, position: usize) -> (std::ops::Range<usize>, usize) {
         let column = &self.columns[position];
         let start = column.word as usize;
@@ -294,6 +298,7 @@ impl RowLayout {
     }
 
     /// Whether any value can need a block.
+    #[inline]
     pub(crate) fn has_blocks(&self) -> bool {
         self.has_blocks
     }

@@ -53,6 +53,7 @@ impl Store {
     }
 
     /// Which store this is, in this process.
+    #[inline]
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }
@@ -73,11 +74,13 @@ impl Store {
     }
 
     /// The global epoch.
+    #[inline]
     pub(crate) fn epochs(&self) -> &Epochs {
         &self.epochs
     }
 
     /// The participants.
+    #[inline]
     pub(crate) fn participants(&self) -> &Participants {
         &self.participants
     }
@@ -97,6 +100,7 @@ impl Store {
     }
 
     /// Whether commits write redo.
+    #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         self.logged
     }
