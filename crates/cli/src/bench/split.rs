@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use heddledb::{DataType, Database, Table, Value};
+use heddledb::{DataType, Database, SplitOperation, Table, Value, ValueRef};
 
 use crate::failure::{Failure, Result};
 
@@ -16,20 +16,7 @@ pub struct SplitLabel {
     column: String,
     /// The key's values, separated by commas.
     key: String,
-    operation: String,
-}
-
-/// A label on a record of an open database.
-#[derive(Debug)]
-pub struct Resolved {
-    /// The record's table.
-    pub table: Table,
-    /// The record's key.
-    pub key: Vec<Value>,
-    /// The column to split.
-    pub column: String,
-    /// The one operation that the split column takes.
-    pub operation: String,
+    operation: SplitOperation,
 }
 
 impl FromStr for SplitLabel {
@@ -44,7 +31,9 @@ impl FromStr for SplitLabel {
         });
         match parts {
             Some(parts) if parts.iter().all(|part| !part.is_empty()) => {
-                let [table, column, key, operation] = parts.map(str::to_owned);
+                let [table, column, key, operation] = parts;
+                let operation = operation.parse().map_err(|error: heddledb::Error| error.to_string())?;
+                let [table, column, key] = [table, column, key].map(str::to_owned);
                 Ok(Self { table, column, key, operation })
             }
             _ => Err(format!("write it as {FORM}")),
@@ -60,10 +49,17 @@ impl std::fmt::Display for SplitLabel {
 }
 
 impl SplitLabel {
-    /// Looks up the table and the column, and reads the key as the table's.
-    pub fn resolve(&self, db: &Database) -> Result<Resolved> {
+    /// Puts the label on its record.
+    pub fn put(&self, db: &Database) -> Result {
         let table = db.table(&self.table)?;
-        table.column(&self.column)?;
+        let key = self.key(&table)?;
+        let key: Vec<ValueRef<'_>> = key.iter().map(ValueRef::from).collect();
+        let put = db.split(&table, key, self.column.as_str(), self.operation);
+        put.map_err(|error| Failure::Usage(format!("--split {self}: {error}")))
+    }
+
+    /// Reads the key as one of the table's.
+    fn key(&self, table: &Table) -> Result<Vec<Value>> {
         let definition = table.definition();
         let types: Vec<&DataType> =
             definition.key().iter().map(|&place| &definition.columns()[place].data_type).collect();
@@ -72,13 +68,12 @@ impl SplitLabel {
             true => parts.iter().zip(types).map(|(part, of)| value(part, of)).collect::<Option<Vec<_>>>(),
             false => None,
         };
-        let Some(key) = key else {
-            return Err(Failure::Usage(format!(
+        key.ok_or_else(|| {
+            Failure::Usage(format!(
                 "--split {self}: {:?} is no key of the table {:?}; write it as {FORM}",
                 self.key, self.table
-            )));
-        };
-        Ok(Resolved { table, key, column: self.column.clone(), operation: self.operation.clone() })
+            ))
+        })
     }
 }
 
@@ -135,20 +130,28 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_operation_is_refused_with_the_known_ones() {
+        let message = "incr1.value:1:double".parse::<SplitLabel>().unwrap_err();
+        assert!(message.contains("double") && message.contains("ordered-put"), "{message}");
+    }
+
+    #[test]
     fn a_label_finds_its_record() {
         let db = database();
-        let found = label("place.visits:NL,-7:add").resolve(&db).unwrap();
-        assert_eq!((found.table.name(), found.column.as_str()), ("place", "visits"));
-        assert_eq!((found.key, found.operation), (vec![Value::from("NL"), Value::Int(-7)], "add".to_owned()));
+        let written = label("place.visits:NL,-7:add");
+        let table = db.table("place").unwrap();
+        assert_eq!(written.key(&table).unwrap(), [Value::from("NL"), Value::Int(-7)]);
+        written.put(&db).unwrap();
     }
 
     #[test]
     fn a_label_that_fits_no_table_is_refused() {
         let db = database();
-        let message = |text: &str| label(text).resolve(&db).unwrap_err().to_string();
+        let message = |text: &str| label(text).put(&db).unwrap_err().to_string();
         assert!(message("nowhere.visits:1:add").contains("nowhere"));
         assert!(message("place.nothing:NL,1:add").contains("nothing"));
         assert!(message("place.visits:NL:add").contains("\"NL\""));
         assert!(message("place.visits:NL,seven:add").contains("seven"));
+        assert!(message("place.country:NL,1:max").contains("--split place.country:NL,1:max"));
     }
 }

@@ -30,9 +30,6 @@ const LOOKS: usize = 4;
 
 /// What the queues have to know of a result that is told later.
 pub(super) trait Told {
-    /// The epoch that must be durable first; 0: none, or not known yet.
-    fn epoch(&self) -> u64;
-
     /// How many attempts the call took.
     fn attempts(&self) -> u32;
 
@@ -47,10 +44,6 @@ pub(super) trait Told {
 }
 
 impl Told for Executed<'_> {
-    fn epoch(&self) -> u64 {
-        self.epoch()
-    }
-
     fn attempts(&self) -> u32 {
         self.attempts()
     }
@@ -62,11 +55,6 @@ impl Told for Executed<'_> {
     fn wait(self) -> heddledb::Result<Output> {
         self.wait()
     }
-}
-
-/// Whether the protocol has put a call off: how it ends, and in which epoch, is not known yet.
-pub(super) fn is_deferred(executed: &impl Told) -> bool {
-    executed.epoch() == 0 && !executed.is_released()
 }
 
 /// Calls that were executed together.
