@@ -28,6 +28,11 @@ macro_rules! enter {
             }
 
             #[test]
+            fn a_transaction_does_not_conflict_with_itself() {
+                subjects().iter().for_each(semantics::own_inserts);
+            }
+
+            #[test]
             fn no_anomaly_happens() {
                 subjects().iter().for_each(anomalies::golden);
             }

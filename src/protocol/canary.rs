@@ -12,6 +12,9 @@ use crate::storage::record::Record;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::WriteSet;
 
+/// So often a call is tried beside others; after that, alone, where nothing that it reads can change.
+const ATTEMPTS_IN_COMPANY: u32 = 24;
+
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
@@ -88,8 +91,11 @@ fn write_through(attempt: &Attempt<'_>) {
 }
 
 impl Protocol for Canary {
-    fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, _attempted: Try) {
+    fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(self.access());
+        if attempted.number > ATTEMPTS_IN_COMPANY {
+            attempt.run_alone();
+        }
     }
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
@@ -97,11 +103,13 @@ impl Protocol for Canary {
             return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
-        let still_holds =
-            |writes: &WriteSet| reads.still_holds(|record| writes.position(record.pointer()).is_some());
+        let alone = attempt.held().borrow().alone;
+        let still_holds = |writes: &WriteSet| {
+            alone || reads.still_holds(|record| writes.position(record.pointer()).is_some())
+        };
         let stamp = match self {
             Canary::Early => {
-                if !reads.still_holds(|_| false) {
+                if !alone && !reads.still_holds(|_| false) {
                     return Err(CommitFailure::Conflict);
                 }
                 // Others have time to come in between.
@@ -121,10 +129,13 @@ impl Protocol for Canary {
         if *self == Canary::Lasting {
             write_through(attempt);
         }
-        *self == Canary::Unconfirmed || attempt.reads().borrow().still_holds(|_| false)
+        let believed = *self == Canary::Unconfirmed || attempt.held().borrow().alone;
+        believed || attempt.reads().borrow().still_holds(|_| false)
     }
 
-    fn end(&self, _attempt: &Attempt<'_>) {}
+    fn end(&self, attempt: &Attempt<'_>) {
+        attempt.let_others_in();
+    }
 
     fn end_group(&self, _held: &mut Held) {}
 }

@@ -1,9 +1,15 @@
 //! Semantics on one thread: one transaction after the other, whose answers are known.
 
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
+use heddledb::{PrimaryIndex, Range, Result, Tx, ValueRef, row};
+
 use super::generator::{Shape, script};
+use super::model::Model;
 use super::oracle::judge;
+use super::perform::make_table;
 use super::schedule::{Played, play};
 use super::script::{Script, read_folder};
 use super::session::Way;
@@ -47,8 +53,47 @@ pub fn random(subject: &Subject, reference: &Subject) {
     }
 }
 
+/// How many rows [`own_inserts`] inserts: far more than a node of any index has room for.
+const MANY: i64 = 300;
+
+/// A transaction that reads ranges and fills them itself, so that index nodes which it has read are split and their
+/// tables grow by its own doing, is in nobody's way and nobody in its: it runs once.
+pub fn own_inserts(subject: &Subject) {
+    for index in [PrimaryIndex::Ordered, PrimaryIndex::Hash, PrimaryIndex::Both] {
+        let (db, name) = (subject.database(), subject.name.clone());
+        let (done, finished) = channel();
+        // Not scoped: whoever finds that it hangs must be able to say so.
+        thread::spawn(move || {
+            let table = make_table(&db, index, &Model { indexed: true, ..Model::default() });
+            let mut attempts = 0;
+            let count = |tx: &Tx<'_, '_>| -> Result<(usize, usize)> {
+                let (all, tags) = (Range::all(), Range::all());
+                Ok((tx.scan(&table, all)?.count(), tx.scan_index(&table, "tag", tags)?.count()))
+            };
+            let counts = db.run(|tx| {
+                attempts += 1;
+                let before = count(tx)?;
+                for key in 0..MANY {
+                    tx.insert(&table, row![key, 1, key, key, ValueRef::Null, ValueRef::Null])?;
+                }
+                Ok((before, count(tx)?))
+            });
+            let _ = done.send((counts, attempts));
+        });
+        let many = MANY as usize;
+        let expected = Ok(((0, 0), (many, many)));
+        match finished.recv_timeout(Duration::from_secs(20)) {
+            Ok((counts, attempts)) => {
+                assert_eq!(counts, expected, "{name} {index:?}");
+                assert_eq!(attempts, 1, "{name} {index:?}: it conflicts with itself");
+            }
+            Err(_) => panic!("{name} {index:?}: it hangs, because it conflicts with itself"),
+        }
+    }
+}
+
 /// Compares with what the script says, and with the model.
-fn compare(script: &Script, played: &Played) -> Result<(), String> {
+fn compare(script: &Script, played: &Played) -> std::result::Result<(), String> {
     let mut next = vec![0; script.transactions];
     for one in &script.schedule {
         let outcome = &played.seen[one.transaction].outcome;
