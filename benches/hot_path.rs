@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Options, Procedure, ProcedureDefinition, Result, Table,
-    TableDefinition, args, fail, key, row,
+    Action, Args, DataType, Database, Durability, Options, Procedure, ProcedureDefinition, ProtocolKind,
+    Result, Table, TableDefinition, Value, ValueRef, args, fail, key, row,
 };
 
 /// Repetitions that every operation runs before it is measured: all buffers have grown by then.
@@ -24,7 +24,7 @@ const WARM_UP: u64 = 256;
 /// Repetitions of the shorter run.
 const REPETITIONS: u64 = 1_024;
 /// Calls of one group, in the operations that run groups: repetitions are a multiple of it.
-const GROUP: u64 = 64;
+const GROUP: u64 = 32;
 /// Rows of the table.
 const ROWS: i64 = 10_000;
 
@@ -35,13 +35,20 @@ type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
 /// Makes ready what is to be measured, and has it measured.
 type Operation = fn(Bank, Measure<'_>);
 
-const OPERATIONS: [(&str, Operation); 6] = [
-    ("get by closure", get_by_closure),
-    ("get by procedure, in a group", get_by_procedure),
-    ("add and commit by closure", add_by_closure),
-    ("add and commit by procedure, in a group", add_by_procedure),
-    ("insert and commit by closure", insert_by_closure),
-    ("debit-credit of 4 actions, in a group", debit_credit),
+/// Each operation, and the protocol under which it runs.
+const OPERATIONS: [(&str, ProtocolKind, Operation); 12] = [
+    ("get by closure, serial", ProtocolKind::Serial, get_by_closure),
+    ("get by closure, optimistic", ProtocolKind::Optimistic, get_by_closure),
+    ("get by procedure, serial", ProtocolKind::Serial, get_by_procedure),
+    ("get by procedure, optimistic", ProtocolKind::Optimistic, get_by_procedure),
+    ("add by closure, serial", ProtocolKind::Serial, add_by_closure),
+    ("add by closure, optimistic", ProtocolKind::Optimistic, add_by_closure),
+    ("add by procedure, serial", ProtocolKind::Serial, add_by_procedure),
+    ("add by procedure, optimistic", ProtocolKind::Optimistic, add_by_procedure),
+    ("insert by closure, optimistic", ProtocolKind::Optimistic, insert_by_closure),
+    ("debit-credit of 4 actions, optimistic", ProtocolKind::Optimistic, debit_credit),
+    ("ycsb of 10 actions, serial", ProtocolKind::Serial, ycsb),
+    ("ycsb of 10 actions, optimistic", ProtocolKind::Optimistic, ycsb),
 ];
 
 fn main() -> ExitCode {
@@ -61,7 +68,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     println!("{:<42} {:>10} {:>12}", "instructions of the calling thread", "in memory", "with a log");
-    for (number, (name, _)) in OPERATIONS.iter().enumerate() {
+    for (number, (name, ..)) in OPERATIONS.iter().enumerate() {
         if arguments.iter().any(|word| !name.contains(word.as_str())) {
             continue;
         }
@@ -108,9 +115,16 @@ fn measured_region(body: &mut dyn FnMut(u64), repetitions: u64) {
 
 /// What is measured runs here, under callgrind.
 fn run(operation: usize, logged: bool, repetitions: u64) -> ExitCode {
-    let (Some((name, operation)), Ok(bank)) = (OPERATIONS.get(operation), Bank::new(logged)) else {
-        eprintln!("there is no such operation, or the database cannot be made");
+    let Some((name, protocol, operation)) = OPERATIONS.get(operation) else {
+        eprintln!("there is no such operation");
         return ExitCode::FAILURE;
+    };
+    let bank = match Bank::new(*protocol, logged) {
+        Ok(bank) => bank,
+        Err(error) => {
+            eprintln!("the database cannot be made: {error}");
+            return ExitCode::FAILURE;
+        }
     };
     operation(bank, &mut |body| {
         body(WARM_UP);
@@ -128,8 +142,8 @@ struct Bank {
 }
 
 impl Bank {
-    fn new(logged: bool) -> Result<Bank> {
-        let options = Options::default().workers(1).log_buffer_bytes(8 << 20);
+    fn new(protocol: ProtocolKind, logged: bool) -> Result<Bank> {
+        let options = Options::default().protocol(protocol).workers(1).log_buffer_bytes(8 << 20);
         let db = if logged {
             // Groups that are closed by nothing but their size: the log thread stays asleep while we count.
             let options = options.durability(Durability::Async).group_milliseconds(60_000.0);
@@ -164,17 +178,16 @@ impl Bank {
             .body(move |action| action.add(column, action.args().int(amount)?))
     }
 
-    /// Repeats a call in groups.
+    /// Repeats a call in groups. The calls' arguments are made beforehand: they are the caller's work.
     fn in_groups(&self, procedure: &Procedure, measure: Measure<'_>, arguments: impl Fn(i64) -> Args) {
         let mut worker = self.db.worker().expect("a free participant");
-        let (mut calls, mut done, mut next) = (Vec::new(), Vec::new(), 0);
+        let procedures = std::slice::from_ref(procedure);
+        let all = WARM_UP + 2 * REPETITIONS;
+        let calls: Vec<(usize, Args)> = (1..=all as i64).map(|number| (0, arguments(number))).collect();
+        let (mut groups, mut done) = (calls.chunks(GROUP as usize), Vec::new());
         measure(&mut |repetitions| {
-            for _ in 0..repetitions / GROUP {
-                for _ in 0..GROUP {
-                    next += 1;
-                    calls.push((procedure.clone(), arguments(next)));
-                }
-                worker.execute_group(&mut calls, &mut done);
+            for group in groups.by_ref().take((repetitions / GROUP) as usize) {
+                worker.execute_group(procedures, group, &mut done);
                 assert!(done.drain(..).all(|executed| !executed.failed()), "every call succeeds");
             }
         });
@@ -245,4 +258,25 @@ fn debit_credit(bank: Bank, measure: Measure<'_>) {
         .body(|action| action.insert(row![action.args().int(4)?, action.args().int(3)?]));
     let call = bank.register(5, vec![bank.add(0, 3), bank.add(1, 3), bank.add(2, 3), note]);
     bank.in_groups(&call, measure, |next| args![account(next), next % 10, 10, 1, next]);
+}
+
+/// Ten keys, half of them read, half read and changed.
+fn ycsb(bank: Bank, measure: Measure<'_>) {
+    let amount = bank.accounts.column("amount").expect("a column of the table");
+    let read = |number: usize| {
+        Action::read(&bank.accounts)
+            .key(move |args, key| key.push(args.int(number)?))
+            .body(move |action| action.get()?.ok_or_else(|| fail("no such account"))?.int(amount).map(drop))
+    };
+    let change = |number: usize| {
+        Action::write(&bank.accounts).key(move |args, key| key.push(args.int(number)?)).body(move |action| {
+            let before = action.get()?.ok_or_else(|| fail("no such account"))?.int(amount)?;
+            action.update(&[(amount, ValueRef::Int(before + 1))])
+        })
+    };
+    let actions = (0..10).map(|number| if number % 2 == 0 { read(number) } else { change(number) });
+    let call = bank.register(10, actions.collect());
+    bank.in_groups(&call, measure, |next| {
+        (0..10).map(|number| Value::from(account(10 * next + number))).collect()
+    });
 }

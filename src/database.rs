@@ -1,6 +1,7 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
 mod open;
+mod phases;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -30,6 +31,7 @@ use crate::types::{Args, ValueRef};
 use crate::worker::Worker;
 
 pub(crate) use open::Shared;
+pub use phases::{PhaseReport, SplitOperation, SplitReport};
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///
@@ -131,20 +133,33 @@ impl Database {
         self.shared.check_open()?;
         let engine = self.engine();
         let mut closure = Closure { body, value: None };
-        let ending = with_held(|held| {
-            let mut seat = engine.store().participants().take();
-            let guard = crossbeam_epoch::pin();
-            let ending = execute(engine, &mut seat, held, &guard, None, &mut closure);
-            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                Counters::count(&seat.participant().counters.readers_waited);
+        let mut was_stashed = false;
+        let ending = loop {
+            let ending = with_held(|held| {
+                let mut seat = engine.store().participants().take();
+                let guard = crossbeam_epoch::pin();
+                let ending = execute(engine, &mut seat, held, &guard, None, &mut closure);
+                if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                    Counters::count(&seat.participant().counters.readers_waited);
+                }
+                ending
+            });
+            if std::mem::take(&mut was_stashed) {
+                engine.stash().has_ended();
             }
-            ending
-        });
+            if !ending.stashed {
+                break ending;
+            }
+            // Its slot has gone back: it waits here with nothing in its hands.
+            was_stashed = engine.stash().wait();
+        };
         if ending.wrote {
             engine.ring_log();
         }
         engine.progress().wait(ending.epoch)?;
-        ending.result?;
+        if let Some(error) = ending.failure {
+            return Err(*error);
+        }
         closure.value.ok_or(Error::Closed)
     }
 

@@ -43,8 +43,9 @@ impl Procedure {
         self.registered.clone()
     }
 
-    pub(crate) fn into_routine(self) -> Arc<dyn Routine> {
-        self.registered
+    #[inline]
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.registered
     }
 
     pub(crate) fn store(&self) -> u64 {

@@ -77,17 +77,18 @@ impl ColumnName for Column {
         if self.table == table.0.identity() {
             return Ok(self.position as usize);
         }
-        let definition = table.0.definition();
-        Err(Error::UnknownColumn {
-            table: definition.name().to_string(),
-            column: "a column of another table".to_string(),
-            known: definition
-                .columns()
-                .iter()
-                .map(|column| column.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
+        Err(of_another_table(table.0))
+    }
+}
+
+#[cold]
+fn of_another_table(table: &TableCore) -> Error {
+    let definition = table.definition();
+    let known: Vec<_> = definition.columns().iter().map(|column| column.name.as_str()).collect();
+    Error::UnknownColumn {
+        table: definition.name().to_string(),
+        column: "a column of another table".to_string(),
+        known: known.join(", "),
     }
 }
 

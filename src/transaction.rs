@@ -38,6 +38,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     }
 
     /// Runs something on the record that a key names.
+    #[inline]
     fn at<'k, T>(
         &self,
         table: &Table,
@@ -154,6 +155,22 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| operate(self.attempt, target, column, Operation::Min, value.into()))
     }
 
+    /// Multiplies an integer column by a number. NULL stays NULL.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn multiply<'k, 'v>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        factor: impl Into<ValueRef<'v>>,
+    ) -> Result<()> {
+        self.at(table, key, |target| {
+            operate(self.attempt, target, column, Operation::Multiply, factor.into())
+        })
+    }
+
     /// Puts a tuple into an ordered-tuple column, unless the one there is as high in (order, payload).
     ///
     /// # Errors
@@ -264,6 +281,7 @@ impl<'a> Iterator for Scan<'_, 'a> {
     }
 }
 
+#[inline]
 pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<Option<Row<'a>>> {
     let table = attempt.hold(target.table)?;
     Ok(attempt.get(target)?.map(|row| Row::new(table, row)))
@@ -292,6 +310,7 @@ pub(crate) fn insert(
     attempt.insert(&Target { table, key: &key, hash, found: None, declared }, row)
 }
 
+#[inline]
 pub(crate) fn update<'a, N: ColumnName>(
     attempt: &Attempt<'a>,
     target: &Target<'_, 'a>,
@@ -304,6 +323,7 @@ pub(crate) fn update<'a, N: ColumnName>(
     attempt.update(target, &positions)
 }
 
+#[inline]
 pub(crate) fn operate<'a>(
     attempt: &Attempt<'a>,
     target: &Target<'_, 'a>,

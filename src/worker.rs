@@ -1,16 +1,17 @@
 //! Workers of the caller's own: a thread that makes calls and runs them itself, without a queue.
 
-use std::sync::Arc;
 use std::time::Instant;
+
+use smallvec::SmallVec;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output, Routine};
-use crate::pipeline::execute::work_out_footprint;
+use crate::pipeline::call::{Found, Output, Routine, Submitted};
+use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::Stage;
-use crate::pipeline::worker::{Pending, execute_group};
-use crate::procedure::Procedure;
+use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
+use crate::procedure::{Procedure, Registered};
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
 use crate::storage::participant::{Counters, Seat};
@@ -38,23 +39,25 @@ pub struct Worker<'db> {
     shared: &'db Shared,
     seat: Seat<'db>,
     held: Held,
-    group: Vec<Prepared>,
     /// What was found ahead for the calls of a group.
     found: Vec<Found>,
-    /// Footprints of calls that have run, whose memory the next ones use.
-    spare: Vec<Footprint>,
+    /// What the calls of a group touch; kept for its memory.
+    footprints: Vec<Footprint>,
 }
 
 /// A call of a group, with its footprint.
-struct Prepared {
-    routine: Arc<dyn Routine>,
-    args: Args,
-    footprint: Footprint,
+struct Prepared<'c> {
+    routine: &'c Registered,
+    args: &'c Args,
+    footprint: &'c Footprint,
 }
 
-impl Pending for Prepared {
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
-        (&*self.routine, &self.args, &self.footprint)
+impl Pending for Prepared<'_> {
+    type Routine = Registered;
+
+    #[inline]
+    fn parts(&self) -> (&Registered, &Args, &Footprint) {
+        (self.routine, self.args, self.footprint)
     }
 }
 
@@ -63,11 +66,18 @@ pub struct Executed<'db> {
     shared: &'db Shared,
     epoch: u64,
     attempts: u32,
-    result: Result<Output>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// An error in a box: so a group's results, nearly all of which are none, are small.
+    Told(std::result::Result<Output, Box<Error>>),
+    /// It waits for the end of a split phase (`phased`); a worker of the database's runs it then.
+    Stashed(Submitted),
 }
 
 impl Executed<'_> {
-    /// The epoch that must be durable before the result is told; 0: none.
+    /// The epoch that must be durable before the result is told; 0: none, or the call is stashed.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -79,12 +89,21 @@ impl Executed<'_> {
 
     /// Whether it ended in an error; which one is told with the result.
     pub fn failed(&self) -> bool {
-        self.result.is_err()
+        matches!(self.outcome, Outcome::Told(Err(_)))
+    }
+
+    /// Whether it has not run yet, but waits for the end of a split phase (under `phased`): then
+    /// [`is_released`](Self::is_released) says when its result is there.
+    pub fn is_stashed(&self) -> bool {
+        matches!(self.outcome, Outcome::Stashed(_))
     }
 
     /// Whether the result can be had without waiting.
     pub fn is_released(&self) -> bool {
-        self.shared.engine().progress().is_released(self.epoch)
+        match &self.outcome {
+            Outcome::Told(_) => self.shared.engine().progress().is_released(self.epoch),
+            Outcome::Stashed(submitted) => submitted.is_done(),
+        }
     }
 
     /// Waits until the result may be told.
@@ -93,22 +112,20 @@ impl Executed<'_> {
     /// The call's own error; [`Error::LogFailed`] if its outcome is unknown.
     pub fn wait(self) -> Result<Output> {
         nesting::check("waiting for a call")?;
-        self.shared.engine().progress().wait(self.epoch)?;
-        self.result
+        match self.outcome {
+            Outcome::Told(result) => {
+                self.shared.engine().progress().wait(self.epoch)?;
+                result.map_err(|error| *error)
+            }
+            Outcome::Stashed(submitted) => submitted.wait(),
+        }
     }
 }
 
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
         let seat = shared.engine().store().participants().take();
-        Worker {
-            shared,
-            seat,
-            held: Held::default(),
-            group: Vec::new(),
-            found: Vec::new(),
-            spare: Vec::new(),
-        }
+        Worker { shared, seat, held: Held::default(), found: Vec::new(), footprints: Vec::new() }
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -118,78 +135,126 @@ impl<'db> Worker<'db> {
 
     /// Runs one call.
     pub fn execute(&mut self, procedure: &Procedure, args: Args) -> Executed<'db> {
-        let mut calls = vec![(procedure.clone(), args)];
         let mut done = Vec::with_capacity(1);
-        self.execute_group(&mut calls, &mut done);
+        self.execute_group(std::slice::from_ref(procedure), &[(0, args)], &mut done);
         done.pop().unwrap_or_else(|| self.refused(Error::Closed))
     }
 
-    /// Runs calls in order, as one group, and empties `calls`; puts a result for each into `done`.
+    /// Runs calls in order, as one group, and puts a result for each into `done`. Each call names its procedure by
+    /// its place in `procedures`.
     ///
     /// Within a group the keys of the calls to come are looked up while the present one runs.
-    pub fn execute_group(&mut self, calls: &mut Vec<(Procedure, Args)>, done: &mut Vec<Executed<'db>>) {
+    pub fn execute_group(
+        &mut self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        done: &mut Vec<Executed<'db>>,
+    ) {
         if let Err(error) = nesting::check("running a call") {
-            return done.extend(calls.drain(..).map(|_| self.refused(error.clone())));
+            return done.extend(calls.iter().map(|_| self.refused(error.clone())));
         }
         let start = Instant::now();
-        let mut group = std::mem::take(&mut self.group);
-        let mut wrote = false;
-        for (procedure, args) in calls.drain(..) {
-            match self.prepare(procedure, args) {
-                Ok(prepared) => group.push(prepared),
-                Err(error) => {
-                    // Results come in the order of the calls: what is gathered so far runs first.
-                    wrote |= self.run(&mut group, done);
-                    done.push(self.refused(error));
-                }
+        let mut footprints = std::mem::take(&mut self.footprints);
+        footprints.resize_with(footprints.len().max(calls.len().min(GROUP_CALLS)), Footprint::default);
+        let (mut wrote, mut left) = (false, calls);
+        while !left.is_empty() {
+            let (ready, refusal) = self.prepare(procedures, left, &mut footprints);
+            wrote |= self.run(procedures, &left[..ready], &footprints, done);
+            left = &left[ready..];
+            if let Some(error) = refusal {
+                // Results come in the order of the calls: what stands before the refused one has run.
+                done.push(self.refused(error));
+                left = &left[1..];
             }
         }
-        wrote |= self.run(&mut group, done);
-        self.group = group;
+        self.footprints = footprints;
         self.shared.engine().clocks().add(Stage::Execute, start);
         if wrote {
             self.shared.engine().ring_log();
         }
     }
 
-    fn prepare(&mut self, procedure: Procedure, args: Args) -> Result<Prepared> {
-        self.shared.check_procedure(&procedure)?;
-        let routine = procedure.into_routine();
-        let mut footprint = self.spare.pop().unwrap_or_default();
-        work_out_footprint(&*routine, &args, &mut footprint)?;
-        Ok(Prepared { routine, args, footprint })
+    /// Works out what the first calls touch: as many as run together, or up to the first that is refused. Gives their
+    /// number, and why the one after them is refused.
+    fn prepare(
+        &self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        footprints: &mut [Footprint],
+    ) -> (usize, Option<Error>) {
+        let together = calls.iter().zip(footprints).take(GROUP_CALLS);
+        let mut ready = 0;
+        // A panic ends the call whose turn it is, as an error does.
+        let prepared = keep_panics_in(|| {
+            let mut checked = None;
+            for ((place, args), footprint) in together {
+                let procedure = match checked {
+                    Some((of, procedure)) if of == *place => procedure,
+                    _ => checked.insert((*place, self.procedure(procedures, *place)?)).1,
+                };
+                procedure.registered().footprint(args, footprint)?;
+                ready += 1;
+            }
+            Ok(())
+        });
+        (ready, prepared.err())
+    }
+
+    fn procedure<'p>(&self, procedures: &'p [Procedure], place: usize) -> Result<&'p Procedure> {
+        let Some(procedure) = procedures.get(place) else {
+            return Err(Error::InvalidProcedure {
+                procedure: format!("number {place}"),
+                detail: format!("the group was given {} procedures, counted from 0", procedures.len()),
+            });
+        };
+        self.shared.check_procedure(procedure)?;
+        Ok(procedure)
     }
 
     fn refused(&self, error: Error) -> Executed<'db> {
-        Executed { shared: self.shared, epoch: 0, attempts: 1, result: Err(error) }
+        Executed { shared: self.shared, epoch: 0, attempts: 1, outcome: Outcome::Told(Err(Box::new(error))) }
     }
 
-    fn run(&mut self, group: &mut Vec<Prepared>, done: &mut Vec<Executed<'db>>) -> bool {
+    /// Runs calls whose footprints are known. Whether one of them wrote.
+    fn run(
+        &mut self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        footprints: &[Footprint],
+        done: &mut Vec<Executed<'db>>,
+    ) -> bool {
+        let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
+            .iter()
+            .zip(footprints)
+            .map(|((place, args), footprint)| Prepared {
+                routine: procedures[*place].registered(),
+                args,
+                footprint,
+            })
+            .collect();
+        if group.is_empty() {
+            return false;
+        }
         let engine = self.shared.engine();
         let counters = &self.seat.participant().counters;
         let mut wrote = false;
-        for part in group.chunks(crate::pipeline::worker::GROUP_CALLS) {
-            execute_group(
-                engine,
-                &mut self.seat,
-                &mut self.held,
-                &mut self.found,
-                part,
-                |_, ending, output| {
-                    wrote |= ending.wrote;
-                    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                        Counters::count(&counters.readers_waited);
-                    }
-                    done.push(Executed {
-                        shared: self.shared,
-                        epoch: ending.epoch,
-                        attempts: ending.attempts,
-                        result: ending.result.map(|()| output),
-                    });
-                },
-            );
-        }
-        self.spare.extend(group.drain(..).map(|call| call.footprint));
+        let tell = |number: usize, ending: Ending, output| {
+            let (epoch, attempts) = (ending.epoch, ending.attempts);
+            if ending.stashed {
+                let (place, args) = &calls[number];
+                let footprint = footprints[number].clone();
+                let submitted = self.shared.stash(&procedures[*place], args.clone(), footprint);
+                let outcome = Outcome::Stashed(submitted);
+                return done.push(Executed { shared: self.shared, epoch, attempts, outcome });
+            }
+            wrote |= ending.wrote;
+            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                Counters::count(&counters.readers_waited);
+            }
+            let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
+            done.push(Executed { shared: self.shared, epoch, attempts, outcome });
+        };
+        execute_group(engine, &mut self.seat, &mut self.held, &mut self.found, &group, tell);
         wrote
     }
 }

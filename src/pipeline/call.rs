@@ -1,5 +1,6 @@
 //! A call on its way through the pipeline, and the handle by which its caller gets the result.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
+use crate::pipeline::execute::Body;
 use crate::pipeline::nesting;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
@@ -35,19 +37,73 @@ pub(crate) trait Routine: Send + Sync {
     /// Asks for the index lines of a footprint's keys to be fetched.
     fn prefetch(&self, footprint: &Footprint, guard: &crossbeam_epoch::Guard);
 
-    /// Looks the footprint's keys up together, and asks for their records to be fetched.
-    fn find(&self, footprint: &Footprint, found: &mut Found, guard: &crossbeam_epoch::Guard);
+    /// Looks the footprint's keys up together, and asks for their records to be fetched. Puts one entry for each key
+    /// behind those that are there.
+    fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &crossbeam_epoch::Guard);
 
-    /// Runs the bodies in this attempt.
+    /// Runs the bodies in this attempt; `found` has one entry for each of the footprint's keys, and `gathered` is empty.
     ///
     /// # Errors
     /// The procedure's own, or a conflict.
-    fn run(&self, attempt: &Attempt<'_>, args: &Args, footprint: &Footprint, found: &Found)
-    -> Result<Output>;
+    fn run(
+        &self,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()>;
 }
 
-/// The records of a footprint's keys, as far as they were found before the bodies run.
-pub(crate) type Found = smallvec::SmallVec<[Option<RecordPointer>; 4]>;
+/// What a running call has gathered; kept from call to call.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// Values set in the running phase, which the next ones will see.
+    pub(crate) fresh: Vec<(usize, Value)>,
+    /// Rows for the caller.
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+impl Gathered {
+    /// Forgets what an attempt has left that came to nothing.
+    #[inline]
+    fn clear(&mut self) {
+        if !self.fresh.is_empty() || !self.rows.is_empty() {
+            *self = Gathered::default();
+        }
+    }
+}
+
+/// One run of a procedure, as a body.
+pub(crate) struct Run<'a, R: ?Sized> {
+    pub(crate) routine: &'a R,
+    pub(crate) args: &'a Args,
+    pub(crate) footprint: &'a Footprint,
+    pub(crate) found: &'a [Found],
+    pub(crate) gathered: &'a RefCell<Gathered>,
+}
+
+impl<R: Routine + ?Sized> Run<'_, R> {
+    /// What it gives back, once it has ended.
+    #[inline]
+    pub(crate) fn output(&self) -> Output {
+        let mut gathered = self.gathered.borrow_mut();
+        Output {
+            rows: if gathered.rows.is_empty() { Vec::new() } else { std::mem::take(&mut gathered.rows) },
+        }
+    }
+}
+
+impl<R: Routine + ?Sized> Body for Run<'_, R> {
+    #[inline]
+    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
+        self.gathered.borrow_mut().clear();
+        self.routine.run(attempt, self.args, self.footprint, self.found, self.gathered)
+    }
+}
+
+/// The record of a footprint's key, if it was found before the bodies run.
+pub(crate) type Found = Option<RecordPointer>;
 
 /// A call under way.
 pub(crate) struct Call {
@@ -55,6 +111,8 @@ pub(crate) struct Call {
     pub(crate) args: Args,
     pub(crate) footprint: Footprint,
     pub(crate) answer: Arc<Answer>,
+    /// Whether it was stashed, and has not ended since.
+    pub(crate) stashed: bool,
 }
 
 /// Where a call's result goes.
@@ -240,6 +298,11 @@ impl InFlight {
             self.left.wait_for(&mut guard, std::time::Duration::from_millis(10));
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// One more is in, whatever the limit: it was let in another way already.
+    pub(crate) fn add(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
     }
 
     /// One has left.

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
 use crate::pipeline::call::InFlight;
 use crate::pipeline::output::Output;
+use crate::pipeline::phases::PhaseChange;
 use crate::pipeline::retry::Retry;
+use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
 use crate::storage::store::Store;
@@ -32,6 +34,8 @@ pub(crate) struct Engine {
     /// Why no update is taken at all, if so (opened read-only).
     updates_refused: Option<Error>,
     retry: Retry,
+    stash: Stash,
+    phase_change: PhaseChange,
 }
 
 impl Engine {
@@ -57,25 +61,41 @@ impl Engine {
             clocks: StageClocks::default(),
             updates_refused,
             retry,
+            stash: Stash::default(),
+            phase_change: PhaseChange::default(),
         })
     }
 
     /// The tables, the epoch, the participants.
+    #[inline]
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
     /// How calls are isolated.
+    #[inline]
     pub(crate) fn protocol(&self) -> &dyn Protocol {
         &*self.protocol
     }
 
     /// What a call does between two attempts.
+    #[inline]
     pub(crate) fn retry(&self) -> Retry {
         self.retry
     }
 
+    /// Calls that wait for the end of a split phase.
+    pub(crate) fn stash(&self) -> &Stash {
+        &self.stash
+    }
+
+    /// Where the coordinator and the log stage meet.
+    pub(crate) fn phase_change(&self) -> &PhaseChange {
+        &self.phase_change
+    }
+
     /// How far the log is durable.
+    #[inline]
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -113,6 +133,7 @@ impl Engine {
     }
 
     /// Lets a call that may write in, or says why it may not: before it executes.
+    #[inline]
     pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<()> {
         if let Some(refused) = &self.updates_refused {
             return Err(refused.clone());
@@ -120,6 +141,10 @@ impl Engine {
         if !self.store.is_logged() {
             return Ok(());
         }
+        self.admit_to_log(log_credit)
+    }
+
+    fn admit_to_log(&self, log_credit: &mut usize) -> Result<()> {
         // Whoever has room reserved is refused as well: groups take whole pages, so that many small ones would take more
         // of the disk than was reserved, and wait for it without an answer.
         if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
@@ -147,10 +172,15 @@ impl Engine {
     ///
     /// # Errors
     /// The log has failed, or the disk is full.
+    #[inline]
     pub(crate) fn make_way(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
         if !self.store.is_logged() {
             return Ok(false);
         }
+        self.make_way_to_log(held, log_credit)
+    }
+
+    fn make_way_to_log(&self, held: &mut Held, log_credit: &mut usize) -> Result<bool> {
         let epoch = self.store.epochs().current();
         if self.store.epochs().is_full() {
             self.protocol.end_group(held);

@@ -16,6 +16,7 @@ use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
 use crate::storage::participant::{Counters, Memory, Seat};
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::storage::word::Stamp;
 use crate::types::Args;
 
 /// A transaction's body, which may be run several times.
@@ -36,26 +37,38 @@ pub(crate) struct Ending {
     pub(crate) attempts: u32,
     /// Whether it has changed anything.
     pub(crate) wrote: bool,
-    /// Whether it succeeded.
-    pub(crate) result: Result<()>,
+    /// The error that it ended in, if it did. In a box, as everywhere on the way out: so what is handed on after a call
+    /// that succeeded, which is nearly every one, is small.
+    pub(crate) failure: Option<Box<Error>>,
+    /// Whether it has not ended at all, but must wait for the end of the split phase.
+    pub(crate) stashed: bool,
+}
+
+impl Ending {
+    /// That of a call which has not executed.
+    #[cold]
+    fn refused(attempts: u32, error: Error) -> Ending {
+        Ending { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
+    }
 }
 
 /// What one attempt came to.
 enum Verdict {
-    Done { epoch: u64, wrote: bool, result: Result<()> },
+    Done { epoch: u64, wrote: bool, failure: Option<Box<Error>> },
     Again,
+    Stash,
     NeedsLogSpace(usize),
     NextEpoch,
 }
 
 /// Runs a call to its end. What it holds of the protocol's is given up, but within a group.
-pub(crate) fn execute(
+pub(crate) fn execute<B: Body + ?Sized>(
     engine: &Engine,
     seat: &mut Seat<'_>,
     held: &mut Held,
     guard: &Guard,
     footprint: Option<&Footprint>,
-    body: &mut dyn Body,
+    body: &mut B,
 ) -> Ending {
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
@@ -65,21 +78,30 @@ pub(crate) fn execute(
         number += 1;
         let (_, memory) = seat.parts();
         let log_credit = &mut memory.workspace.log_credit;
-        let mut refused = if may_write { engine.admit(log_credit).err() } else { None };
-        if declared_writes && refused.is_none() {
-            match engine.make_way(held, log_credit) {
-                Ok(alone) => reserved |= alone,
-                Err(error) => refused = Some(error),
+        let mut refused: Option<Box<Error>> = None;
+        if may_write {
+            if let Err(error) = engine.admit(log_credit) {
+                refused = Some(Box::new(error));
             }
         }
-        if let (Some(error), true) = (&refused, declared_writes) {
-            break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error.clone()) };
+        if declared_writes {
+            if let Some(error) = refused {
+                break Ending::refused(number, *error);
+            }
+            match engine.make_way(held, log_credit) {
+                Ok(alone) => reserved |= alone,
+                Err(error) => break Ending::refused(number, error),
+            }
         }
         let counters = &seat.participant().counters;
-        match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused) {
-            Verdict::Done { epoch, wrote, result } => {
-                Counters::count(if result.is_ok() { &counters.committed } else { &counters.failed });
-                break Ending { epoch, attempts: number, wrote, result };
+        match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused.as_deref()) {
+            Verdict::Done { epoch, wrote, failure } => {
+                Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
+                break Ending { epoch, attempts: number, wrote, failure, stashed: false };
+            }
+            Verdict::Stash => {
+                engine.protocol().end_group(held);
+                break Ending { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true };
             }
             Verdict::Again => {
                 Counters::count(&counters.aborted);
@@ -89,7 +111,7 @@ pub(crate) fn execute(
                 // The next epoch comes when the log has written the last one: no site is held over that.
                 engine.protocol().end_group(held);
                 if let Err(error) = engine.wait_for_next_epoch() {
-                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                    break Ending::refused(number, error);
                 }
             }
             Verdict::NeedsLogSpace(bytes) => {
@@ -98,7 +120,7 @@ pub(crate) fn execute(
                 let (_, memory) = seat.parts();
                 engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
                 if let Err(error) = engine.reserve(bytes) {
-                    break Ending { epoch: 0, attempts: number, wrote: false, result: Err(error) };
+                    break Ending::refused(number, error);
                 }
                 memory.workspace.log_credit = bytes;
                 reserved = true;
@@ -113,21 +135,23 @@ pub(crate) fn execute(
 }
 
 #[allow(clippy::too_many_arguments)]
-fn attempt(
+#[inline]
+fn attempt<B: Body + ?Sized>(
     engine: &Engine,
     seat: &mut Seat<'_>,
     held: &mut Held,
     guard: &Guard,
     footprint: Option<&Footprint>,
-    body: &mut dyn Body,
+    body: &mut B,
     attempted: Try,
-    updates_refused: Option<Error>,
+    updates_refused: Option<&Error>,
 ) -> Verdict {
     let (participant, memory) = seat.parts();
-    let Memory { workspace, arena } = memory;
+    let Memory { workspace, reads, arena } = memory;
     arena.reset();
     let arena: &Bump = arena;
-    let attempt = Attempt::new(engine.store(), participant, guard, arena, workspace, held, updates_refused);
+    let attempt =
+        Attempt::new(engine.store(), participant, guard, arena, workspace, reads, held, updates_refused);
     let protocol = engine.protocol();
     protocol.begin(&attempt, footprint, attempted);
     let ran = run_body(body, &attempt);
@@ -142,62 +166,86 @@ fn attempt(
     if !workspace.placeholders.is_empty() {
         collect_placeholders(workspace, guard);
     }
-    collect_deleted(workspace, engine.progress().durable(), guard);
+    collect_deleted(workspace, || engine.progress().durable(), guard);
     verdict
 }
 
-fn run_body(body: &mut dyn Body, attempt: &Attempt<'_>) -> Result<()> {
+/// Runs the body; what it ended in, if not well.
+#[inline]
+fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box<Error>> {
     let _inside = Inside::enter();
+    let mut failure = None;
     // A body that panicked is not run again in that state unless it says so itself: closures may be called again,
     // like any `FnMut`, and what they have changed outside of the transaction is theirs.
-    catch_unwind(AssertUnwindSafe(|| body.run(attempt)))
-        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        if let Err(error) = body.run(attempt) {
+            failure = Some(Box::new(error));
+        }
+    }));
+    if let Err(panic) = ran {
+        failure = Some(Box::new(panicked(&*panic)));
+    }
+    failure
 }
 
-fn conclude(engine: &Engine, attempt: &Attempt<'_>, ran: Result<()>) -> Verdict {
-    let protocol = engine.protocol();
-    let done = |wrote: bool, result: Result<()>| {
-        let highest = attempt.seen().epoch();
-        Verdict::Done { epoch: protocol.release_epoch(attempt, highest), wrote, result }
-    };
-    match attempt.take_fault().map_or(ran, Err) {
-        Err(Error::Conflict) => Verdict::Again,
-        // An error of a body that has lost sight of its own insert is no result.
-        Err(_) if attempt.has_lost_a_record() => Verdict::Again,
-        Err(error) if protocol.confirm(attempt) => done(false, Err(error)),
-        Err(_) => Verdict::Again,
-        Ok(()) => match protocol.commit(attempt) {
-            Ok(None) => done(false, Ok(())),
-            Ok(Some(stamp)) => {
-                let epoch = protocol.release_epoch(attempt, stamp.epoch());
-                Verdict::Done { epoch, wrote: true, result: Ok(()) }
-            }
-            Err(CommitFailure::Conflict) => Verdict::Again,
-            Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
-            Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
-            Err(CommitFailure::Refused(Error::Closed, _)) => {
-                // The log has ended: because it has failed, if so.
-                done(false, Err(engine.progress().failure().unwrap_or(Error::Closed)))
-            }
-            Err(CommitFailure::Refused(error, met)) => {
-                let epoch = protocol.release_epoch(attempt, attempt.seen().max(met).epoch());
-                Verdict::Done { epoch, wrote: false, result: Err(error) }
-            }
-        },
+#[inline(always)]
+fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>) -> Verdict {
+    let failure = attempt.take_fault().or(failure);
+    if let Some(failure) = failure {
+        return conclude_failed(engine, attempt, failure);
     }
+    let protocol = engine.protocol();
+    let done = |seen: Stamp, wrote: bool, failure: Option<Error>| {
+        let epoch = protocol.release_epoch(attempt, seen.epoch());
+        Verdict::Done { epoch, wrote, failure: failure.map(Box::new) }
+    };
+    match protocol.commit(attempt) {
+        Ok(None) => done(attempt.seen(), false, None),
+        Ok(Some(stamp)) => done(stamp, true, None),
+        Err(CommitFailure::Conflict) => Verdict::Again,
+        Err(CommitFailure::Stash) => Verdict::Stash,
+        Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
+        Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
+        Err(CommitFailure::Refused(Error::Closed, _)) => {
+            // The log has ended: because it has failed, if so.
+            done(attempt.seen(), false, Some(engine.progress().failure().unwrap_or(Error::Closed)))
+        }
+        Err(CommitFailure::Refused(error, met)) => done(attempt.seen().max(met), false, Some(error)),
+    }
+}
+
+/// What comes of a body that has ended in an error.
+#[cold]
+fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
+    let protocol = engine.protocol();
+    // An error of a body that has lost sight of its own insert is no result.
+    if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.confirm(attempt) {
+        return if protocol.is_stashed(attempt) { Verdict::Stash } else { Verdict::Again };
+    }
+    let epoch = protocol.release_epoch(attempt, attempt.seen().epoch());
+    Verdict::Done { epoch, wrote: false, failure: Some(failure) }
 }
 
 /// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
 /// in one of them ends is the call, not the thread; and no call is made inside of them.
 pub(crate) fn work_out_footprint(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
-    let _inside = Inside::enter();
-    catch_unwind(AssertUnwindSafe(|| routine.footprint(args, into)))
-        .unwrap_or_else(|panic| Err(Error::Panicked { message: message_of(&*panic) }))
+    keep_panics_in(|| routine.footprint(args, into))
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+/// Runs what makes keys: for one call, or for several, one after the other.
+///
+/// # Errors
+/// Its own; [`Error::Panicked`].
+pub(crate) fn keep_panics_in(make_keys: impl FnOnce() -> Result<()>) -> Result<()> {
+    let _inside = Inside::enter();
+    catch_unwind(AssertUnwindSafe(make_keys)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    Error::Panicked { message: text.unwrap_or_else(|| "no message".to_string()) }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) struct Inside;
 
 impl Inside {
     /// Enters a body.
+    #[inline]
     pub(crate) fn enter() -> Inside {
         INSIDE.set(true);
         Inside
@@ -20,6 +21,7 @@ impl Inside {
 }
 
 impl Drop for Inside {
+    #[inline]
     fn drop(&mut self) {
         INSIDE.set(false);
     }

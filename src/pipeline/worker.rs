@@ -4,20 +4,19 @@
 //! and nothing is held meanwhile (docs/decisions, row layout and prefetching). And a protocol may keep what it holds
 //! from one call of a group to the next.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_epoch::{Guard, pin};
 
-use crate::error::Result;
-use crate::pipeline::call::{Call, Found, Output, Routine};
+use crate::pipeline::call::{Call, Found, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Body, Ending, execute};
+use crate::pipeline::execute::{Ending, execute};
 use crate::pipeline::output::Finished;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
-use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::storage::participant::{Counters, Seat};
 use crate::types::Args;
@@ -29,29 +28,18 @@ const AHEAD: usize = 8;
 
 /// A call that a group can look ahead to.
 pub(crate) trait Pending {
+    /// The procedure's type; `dyn` where it is not known.
+    type Routine: Routine + ?Sized;
+
     /// The procedure, the arguments, and what they touch.
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint);
+    fn parts(&self) -> (&Self::Routine, &Args, &Footprint);
 }
 
 impl Pending for Call {
-    fn parts(&self) -> (&dyn Routine, &Args, &Footprint) {
+    type Routine = dyn Routine;
+
+    fn parts(&self) -> (&(dyn Routine + 'static), &Args, &Footprint) {
         (&*self.routine, &self.args, &self.footprint)
-    }
-}
-
-/// One run of a procedure, as a body.
-struct Run<'a> {
-    routine: &'a dyn Routine,
-    args: &'a Args,
-    footprint: &'a Footprint,
-    found: &'a Found,
-    output: Output,
-}
-
-impl Body for Run<'_> {
-    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
-        self.output = self.routine.run(attempt, self.args, self.footprint, self.found)?;
-        Ok(())
     }
 }
 
@@ -69,11 +57,15 @@ pub(crate) fn execute_group<P: Pending>(
     let (_, memory) = seat.parts();
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
     held.in_group = calls.len() > 1;
+    let gathered = RefCell::default();
+    let mut left = &found[..];
     for (number, call) in calls.iter().enumerate() {
         let (routine, args, footprint) = call.parts();
-        let mut body = Run { routine, args, footprint, found: &found[number], output: Output::default() };
+        let (own, others) = left.split_at(footprint.references.len());
+        left = others;
+        let mut body = Run { routine, args, footprint, found: own, gathered: &gathered };
         let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
-        done(number, ending, std::mem::take(&mut body.output));
+        done(number, ending, body.output());
     }
     held.in_group = false;
     engine.protocol().end_group(held);
@@ -83,9 +75,7 @@ pub(crate) fn execute_group<P: Pending>(
 /// Looks up the keys of all calls of a group before the first one runs: nothing is held then, and the cache misses of
 /// many calls overlap. Each call's index lines are asked for some calls ahead of its look-up.
 fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
-    if found.len() < calls.len() {
-        found.resize_with(calls.len(), Found::default);
-    }
+    found.clear();
     let mut ahead = calls.iter();
     let mut prefetch_next = || {
         if let Some((routine, _, footprint)) = ahead.next().map(Pending::parts) {
@@ -93,10 +83,20 @@ fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
         }
     };
     (0..AHEAD).for_each(|_| prefetch_next());
-    for (call, found) in calls.iter().zip(found) {
+    for call in calls {
         prefetch_next();
         let (routine, _, footprint) = call.parts();
         routine.find(footprint, found, guard);
+    }
+}
+
+/// Empties a group that has run: its stashed calls go into the stash, or stay if the split phase has ended meanwhile.
+fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>) {
+    let waiting: Vec<Call> = stashed.drain(..).rev().map(|number| calls.swap_remove(number)).collect();
+    calls.clear();
+    for mut call in waiting {
+        call.stashed = false;
+        calls.extend(engine.stash().put(call));
     }
 }
 
@@ -107,8 +107,11 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
     let mut calls = Vec::new();
     let mut found = Vec::new();
     let mut finished = Vec::new();
+    let mut stashed = Vec::new();
     loop {
-        queue.take(GROUP_CALLS, &mut calls);
+        if calls.is_empty() {
+            queue.take(GROUP_CALLS, &mut calls);
+        }
         if calls.is_empty() {
             return;
         }
@@ -117,10 +120,16 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
         let mut wrote = false;
         execute_group(engine, &mut seat, &mut held, &mut found, &calls, |number, ending, output| {
             wrote |= ending.wrote;
+            if calls[number].stashed {
+                engine.stash().has_ended();
+            }
+            if ending.stashed {
+                return stashed.push(number);
+            }
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let result = ending.result.map(|()| output);
+            let result = ending.failure.map_or(Ok(output), |error| Err(*error));
             finished.push(Finished { answer: calls[number].answer.clone(), epoch: ending.epoch, result });
         });
         engine.clocks().add(Stage::Execute, start);
@@ -129,6 +138,6 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
             engine.ring_log();
         }
         // Last: with a call its procedure may go, and with that the last handle, which closes the database.
-        calls.clear();
+        keep_stashed(engine, &mut calls, &mut stashed);
     }
 }

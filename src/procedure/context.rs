@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::error::{Error, Result};
 use crate::operation::Operation;
+use crate::pipeline::call::Gathered;
 use crate::protocol::attempt::{Attempt, Target};
 use crate::protocol::footprint::Reference;
 use crate::row::Row;
@@ -11,13 +12,14 @@ use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::table::ColumnName;
 use crate::transaction::{self, Tx};
-use crate::types::key::{EncodedKey, encode_component};
+use crate::types::key::{EncodedKey, encode_component, encode_int};
 use crate::types::{Args, Value, ValueRef};
 
 /// Takes a key's values, in the order of the key's columns.
 pub struct KeyBuilder<'k> {
     table: &'k TableCore,
-    columns_of_key: &'k [usize],
+    /// For each column of the key, whether it is of type `Int64`.
+    int_key: &'k [bool],
     key: &'k mut EncodedKey,
     columns: usize,
     /// How many bytes the first column's value took.
@@ -25,8 +27,9 @@ pub struct KeyBuilder<'k> {
 }
 
 impl<'k> KeyBuilder<'k> {
+    #[inline]
     pub(crate) fn new(table: &'k TableCore, key: &'k mut EncodedKey) -> Self {
-        KeyBuilder { table, columns_of_key: table.definition().key(), key, columns: 0, first: 0 }
+        KeyBuilder { table, int_key: table.int_key(), key, columns: 0, first: 0 }
     }
 
     /// The next column's value.
@@ -35,15 +38,24 @@ impl<'k> KeyBuilder<'k> {
     /// More values than the key has columns; a value that does not fit its column.
     #[inline]
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        let Some(&position) = self.columns_of_key.get(self.columns) else { return self.too_many() };
-        let value = self.table.layout().checked(position, value.into())?;
-        debug_assert!(!value.is_null(), "key columns are not null");
-        encode_component(self.key, value, &self.table.layout().column(position).data_type, false)?;
+        match (value.into(), self.int_key.get(self.columns)) {
+            // The usual component, without a call.
+            (ValueRef::Int(int), Some(true)) => encode_int(self.key, int),
+            (value, Some(_)) => self.encode(value)?,
+            (_, None) => return self.too_many(),
+        }
         self.columns += 1;
         if self.columns == 1 {
             self.first = self.key.len() as u16;
         }
         Ok(())
+    }
+
+    fn encode(&mut self, value: ValueRef<'_>) -> Result<()> {
+        let (layout, position) = (self.table.layout(), self.table.definition().key()[self.columns]);
+        let value = layout.checked(position, value)?;
+        debug_assert!(!value.is_null(), "key columns are not null");
+        encode_component(self.key, value, &layout.column(position).data_type, false)
     }
 
     #[cold]
@@ -72,6 +84,9 @@ pub struct Values {
 }
 
 impl Values {
+    /// What the first phase finds.
+    pub(crate) const NONE: Values = Values { values: Vec::new() };
+
     /// The value that an earlier phase set under this number.
     ///
     /// # Errors
@@ -104,14 +119,6 @@ impl Values {
             None => self.values.push((number, value)),
         }
     }
-}
-
-/// What a running call has gathered.
-#[derive(Default)]
-pub(crate) struct Gathered {
-    /// Values set in the running phase, which the next ones will see.
-    pub(crate) fresh: Vec<(usize, Value)>,
-    pub(crate) rows: Vec<Vec<Value>>,
 }
 
 /// What an action's body works with: the arguments, the earlier phases' values, and the rows that it declared.
@@ -158,21 +165,25 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     #[inline]
     fn target(&self) -> Result<Target<'t, 'a>> {
         if !self.reference.whole {
-            let table = self.table.definition().name();
-            return Err(Error::OutsideFootprint {
-                what: format!(
-                    "the action on {table:?} declares no whole key, so it has no row of its own; use tx()"
-                ),
-            });
+            return Err(self.no_row());
         }
         let Reference { key, hash, .. } = self.reference;
         Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
+    }
+
+    #[cold]
+    fn no_row(&self) -> Error {
+        let table = self.table.definition().name();
+        let what =
+            format!("the action on {table:?} declares no whole key, so it has no row of its own; use tx()");
+        Error::OutsideFootprint { what }
     }
 
     /// The row.
     ///
     /// # Errors
     /// [`Error::Conflict`] (pass it on).
+    #[inline]
     pub fn get(&self) -> Result<Option<Row<'a>>> {
         transaction::get(self.attempt, &self.target()?)
     }
@@ -202,6 +213,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     ///
     /// # Errors
     /// As [`Tx::update`].
+    #[inline]
     pub fn update<'v, N: ColumnName>(&self, changes: &[(N, ValueRef<'v>)]) -> Result<()> {
         transaction::update(self.attempt, &self.target()?, changes)
     }
@@ -218,6 +230,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     ///
     /// # Errors
     /// As [`Tx::add`].
+    #[inline]
     pub fn add<'v>(&self, column: impl ColumnName, amount: impl Into<ValueRef<'v>>) -> Result<()> {
         transaction::operate(self.attempt, &self.target()?, column, Operation::Add, amount.into())
     }
@@ -236,6 +249,14 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// As [`Tx::min`].
     pub fn min<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
         transaction::operate(self.attempt, &self.target()?, column, Operation::Min, value.into())
+    }
+
+    /// Multiplies a column.
+    ///
+    /// # Errors
+    /// As [`Tx::multiply`].
+    pub fn multiply<'v>(&self, column: impl ColumnName, factor: impl Into<ValueRef<'v>>) -> Result<()> {
+        transaction::operate(self.attempt, &self.target()?, column, Operation::Multiply, factor.into())
     }
 
     /// Puts a tuple.

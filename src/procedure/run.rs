@@ -1,12 +1,13 @@
 //! How a registered procedure runs: footprint, look-ups, bodies phase by phase.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output, Routine};
-use crate::procedure::context::{ActionContext, Gathered, KeyBuilder, Values};
+use crate::pipeline::call::{Found, Gathered, Routine};
+use crate::procedure::context::{ActionContext, KeyBuilder, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
@@ -16,11 +17,13 @@ use crate::types::{Args, DataType, Value, check};
 /// A procedure that a database has taken.
 pub(crate) struct Registered {
     store: u64,
-    definition: ProcedureDefinition,
-    /// For each phase, how many actions come before it.
-    starts: Vec<usize>,
-    has_values: bool,
-    action_count: usize,
+    name: String,
+    parameters: Vec<(String, DataType)>,
+    /// The actions of all phases, in order.
+    actions: Box<[Action]>,
+    /// For each phase, how many actions there are up to its end.
+    phase_ends: Box<[usize]>,
+    read_only: bool,
 }
 
 impl Registered {
@@ -31,11 +34,11 @@ impl Registered {
     pub(crate) fn new(store: u64, definition: ProcedureDefinition) -> Result<Registered> {
         let wrong =
             |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
-        let mut starts = Vec::new();
+        let mut phase_ends = Vec::new();
         let mut actions = 0;
         for (number, phase) in definition.phases.iter().enumerate() {
-            starts.push(actions);
             actions += phase.len();
+            phase_ends.push(actions);
             for action in phase {
                 let table = action.table.definition().name();
                 if action.table.store() != store {
@@ -59,35 +62,31 @@ impl Registered {
                 return wrong(format!("parameter {name:?}: {error}"));
             }
         }
-        let has_values = definition.phases.len() > 1;
-        Ok(Registered { store, definition, starts, has_values, action_count: actions })
+        let ProcedureDefinition { name, parameters, phases } = definition;
+        let actions: Box<[Action]> = phases.into_iter().flatten().collect();
+        let read_only = actions.iter().all(|action| action.mode == Mode::Read);
+        Ok(Registered { store, name, parameters, actions, phase_ends: phase_ends.into(), read_only })
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.definition.name
+        &self.name
     }
 
+    #[inline]
     pub(crate) fn store(&self) -> u64 {
         self.store
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
-        self.actions().all(|action| action.mode == Mode::Read)
+        self.read_only
     }
 
-    fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.definition.phases.iter().flatten()
-    }
-
+    #[inline]
     fn check_arguments(&self, args: &Args) -> Result<()> {
-        if args.len() != self.definition.parameters.len() {
-            return Err(Error::WrongArguments {
-                procedure: self.definition.name.clone(),
-                expected: self.definition.parameters.len(),
-                given: args.len(),
-            });
+        if args.len() != self.parameters.len() {
+            return self.wrong_number(args.len());
         }
-        for (value, (name, data_type)) in args.iter().zip(&self.definition.parameters) {
+        for (value, (name, data_type)) in args[..].iter().zip(&self.parameters) {
             if matches!((value, data_type), (Value::Int(_), DataType::Int64)) {
                 continue;
             }
@@ -95,32 +94,43 @@ impl Registered {
         }
         Ok(())
     }
+
+    #[cold]
+    fn wrong_number(&self, given: usize) -> Result<()> {
+        let expected = self.parameters.len();
+        Err(Error::WrongArguments { procedure: self.name.clone(), expected, given })
+    }
 }
 
 /// Works out what an action touches; `into` is used again from call to call.
+#[inline]
 fn refer(
     action: &Action,
     into: &mut Reference,
     fill: impl FnOnce(&mut KeyBuilder<'_>) -> Result<()>,
 ) -> Result<()> {
+    let table = &*action.table;
     into.key.clear();
-    let mut builder = KeyBuilder::new(&action.table, &mut into.key);
+    let mut builder = KeyBuilder::new(table, &mut into.key);
     fill(&mut builder)?;
     let (columns, first) = (builder.columns(), builder.first);
-    into.table = action.table.id();
-    into.whole = columns == action.table.definition().key().len();
-    into.hash = if into.whole { action.table.hash(&into.key) } else { 0 };
+    into.table = table.id();
+    into.whole = columns == table.int_key().len();
+    into.hash = if into.whole { table.hash(&into.key) } else { 0 };
     into.mode = action.mode;
     into.routing = (columns > 0).then_some(first);
-    into.unrouted = !action.table.secondary().is_empty();
+    into.unrouted = !table.secondary().is_empty();
     Ok(())
 }
 
 impl Routine for Registered {
     fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()> {
         self.check_arguments(args)?;
-        into.references.resize_with(self.action_count, Reference::default);
-        for (action, into) in self.actions().zip(&mut into.references) {
+        if into.references.len() != self.actions.len() {
+            into.references.resize_with(self.actions.len(), Reference::default);
+        }
+        into.writes = !self.read_only;
+        for (action, into) in self.actions.iter().zip(&mut into.references) {
             match &action.key {
                 Some(key) => refer(action, into, |builder| key(args, builder))?,
                 None => refer(action, into, |_| Ok(()))?,
@@ -129,54 +139,84 @@ impl Routine for Registered {
         Ok(())
     }
 
+    #[inline]
     fn prefetch(&self, footprint: &Footprint, guard: &Guard) {
-        for (action, reference) in self.actions().zip(&footprint.references) {
+        for (action, reference) in self.actions.iter().zip(&footprint.references) {
             if reference.whole {
                 action.table.prefetch(reference.hash, guard);
             }
         }
     }
 
-    fn find(&self, footprint: &Footprint, found: &mut Found, guard: &Guard) {
-        found.clear();
-        for (action, reference) in self.actions().zip(&footprint.references) {
-            found.push(None);
-            if !reference.whole || action.key_from.is_some() {
-                continue;
-            }
-            if let Some(record) = action.table.find_ahead(reference.hash, &reference.key, guard)
-                && let Some(last) = found.last_mut()
-            {
+    #[inline]
+    fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &Guard) {
+        for (action, reference) in self.actions.iter().zip(&footprint.references) {
+            let wanted = reference.whole && action.key_from.is_none();
+            let record =
+                if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
+            found.push(record.map(|record| {
                 record.prefetch();
-                *last = Some(record.pointer());
-            }
+                record.pointer()
+            }));
         }
     }
 
+    #[inline]
     fn run(
         &self,
         attempt: &Attempt<'_>,
         args: &Args,
         footprint: &Footprint,
-        found: &Found,
-    ) -> Result<Output> {
-        let gathered = RefCell::new(Gathered::default());
-        let mut values = Values::default();
-        for (phase, &start) in self.definition.phases.iter().zip(&self.starts) {
-            for (number, action) in phase.iter().enumerate() {
-                let declared = &footprint.references[start + number];
-                // SAFETY: the caller is pinned since before it looked the footprint's keys up.
-                let found = found.get(start + number).copied().flatten().map(|at| unsafe { at.as_record() });
-                run_action(action, attempt, args, &values, &gathered, declared, found)?;
-            }
-            if self.has_values {
-                gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
-            }
+        found: &[Found],
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()> {
+        if let [_] = *self.phase_ends {
+            let values = Values::NONE;
+            return self.run_actions(
+                0..self.actions.len(),
+                attempt,
+                args,
+                footprint,
+                found,
+                &values,
+                gathered,
+            );
         }
-        Ok(Output { rows: gathered.into_inner().rows })
+        let (mut values, mut start) = (Values::default(), 0);
+        for &end in &self.phase_ends {
+            self.run_actions(start..end, attempt, args, footprint, found, &values, gathered)?;
+            gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
+            start = end;
+        }
+        Ok(())
     }
 }
 
+impl Registered {
+    /// Runs the actions of one phase.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn run_actions(
+        &self,
+        numbers: Range<usize>,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        values: &Values,
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()> {
+        for number in numbers {
+            // SAFETY: the caller is pinned since before it looked the footprint's keys up.
+            let found = found[number].map(|at| unsafe { at.as_record() });
+            let declared = &footprint.references[number];
+            run_action(&self.actions[number], attempt, args, values, gathered, declared, found)?;
+        }
+        Ok(())
+    }
+}
+
+#[inline]
 fn run_action<'a>(
     action: &Action,
     attempt: &Attempt<'a>,
@@ -187,25 +227,19 @@ fn run_action<'a>(
     found: Option<Record<'a>>,
 ) -> Result<()> {
     let Some(body) = &action.body else { return Ok(()) };
-    let narrowed;
-    let (reference, found) = match &action.key_from {
-        None => (declared, found),
-        Some(key) => {
-            let mut led_to = Reference::default();
-            refer(action, &mut led_to, |builder| key(args, values, builder))?;
-            if !led_to.key.starts_with(&declared.key) {
-                let table = action.table.definition().name();
-                return Err(Error::OutsideFootprint {
-                    what: format!(
-                        "the key on {table:?} that an earlier phase led to does not begin as declared"
-                    ),
-                });
-            }
-            narrowed = led_to;
-            (&narrowed, None)
-        }
-    };
-    let _scope = attempt.enter_scope(reference);
     let table = &*action.table;
-    body(&ActionContext { attempt, table, reference, found, args, values, gathered })
+    let Some(key) = &action.key_from else {
+        let _scope = attempt.enter_scope(declared);
+        return body(&ActionContext { attempt, table, reference: declared, found, args, values, gathered });
+    };
+    let mut led_to = Reference::default();
+    refer(action, &mut led_to, |builder| key(args, values, builder))?;
+    if !led_to.key.starts_with(&declared.key) {
+        let table = table.definition().name();
+        return Err(Error::OutsideFootprint {
+            what: format!("the key on {table:?} that an earlier phase led to does not begin as declared"),
+        });
+    }
+    let _scope = attempt.enter_scope(&led_to);
+    body(&ActionContext { attempt, table, reference: &led_to, found: None, args, values, gathered })
 }

@@ -3,14 +3,14 @@
 
 use std::thread;
 
-use super::attempt::{Access, Attempt, DIRECT, Part, TRACKED};
+use super::attempt::{Access, Attempt, DIRECT, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, Protocol, Try};
 use crate::error::Result;
-use crate::storage::commit::{CommitFailure, Excluded, InOrder};
+use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::word::Stamp;
-use crate::storage::write_set::WriteSet;
 
 /// So often a call is tried beside others; after that, alone, where nothing that it reads can change.
 const ATTEMPTS_IN_COMPANY: u32 = 24;
@@ -104,9 +104,7 @@ impl Protocol for Canary {
         }
         let reads = attempt.reads().borrow();
         let alone = attempt.held().borrow().alone;
-        let still_holds = |writes: &WriteSet| {
-            alone || reads.still_holds(|record| writes.position(record.pointer()).is_some())
-        };
+        let still_holds = |taken: &Taken<'_, '_>| alone || reads.still_holds(|record| taken.is_own(record));
         let stamp = match self {
             Canary::Early => {
                 if !alone && !reads.still_holds(|_| false) {
@@ -116,9 +114,9 @@ impl Protocol for Canary {
                 thread::yield_now();
                 attempt.commit(&InOrder, |_| true)
             }
-            Canary::Untaken if has_no_blocks(attempt) => attempt.commit(&Excluded, |writes| {
+            Canary::Untaken if has_no_blocks(attempt) => attempt.commit(&Excluded, |taken| {
                 thread::yield_now();
-                still_holds(writes)
+                still_holds(taken)
             }),
             _ => attempt.commit(&InOrder, still_holds),
         };

@@ -41,11 +41,14 @@ pub(crate) struct Reference {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
     pub(crate) references: Vec<Reference>,
+    /// Whether one of them is more than read.
+    pub(crate) writes: bool,
 }
 
 impl Footprint {
     /// Whether the call declares only reads.
+    #[inline]
     pub(crate) fn is_read_only(&self) -> bool {
-        self.references.iter().all(|reference| reference.mode == Mode::Read)
+        !self.writes
     }
 }

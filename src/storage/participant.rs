@@ -9,8 +9,10 @@ use bumpalo::Bump;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::storage::epoch::Published;
+use crate::storage::read_set::ReadSet;
+use crate::storage::split::Slices;
 use crate::storage::workspace::Workspace;
 
 /// Redo of one participant and one epoch.
@@ -33,6 +35,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Adds one. Relaxed, and no read-modify-write: one thread writes it, readers want a recent sum only.
+    #[inline]
     pub(crate) fn count(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
@@ -44,6 +47,10 @@ pub(crate) struct Participant {
     published: Published,
     redo: [Mutex<RedoBuffer>; 2],
     pub(crate) counters: Counters,
+    slices: Slices,
+    /// Whether a body has looked at a column that is split.
+    pub(crate) met_hidden: AtomicBool,
+    number: usize,
     /// What its thread works with; taken out while a thread has the slot.
     memory: Mutex<Option<Box<Memory>>>,
 }
@@ -53,14 +60,27 @@ pub(crate) struct Participant {
 pub(crate) struct Memory {
     /// Buffers that keep their memory from call to call.
     pub(crate) workspace: Workspace,
+    /// What the running call has read.
+    pub(crate) reads: ReadSet,
     /// Rows that the running call has read, and images of those that it will write.
     pub(crate) arena: Bump,
 }
 
 impl Participant {
     /// Where the epoch it commits in is shown.
+    #[inline]
     pub(crate) fn published(&self) -> &Published {
         &self.published
+    }
+
+    /// Its slot's number, from 0.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its slices of split columns.
+    pub(crate) fn slices(&self) -> &Slices {
+        &self.slices
     }
 
     /// The redo buffer of this epoch. Only its participant appends, and it is emptied only once the epoch is sealed
@@ -82,6 +102,7 @@ pub(crate) struct Participants {
 /// A slot that a thread has now.
 pub(crate) struct Seat<'p> {
     participants: &'p Participants,
+    participant: &'p Participant,
     number: usize,
     memory: Option<Box<Memory>>,
 }
@@ -90,7 +111,9 @@ impl Participants {
     /// That many slots.
     pub(crate) fn new(slots: usize) -> Participants {
         Participants {
-            slots: (0..slots).map(|_| CachePadded::new(Participant::default())).collect(),
+            slots: (0..slots)
+                .map(|number| CachePadded::new(Participant { number, ..Participant::default() }))
+                .collect(),
             used: AtomicUsize::new(0),
             free: Mutex::new((0..slots).rev().collect()),
             freed: Condvar::new(),
@@ -113,8 +136,9 @@ impl Participants {
                 // SeqCst: ordered before the slot's publishing of an epoch, as the sealer's reads are after its
                 // raising of the epoch; so the sealer either counts the slot or the slot sees the new epoch.
                 self.used.fetch_max(number + 1, Ordering::SeqCst);
-                let memory = self.slots[number].memory.lock().take().unwrap_or_default();
-                return Seat { participants: self, number, memory: Some(memory) };
+                let participant = &*self.slots[number];
+                let memory = participant.memory.lock().take().unwrap_or_default();
+                return Seat { participants: self, participant, number, memory: Some(memory) };
             }
             self.freed.wait(&mut free);
         }
@@ -123,20 +147,21 @@ impl Participants {
 
 impl<'p> Seat<'p> {
     /// The slot.
+    #[inline]
     pub(crate) fn participant(&self) -> &'p Participant {
-        &self.participants.slots[self.number]
+        self.participant
     }
 
     /// The slot and what its thread works with.
+    #[inline]
     pub(crate) fn parts(&mut self) -> (&'p Participant, &mut Memory) {
-        let participant = &self.participants.slots[self.number];
-        (participant, self.memory.get_or_insert_default())
+        (self.participant, self.memory.get_or_insert_default())
     }
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        *self.participants.slots[self.number].memory.lock() = self.memory.take();
+        *self.participant.memory.lock() = self.memory.take();
         let mut free = self.participants.free.lock();
         free.push(self.number);
         drop(free);

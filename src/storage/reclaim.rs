@@ -34,10 +34,15 @@ pub(crate) fn collect_placeholders(workspace: &mut Workspace, guard: &Guard) {
 }
 
 /// Takes out deleted records whose deletes are durable, once there are enough of them.
-pub(crate) fn collect_deleted(workspace: &mut Workspace, durable: u64, guard: &Guard) {
-    if workspace.deleted.len() < MANY {
-        return;
+#[inline]
+pub(crate) fn collect_deleted(workspace: &mut Workspace, durable: impl Fn() -> u64, guard: &Guard) {
+    if workspace.deleted.len() >= MANY {
+        collect_many_deleted(workspace, durable(), guard);
     }
+}
+
+#[cold]
+fn collect_many_deleted(workspace: &mut Workspace, durable: u64, guard: &Guard) {
     // A participant's stamps rise, so those that are durable come first: looking at the others at the end of each call
     // would take the square of their number while the log is slow.
     let ready =

@@ -71,12 +71,14 @@ fn layout(key_bytes: usize, row_words: usize) -> Layout {
 
 impl<'g> Record<'g> {
     /// The record word: see [`crate::storage::word`].
+    #[inline]
     pub(crate) fn word(self) -> &'g AtomicU64 {
         // SAFETY: the head is alive for 'g, and its word is only ever used as an atomic.
         unsafe { &(*self.head.as_ptr()).word }
     }
 
     /// The encoded primary key.
+    #[inline]
     pub(crate) fn key(self) -> &'g [u8] {
         // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and nobody writes them afterwards.
         unsafe {
@@ -85,7 +87,19 @@ impl<'g> Record<'g> {
         }
     }
 
+    /// Whether this is its key.
+    #[inline]
+    pub(crate) fn has_key(self, key: &[u8]) -> bool {
+        let own = self.key();
+        match (own.first_chunk::<8>(), key.first_chunk::<8>()) {
+            // The usual key, one integer, is compared in place.
+            (Some(own_word), Some(word)) if own.len() == 8 && key.len() == 8 => own_word == word,
+            _ => own == key,
+        }
+    }
+
     /// The row's fixed part, as atomic words.
+    #[inline]
     pub(crate) fn row(self) -> &'g [AtomicU64] {
         // SAFETY: `allocate` put `row_words` words behind the padded key, eight-aligned; they are only ever used
         // as atomics.
@@ -104,10 +118,10 @@ impl<'g> Record<'g> {
     /// acquires the install whose stamp it sees. The copy is relaxed; the fence behind it pairs with the fence in
     /// `commit::install`: if any copied word came from a later install, the second read sees that install's busy
     /// word, or a later one.
+    #[inline]
     pub(crate) fn read(self, copy: &mut [u64]) -> u64 {
-        let backoff = Backoff::new();
         loop {
-            let word = self.stable_word(&backoff);
+            let word = self.stable_word();
             if word & ABSENT != 0 {
                 return word;
             }
@@ -122,9 +136,18 @@ impl<'g> Record<'g> {
     }
 
     /// The word, once no install is under way; [`DEAD`] counts as such.
-    pub(crate) fn stable_word(self, backoff: &Backoff) -> u64 {
+    #[inline]
+    pub(crate) fn stable_word(self) -> u64 {
+        // Acquire pairs with the release that ends an install.
+        let word = self.word().load(Ordering::Acquire);
+        if word & BUSY == 0 { word } else { self.word_once_stable() }
+    }
+
+    #[cold]
+    fn word_once_stable(self) -> u64 {
+        let backoff = Backoff::new();
         loop {
-            // Acquire pairs with the release that ends an install.
+            // Acquire: as above.
             let word = self.word().load(Ordering::Acquire);
             if word & BUSY == 0 || word == DEAD {
                 return word;
@@ -138,6 +161,7 @@ impl<'g> Record<'g> {
     }
 
     /// Asks the processor to fetch the record's first two lines.
+    #[inline]
     pub(crate) fn prefetch(self) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing, whatever the address is.
@@ -150,6 +174,7 @@ impl<'g> Record<'g> {
     }
 
     /// This record's address.
+    #[inline]
     pub(crate) fn pointer(self) -> RecordPointer {
         RecordPointer(self.head)
     }
@@ -224,6 +249,7 @@ impl RecordPointer {
     /// # Safety
     /// The record is not freed for as long as `'g` lasts (the caller is pinned since before it found the record
     /// in an index, or owns the table).
+    #[inline]
     pub(crate) unsafe fn as_record<'g>(self) -> Record<'g> {
         Record { head: self.0, alive: PhantomData }
     }

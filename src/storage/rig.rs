@@ -56,7 +56,7 @@ impl Rig {
         let guard = pin();
         let mut seat = self.store.participants().take();
         let (participant, memory) = seat.parts();
-        let Memory { workspace, arena } = memory;
+        let Memory { workspace, arena, .. } = memory;
         arena.reset();
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;

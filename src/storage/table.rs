@@ -24,7 +24,7 @@ use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{DEAD, PLACEHOLDER};
-use crate::types::key::{EncodedKey, encode_component};
+use crate::types::key::{EncodedKey, encode_component, encode_int};
 use crate::types::{DataType, ValueRef};
 
 /// A table's number: never used again once given.
@@ -46,6 +46,8 @@ pub(crate) struct TableCore {
     indexed: Vec<bool>,
     /// For each column, whether it is in no key and no index, so that it can be changed by itself.
     plain: Vec<bool>,
+    /// For each column of the key, whether it is of type `Int64`.
+    int_key: Box<[bool]>,
     internal: bool,
 }
 
@@ -103,6 +105,11 @@ impl TableCore {
             secondary: Vec::new(),
             indexed: Vec::new(),
             plain: Vec::new(),
+            int_key: definition
+                .key
+                .iter()
+                .map(|&at| definition.columns[at].data_type == DataType::Int64)
+                .collect(),
             internal: false,
             definition,
         }
@@ -119,26 +126,31 @@ impl TableCore {
     }
 
     /// Which store it belongs to.
+    #[inline]
     pub(crate) fn store(&self) -> u64 {
         self.store
     }
 
     /// Its number.
+    #[inline]
     pub(crate) fn id(&self) -> TableId {
         self.id
     }
 
     /// Which table of which store: no other table in this process has the same.
+    #[inline]
     pub(crate) fn identity(&self) -> (u64, TableId) {
         (self.store, self.id)
     }
 
     /// What it is.
+    #[inline]
     pub(crate) fn definition(&self) -> &TableDefinition {
         &self.definition
     }
 
     /// How its rows lie in memory.
+    #[inline]
     pub(crate) fn layout(&self) -> &RowLayout {
         &self.layout
     }
@@ -154,18 +166,27 @@ impl TableCore {
     }
 
     /// Its secondary indexes.
+    #[inline]
     pub(crate) fn secondary(&self) -> &[Secondary] {
         &self.secondary
     }
 
     /// Whether a secondary index contains this column.
+    #[inline]
     pub(crate) fn is_indexed(&self, column: usize) -> bool {
         self.indexed.get(column).copied().unwrap_or(false)
     }
 
     /// Whether this column is in no key and no index.
+    #[inline]
     pub(crate) fn is_plain(&self, column: usize) -> bool {
         self.plain.get(column).copied().unwrap_or(false)
+    }
+
+    /// For each column of the primary key, whether it is of type `Int64`: such a component needs no look at the column.
+    #[inline]
+    pub(crate) fn int_key(&self) -> &[bool] {
+        &self.int_key
     }
 
     /// Whether this is the inside of a secondary index: not logged, not listed.
@@ -188,7 +209,11 @@ impl TableCore {
             });
         }
         let mut key = EncodedKey::new();
-        for (&value, &position) in values.iter().zip(columns) {
+        for ((&value, &position), &is_int) in values.iter().zip(columns).zip(&self.int_key) {
+            if let (true, ValueRef::Int(int)) = (is_int, value) {
+                encode_int(&mut key, int);
+                continue;
+            }
             let value = self.layout.checked(position, value)?;
             encode_component(&mut key, value, &self.layout.column(position).data_type, false)?;
         }
@@ -247,11 +272,13 @@ impl TableCore {
     }
 
     /// The hash under which the hash index keeps a key; zero where there is none.
+    #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         if self.hash.is_some() { hash_key(key) } else { 0 }
     }
 
     /// Asks the processor to fetch the line in which the lookup of this key begins.
+    #[inline]
     pub(crate) fn prefetch(&self, hash: u64, guard: &Guard) {
         if let Some(index) = &self.hash {
             index.prefetch(hash, guard);
@@ -260,6 +287,7 @@ impl TableCore {
 
     /// Finds the record of a key ahead of its use, where that is cheap: in a hash index. A descent in an ordered one
     /// costs as much ahead as it does in its time.
+    #[inline]
     pub(crate) fn find_ahead<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
         match self.hash.as_ref()?.get(hash, key, guard) {
             Lookup::Found(record) => Some(record),

@@ -97,6 +97,18 @@ pub(crate) struct Mark {
     last: u64,
 }
 
+/// One write, as it is looked at.
+pub(crate) enum WriteView<'w> {
+    /// A whole row comes in.
+    Insert,
+    /// The record goes.
+    Delete,
+    /// A column gets a value.
+    Set { column: usize },
+    /// A column is changed by an operation.
+    Operate { column: usize, operation: Operation, operand: ValueRef<'w> },
+}
+
 /// What the writes to one record come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -110,11 +122,13 @@ pub(crate) enum Effect {
 
 impl WriteSet {
     /// Whether nothing is written.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
     /// The records written, in the order in which they were first touched.
+    #[inline]
     pub(crate) fn touched(&self) -> &[Touched] {
         &self.touched
     }
@@ -123,16 +137,14 @@ impl WriteSet {
     ///
     /// # Errors
     /// The transaction is too large; split it.
+    #[inline]
     pub(crate) fn check_size(&self) -> Result<()> {
         let bytes = self.bytes.len() + self.writes.len() * size_of::<Write>();
-        if bytes > MAXIMAL_BYTES {
-            let what = "one transaction's writes".to_string();
-            return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES });
-        }
-        Ok(())
+        if bytes > MAXIMAL_BYTES { too_large(bytes) } else { Ok(()) }
     }
 
     /// Forgets everything.
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.touched.clear();
         self.writes.clear();
@@ -174,10 +186,16 @@ impl WriteSet {
     }
 
     /// Where the record stands among those touched.
+    #[inline]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
         }
+        self.position_of_many(record)
+    }
+
+    #[inline(never)]
+    fn position_of_many(&self, record: RecordPointer) -> Option<usize> {
         self.by_record.get(&record).map(|&position| position as usize)
     }
 
@@ -210,6 +228,7 @@ impl WriteSet {
     }
 
     /// Buffers: a column gets a value, which has been checked.
+    #[inline]
     pub(crate) fn set(
         &mut self,
         table: &TableCore,
@@ -222,6 +241,7 @@ impl WriteSet {
     }
 
     /// Buffers: a column is changed by an operation, whose operand has been checked.
+    #[inline]
     pub(crate) fn operate(
         &mut self,
         table: &TableCore,
@@ -234,18 +254,19 @@ impl WriteSet {
         self.push(table, record, Kind::Operate { column: column as u16, operation, operand });
     }
 
+    #[inline]
     fn push(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
         let write = self.writes.len() as u32;
-        let (position, previous) = match self.position(record) {
+        let (position, previous, before) = match self.position(record) {
             Some(position) => {
                 let touched = &mut self.touched[position];
                 let previous = std::mem::replace(&mut touched.last, write);
-                self.writes[previous as usize].next = write;
-                (position as u32, previous)
+                let before = &mut self.writes[previous as usize];
+                before.next = write;
+                (position as u32, previous, before.presence)
             }
-            None => (self.touch(table, record, write), NONE),
+            None => (self.touch(table, record, write), NONE, None),
         };
-        let before = self.writes.get(previous as usize).and_then(|write| write.presence);
         let presence = match kind {
             Kind::Insert { .. } => Some(true),
             Kind::Delete => Some(false),
@@ -264,19 +285,35 @@ impl WriteSet {
         });
     }
 
+    #[inline]
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
         let position = self.touched.len() as u32;
         self.touched.push(Touched { record, table, first: write, last: write });
-        if self.touched.len() == FEW + 1 {
-            let all = self.touched.iter().enumerate();
-            self.by_record.extend(all.map(|(position, touched)| (touched.record, position as u32)));
-        } else if self.touched.len() > FEW {
-            self.by_record.insert(record, position);
+        if self.touched.len() > FEW {
+            self.note_position(record, position);
         }
         position
     }
 
+    #[cold]
+    fn note_position(&mut self, record: RecordPointer, position: u32) {
+        if self.touched.len() == FEW + 1 {
+            let all = self.touched.iter().enumerate();
+            self.by_record.extend(all.map(|(position, touched)| (touched.record, position as u32)));
+        } else {
+            self.by_record.insert(record, position);
+        }
+    }
+
+    #[inline]
     fn store(&mut self, value: ValueRef<'_>) -> Stored {
+        match value {
+            ValueRef::Int(value) => Stored::Int(value),
+            other => self.store_any(other),
+        }
+    }
+
+    fn store_any(&mut self, value: ValueRef<'_>) -> Stored {
         match value {
             ValueRef::Null => Stored::Null,
             ValueRef::Bool(value) => Stored::Bool(value),
@@ -365,14 +402,58 @@ impl WriteSet {
         Ok(effect)
     }
 
+    /// Looks at the writes to the record at `position`, in order, for as long as `visit` says so. Whether it did to the
+    /// end.
+    #[inline]
+    pub(crate) fn visit<'w>(&'w self, position: usize, mut visit: impl FnMut(WriteView<'w>) -> bool) -> bool {
+        self.chain(position).all(|kind| {
+            visit(match *kind {
+                Kind::Insert { .. } => WriteView::Insert,
+                Kind::Delete => WriteView::Delete,
+                Kind::Set { column, .. } => WriteView::Set { column: usize::from(column) },
+                Kind::Operate { column, operation, operand } => {
+                    let operand = self.value(operand);
+                    WriteView::Operate { column: usize::from(column), operation, operand }
+                }
+            })
+        })
+    }
+
+    /// As [`apply`](Self::apply) to a row that is there, but for the writes to these columns, which are all operations.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn apply_but(
+        &self,
+        but: &[u16],
+        position: usize,
+        layout: &RowLayout,
+        row: &mut [u64],
+        arena: &Bump,
+    ) -> Result<Effect> {
+        for kind in self.chain(position) {
+            match *kind {
+                Kind::Set { column, .. } | Kind::Operate { column, .. } if but.contains(&column) => {}
+                Kind::Set { column, value } => layout.put(row, usize::from(column), self.value(value), arena),
+                Kind::Operate { column, operation, operand } => {
+                    operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
+                }
+                Kind::Insert { .. } | Kind::Delete => {
+                    unreachable!("what brings in or deletes a split record is stashed")
+                }
+            }
+        }
+        Ok(Effect::Changed)
+    }
+
     /// Whether the writes to the record at `position` leave a row, given whether there is one.
     pub(crate) fn presence(&self, position: usize, present: bool) -> bool {
         self.writes[self.touched[position].last as usize].presence.unwrap_or(present)
     }
 
-    /// Calls `visit` with every column that the writes to the record at `position` change, once each.
-    pub(crate) fn changed_columns(&self, position: usize, mut visit: impl FnMut(usize)) {
-        let mut seen = smallvec::SmallVec::<[u16; 16]>::new();
+    /// Calls `visit` with every column that the writes to the record at `position` change, once each, but for these.
+    pub(crate) fn changed_columns(&self, (position, but): (usize, &[u16]), mut visit: impl FnMut(usize)) {
+        let mut seen = smallvec::SmallVec::<[u16; 16]>::from_slice(but);
         for kind in self.chain(position) {
             let (Kind::Set { column, .. } | Kind::Operate { column, .. }) = *kind else { continue };
             if !seen.contains(&column) {
@@ -438,11 +519,18 @@ impl WriteSet {
 
 impl Touched {
     /// The table that the record is in.
+    #[inline]
     pub(crate) fn table(&self) -> &TableCore {
         // SAFETY: a call keeps every table that it writes alive until its write set is cleared: bodies reach tables
         // through handles that outlive the call, and an index's table is owned by its base table.
         unsafe { &*self.table }
     }
+}
+
+#[cold]
+fn too_large(bytes: usize) -> Result<()> {
+    let what = "one transaction's writes".to_string();
+    Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_BYTES })
 }
 
 fn operate(

@@ -4,10 +4,14 @@ use std::ops::Deref;
 
 const INLINE_BYTES: usize = 64;
 
+/// Said by `length` once the bytes are on the heap: more than there is room for in place.
+const ON_HEAP: u8 = u8::MAX;
+const _: () = assert!(ON_HEAP as usize > INLINE_BYTES);
+
 /// The bytes of a key. Short ones lie in place; a longer one moves to the heap as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedKey {
-    /// How many bytes of `short` count; none do once `long` is in use.
+    /// How many bytes of `short` count; [`ON_HEAP`]: none do, `long` is in use.
     length: u8,
     short: [u8; INLINE_BYTES],
     long: Vec<u8>,
@@ -20,20 +24,21 @@ impl EncodedKey {
     }
 
     /// The bytes.
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
-        if self.long.is_empty() { &self.short[..usize::from(self.length)] } else { &self.long }
+        self.short.get(..usize::from(self.length)).unwrap_or(&self.long)
     }
 
     /// Whether the bytes lie in place, so that no memory was allocated.
     #[cfg(test)]
     pub(crate) fn is_in_place(&self) -> bool {
-        self.long.is_empty()
+        self.length != ON_HEAP
     }
 
     /// Takes every byte away.
+    #[inline]
     pub(crate) fn clear(&mut self) {
         self.length = 0;
-        self.long.clear();
     }
 
     /// Appends one byte.
@@ -46,11 +51,11 @@ impl EncodedKey {
     pub(crate) fn append<const N: usize>(&mut self, bytes: &[u8; N]) {
         let start = usize::from(self.length);
         match self.short.get_mut(start..start + N) {
-            Some(room) if self.long.is_empty() => {
+            Some(room) => {
                 room.copy_from_slice(bytes);
                 self.length += N as u8;
             }
-            _ => self.extend_from_slice(bytes),
+            None => self.extend_from_slice(bytes),
         }
     }
 
@@ -58,14 +63,15 @@ impl EncodedKey {
     pub(crate) fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = usize::from(self.length);
         match self.short.get_mut(start..start + bytes.len()) {
-            Some(room) if self.long.is_empty() => {
+            Some(room) => {
                 room.copy_from_slice(bytes);
                 self.length += bytes.len() as u8;
             }
-            _ => {
-                if self.long.is_empty() {
+            None => {
+                if self.length != ON_HEAP {
+                    self.long.clear();
                     self.long.extend_from_slice(&self.short[..start]);
-                    self.length = 0;
+                    self.length = ON_HEAP;
                 }
                 self.long.extend_from_slice(bytes);
             }
@@ -74,7 +80,7 @@ impl EncodedKey {
 
     /// The bytes, owned.
     pub(crate) fn into_vec(self) -> Vec<u8> {
-        if self.long.is_empty() { self.as_slice().to_vec() } else { self.long }
+        if self.length == ON_HEAP { self.long } else { self.as_slice().to_vec() }
     }
 }
 
@@ -87,6 +93,7 @@ impl Default for EncodedKey {
 impl Deref for EncodedKey {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.as_slice()
     }
@@ -144,9 +151,12 @@ mod tests {
         }
         assert_eq!(key.clone().into_vec(), all);
         key.clear();
-        assert!(key.is_empty());
+        assert!(key.is_empty() && key.is_in_place());
         key.push(1);
         assert_eq!(key.as_slice(), [1]);
+        assert_eq!(key.clone().into_vec(), [1], "what was on the heap before counts no more");
+        key.extend_from_slice(&[2; 100]);
+        assert_eq!(key.as_slice(), [&[1][..], &[2; 100]].concat());
     }
 
     #[test]

@@ -180,6 +180,12 @@ fn unflip_32(bytes: [u8; 4]) -> i32 {
     (u32::from_be_bytes(bytes) ^ (1 << 31)) as i32
 }
 
+/// An integer as a key has it: [`encode_component`] for a column of type `Int64` that is not null.
+#[inline]
+pub(crate) fn encode_int(key: &mut EncodedKey, int: i64) {
+    key.append(&flip_64(int));
+}
+
 fn flip_64(int: i64) -> [u8; 8] {
     ((int as u64) ^ (1 << 63)).to_be_bytes()
 }

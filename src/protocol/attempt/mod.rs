@@ -2,7 +2,8 @@
 //!
 //! Bodies read records and buffer writes through an attempt; it never changes a record. How an access is made is the
 //! protocol's: a table of functions ([`Access`]), chosen once for each attempt, so that an access costs one
-//! predictable indirect call and no look at which protocol is in force.
+//! predictable indirect call and no look at which protocol is in force. The usual table, [`TRACKED`], is known by its
+//! address, and its functions are called directly.
 //!
 //! What it keeps true: the thread is pinned for as long as the attempt lasts, so that every record and every block
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
@@ -16,35 +17,24 @@ use std::ops::Bound;
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
-use crate::storage::commit::{CommitFailure, Committing, Taking, commit};
+use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
+use crate::storage::read_set::{Part, ReadSet};
 use crate::storage::record::Record;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
-use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
+use crate::storage::word::{DEAD, Stamp};
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::{Mark, WriteSet};
+use crate::storage::write_set::Mark;
 
 pub(crate) use scan::Span;
 pub(crate) use write::show_key;
-
-/// What part of a record is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The row.
-    Row,
-    /// Only whether it is there: conflicts with inserts and deletes, not with updates.
-    Existence,
-}
 
 /// What will be done with a key that is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,23 +64,6 @@ pub(crate) struct Access {
     pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, Part, &mut [u64]) -> Result<u64>,
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
-}
-
-/// A record that was read, with the word it had then.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadEntry<'a> {
-    pub(crate) record: Record<'a>,
-    pub(crate) word: u64,
-    pub(crate) part: Part,
-}
-
-/// What an attempt has read, for protocols that validate.
-#[derive(Default)]
-pub(crate) struct ReadSet<'a> {
-    pub(crate) records: SmallVec<[ReadEntry<'a>; 8]>,
-    pub(crate) nodes: SmallVec<[NodeVersion<'a>; 4]>,
-    /// What the attempt itself has put into nodes, in order: the version before, and the one after.
-    own_inserts: SmallVec<[(u64, NodeVersion<'a>); 4]>,
 }
 
 /// What the running action may reach; none: everything (closures).
@@ -133,27 +106,30 @@ pub(crate) struct Attempt<'a> {
     workspace: RefCell<&'a mut Workspace>,
     held: RefCell<&'a mut Held>,
     access: Cell<&'static Access>,
-    reads: RefCell<ReadSet<'a>>,
+    reads: RefCell<&'a mut ReadSet>,
     seen: Cell<Stamp>,
     scope: Cell<Option<Scope<'a>>>,
     /// What is wrong with the body itself, where the call that was wrong tells no error.
-    fault: RefCell<Option<Error>>,
-    updates_refused: Option<Error>,
+    fault: Cell<Option<Box<Error>>>,
+    updates_refused: Option<&'a Error>,
 }
 
 impl<'a> Attempt<'a> {
     /// A fresh attempt. `updates_refused`: why writes are not taken now, if so.
     #[allow(clippy::too_many_arguments)]
+    #[inline]
     pub(crate) fn new(
         store: &'a Store,
         participant: &'a Participant,
         guard: &'a Guard,
         arena: &'a Bump,
         workspace: &'a mut Workspace,
+        reads: &'a mut ReadSet,
         held: &'a mut Held,
-        updates_refused: Option<Error>,
+        updates_refused: Option<&'a Error>,
     ) -> Attempt<'a> {
         workspace.reset();
+        reads.clear();
         Attempt {
             store,
             participant,
@@ -162,60 +138,70 @@ impl<'a> Attempt<'a> {
             workspace: RefCell::new(workspace),
             held: RefCell::new(held),
             access: Cell::new(&DIRECT),
-            reads: RefCell::default(),
+            reads: RefCell::new(reads),
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
-            fault: RefCell::default(),
+            fault: Cell::new(None),
             updates_refused,
         }
     }
 
     /// The store.
+    #[inline]
     pub(crate) fn store(&self) -> &'a Store {
         self.store
     }
 
     /// The participant that runs it.
+    #[inline]
     pub(crate) fn participant(&self) -> &'a Participant {
         self.participant
     }
 
     /// The pin.
+    #[inline]
     pub(crate) fn guard(&self) -> &'a Guard {
         self.guard
     }
 
     /// The memory of the attempt.
+    #[inline]
     pub(crate) fn arena(&self) -> &'a Bump {
         self.arena
     }
 
     /// The buffered writes and the rest of the participant's memory.
+    #[inline]
     pub(crate) fn workspace(&self) -> &RefCell<&'a mut Workspace> {
         &self.workspace
     }
 
     /// What the thread holds of the protocol's.
+    #[inline]
     pub(crate) fn held(&self) -> &RefCell<&'a mut Held> {
         &self.held
     }
 
     /// What was read.
-    pub(crate) fn reads(&self) -> &RefCell<ReadSet<'a>> {
+    #[inline]
+    pub(crate) fn reads(&self) -> &RefCell<&'a mut ReadSet> {
         &self.reads
     }
 
     /// Chooses how accesses are made.
+    #[inline]
     pub(crate) fn set_access(&self, access: &'static Access) {
         self.access.set(access);
     }
 
     /// Whether what it reads is noted for a validation.
+    #[inline]
     pub(crate) fn is_tracked(&self) -> bool {
         std::ptr::eq(self.access.get(), &TRACKED)
     }
 
     /// The highest stamp met.
+    #[inline]
     pub(crate) fn seen(&self) -> Stamp {
         self.seen.get()
     }
@@ -232,6 +218,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Restricts what the body may reach, for as long as the answer lives.
+    #[inline]
     pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
         // SAFETY: the key is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too;
         // and that borrows the reference.
@@ -242,6 +229,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The point reached in the writes.
+    #[inline]
     pub(crate) fn mark(&self) -> Mark {
         self.workspace.borrow().writes.mark()
     }
@@ -251,19 +239,21 @@ impl<'a> Attempt<'a> {
         if !self.workspace.borrow_mut().writes.truncate(mark) {
             let what = "a savepoint".to_string();
             let detail = "the transaction has gone back to a point before it; take a new one".to_string();
-            *self.fault.borrow_mut() = Some(Error::InvalidValue { what, detail });
+            self.fault.set(Some(Box::new(Error::InvalidValue { what, detail })));
         }
     }
 
     /// What is wrong with the body, if it was told by no error.
-    pub(crate) fn take_fault(&self) -> Option<Error> {
-        self.fault.borrow_mut().take()
+    #[inline]
+    pub(crate) fn take_fault(&self) -> Option<Box<Error>> {
+        self.fault.take()
     }
 
     /// A table for as long as the attempt lasts, if it is one of this database's.
     ///
     /// # Errors
     /// [`Error::ForeignTable`].
+    #[inline]
     pub(crate) fn hold(&self, table: &TableCore) -> Result<&'a TableCore> {
         if table.store() != self.store.identity() {
             return Err(Error::ForeignTable { table: table.definition().name().to_string() });
@@ -272,6 +262,7 @@ impl<'a> Attempt<'a> {
         Ok(unsafe { &*std::ptr::from_ref(table) })
     }
 
+    #[inline]
     fn note_seen(&self, word: u64) {
         if word != DEAD {
             self.seen.set(self.seen.get().max(Stamp::of(word)));
@@ -279,10 +270,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Refuses a target that the running action does not declare, or not in this mode.
+    #[inline]
     fn check_target(&self, target: &Target<'_, '_>, wanted: Mode) -> Result<()> {
         match self.scope.get() {
             Some(scope) if target.declared && (scope.mode == Mode::Write || scope.mode == wanted) => Ok(()),
-            _ => self.check_scope(target.table, target.key, true, wanted),
+            None => Ok(()),
+            Some(_) => self.check_scope(target.table, target.key, true, wanted),
         }
     }
 
@@ -308,6 +301,32 @@ impl<'a> Attempt<'a> {
             format!("this key of {name:?} is outside of what the action declares")
         };
         Error::OutsideFootprint { what }
+    }
+
+    /// As [`TRACKED`] reads.
+    #[inline(always)]
+    fn read_and_note(&self, record: Record<'a>, part: Part, copy: &mut [u64]) -> u64 {
+        let mut reads = self.reads.borrow_mut();
+        if part == Part::Existence
+            && let Some(word) = reads.word_noted_last(record)
+        {
+            return word;
+        }
+        let word = match part {
+            Part::Row => record.read(copy),
+            Part::Existence => record.stable_word(),
+        };
+        reads.note(record, word, part);
+        word
+    }
+
+    /// Reads a record as the protocol has it read: see [`Access::read`].
+    #[inline(always)]
+    fn read(&self, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+        if self.is_tracked() {
+            return Ok(self.read_and_note(record, part, copy));
+        }
+        (self.access.get().read)(self, record, part, copy)
     }
 
     /// Tells the protocol which key will be looked up, and what for.
@@ -345,10 +364,11 @@ impl<'a> Attempt<'a> {
     ///
     /// # Errors
     /// See [`CommitFailure`].
+    #[inline]
     pub(crate) fn commit<T: Taking>(
         &self,
         taking: &T,
-        validate: impl FnOnce(&WriteSet) -> bool,
+        validate: impl FnOnce(&Taken<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,
@@ -363,6 +383,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The record that a target names, or the version of the miss.
+    #[inline]
     fn locate(&self, target: &Target<'_, 'a>) -> Result<Lookup<'a>> {
         if let Some(record) = target.found {
             return Ok(Lookup::Found(record));
@@ -382,7 +403,7 @@ pub(crate) static TRACKED: Access =
 fn read_directly<'a>(_: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     Ok(match part {
         Part::Row => record.read(copy),
-        Part::Existence => record.stable_word(&crossbeam_utils::Backoff::new()),
+        Part::Existence => record.stable_word(),
     })
 }
 
@@ -391,63 +412,10 @@ fn note_nothing<'a>(_: &Attempt<'a>, _: NodeVersion<'a>) -> Result<()> {
 }
 
 fn read_tracked<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
-    let word = read_directly(attempt, record, part, copy)?;
-    attempt.reads.borrow_mut().records.push(ReadEntry { record, word, part });
-    Ok(word)
+    Ok(attempt.read_and_note(record, part, copy))
 }
 
 fn note_miss<'a>(attempt: &Attempt<'a>, version: NodeVersion<'a>) -> Result<()> {
-    attempt.reads.borrow_mut().nodes.push(version);
+    attempt.reads.borrow_mut().note_node(version);
     Ok(())
-}
-
-impl<'a> ReadSet<'a> {
-    /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
-    pub(crate) fn still_holds(&self, own: impl Fn(Record<'a>) -> bool) -> bool {
-        self.records.iter().all(|entry| entry.still_holds(&own)) && self.nodes_still_hold()
-    }
-
-    /// The attempt itself has put something into this node: what was noted about it before stays true.
-    fn note_own_insert(&mut self, before: u64, after: NodeVersion<'a>) {
-        self.own_inserts.push((before, after));
-    }
-
-    /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
-    /// square of their number.
-    fn nodes_still_hold(&self) -> bool {
-        if self.own_inserts.is_empty() {
-            return self.nodes.iter().all(NodeVersion::is_current);
-        }
-        let place = |node: &NodeVersion<'a>, version: u64| (std::ptr::from_ref(node.word()), version);
-        let mut followed: HashMap<_, NodeVersion<'a>, FixedState> = HashMap::default();
-        // The last first: where one insert led to the next one's beginning, the first leads to the end of both.
-        for (before, after) in self.own_inserts.iter().rev() {
-            let end = *followed.get(&place(after, after.observed())).unwrap_or(after);
-            followed.insert(place(after, *before), end);
-        }
-        self.nodes.iter().all(|node| followed.get(&place(node, node.observed())).unwrap_or(node).is_current())
-    }
-}
-
-impl<'a> ReadEntry<'a> {
-    #[inline]
-    fn still_holds(&self, own: impl Fn(Record<'a>) -> bool) -> bool {
-        // SeqCst, as the taking of records is: of two commits of which each has read what the other writes, one sees
-        // the other's busy word here. It acquires the last install: the validator goes on from what it sees.
-        let word = self.record.word().load(Ordering::SeqCst);
-        if word == self.word {
-            return true;
-        }
-        if word & BUSY != 0 && word != DEAD && !own(self.record) {
-            return false;
-        }
-        let (word, noted) = (word & !BUSY, self.word & !BUSY);
-        match self.part {
-            Part::Row => word == noted,
-            // Neither inserted nor deleted in between: a deleted and again inserted record counts as there.
-            Part::Existence => {
-                word & ABSENT == noted & ABSENT && (word == DEAD & !BUSY) == (noted == DEAD & !BUSY)
-            }
-        }
-    }
 }

@@ -1,9 +1,10 @@
 //! Reading records, the call's own writes included.
 
-use super::{Attempt, Claim, Part, Target};
+use super::{Attempt, Claim, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};
@@ -44,8 +45,9 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether the record is there for this call; `None`: it is dead.
+    #[inline(always)]
     pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
-        let word = (self.access.get().read)(self, record, Part::Existence, &mut [])?;
+        let word = self.read(record, Part::Existence, &mut [])?;
         if word == DEAD {
             return Ok(None);
         }
@@ -59,10 +61,11 @@ impl<'a> Attempt<'a> {
     }
 
     /// What the call sees of a record.
+    #[inline]
     pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
         let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
-        let word = (self.access.get().read)(self, record, Part::Row, row)?;
+        let word = self.read(record, Part::Row, row)?;
         if word == DEAD {
             return Ok(Seen::Dead);
         }

@@ -14,7 +14,7 @@ use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::workspace::Placeholder;
 use crate::types::key::decode_component;
-use crate::types::{Value, ValueRef};
+use crate::types::{DataType, Value, ValueRef};
 
 impl<'a> Attempt<'a> {
     /// Buffers: this row comes in. `values`: one for each column, in order.
@@ -111,9 +111,13 @@ impl<'a> Attempt<'a> {
         self.check_writable()?;
         let table = self.hold(target.table)?;
         let layout = table.layout().column(column);
-        let operand = operation
-            .check_operand(operand, &layout.data_type)
-            .map_err(|error| error.in_column(&layout.name))?;
+        let operand = match (operand, &layout.data_type) {
+            // The usual operation: any integer will do.
+            (ValueRef::Int(_), DataType::Int64) if operation.takes_every_int() => operand,
+            _ => operation
+                .check_operand(operand, &layout.data_type)
+                .map_err(|error| error.in_column(&layout.name))?,
+        };
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
         if table.is_plain(column) {
@@ -121,9 +125,24 @@ impl<'a> Attempt<'a> {
             workspace.writes.operate(table, record.pointer(), column, operation, operand);
             return workspace.writes.check_size();
         }
+        self.operate_on_indexed(table, record, target, column, operation, operand)
+    }
+
+    /// As `operate`, on a column that is in a key or an index.
+    #[cold]
+    fn operate_on_indexed(
+        &self,
+        table: &'a TableCore,
+        record: Record<'a>,
+        target: &Target<'_, 'a>,
+        column: usize,
+        operation: Operation,
+        operand: ValueRef<'_>,
+    ) -> Result<()> {
         if table.definition().key().contains(&column) {
+            let what = table.layout().column(column).name.clone();
             let detail = "it is part of the primary key, which no operation may change".to_string();
-            return Err(Error::InvalidValue { what: layout.name.clone(), detail });
+            return Err(Error::InvalidValue { what, detail });
         }
         let mark = self.mark();
         self.workspace.borrow_mut().writes.operate(table, record.pointer(), column, operation, operand);
@@ -141,10 +160,11 @@ impl<'a> Attempt<'a> {
         })
     }
 
+    #[inline]
     fn check_writable(&self) -> Result<()> {
-        match &self.updates_refused {
+        match self.updates_refused {
             None => Ok(()),
-            Some(error) => Err(error.clone()),
+            Some(error) => refuse(error),
         }
     }
 
@@ -182,14 +202,25 @@ impl<'a> Attempt<'a> {
     }
 
     /// The record of a target that must be there.
+    #[inline(always)]
     fn require(&self, target: &Target<'_, 'a>) -> Result<Record<'a>> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
     /// The record of a target, if it is there for this call. Who writes must write to the very record whose presence
     /// was looked at: the one that was found beforehand may be dead, and its key have another one by now.
+    #[inline(always)]
     pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
-        let mut target = *target;
+        if let Some(record) = target.found
+            && let Some(there) = self.presence(record)?
+        {
+            return Ok(there.then_some(record));
+        }
+        self.look_up_present(target)
+    }
+
+    fn look_up_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
+        let mut target = Target { found: None, ..*target };
         loop {
             let record = match self.locate(&target)? {
                 Lookup::Found(record) => record,
@@ -293,6 +324,11 @@ impl<'a> Attempt<'a> {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn refuse(error: &Error) -> Result<()> {
+    Err(error.clone())
 }
 
 #[cold]

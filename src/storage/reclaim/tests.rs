@@ -29,7 +29,7 @@ fn delete(rig: &Rig, key: i64) {
 fn collect(rig: &Rig, durable: u64) {
     let mut seat = rig.store.participants().take();
     let guard = crossbeam_epoch::pin();
-    collect_deleted(&mut seat.parts().1.workspace, durable, &guard);
+    collect_deleted(&mut seat.parts().1.workspace, || durable, &guard);
 }
 
 #[test]

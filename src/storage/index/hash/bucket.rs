@@ -66,13 +66,17 @@ impl Bucket {
 
     /// This bucket and its overflow buckets.
     fn chain(&self) -> impl Iterator<Item = &Bucket> {
-        std::iter::successors(Some(self), |bucket| {
-            // Acquire pairs with the release in `put_in_overflow`: the new bucket's content is seen.
-            let next = bucket.overflow.load(Ordering::Acquire);
-            // SAFETY: an overflow bucket is linked whole, and freed only by the drop of the bucket that owns it,
-            // which needs that one exclusively; here it is borrowed.
-            unsafe { next.as_ref() }
-        })
+        std::iter::successors(Some(self), |bucket| bucket.next())
+    }
+
+    /// Its overflow bucket.
+    #[inline]
+    fn next(&self) -> Option<&Bucket> {
+        // Acquire pairs with the release in `put_in_overflow`: the new bucket's content is seen.
+        let next = self.overflow.load(Ordering::Acquire);
+        // SAFETY: an overflow bucket is linked whole, and freed only by the drop of the bucket that owns it, which
+        // needs that one exclusively; here it is borrowed.
+        unsafe { next.as_ref() }
     }
 
     /// The entry words of the whole chain, empty ones too.
@@ -89,20 +93,30 @@ impl Bucket {
     }
 
     /// The record with this key, in one walk without a look at the version.
+    #[inline]
     pub(super) fn find<'g>(&'g self, tag: u64, key: &[u8], _guard: &'g Guard) -> Option<Record<'g>> {
-        for found in self.entries().filter(|&found| entry::has_tag(found, tag)) {
-            let Some(pointer) = entry::record(found) else { continue };
-            // SAFETY: a record leaves the index before it is retired, and the caller is pinned since before it
-            // came to this bucket (argued in the folder's description).
-            let record = unsafe { pointer.as_record() };
-            if record.key() == key {
-                return Some(record);
+        let mut bucket = self;
+        loop {
+            for slot in &bucket.entries {
+                // Acquire: as in `entries`.
+                let found = slot.load(Ordering::Acquire);
+                if !entry::has_tag(found, tag) {
+                    continue;
+                }
+                let Some(pointer) = entry::record(found) else { continue };
+                // SAFETY: a record leaves the index before it is retired, and the caller is pinned since before it
+                // came to this bucket (argued in the folder's description).
+                let record = unsafe { pointer.as_record() };
+                if record.has_key(key) {
+                    return Some(record);
+                }
             }
+            bucket = bucket.next()?;
         }
-        None
     }
 
     /// Looks the key up without writing anything. A hit never waits; a miss waits while the bucket is locked.
+    #[inline]
     pub(super) fn lookup<'g>(&'g self, tag: u64, key: &[u8], guard: &'g Guard) -> BucketLookup<'g> {
         let backoff = Backoff::new();
         loop {

@@ -81,6 +81,7 @@ impl HashIndex {
         }
     }
 
+    #[inline]
     fn directory<'g>(&'g self, _guard: &'g Guard) -> &'g Directory {
         // Acquire pairs with the release with which a doubled directory is put in.
         let directory = self.directory.load(Ordering::Acquire);
@@ -89,11 +90,13 @@ impl HashIndex {
         unsafe { &*directory }
     }
 
+    #[inline]
     fn locate<'g>(&'g self, hash: u64, guard: &'g Guard) -> Located<'g> {
         self.directory(guard).locate(hash)
     }
 
     /// The bucket of this hash, and what the hash's tag is there.
+    #[inline]
     fn bucket<'g>(&'g self, hash: u64, guard: &'g Guard) -> (&'g Bucket, u64) {
         let Located { segment, depth } = self.locate(hash, guard);
         (segment.bucket(hash), entry::tag(hash, depth))
@@ -107,6 +110,7 @@ impl HashIndex {
     }
 
     /// The record with this key, or the version of the bucket in which it is missing.
+    #[inline]
     pub(crate) fn get<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
         loop {
             let (bucket, tag) = self.bucket(hash, guard);

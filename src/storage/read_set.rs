@@ -1,0 +1,227 @@
+//! What a call has read, for protocols that validate at commit that it still holds: records with their words, and index
+//! nodes with their versions. Kept from call to call for its memory.
+//!
+//! What it keeps true: entries are addresses, which are only followed while the call that noted them is still pinned;
+//! the set is emptied before the next call.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::base::atomics::Ordering;
+use crate::storage::index::NodeVersion;
+use crate::storage::record::{Record, RecordPointer};
+use crate::storage::word::{ABSENT, BUSY, DEAD};
+
+/// What part of a record is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The row.
+    Row,
+    /// Only whether it is there: conflicts with inserts and deletes, not with updates.
+    Existence,
+}
+
+/// A record that was read, with the word it had then.
+#[derive(Clone, Copy, Debug)]
+struct ReadEntry {
+    record: RecordPointer,
+    word: u64,
+    part: Part,
+}
+
+/// What a call has read.
+#[derive(Default)]
+pub(crate) struct ReadSet {
+    records: Vec<ReadEntry>,
+    nodes: Vec<NodeVersion<'static>>,
+    /// What the call itself has put into nodes, in order: the version before, and the one after.
+    own_inserts: Vec<(u64, NodeVersion<'static>)>,
+}
+
+/// A version that outlives the pin under which it was observed.
+fn keep(version: NodeVersion<'_>) -> NodeVersion<'static> {
+    // SAFETY: a node's version word is looked at by `ReadSet::still_holds` only, before the call that has noted it
+    // unpins: until then no node is freed that it has met.
+    unsafe { std::mem::transmute::<NodeVersion<'_>, NodeVersion<'static>>(version) }
+}
+
+impl ReadSet {
+    /// Forgets everything.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.records.clear();
+        self.nodes.clear();
+        self.own_inserts.clear();
+    }
+
+    /// Notes that this part of a record was read, when its word was this.
+    #[inline]
+    pub(crate) fn note(&mut self, record: Record<'_>, word: u64, part: Part) {
+        self.records.push(ReadEntry { record: record.pointer(), word, part });
+    }
+
+    /// The word that was noted last, if it is this record's: whoever reads a row and then changes it asks a second time
+    /// whether it is there, and what was noted of the row covers that.
+    #[inline]
+    pub(crate) fn word_noted_last(&self, record: Record<'_>) -> Option<u64> {
+        self.records.last().filter(|entry| entry.record == record.pointer()).map(|entry| entry.word)
+    }
+
+    /// Notes that a key or a range was looked for where this version was found.
+    pub(crate) fn note_node(&mut self, version: NodeVersion<'_>) {
+        self.nodes.push(keep(version));
+    }
+
+    /// The call itself has put something into this node: what was noted about it before stays true.
+    pub(crate) fn note_own_insert(&mut self, before: u64, after: NodeVersion<'_>) {
+        self.own_inserts.push((before, keep(after)));
+    }
+
+    /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
+    /// The call is still pinned.
+    #[inline]
+    pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
+        self.records.iter().all(|entry| entry.still_holds(&own))
+            && (self.nodes.is_empty() || self.nodes_still_hold())
+    }
+
+    /// The first record that is not as it was read, if there is one, and whether its row was read; who is busy with one
+    /// may be the caller itself. The call is still pinned.
+    #[cold]
+    pub(crate) fn first_changed(&self) -> Option<(RecordPointer, Part)> {
+        let changed = self.records.iter().find(|entry| !entry.still_holds(|_| false));
+        changed.map(|entry| (entry.record, entry.part))
+    }
+
+    /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
+    /// square of their number.
+    fn nodes_still_hold(&self) -> bool {
+        if self.own_inserts.is_empty() {
+            return self.nodes.iter().all(NodeVersion::is_current);
+        }
+        let place = |node: &NodeVersion<'static>, version: u64| (std::ptr::from_ref(node.word()), version);
+        let mut followed: HashMap<_, NodeVersion<'static>, FixedState> = HashMap::default();
+        // The last first: where one insert led to the next one's beginning, the first leads to the end of both.
+        for (before, after) in self.own_inserts.iter().rev() {
+            let end = *followed.get(&place(after, after.observed())).unwrap_or(after);
+            followed.insert(place(after, *before), end);
+        }
+        self.nodes.iter().all(|node| followed.get(&place(node, node.observed())).unwrap_or(node).is_current())
+    }
+}
+
+impl ReadEntry {
+    #[inline]
+    fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
+        // SAFETY: the call that noted it is still pinned, so that the record is alive.
+        let record = unsafe { self.record.as_record() };
+        // SeqCst, as the taking of records is: of two commits of which each has read what the other writes, one sees
+        // the other's busy word here. It acquires the last install: the validator goes on from what it sees.
+        let word = record.word().load(Ordering::SeqCst);
+        if word == self.word {
+            return true;
+        }
+        if word & BUSY != 0 && word != DEAD && !own(record) {
+            return false;
+        }
+        let (word, noted) = (word & !BUSY, self.word & !BUSY);
+        match self.part {
+            Part::Row => word == noted,
+            // Neither inserted nor deleted in between: a deleted and again inserted record counts as there.
+            Part::Existence => {
+                word & ABSENT == noted & ABSENT && (word == DEAD & !BUSY) == (noted == DEAD & !BUSY)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::atomics::AtomicU64;
+    use crate::storage::word::Stamp;
+
+    /// A record with this word.
+    struct Made(RecordPointer);
+
+    impl Made {
+        fn new(word: u64) -> Made {
+            Made(RecordPointer::allocate(word, b"key", 0))
+        }
+
+        fn record(&self) -> Record<'_> {
+            // SAFETY: it is freed when `self` is dropped.
+            unsafe { self.0.as_record() }
+        }
+
+        fn set(&self, word: u64) {
+            self.record().word().store(word, Ordering::Relaxed);
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            // SAFETY: made by `new`, and nobody has it any more.
+            unsafe { self.0.free() }
+        }
+    }
+
+    fn word(sequence: u64) -> u64 {
+        Stamp::new(5, sequence).present()
+    }
+
+    #[test]
+    fn a_row_holds_while_its_word_is_the_same_and_busy_by_nobody_else() {
+        let (made, mut reads) = (Made::new(word(1)), ReadSet::default());
+        reads.note(made.record(), word(1), Part::Row);
+        assert!(reads.still_holds(|_| false));
+        made.set(word(1) | BUSY);
+        assert!(!reads.still_holds(|_| false), "a rival has it");
+        assert!(reads.still_holds(|record| record == made.record()), "its own");
+        made.set(word(2));
+        assert!(!reads.still_holds(|_| true));
+        reads.clear();
+        assert!(reads.still_holds(|_| false));
+    }
+
+    #[test]
+    fn existence_holds_through_updates_and_through_no_delete() {
+        let (made, mut reads) = (Made::new(word(1)), ReadSet::default());
+        reads.note(made.record(), word(1), Part::Existence);
+        made.set(word(7));
+        assert!(reads.still_holds(|_| false));
+        made.set(Stamp::new(5, 8).absent());
+        assert!(!reads.still_holds(|_| false));
+        made.set(DEAD);
+        assert!(!reads.still_holds(|_| true));
+        made.set(word(9));
+        assert!(reads.still_holds(|_| false), "deleted and put in again: it is there");
+    }
+
+    #[test]
+    fn the_last_word_is_only_of_the_record_that_was_noted_last() {
+        let (first, second, mut reads) = (Made::new(word(1)), Made::new(word(2)), ReadSet::default());
+        assert_eq!(reads.word_noted_last(first.record()), None);
+        reads.note(first.record(), word(1), Part::Row);
+        assert_eq!(reads.word_noted_last(first.record()), Some(word(1)));
+        assert_eq!(reads.word_noted_last(second.record()), None);
+        reads.note(second.record(), word(2), Part::Existence);
+        assert_eq!(reads.word_noted_last(first.record()), None);
+        assert_eq!(reads.word_noted_last(second.record()), Some(word(2)));
+    }
+
+    #[test]
+    fn a_node_holds_through_own_inserts_only() {
+        let (node, mut reads) = (AtomicU64::new(10), ReadSet::default());
+        reads.note_node(NodeVersion::new(&node, 10));
+        assert!(reads.still_holds(|_| false));
+        for own in [11, 12] {
+            node.store(own, Ordering::Relaxed);
+            assert!(!reads.still_holds(|_| false));
+            reads.note_own_insert(own - 1, NodeVersion::new(&node, own));
+            assert!(reads.still_holds(|_| false), "what it has put in itself");
+        }
+        node.store(13, Ordering::Relaxed);
+        assert!(!reads.still_holds(|_| true), "what a rival has put in");
+    }
+}
