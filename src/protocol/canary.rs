@@ -161,6 +161,7 @@ mod tests {
         Subject {
             name: canary.name().to_string(),
             options: Options::default().protocol(ProtocolKind::Canary(canary)),
+            labels: false,
         }
     }
 
@@ -175,7 +176,7 @@ mod tests {
 
     /// Which random history catches it first, if any of so many does.
     fn caught_by_histories(canary: Canary) -> Option<u64> {
-        (0..100).find(|&seed| histories::judge(subject(canary).database(), seed, 4, 25).is_err())
+        (0..100).find(|&seed| histories::judge(subject(canary).database(), false, seed, 4, 25).is_err())
     }
 
     #[test]
