@@ -330,7 +330,8 @@ impl World {
     fn note(&self, event: Event, begin: u64, result: Result<()>) {
         match result {
             Ok(()) | Err(Error::Failed { .. }) => {}
-            Err(error) => panic!("{error}"),
+            // A transaction's own error only comes of what cannot have been.
+            Err(error) => panic!("{error}, after {event:?}"),
         }
         let event = Event { begin, end: self.tick(), committed: result.is_ok(), ..event };
         self.events.lock().push(event);
