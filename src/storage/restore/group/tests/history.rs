@@ -102,6 +102,9 @@ struct Column {
     totals: [Slice; PARTICIPANTS],
 }
 
+/// What a participant has given in an epoch to the split columns of a record.
+type OfRecord = BTreeMap<usize, (Operation, Slice)>;
+
 #[derive(Default)]
 struct Phase {
     since: u64,
@@ -114,7 +117,7 @@ struct Engine {
     model: Model,
     phase: Phase,
     /// What each participant has given in this epoch, to which column of which phase.
-    merged: [BTreeMap<i64, BTreeMap<usize, (Operation, Slice)>>; PARTICIPANTS],
+    merged: [BTreeMap<i64, OfRecord>; PARTICIPANTS],
     stamps: [Stamp; PARTICIPANTS],
     groups: Vec<Vec<u8>>,
     states: Vec<Model>,
