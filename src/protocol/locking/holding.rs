@@ -97,6 +97,12 @@ impl Holding {
         self.locks.taken()
     }
 
+    /// When the call was born.
+    #[cfg(test)]
+    pub(super) fn birth(&self) -> u64 {
+        self.locks.birth()
+    }
+
     fn take(
         &mut self,
         acquire: impl FnOnce(&LockManager, &mut Locks, OnConflict) -> std::result::Result<(), Denied>,
