@@ -11,6 +11,7 @@ use super::super::attempt::Claim;
 use super::super::footprint::{Footprint, Mode as Intent};
 use crate::error::{Error, Result};
 use crate::lock::{Denied, LockManager, LockName, Locks, Mode, OnConflict, Taken};
+use crate::storage::index::hash::hash_key;
 use crate::storage::table::{TableCore, TableId};
 
 /// See the module's description.
@@ -44,7 +45,7 @@ impl Holding {
         self.written.clear();
         let references = footprint.map_or(&[][..], |footprint| &footprint.references);
         let written = references.iter().filter(|reference| reference.whole && reference.mode != Intent::Read);
-        self.written.extend(written.map(|reference| (reference.table, reference.hash)));
+        self.written.extend(written.map(|reference| (reference.table, hash_key(&reference.key))));
         self.written.sort_unstable();
     }
 
@@ -53,7 +54,8 @@ impl Holding {
     /// # Errors
     /// [`Error::Conflict`]: the attempt is doomed.
     pub(super) fn claim_key(&mut self, table: &TableCore, key: &[u8], what: Claim) -> Result<()> {
-        let hash = table.hash(key);
+        // Not the table's own, which is zero where it has no hash index.
+        let hash = hash_key(key);
         let mode = match what {
             // Who reads what it is going to write takes it alone at once: two who first read it together could but
             // wait for each other then.
