@@ -136,10 +136,10 @@ fn every_durability_stage_layout_and_variant_keeps_the_books() {
         &["--sites=2", "--branches=3", "--clients=4"],
         &["--preset=tpk", "--threads=1"],
     ];
+    let base = ["bench", "debit-credit", "--accounts-per-branch=500", "--transactions=300", "--json"];
     for variation in variations {
-        let object = json(&with(&SMALL_BANK, variation));
-        assert_eq!(object["check"], "ok", "{variation:?}");
-        assert!(number(&object, "/committed") > 0.0, "{variation:?}");
+        let object = json(&with(&base, variation));
+        assert_eq!((&object["check"], &object["committed"]), (&"ok".into(), &300.into()), "{variation:?}");
     }
 }
 
@@ -153,14 +153,22 @@ fn a_number_of_transactions_is_exact() {
 
 #[test]
 fn an_offered_rate_is_reported() {
-    let object = json(&with(&SMALL_BANK, &["--clients=4", "--rate=200"]));
+    let object = json(&with(&SMALL_BANK, &["--clients=4", "--rate=200", "--durability=none"]));
     assert_eq!(number(&object, "/offered_rate"), 200.0);
     assert!((40.0..170.0).contains(&number(&object, "/committed")), "{}", object["committed"]);
 }
 
 #[test]
 fn probe_tells_readers_from_updaters() {
-    let base = ["bench", "probe", "--records=500", "--seconds=0.5", "--update-percent=30", "--json"];
+    let base = [
+        "bench",
+        "probe",
+        "--records=500",
+        "--seconds=0.5",
+        "--update-percent=30",
+        "--durability=none",
+        "--json",
+    ];
     let ways: [&[&str]; 3] = [&["--clients=4"], &["--clients=4", "--through-pipeline"], &["--clients=0"]];
     for way in ways {
         let object = json(&with(&base, way));
@@ -254,6 +262,44 @@ fn a_contender_is_shown_as_no_engine() {
     assert!(text.contains("outside of the engine") && text.contains("check: ok"), "{text}");
     let counted = json(&with(&base[..5], &["--transactions=1000", "--json"]));
     assert_eq!(counted["committed"], 1_000);
+}
+
+#[test]
+fn phases_and_what_was_split_by_hand_are_reported() {
+    let base = ["bench", "incr1", "--keys=200", "--hot-percent=100", "--threads=2", "--durability=none"];
+    let split = ["--protocol=phased", "--split=incr1.value:1:add", "--phase-ms=2", "--seconds=0.5"];
+    let object = json(&[&base[..], &split, &["--json"]].concat());
+    assert_eq!(object["check"], "ok");
+    assert_eq!(keys(&object["phased"]), BTreeSet::from(["phases", "split", "stashed"]));
+    assert!(number(&object, "/phased/phases/split") > 0.0 && number(&object, "/phased/phases/joined") > 0.0);
+    let split_columns = object["phased"]["split"].as_array().unwrap();
+    let hot = split_columns.iter().find(|column| column["key"] == "1").expect("the label");
+    let place = (&hot["table"], &hot["column"], &hot["operation"]);
+    assert_eq!(place, (&"incr1".into(), &"value".into(), &"add".into()));
+    assert_eq!(
+        (&object["params"]["split"][0], &object["params"]["phase_ms"]),
+        (&"incr1.value:1:add".into(), &2.0.into())
+    );
+    let text = succeed(&[&base[..], &split].concat());
+    assert!(
+        text.contains("phases joined / split / merged") && text.contains("split: incr1.value of 1"),
+        "{text}"
+    );
+    let joined_only = json(&[&base[..], &["--protocol=optimistic", "--seconds=0.1", "--json"]].concat());
+    assert!(joined_only.get("phased").is_none());
+}
+
+#[test]
+fn reads_of_a_split_record_wait_for_the_joined_phase_and_are_all_counted() {
+    let most_popular = 1;
+    let split = format!("--split=page.likes:{most_popular}:add");
+    let base =
+        ["bench", "like", "--users=200", "--pages=1", "--protocol=phased", "--phase-ms=5", "--threads=2"];
+    let object =
+        json(&[&base[..], &["--durability=none", "--transactions=20000", "--json", &split]].concat());
+    assert_eq!((&object["check"], &object["committed"]), (&"ok".into(), &20_000.into()));
+    assert!(number(&object, "/phased/stashed") > 0.0, "{}", object["phased"]);
+    assert_eq!(object["failed"], 0);
 }
 
 #[test]

@@ -50,6 +50,11 @@ fn no_command_unknown_commands_and_unknown_options_are_refused() {
     refused(&["bench", "debit-credit", "--protocol", "magic"], &["--protocol", "magic"]);
     refused(&["bench", "debit-credit", "--retry", "never"], &["--retry", "backoff"]);
     refused(&["bench", "debit-credit", "--lock-conflict", "die"], &["--lock-conflict", "no-wait"]);
+    refused(&["bench", "incr1", "--split", "incr1.value"], &["--split", "TABLE.COLUMN:KEY:OPERATION"]);
+    refused(&["bench", "incr1", "--split", "incr1.value:1:double"], &["--split", "multiply"]);
+    let small = ["bench", "incr1", "--keys", "10", "--durability", "none"];
+    refused(&[&small[..], &["--split", "nowhere.value:1:add"]].concat(), &["nowhere"]);
+    refused(&[&small[..], &["--split", "incr1.id:1:add"]].concat(), &["--split incr1.id:1:add"]);
     refused(&["bench", "incr1", "--contender", "magic"], &["--contender", "atomic"]);
     refused(&["bench", "debit-credit", "--variant", "best"], &["--variant", "best"]);
     refused(&["bench", "debit-credit", "--stages", "three"], &["--stages", "three"]);

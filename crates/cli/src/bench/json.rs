@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
+use heddledb::PhaseReport;
 use serde_json::{Map, Value, json};
 
 use super::run::Findings;
@@ -43,6 +44,9 @@ pub fn object(findings: &Findings<'_>) -> Value {
     }
     put("handover_mean", handovers(report));
     put("stage_busy", busy(report));
+    if let Some(phases) = &findings.phases {
+        put("phased", phased(phases));
+    }
     put("readers_waited", report.statistics.readers_waited.into());
     put("locks_per_100", locks(report));
     put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
@@ -91,6 +95,34 @@ fn log(report: &Report) -> Value {
         "mean_group": ratio(statistics.log_transactions, statistics.log_groups),
         "bytes": statistics.log_bytes,
         "flushes": statistics.log_flushes,
+    })
+}
+
+/// How often each kind of phase was begun, what was split in them, and how many calls waited for their end: since the
+/// database was opened.
+fn phased(phases: &PhaseReport) -> Value {
+    let split: Vec<Value> = phases
+        .columns
+        .iter()
+        .map(|column| {
+            json!({
+                "table": column.table,
+                "column": column.column,
+                "key": column.key,
+                "operation": column.operation.to_string(),
+                "phases": column.phases,
+                "now": column.now,
+            })
+        })
+        .collect();
+    json!({
+        "phases": {
+            "joined": phases.joined,
+            "split": phases.split,
+            "reconciliation": phases.reconciliation,
+        },
+        "split": split,
+        "stashed": phases.stashed,
     })
 }
 

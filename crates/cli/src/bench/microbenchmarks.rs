@@ -15,6 +15,7 @@ pub const INCR1_EXAMPLES: &str = "\
 Examples:
   heddle bench incr1 --hot-percent 100 --durability none
   heddle bench incr1 --hot-percent 10 --rotate-seconds 5 --seconds 20    the hot key moves; throughput over time
+  heddle bench incr1 --hot-percent 100 --protocol phased --split incr1.value:1:add
   heddle bench incr1 --hot-percent 100 --contender atomic                what bounds every engine that locks";
 
 pub const INCRZ_EXAMPLES: &str = "\
@@ -65,8 +66,8 @@ pub struct IncrzArguments {
     /// How many keys there are, from 1 on
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     keys: u32,
-    /// Zipf exponent: the k-th most popular key is chosen in proportion to 1 / k^A; 0: all alike
-    #[arg(long, alias = "theta", value_name = "A", default_value_t = 1.0)]
+    /// Zipf exponent: the k-th most popular key is chosen in proportion to 1 / k^A, and the first is 1; 0: all alike
+    #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = 1.0)]
     alpha: f64,
     #[command(flatten)]
     common: CommonOptions,
@@ -81,8 +82,8 @@ pub struct LikeArguments {
     /// How many pages there are
     #[arg(long, value_name = "N", default_value_t = Like::default().pages)]
     pages: u32,
-    /// Zipf exponent: the k-th most popular page is chosen in proportion to 1 / k^A; 0: all alike
-    #[arg(long, alias = "theta", value_name = "A", default_value_t = Like::default().alpha)]
+    /// Zipf exponent: the k-th most popular page is chosen in proportion to 1 / k^A, and the first is 1; 0: all alike
+    #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = Like::default().alpha)]
     alpha: f64,
     /// How many of a hundred transactions are likes; the others read
     #[arg(long, value_name = "P", default_value_t = Like::default().write_percent)]

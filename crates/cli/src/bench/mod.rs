@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | options that all workloads share, and what they mean to the engine and the driver |
 //! | `workloads`, `microbenchmarks` | the options of each workload |
+//! | `split` | labels by hand, for a protocol that splits records |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
@@ -15,6 +16,7 @@ mod options;
 mod place;
 mod progress;
 mod run;
+mod split;
 mod stages;
 mod table;
 mod workloads;

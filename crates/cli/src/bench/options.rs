@@ -6,6 +6,7 @@ use clap::Args;
 use heddle_workloads::driver::{CallPath, Settings};
 use heddledb::{Durability, LockConflict, Options, ProtocolKind, Retry, SerialVariant, Stages};
 
+use super::split::SplitLabel;
 use crate::failure::{Failure, Result};
 
 /// Calls per group of a worker that makes its own.
@@ -65,6 +66,9 @@ pub struct CommonOptions {
     /// Longest split phase of the phased protocol, in milliseconds, fractions allowed [default: 20]
     #[arg(long, value_name = "M", help_heading = "Engine")]
     pub phase_ms: Option<f64>,
+    /// Split this column of this record for this operation, by hand (the phased protocol); repeatable
+    #[arg(long, value_name = "TABLE.COLUMN:KEY:OPERATION", help_heading = "Engine")]
+    pub split: Vec<SplitLabel>,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
@@ -242,6 +246,10 @@ impl CommonOptions {
         given("sites", self.sites.map(Into::into));
         given("phase_ms", self.phase_ms.map(Into::into));
         given("variant", self.variant.map(|variant| variant.to_string().into()));
+        if !self.split.is_empty() {
+            let labels: Vec<String> = self.split.iter().map(ToString::to_string).collect();
+            parameters.push(("split", labels.into()));
+        }
         if let Limit::Most(calls) = self.max_in_flight {
             parameters.push(("max_in_flight", calls.into()));
         }

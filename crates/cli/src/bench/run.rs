@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
-use heddledb::{Database, Recovery};
+use heddledb::{Database, PhaseReport, Recovery};
 
 use super::options::CommonOptions;
 use super::place::Place;
@@ -29,6 +29,8 @@ pub struct Findings<'a> {
     pub load_time: Duration,
     /// What recovery found, if there was one.
     pub recovery: Option<Recovery>,
+    /// How the protocol's phases went, if it has any.
+    pub phases: Option<PhaseReport>,
 }
 
 /// Runs a benchmark from beginning to end.
@@ -65,11 +67,13 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     let start = Instant::now();
     plan.workload.load(&db)?;
     let load_time = start.elapsed();
+    plan.options.split.iter().try_for_each(|label| label.put(&db))?;
     let before = plan.workload.marks(&db)?;
     let bound = plan.workload.bind(&db, settings.callers())?;
     progress.start(plan.workload.as_ref(), settings);
     let report =
         driver::run(&db, plan.workload.as_ref(), bound.as_ref(), settings, &|tick| progress.tick(tick))?;
+    let phases = db.phases();
     // Whatever holds on to the database has to let go before it can be closed.
     drop(bound);
     let marks = before + report.marks;
@@ -89,7 +93,7 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
         db.close()?;
     }
     progress.finish();
-    Ok(Findings { plan, settings, place: place.describe(), report, check, load_time, recovery })
+    Ok(Findings { plan, settings, place: place.describe(), report, check, load_time, recovery, phases })
 }
 
 /// Runs the calls outside of the engine.
@@ -105,7 +109,16 @@ fn measure_contender<'a>(
     progress.finish();
     let check = contender.check(report.marks);
     let place = "none: outside of the engine".to_owned();
-    Ok(Findings { plan, settings, place, report, check, load_time: Duration::ZERO, recovery: None })
+    Ok(Findings {
+        plan,
+        settings,
+        place,
+        report,
+        check,
+        load_time: Duration::ZERO,
+        recovery: None,
+        phases: None,
+    })
 }
 
 /// The engine's own check, the workload's invariants, and the number of marks that released calls have left.

@@ -4,6 +4,8 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use heddle_workloads::driver::{CallPath, Report};
 
+use heddledb::PhaseReport;
+
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
 use super::json::peak_memory;
 use super::run::Findings;
@@ -11,6 +13,9 @@ use super::stages::stages;
 
 /// Length of a step of the throughput over time, in seconds.
 const HALF_SECOND: f64 = 0.5;
+
+/// Split columns that are shown, those split most often first; the JSON has all of them.
+const MOST_SPLIT_SHOWN: usize = 8;
 
 /// The whole text.
 pub fn text(findings: &Findings<'_>) -> String {
@@ -91,6 +96,9 @@ fn results(findings: &Findings<'_>) -> Table {
     if report.statistics.readers_waited > 0 {
         line("readers that waited", grouped(report.statistics.readers_waited));
     }
+    if let Some(phases) = &findings.phases {
+        phase_lines(phases, &mut line);
+    }
     line("loaded in", duration(findings.load_time));
     if let Some(recovery) = &findings.recovery {
         let transactions = grouped(recovery.transactions);
@@ -128,6 +136,23 @@ fn log_lines(report: &Report, line: &mut impl FnMut(&str, String)) {
     let mean_group = log.log_transactions as f64 / log.log_groups.max(1) as f64;
     line("log groups", format!("{} of {mean_group:.1} transactions", grouped(log.log_groups)));
     line("log written", format!("{} in {} flushes", bytes(log.log_bytes), grouped(log.log_flushes)));
+}
+
+fn phase_lines(phases: &PhaseReport, line: &mut impl FnMut(&str, String)) {
+    let counts = [phases.joined, phases.split, phases.reconciliation].map(grouped);
+    line("phases joined / split / merged", counts.join(" / "));
+    if phases.stashed > 0 {
+        line("calls put off to a joined phase", grouped(phases.stashed));
+    }
+    let mut columns: Vec<_> = phases.columns.iter().collect();
+    columns.sort_by_key(|column| std::cmp::Reverse(column.phases));
+    for column in columns.iter().take(MOST_SPLIT_SHOWN) {
+        let place = format!("split: {}.{} of {}", column.table, column.column, column.key);
+        line(&place, format!("{} in {} phases", column.operation, grouped(column.phases)));
+    }
+    if columns.len() > MOST_SPLIT_SHOWN {
+        line("split besides", format!("{} columns", grouped((columns.len() - MOST_SPLIT_SHOWN) as u64)));
+    }
 }
 
 /// By transaction, where there is more than one kind or something failed.

@@ -15,7 +15,7 @@ use heddledb::{Executed, Worker};
 
 use super::clients::refusal;
 use super::recorder::Recorder;
-use super::waiting::{Group, Single, Waiting, is_deferred};
+use super::waiting::{Group, Single, Waiting};
 use super::{CallPath, Context};
 use crate::Result;
 use crate::calls::Calls;
@@ -40,7 +40,7 @@ struct Loop<'a> {
     results: Vec<Executed<'a>>,
     /// Places of results that have more to tell.
     special: Vec<usize>,
-    waiting: Waiting<'a>,
+    waiting: Waiting<'a, Executed<'a>>,
     told: Instant,
     ended: bool,
 }
@@ -86,19 +86,17 @@ impl<'a> Loop<'a> {
             self.told = now;
             self.tell();
         }
+        self.calls.begin(self.context.interval.since_measured(now));
         if self.waiting.has_room(&mut self.recorder)? {
             self.make(now)?;
-        } else {
-            self.calls.begin(Duration::ZERO);
         }
-        // Without calls, too: a protocol that has put calls off may need this worker to go on with them.
-        self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
-        if self.results.is_empty() {
+        if self.calls.made().is_empty() {
             if !self.ended {
                 std::thread::sleep(IDLE);
             }
             return Ok(());
         }
+        self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
         let mut group = self.waiting.new_group(now);
         self.count(&mut group);
         self.keep_special(now, &mut group);
@@ -113,7 +111,6 @@ impl<'a> Loop<'a> {
         let claimed = interval.claim(self.in_flight);
         self.ended = claimed == 0;
         let wanted = self.arrived(now, claimed);
-        self.calls.begin(interval.since_measured(now));
         if wanted > 0 && !self.generator.fill(&mut self.calls, wanted)? {
             self.ended = true;
         }
@@ -134,13 +131,12 @@ impl<'a> Loop<'a> {
     }
 
     /// Counts the results that simply committed, and notes the places of the others.
-    fn count(&mut self, group: &mut Group<'a>) {
+    fn count(&mut self, group: &mut Group<Executed<'a>>) {
         self.special.clear();
         let calls = self.calls.made().iter().zip(self.calls.marks());
         for (place, (executed, ((procedure, _), marks))) in self.results.iter().zip(calls).enumerate() {
             let epoch = executed.epoch();
-            // The epoch says first what is rare: to ask whether a call was put off costs more.
-            if (epoch == 0 && is_deferred(executed)) || executed.failed() {
+            if executed.is_stashed() || executed.failed() {
                 self.special.push(place);
                 continue;
             }
@@ -156,7 +152,7 @@ impl<'a> Loop<'a> {
     }
 
     /// What only some runs want to know of each call that simply committed.
-    fn note_arrivals_and_keys(&self, group: &mut Group<'a>) {
+    fn note_arrivals_and_keys(&self, group: &mut Group<Executed<'a>>) {
         let mut special = self.special.iter().peekable();
         for place in 0..self.results.len() {
             let Some(call) = self.calls.get(place) else { continue };
@@ -178,7 +174,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Keeps the newest result of the group, to wait for, and those that have more to tell.
-    fn keep_special(&mut self, now: Instant, group: &mut Group<'a>) {
+    fn keep_special(&mut self, now: Instant, group: &mut Group<Executed<'a>>) {
         if self.special.is_empty() {
             if group.newest_place < self.results.len() {
                 group.newest = Some(self.results.swap_remove(group.newest_place));
@@ -198,7 +194,7 @@ impl<'a> Loop<'a> {
             let arrival = self.arrivals.get(place).copied().unwrap_or(now);
             let (procedure, marks, line) = (call.procedure, call.marks, self.line(place));
             let call = Single { executed, procedure, marks, arrival, line };
-            if is_deferred(&call.executed) {
+            if call.executed.is_stashed() {
                 self.waiting.defer(call);
             } else {
                 group.epoch = group.epoch.max(call.executed.epoch());
@@ -215,9 +211,7 @@ impl<'a> Loop<'a> {
     /// Waits for all calls that are still under way.
     fn finish(mut self) -> Result<Recorder> {
         self.waiting.release_all(&mut self.recorder)?;
-        self.calls.begin(Duration::ZERO);
         while self.waiting.has_deferred() {
-            self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
             self.waiting.look_at_deferred(&mut self.recorder)?;
             std::thread::sleep(IDLE);
         }

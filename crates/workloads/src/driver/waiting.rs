@@ -7,10 +7,13 @@
 //!   at in each round, so that ten thousand of them cost a round no more than four.
 //! - Both queues are bounded.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use heddledb::Executed;
+use heddledb::{Executed, Output};
 
 use super::recorder::{Outcome, Recorder, Release, Tally};
 use super::{Context, outcome};
@@ -25,28 +28,52 @@ const MOST_DEFERRED: usize = 65_536;
 /// Calls put off that are looked at in a round without being found released.
 const LOOKS: usize = 4;
 
-/// Whether the protocol has put a call off: how it ends, and in which epoch, is not known yet.
-pub(super) fn is_deferred(executed: &Executed<'_>) -> bool {
-    executed.epoch() == 0 && !executed.is_released()
+/// What the queues have to know of a result that is told later.
+pub(super) trait Told {
+    /// How many attempts the call took.
+    fn attempts(&self) -> u32;
+
+    /// Whether the result can be had without waiting.
+    fn is_released(&self) -> bool;
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// The call's own, or the engine's.
+    fn wait(self) -> heddledb::Result<Output>;
+}
+
+impl Told for Executed<'_> {
+    fn attempts(&self) -> u32 {
+        self.attempts()
+    }
+
+    fn is_released(&self) -> bool {
+        self.is_released()
+    }
+
+    fn wait(self) -> heddledb::Result<Output> {
+        self.wait()
+    }
 }
 
 /// Calls that were executed together.
-pub(super) struct Group<'a> {
+pub(super) struct Group<E> {
     /// The highest epoch of its calls.
     pub epoch: u64,
     /// The result of that epoch, to wait for, and its place among the results.
-    pub newest: Option<Executed<'a>>,
+    pub newest: Option<E>,
     pub newest_place: usize,
     pub tally: Tally,
     /// Results with more to tell than that they committed.
-    pub special: Vec<Single<'a>>,
+    pub special: Vec<Single<E>>,
     /// The lines that acknowledge the tallied calls.
     pub lines: String,
 }
 
 /// One call whose result is told by itself.
-pub(super) struct Single<'a> {
-    pub executed: Executed<'a>,
+pub(super) struct Single<E> {
+    pub executed: E,
     pub procedure: usize,
     pub marks: u32,
     /// When it was made, or was to arrive.
@@ -56,18 +83,18 @@ pub(super) struct Single<'a> {
 }
 
 /// The queues of one worker.
-pub(super) struct Waiting<'a> {
+pub(super) struct Waiting<'a, E> {
     context: &'a Context<'a>,
     procedures: usize,
-    groups: VecDeque<Group<'a>>,
+    groups: VecDeque<Group<E>>,
     /// Emptied groups, whose memory is used again.
-    spare: Vec<Group<'a>>,
-    deferred: VecDeque<Single<'a>>,
+    spare: Vec<Group<E>>,
+    deferred: VecDeque<Single<E>>,
     /// Calls released since whoever watches was told.
     pub released: u64,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a, E: Told> Waiting<'a, E> {
     /// Empty queues for calls of so many procedures.
     pub fn new(context: &'a Context<'a>, procedures: usize) -> Self {
         Self {
@@ -81,7 +108,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// An empty group for calls made now.
-    pub fn new_group(&mut self, now: Instant) -> Group<'a> {
+    pub fn new_group(&mut self, now: Instant) -> Group<E> {
         let mut group = self.spare.pop().unwrap_or_else(|| Group {
             epoch: 0,
             newest: None,
@@ -98,11 +125,11 @@ impl<'a> Waiting<'a> {
         group
     }
 
-    pub fn push(&mut self, group: Group<'a>) {
+    pub fn push(&mut self, group: Group<E>) {
         self.groups.push_back(group);
     }
 
-    pub fn defer(&mut self, call: Single<'a>) {
+    pub fn defer(&mut self, call: Single<E>) {
         self.deferred.push_back(call);
     }
 
@@ -142,7 +169,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Counts a group, which has been released by now, or is waited for.
-    fn release(&mut self, mut group: Group<'a>, now: Option<Instant>, recorder: &mut Recorder) -> Result<()> {
+    fn release(&mut self, mut group: Group<E>, now: Option<Instant>, recorder: &mut Recorder) -> Result<()> {
         let newest = group.newest.take();
         let at = match (now, newest) {
             (Some(now), _) => now,
@@ -180,7 +207,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Counts one call, which is waited for where it has not been released yet.
-    fn release_one(&mut self, call: Single<'a>, recorder: &mut Recorder) -> Result<()> {
+    fn release_one(&mut self, call: Single<E>, recorder: &mut Recorder) -> Result<()> {
         let Single { executed, procedure, marks, arrival, line } = call;
         let run_again = executed.attempts().saturating_sub(1);
         let outcome = outcome(self.context.bound, executed.wait())?;
