@@ -258,6 +258,8 @@ impl Database {
             statistics.aborted += relaxed(&participant.counters.aborted);
             statistics.failed += relaxed(&participant.counters.failed);
             statistics.readers_waited += relaxed(&participant.counters.readers_waited);
+            statistics.locks_row += relaxed(&participant.counters.locks_row);
+            statistics.locks_higher += relaxed(&participant.counters.locks_higher);
         }
         statistics
     }

@@ -35,7 +35,6 @@ mod check;
 mod database;
 mod durability;
 pub mod error;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the locking protocol is what uses it"))]
 mod lock;
 mod operation;
 mod options;

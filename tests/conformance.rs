@@ -4,7 +4,7 @@
 mod conformance;
 
 use conformance::{Subject, anomalies, histories, semantics};
-use heddledb::{Options, ProtocolKind, SerialVariant};
+use heddledb::{LockConflict, Options, ProtocolKind, SerialVariant};
 
 /// Enters protocols, each with the options under which it is tested; each part becomes a test of its own.
 macro_rules! enter {
@@ -62,6 +62,10 @@ enter! {
         Options::default().sites(4).workers(3),
         Options::default().serial_variant(SerialVariant::Naive).sites(2),
         Options::default().serial_variant(SerialVariant::Precommit),
+    ];
+    locking: [
+        Options::default().workers(2),
+        Options::default().workers(8).lock_conflict(LockConflict::NoWait),
     ];
     optimistic: [Options::default().workers(2)];
     phased: [Options::default().workers(2), labelled(Options::default().workers(2).phase_milliseconds(0.5))];

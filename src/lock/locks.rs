@@ -79,7 +79,8 @@ impl Locks {
         self.place(name).map(|place| self.held[place].mode)
     }
 
-    pub(super) fn birth(&self) -> u64 {
+    /// The birth of the call that it was begun with last.
+    pub(crate) fn birth(&self) -> u64 {
         self.birth
     }
 

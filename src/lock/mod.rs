@@ -186,6 +186,12 @@ impl LockManager {
         locks.clear();
     }
 
+    /// How many locks are held or waited for, how many tables have gaps that are, and how many owners wait.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> (usize, usize, usize) {
+        (self.table.len(), self.spaces.len(), self.detector.waiting())
+    }
+
     /// Gets the intention locks above; true if what is held there makes a lock below needless.
     fn above(
         &self,

@@ -8,6 +8,7 @@ pub(crate) mod attempt;
 #[cfg(test)]
 mod canary;
 pub(crate) mod footprint;
+mod locking;
 mod optimistic;
 mod phased;
 mod serial;
@@ -34,6 +35,9 @@ pub enum ProtocolKind {
     /// Almost serial (SP, 2002): updates run one at a time in each site, without record locks; readers run beside
     /// each other; the log is written while the next ones run.
     Serial,
+    /// Strict two-phase locking, with one lock manager for all: whoever reads or writes a record or a range locks it until
+    /// its end, and who meets a rival's lock waits.
+    Locking,
     /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run side by side, note what they read, and check
     /// at commit that it still holds.
     #[default]
@@ -50,12 +54,13 @@ pub enum ProtocolKind {
 impl ProtocolKind {
     /// Every protocol.
     pub const ALL: &'static [ProtocolKind] =
-        &[ProtocolKind::Serial, ProtocolKind::Optimistic, ProtocolKind::Phased];
+        &[ProtocolKind::Serial, ProtocolKind::Locking, ProtocolKind::Optimistic, ProtocolKind::Phased];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ProtocolKind::Serial => "serial",
+            ProtocolKind::Locking => "locking",
             ProtocolKind::Optimistic => "optimistic",
             ProtocolKind::Phased => "phased",
             #[cfg(test)]
@@ -67,6 +72,7 @@ impl ProtocolKind {
     pub(crate) fn build(self, settings: &Settings) -> Box<dyn Protocol> {
         match self {
             ProtocolKind::Serial => Box::new(serial::Serial::new(settings)),
+            ProtocolKind::Locking => Box::new(locking::Locking::new(settings)),
             ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
             ProtocolKind::Phased => Box::new(phased::Phased::new(settings)),
             #[cfg(test)]
@@ -116,7 +122,7 @@ pub enum LockConflict {
     /// It waits.
     #[default]
     Wait,
-    /// It gives up at once, and is run again.
+    /// It gives up at once, and is run again; only after many attempts it waits, so that it does not starve.
     NoWait,
 }
 
@@ -244,4 +250,6 @@ pub(crate) struct Held {
     pub(crate) in_group: bool,
     /// Whether the thread has closed the gate: the call runs alone.
     pub(crate) alone: bool,
+    /// The locks of the running attempt.
+    locking: locking::Holding,
 }

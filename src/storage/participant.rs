@@ -31,13 +31,21 @@ pub(crate) struct Counters {
     pub(crate) aborted: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) readers_waited: AtomicU64,
+    pub(crate) locks_row: AtomicU64,
+    pub(crate) locks_higher: AtomicU64,
 }
 
 impl Counters {
     /// Adds one. Relaxed, and no read-modify-write: one thread writes it, readers want a recent sum only.
     #[inline]
     pub(crate) fn count(counter: &AtomicU64) {
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Counters::add(counter, 1);
+    }
+
+    /// Adds a number; as [`count`](Self::count).
+    #[inline]
+    pub(crate) fn add(counter: &AtomicU64, number: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + number, Ordering::Relaxed);
     }
 }
 

@@ -169,7 +169,7 @@ fn all_within_time(work: Vec<Box<dyn FnOnce() + Send>>) {
 
 /// Nothing is left of anything.
 fn assert_empty(manager: &LockManager) {
-    assert_eq!((manager.table.len(), manager.spaces.len(), manager.detector.waiting()), (0, 0, 0));
+    assert_eq!(manager.in_use(), (0, 0, 0));
 }
 
 fn setup(sessions: usize) -> (Arc<LockManager>, Vec<Session>) {

@@ -48,6 +48,7 @@ pub fn object(findings: &Findings<'_>) -> Value {
         put("phased", phased(phases));
     }
     put("readers_waited", report.statistics.readers_waited.into());
+    put("locks_per_100", locks(report));
     put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
     if let Some(rate) = settings.rate {
         put("offered_rate", rate.into());
@@ -129,6 +130,17 @@ fn phased(phases: &PhaseReport) -> Value {
 fn handovers(report: &Report) -> Value {
     let behind = stages(report).into_iter().skip(1);
     behind.map(|stage| (stage.name.to_owned(), stage.handover_mean.into())).collect::<Map<_, _>>().into()
+}
+
+/// Locks taken for every hundred calls that committed in the interval; local ones are `partitioned`'s.
+fn locks(report: &Report) -> Value {
+    let statistics = &report.statistics;
+    let per_hundred = |locks: u64| 100.0 * ratio(locks, statistics.committed);
+    json!({
+        "row": per_hundred(statistics.locks_row),
+        "higher": per_hundred(statistics.locks_higher),
+        "local": 0.0,
+    })
 }
 
 /// The share of the interval that each stage was busy.

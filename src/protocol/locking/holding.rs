@@ -1,0 +1,137 @@
+//! What a thread holds under `locking`: the locks of the running attempt, and what it has to know to claim more.
+//!
+//! What it keeps true: all locks are of the one lock manager that the attempt began with; nothing is held between two
+//! attempts; and once a claim was denied, every later one of the attempt is.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::super::attempt::Claim;
+use super::super::footprint::{Footprint, Mode as Intent};
+use crate::error::{Error, Result};
+use crate::lock::{Denied, LockManager, LockName, Locks, Mode, OnConflict, Taken};
+use crate::storage::index::hash::hash_key;
+use crate::storage::table::{TableCore, TableId};
+
+/// See the module's description.
+#[derive(Default)]
+pub(in crate::protocol) struct Holding {
+    /// That of the database which the last attempt ran in; a thread may call several databases in turn.
+    manager: Option<Arc<LockManager>>,
+    locks: Locks,
+    on_conflict: OnConflict,
+    doomed: bool,
+    /// The whole keys that the call has declared to write, by table and hash, in order.
+    written: Vec<(TableId, u64)>,
+}
+
+impl Holding {
+    /// Begins an attempt; `is_first`: of a new call, which is born now.
+    pub(super) fn begin(
+        &mut self,
+        manager: &Arc<LockManager>,
+        footprint: Option<&Footprint>,
+        is_first: bool,
+        on_conflict: OnConflict,
+    ) {
+        if !self.manager.as_ref().is_some_and(|own| Arc::ptr_eq(own, manager)) {
+            self.manager = Some(Arc::clone(manager));
+        }
+        let birth = if is_first { manager.birth() } else { self.locks.birth() };
+        self.locks.begin(birth);
+        self.on_conflict = on_conflict;
+        self.doomed = false;
+        self.written.clear();
+        let references = footprint.map_or(&[][..], |footprint| &footprint.references);
+        let written = references.iter().filter(|reference| reference.whole && reference.mode != Intent::Read);
+        self.written.extend(written.map(|reference| (reference.table, hash_key(&reference.key))));
+        self.written.sort_unstable();
+    }
+
+    /// Claims a key.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: the attempt is doomed.
+    pub(super) fn claim_key(&mut self, table: &TableCore, key: &[u8], what: Claim) -> Result<()> {
+        // Not the table's own, which is zero where it has no hash index.
+        let hash = hash_key(key);
+        let mode = match what {
+            // Who reads what it is going to write takes it alone at once: two who first read it together could but
+            // wait for each other then.
+            Claim::Read if self.written.binary_search(&(table.id(), hash)).is_err() => Mode::Shared,
+            Claim::Read | Claim::Write | Claim::Insert => Mode::Exclusive,
+        };
+        let identity = identity(table);
+        self.take(|manager, locks, on_conflict| {
+            // The point first: who reads a range takes it before the keys in it, so the two do not cross.
+            if what == Claim::Insert {
+                manager.acquire_point(locks, identity, key, on_conflict)?;
+            }
+            manager.acquire(locks, LockName::Record { table: identity, key: hash }, mode, on_conflict)
+        })
+    }
+
+    /// Claims a range of keys.
+    ///
+    /// # Errors
+    /// As [`claim_key`](Self::claim_key).
+    pub(super) fn claim_range(
+        &mut self,
+        table: &TableCore,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> Result<()> {
+        self.take(|manager, locks, on_conflict| {
+            manager.acquire_range(locks, identity(table), range, on_conflict)
+        })
+    }
+
+    /// Whether a claim was denied.
+    pub(super) fn is_doomed(&self) -> bool {
+        self.doomed
+    }
+
+    /// Gives everything up; how many locks were taken.
+    pub(super) fn end(&mut self) -> Taken {
+        if let Some(manager) = &self.manager {
+            manager.release(&mut self.locks);
+        }
+        self.locks.taken()
+    }
+
+    /// When the call was born.
+    #[cfg(test)]
+    pub(super) fn birth(&self) -> u64 {
+        self.locks.birth()
+    }
+
+    fn take(
+        &mut self,
+        acquire: impl FnOnce(&LockManager, &mut Locks, OnConflict) -> std::result::Result<(), Denied>,
+    ) -> Result<()> {
+        let granted = match &self.manager {
+            Some(manager) if !self.doomed => acquire(manager, &mut self.locks, self.on_conflict),
+            _ => Err(Denied::Conflict),
+        };
+        granted.map_err(|_| {
+            self.doomed = true;
+            Error::Conflict
+        })
+    }
+}
+
+/// A table's number in the names of locks: its address, which no other table of the store has as long as the store
+/// lives. (The inside of a secondary index shares its base table's id.)
+fn identity(table: &TableCore) -> u64 {
+    std::ptr::from_ref(table).addr() as u64
+}
+
+impl fmt::Debug for Holding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Holding")
+            .field("locks", &self.locks)
+            .field("doomed", &self.doomed)
+            .finish_non_exhaustive()
+    }
+}

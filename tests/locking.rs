@@ -1,0 +1,629 @@
+//! Two-phase locking, seen from outside: who waits for whom, who gives way, what is counted.
+
+#[path = "support/concurrent.rs"]
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use heddledb::{
+    Action, DataType, Database, Error, LockConflict, Options, PrimaryIndex, ProcedureDefinition,
+    ProtocolKind, Range, Result, Table, TableDefinition, Tx, args, fail, key, row,
+};
+use support::{accounts, audit, balance, deposit, in_memory, total, transfer, watched};
+
+/// How long who must be blocked is looked at: a test that passes does not depend on it.
+const A_WHILE: Duration = Duration::from_millis(40);
+
+fn options() -> Options {
+    Options::default().protocol(ProtocolKind::Locking).workers(2)
+}
+
+fn database() -> Database {
+    in_memory(options())
+}
+
+/// What holds its locks until it is told to end: a transaction in its first attempt.
+struct Holder<'s> {
+    go: Sender<()>,
+    thread: ScopedJoinHandle<'s, Result<()>>,
+}
+
+impl<'s> Holder<'s> {
+    /// Runs the work, and comes back when it is done and its locks are held.
+    fn start<'e>(
+        scope: &'s thread::Scope<'s, 'e>,
+        db: &'s Database,
+        work: impl Fn(&Tx<'_, '_>) -> Result<()> + Send + 's,
+    ) -> Holder<'s> {
+        let (go, wait) = channel();
+        let (done, begun) = channel();
+        let thread = scope.spawn(move || {
+            db.run(|tx| {
+                work(tx)?;
+                let _ = done.send(());
+                let _ = wait.recv();
+                Ok(())
+            })
+        });
+        begun.recv().expect("it holds its locks");
+        Holder { go, thread }
+    }
+
+    fn finish(self) {
+        self.go.send(()).expect("it waits");
+        self.thread.join().expect("it ends").expect("it commits");
+    }
+}
+
+/// A transaction that is expected to be blocked.
+struct Blocked<'s, T> {
+    done: Receiver<()>,
+    thread: ScopedJoinHandle<'s, Result<T>>,
+}
+
+impl<'s, T: Send + 's> Blocked<'s, T> {
+    fn start<'e>(
+        scope: &'s thread::Scope<'s, 'e>,
+        db: &'s Database,
+        work: impl FnMut(&Tx<'_, '_>) -> Result<T> + Send + 's,
+    ) -> Blocked<'s, T> {
+        let (tell, done) = channel();
+        let thread = scope.spawn(move || {
+            let result = db.run(work);
+            let _ = tell.send(());
+            result
+        });
+        let blocked = Blocked { done, thread };
+        assert!(blocked.done.recv_timeout(A_WHILE).is_err(), "it should be blocked");
+        blocked
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.done.try_recv().is_err()
+    }
+
+    fn result(self) -> T {
+        self.thread.join().expect("it ends").expect("it commits")
+    }
+}
+
+fn add(tx: &Tx<'_, '_>, table: &Table, id: i64, amount: i64) -> Result<()> {
+    tx.add(table, key![id], "balance", amount)
+}
+
+fn read(tx: &Tx<'_, '_>, table: &Table, id: i64) -> Result<Option<i64>> {
+    tx.get(table, key![id])?.map(|row| row.int("balance")).transpose()
+}
+
+fn count(tx: &Tx<'_, '_>, table: &Table, range: Range) -> Result<usize> {
+    tx.scan(table, range)?.try_fold(0, |count, row| row.map(|_| count + 1))
+}
+
+#[test]
+fn a_deadlock_of_two_transfers_ends_with_both_committed_and_the_older_one_undisturbed() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 2);
+        let attempts = [AtomicU32::new(0), AtomicU32::new(0)];
+        thread::scope(|scope| {
+            let (first_has, second_may) = channel();
+            let (second_has, first_may) = channel();
+            let (db, table, attempts) = (&db, &table, &attempts);
+            let run = |own: usize, has: Sender<()>, may: Receiver<()>, is_older: bool| {
+                move || {
+                    db.run(|tx| {
+                        let first = attempts[own].fetch_add(1, Ordering::SeqCst) == 0;
+                        if first && !is_older {
+                            may.recv().expect("the older one has begun");
+                        }
+                        add(tx, table, own as i64, -10)?;
+                        if first {
+                            let _ = has.send(());
+                        }
+                        if first && is_older {
+                            may.recv().expect("the younger one has its first lock");
+                        }
+                        add(tx, table, 1 - own as i64, 10)
+                    })
+                    .expect("a transfer");
+                }
+            };
+            // The older one is born first: it has its lock before the younger one's first attempt goes on.
+            scope.spawn(run(0, first_has, first_may, true));
+            let wait = Instant::now();
+            while attempts[0].load(Ordering::SeqCst) == 0 && wait.elapsed() < Duration::from_secs(10) {
+                thread::yield_now();
+            }
+            scope.spawn(run(1, second_has, second_may, false));
+        });
+        assert_eq!((balance(&db, &table, 0), balance(&db, &table, 1)), (Some(100), Some(100)));
+        assert_eq!(attempts[0].load(Ordering::SeqCst), 1, "the oldest is never a victim");
+        assert_eq!(attempts[1].load(Ordering::SeqCst), 2);
+        assert_eq!(db.statistics().aborted, 1);
+    });
+}
+
+#[test]
+fn who_holds_a_lock_and_sleeps_blocks_its_rivals_only() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 4);
+        thread::scope(|scope| {
+            let db = &db;
+            let holder = Holder::start(scope, db, |tx| add(tx, &table, 0, 1));
+            let writer = Blocked::start(scope, db, |tx| add(tx, &table, 0, 1));
+            let reader = Blocked::start(scope, db, |tx| read(tx, &table, 0));
+            // Others are served meanwhile, by closure and by worker.
+            assert_eq!(balance(db, &table, 1), Some(100));
+            db.call(&deposit(db, &table), args![2, 5]).expect("a deposit");
+            db.run(|tx| tx.insert(&table, row![9, 100])).expect("an insert");
+            assert!(writer.is_blocked() && reader.is_blocked());
+            holder.finish();
+            writer.result();
+            // First come, first served.
+            assert_eq!(reader.result(), Some(102));
+        });
+        assert_eq!(db.statistics().aborted, 0);
+    });
+}
+
+#[test]
+fn readers_of_one_record_do_not_wait_for_each_other() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 1);
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &db, |tx| read(tx, &table, 0).map(drop));
+            assert_eq!(balance(&db, &table, 0), Some(100));
+            let writer = Blocked::start(scope, &db, |tx| add(tx, &table, 0, 1));
+            holder.finish();
+            writer.result();
+        });
+    });
+}
+
+#[test]
+fn a_key_that_was_not_there_does_not_come_while_its_reader_runs() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 1);
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &db, |tx| {
+                assert!(!tx.exists(&table, key![7])?);
+                Ok(())
+            });
+            let insert = Blocked::start(scope, &db, |tx| tx.insert(&table, row![7, 1]));
+            holder.finish();
+            insert.result();
+        });
+        assert_eq!(balance(&db, &table, 7), Some(1));
+    });
+}
+
+#[test]
+fn a_range_keeps_phantoms_out_and_nothing_else() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 10);
+        let range = || Range::from(key![2]).to(key![20]);
+        thread::scope(|scope| {
+            let (table, db) = (&table, &db);
+            let holder = Holder::start(scope, db, move |tx| {
+                assert_eq!(count(tx, table, range())?, 8);
+                Ok(())
+            });
+            let inside = Blocked::start(scope, db, |tx| tx.insert(table, row![15, 100]));
+            let leaving = Blocked::start(scope, db, |tx| tx.delete(table, key![9]));
+            // Outside of it, and beside it, there is nothing to wait for.
+            db.run(|tx| tx.insert(table, row![20, 100])).expect("the range ends before it");
+            assert!(db.run(|tx| tx.delete(table, key![1])).expect("the range begins after it"));
+            // (Not up to 15: who waits comes before a newer range.)
+            assert_eq!(db.run(|tx| count(tx, table, Range::from(key![3]).to(key![9]))).expect("a scan"), 6);
+            assert!(inside.is_blocked() && leaving.is_blocked());
+            holder.finish();
+            inside.result();
+            assert!(leaving.result());
+        });
+        assert_eq!(db.run(|tx| count(tx, &table, range())).expect("a scan"), 8);
+        db.check().expect("consistent");
+    });
+}
+
+#[test]
+fn a_range_waits_for_an_insert_in_it_and_for_no_other() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 3);
+        thread::scope(|scope| {
+            let (table, db) = (&table, &db);
+            let holder = Holder::start(scope, db, |tx| tx.insert(table, row![7, 100]));
+            let scan = Blocked::start(scope, db, |tx| count(tx, table, Range::from(key![5]).to(key![9])));
+            assert_eq!(db.run(|tx| count(tx, table, Range::all().to(key![7]))).expect("a scan"), 3);
+            holder.finish();
+            assert_eq!(scan.result(), 1);
+        });
+    });
+}
+
+/// A table without an ordered index, and one with secondary indexes.
+#[test]
+fn ranges_of_hash_tables_and_of_secondary_indexes_keep_phantoms_out_too() {
+    watched(|| {
+        let db = database();
+        let table = db
+            .create_table(
+                TableDefinition::new("person")
+                    .column("id", DataType::Int64)
+                    .column("age", DataType::Int64)
+                    .primary_key(["id"])
+                    .primary_index(PrimaryIndex::Hash)
+                    .index("by_age", ["age"]),
+            )
+            .expect("a table");
+        db.run(|tx| (0..10).try_for_each(|id| tx.insert(&table, row![id, id * 10]))).expect("rows");
+        let ages = |tx: &Tx<'_, '_>, range| {
+            tx.scan_index(&table, "by_age", range)?.try_fold(0, |n, row| row.map(|_| n + 1))
+        };
+        thread::scope(|scope| {
+            let (table, db) = (&table, &db);
+            let holder = Holder::start(scope, db, move |tx| {
+                assert_eq!(ages(tx, Range::from(key![20]).to(key![50]))?, 3);
+                Ok(())
+            });
+            let comes = Blocked::start(scope, db, |tx| tx.insert(table, row![50, 33]));
+            let moves = Blocked::start(scope, db, |tx| tx.update(table, key![8], &[("age", 25.into())]));
+            db.run(|tx| tx.update(table, key![7], &[("age", 90.into())])).expect("it moves outside");
+            db.run(|tx| tx.insert(table, row![51, 50])).expect("it comes in outside");
+            holder.finish();
+            comes.result();
+            moves.result();
+            let all = Holder::start(scope, db, move |tx| {
+                assert_eq!(count(tx, table, Range::all())?, 12);
+                Ok(())
+            });
+            let comes = Blocked::start(scope, db, |tx| tx.insert(table, row![60, 1000]));
+            all.finish();
+            comes.result();
+        });
+        assert_eq!(db.run(|tx| ages(tx, Range::from(key![20]).to(key![50]))).expect("a scan"), 5);
+        db.check().expect("consistent");
+    });
+}
+
+#[test]
+fn without_waiting_a_rival_gives_up_at_once_and_runs_again() {
+    watched(|| {
+        let db = in_memory(options().lock_conflict(LockConflict::NoWait));
+        let table = accounts(&db, 2);
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &db, |tx| add(tx, &table, 0, 1));
+            let rival = Blocked::start(scope, &db, |tx| add(tx, &table, 0, 1));
+            holder.finish();
+            rival.result();
+        });
+        assert!(db.statistics().aborted >= 1);
+        assert_eq!(balance(&db, &table, 0), Some(102));
+        // Who has failed that often waits: so it is not run again and again for as long as somebody sleeps.
+        assert!(db.statistics().aborted <= 32, "{:?}", db.statistics());
+    });
+}
+
+#[test]
+fn a_body_that_makes_light_of_a_denied_lock_is_run_again_all_the_same() {
+    watched(|| {
+        let db = in_memory(options().lock_conflict(LockConflict::NoWait));
+        let table = accounts(&db, 3);
+        let (swallowed, renamed, panicked) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let count = |counter: &AtomicU32, failed| counter.fetch_add(u32::from(failed), Ordering::SeqCst);
+        thread::scope(|scope| {
+            let (db, table) = (&db, &table);
+            let holder = Holder::start(scope, db, |tx| add(tx, table, 0, 1));
+            let swallows = Blocked::start(scope, db, |tx| {
+                let denied = add(tx, table, 0, 10).is_err();
+                count(&swallowed, denied);
+                // Nothing can be had any more.
+                assert_eq!(read(tx, table, 1).is_err(), denied);
+                Ok(())
+            });
+            let renames = Blocked::start(scope, db, |tx| {
+                add(tx, table, 0, 100).map_err(|_| {
+                    count(&renamed, true);
+                    fail("it was told a lie")
+                })
+            });
+            let panics = Blocked::start(scope, db, |tx| {
+                let done = add(tx, table, 0, 1000);
+                count(&panicked, done.is_err());
+                assert!(done.is_ok(), "it was told a lie");
+                Ok(())
+            });
+            holder.finish();
+            swallows.result();
+            renames.result();
+            panics.result();
+        });
+        assert!([swallowed, renamed, panicked].iter().all(|one| one.load(Ordering::SeqCst) > 0));
+        assert_eq!(balance(&db, &table, 0), Some(1211));
+    });
+}
+
+#[test]
+fn an_error_and_a_panic_give_everything_up() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 3);
+        let failed = db.run(|tx| add(tx, &table, 0, 1).and_then(|()| Err::<(), _>(fail("its own"))));
+        assert!(matches!(failed, Err(Error::Failed { .. })));
+        let panicked = db.run(|tx| -> Result<()> {
+            add(tx, &table, 0, 1)?;
+            count(tx, &table, Range::all())?;
+            tx.insert(&table, row![5, 1])?;
+            std::panic::resume_unwind(Box::new("on purpose"))
+        });
+        assert!(matches!(panicked, Err(Error::Panicked { .. })));
+        // From another thread, which would wait for ever.
+        thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                db.run(|tx| {
+                    add(tx, &table, 0, 5)?;
+                    tx.insert(&table, row![5, 1])
+                })
+            });
+            other.join().expect("it ends").expect("nothing is held");
+        });
+        assert_eq!((balance(&db, &table, 0), total(&db, &table)), (Some(105), 306));
+    });
+}
+
+#[test]
+fn a_savepoint_takes_back_writes_and_no_locks() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 2);
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &db, |tx| {
+                let savepoint = tx.savepoint();
+                add(tx, &table, 0, 1)?;
+                tx.rollback_to(&savepoint);
+                Ok(())
+            });
+            let writer = Blocked::start(scope, &db, |tx| add(tx, &table, 0, 10));
+            holder.finish();
+            writer.result();
+        });
+        assert_eq!(balance(&db, &table, 0), Some(110));
+    });
+}
+
+/// A procedure that reads a row and then writes it.
+fn raise(db: &Database, table: &Table) -> heddledb::Procedure {
+    let definition =
+        ProcedureDefinition::new("raise").parameter("id", DataType::Int64).phase([Action::write(table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| {
+                let before = action.get()?.ok_or_else(|| fail("no account"))?.int("balance")?;
+                action.update(&[("balance", (before + 1).into())])
+            })]);
+    db.register(definition).expect("a procedure")
+}
+
+#[test]
+fn who_declares_that_it_writes_what_it_reads_meets_no_deadlock() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 1);
+        let raise = raise(&db, &table);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut worker = db.worker().expect("a seat");
+                    for _ in 0..10 {
+                        let calls: Vec<_> = (0..10).map(|_| (0, args![0])).collect();
+                        let mut done = Vec::new();
+                        worker.execute_group(std::slice::from_ref(&raise), &calls, &mut done);
+                        assert!(done.iter().all(|one| one.attempts() == 1));
+                        done.into_iter().for_each(|one| drop(one.wait().expect("it commits")));
+                    }
+                });
+            }
+        });
+        assert_eq!((balance(&db, &table, 0), db.statistics().aborted), (Some(500), 0));
+    });
+}
+
+#[test]
+fn locks_taken_are_counted_exactly() {
+    let db = database();
+    let table = accounts(&db, 10);
+    let (raise, deposit, transfer, audit) =
+        (raise(&db, &table), deposit(&db, &table), transfer(&db, &table), audit(&db, &table));
+    let taken = |work: &dyn Fn()| {
+        let before = db.statistics();
+        (0..100).for_each(|_| work());
+        let taken = db.statistics() - before;
+        (taken.committed, taken.locks_row, taken.locks_higher)
+    };
+    let call = |procedure, args: heddledb::Args| db.call(procedure, args).map(drop).expect("a call");
+    // The record; its table and the database.
+    assert_eq!(taken(&|| call(&raise, args![1])), (100, 100, 200));
+    assert_eq!(taken(&|| call(&deposit, args![1, 1])), (100, 100, 200));
+    // What is above two records of one table is taken once.
+    assert_eq!(taken(&|| call(&transfer, args![1, 2, 1])), (100, 200, 200));
+    // A range and the ten records in it.
+    assert_eq!(taken(&|| call(&audit, args![])), (100, 1100, 200));
+    // A closure declares nothing: what it reads first and then writes is made stronger, on every level.
+    let run = |body: &dyn Fn(&Tx<'_, '_>) -> Result<()>| db.run(|tx| body(tx)).expect("a transaction");
+    let read_then_write = |tx: &Tx<'_, '_>| read(tx, &table, 1).and_then(|_| add(tx, &table, 1, 1));
+    assert_eq!(taken(&|| run(&read_then_write)), (100, 200, 400));
+    assert_eq!(
+        taken(&|| run(&|tx| read(tx, &table, 1).and_then(|_| read(tx, &table, 1)).map(drop))),
+        (100, 100, 200)
+    );
+    // A record that comes in is locked at its point too.
+    let come_and_go = |tx: &Tx<'_, '_>| {
+        tx.insert(&table, row![50, 1])?;
+        tx.delete(&table, key![50]).map(drop)
+    };
+    assert_eq!(taken(&|| run(&come_and_go)), (100, 200, 200));
+    assert_eq!(taken(&|| run(&|_| Ok(()))), (100, 0, 0));
+}
+
+#[test]
+fn other_protocols_take_no_locks() {
+    for protocol in ProtocolKind::ALL.iter().filter(|kind| **kind != ProtocolKind::Locking) {
+        let db = in_memory(Options::default().protocol(*protocol));
+        let table = accounts(&db, 3);
+        assert_eq!(total(&db, &table), 300);
+        assert_eq!((db.statistics().locks_row, db.statistics().locks_higher), (0, 0));
+    }
+}
+
+/// What a group's call has locked is free when it has ended, not when its group has.
+#[test]
+fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
+    watched(|| {
+        let db = database();
+        let table = accounts(&db, 3);
+        let deposit = deposit(&db, &table);
+        let (begun, has_begun) = channel();
+        let (go, may_go) = channel::<()>();
+        let may_go = parking_lot::Mutex::new(may_go);
+        let pause = ProcedureDefinition::new("pause").phase([Action::read(&table)
+            .key(|_, key| key.push(2))
+            .body(move |action| {
+                action.exists()?;
+                let _ = begun.send(());
+                let _ = may_go.lock().recv();
+                Ok(())
+            })]);
+        let pause = db.register(pause).expect("a procedure");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut worker = db.worker().expect("a seat");
+                let mut done = Vec::new();
+                worker.execute_group(&[deposit.clone(), pause], &[(0, args![0, 1]), (1, args![])], &mut done);
+                done.into_iter().for_each(|one| drop(one.wait().expect("it commits")));
+            });
+            has_begun.recv().expect("the second call runs");
+            assert_eq!(balance(&db, &table, 0), Some(101));
+            let rival = Blocked::start(scope, &db, |tx| add(tx, &table, 2, 1));
+            go.send(()).expect("it waits");
+            rival.result();
+        });
+    });
+}
+
+#[test]
+fn with_all_seats_taken_by_who_waits_the_holder_ends_nevertheless() {
+    watched(|| {
+        let db = in_memory(options().workers(1).max_participants(4));
+        let table = accounts(&db, 1);
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &db, |tx| add(tx, &table, 0, 1));
+            for _ in 0..12 {
+                scope.spawn(|| db.run(|tx| add(tx, &table, 0, 1)).expect("it commits"));
+            }
+            thread::sleep(A_WHILE);
+            holder.finish();
+        });
+        assert_eq!(balance(&db, &table, 0), Some(113));
+    });
+}
+
+#[test]
+fn a_thread_may_call_several_databases_in_turn() {
+    watched(|| {
+        let databases = [database(), database()];
+        let tables: Vec<_> = databases.iter().map(|db| accounts(db, 2)).collect();
+        thread::scope(|scope| {
+            let holder = Holder::start(scope, &databases[0], |tx| add(tx, &tables[0], 0, 1));
+            for round in 0..10 {
+                let number = round % 2;
+                databases[number].run(|tx| add(tx, &tables[number], 1, 1)).expect("it commits");
+                assert_eq!(balance(&databases[1], &tables[1], 0), Some(100));
+            }
+            let rival = Blocked::start(scope, &databases[0], |tx| add(tx, &tables[0], 0, 1));
+            holder.finish();
+            rival.result();
+        });
+        for (db, table) in databases.iter().zip(&tables) {
+            assert_eq!(balance(db, table, 1), Some(105));
+        }
+    });
+}
+
+/// Transfers in every direction, read-then-write closures, inserts and deletes, and scans of everything: deadlocks of
+/// every kind, nothing lost, nobody hangs.
+#[test]
+fn deadlocks_of_every_kind_are_broken_and_nothing_is_lost() {
+    watched(|| {
+        for conflict in [LockConflict::Wait, LockConflict::NoWait] {
+            let db = in_memory(options().lock_conflict(conflict));
+            let table = accounts(&db, 6);
+            let transfer = transfer(&db, &table);
+            let stop = AtomicBool::new(false);
+            thread::scope(|scope| {
+                let workers: Vec<_> = (0..6_u64)
+                    .map(|thread| {
+                        let (db, table, transfer) = (&db, &table, &transfer);
+                        scope.spawn(move || work(db, table, transfer, thread))
+                    })
+                    .collect();
+                scope.spawn(|| {
+                    while !stop.load(Ordering::SeqCst) {
+                        assert_eq!(total(&db, &table), 600);
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                });
+                workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
+                stop.store(true, Ordering::SeqCst);
+            });
+            assert_eq!(total(&db, &table), 600);
+            db.check().expect("consistent");
+        }
+    });
+}
+
+fn work(db: &Database, table: &Table, transfer: &heddledb::Procedure, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..60 {
+        let (from, to) = (random.i64(0..6), random.i64(0..6));
+        match random.u32(0..3) {
+            0 => match db.call(transfer, args![from, to, 3]) {
+                Err(Error::Failed { .. }) | Ok(_) => {}
+                Err(error) => panic!("{error}"),
+            },
+            1 => db
+                .run(|tx| {
+                    let moved = read(tx, table, from)?.unwrap_or(0).min(2);
+                    let there = read(tx, table, to)?;
+                    if from == to || there.is_none() {
+                        return Ok(());
+                    }
+                    add(tx, table, to, moved)?;
+                    add(tx, table, from, -moved)
+                })
+                .expect("a transfer"),
+            // All of it moves to a row that comes in beside the others, and back.
+            _ => {
+                let own = 100 + seed as i64;
+                let all = |tx: &Tx<'_, '_>| Ok(read(tx, table, from)?.unwrap_or(0));
+                db.run(|tx| {
+                    let all = all(tx)?;
+                    tx.insert(table, row![own, all])?;
+                    add(tx, table, from, -all)
+                })
+                .expect("it comes in");
+                db.run(|tx| {
+                    let back = read(tx, table, own)?.unwrap_or(0);
+                    assert!(tx.delete(table, key![own])?);
+                    add(tx, table, from, back)
+                })
+                .expect("it goes");
+            }
+        }
+    }
+}
