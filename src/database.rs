@@ -131,15 +131,26 @@ impl Database {
         self.shared.check_open()?;
         let engine = self.engine();
         let mut closure = Closure { body, value: None };
-        let ending = with_held(|held| {
-            let mut seat = engine.store().participants().take();
-            let guard = crossbeam_epoch::pin();
-            let ending = execute(engine, &mut seat, held, &guard, None, &mut closure);
-            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                Counters::count(&seat.participant().counters.readers_waited);
+        let mut was_stashed = false;
+        let ending = loop {
+            let ending = with_held(|held| {
+                let mut seat = engine.store().participants().take();
+                let guard = crossbeam_epoch::pin();
+                let ending = execute(engine, &mut seat, held, &guard, None, &mut closure);
+                if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+                    Counters::count(&seat.participant().counters.readers_waited);
+                }
+                ending
+            });
+            if std::mem::take(&mut was_stashed) {
+                engine.stash().has_ended();
             }
-            ending
-        });
+            if !ending.stashed {
+                break ending;
+            }
+            // Its slot has gone back: it waits here with nothing in its hands.
+            was_stashed = engine.stash().wait();
+        };
         if ending.wrote {
             engine.ring_log();
         }

@@ -33,7 +33,18 @@ impl<'tx> Row<'tx> {
     fn value(&self, position: usize) -> ValueRef<'tx> {
         // SAFETY: rows are made by attempts of rows that they have read, whose blocks live as long as the attempt,
         // in its arena or by its pin.
-        unsafe { self.table.layout().value(self.words, position) }
+        let value = unsafe { self.table.layout().value(self.words, position) };
+        if value.is_null() {
+            self.is_hidden(position);
+        }
+        value
+    }
+
+    /// Whether a column that is marked as NULL is split now: then the call is stashed, and reads it later.
+    #[cold]
+    fn is_hidden(&self, position: usize) -> bool {
+        // SAFETY: the flag is the participant's, which outlives the attempt, and that outlives the row.
+        unsafe { self.table.layout().look_at_hidden(self.words, position) }
     }
 
     /// Whether a column is NULL.
@@ -41,7 +52,12 @@ impl<'tx> Row<'tx> {
     /// # Errors
     /// [`Error::UnknownColumn`].
     pub fn is_null(&self, column: impl ColumnName) -> Result<bool> {
-        Ok(self.table.layout().is_null(self.words, position(self.table, column)?))
+        let position = position(self.table, column)?;
+        let is_null = self.table.layout().is_null(self.words, position);
+        if is_null && self.is_hidden(position) {
+            return Err(Error::Conflict);
+        }
+        Ok(is_null)
     }
 
     /// An integer.
@@ -65,6 +81,9 @@ impl<'tx> Row<'tx> {
 
     #[cold]
     fn wrong(&self, position: usize, read_as: &'static str) -> Error {
+        if self.table.layout().is_null(self.words, position) && self.is_hidden(position) {
+            return Error::Conflict;
+        }
         let layout = self.table.layout().column(position);
         let holds =
             if self.value(position).is_null() { "NULL".to_string() } else { layout.data_type.to_string() };

@@ -155,6 +155,22 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| operate(self.attempt, target, column, Operation::Min, value.into()))
     }
 
+    /// Multiplies an integer column by a number. NULL stays NULL.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn multiply<'k, 'v>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        factor: impl Into<ValueRef<'v>>,
+    ) -> Result<()> {
+        self.at(table, key, |target| {
+            operate(self.attempt, target, column, Operation::Multiply, factor.into())
+        })
+    }
+
     /// Puts a tuple into an ordered-tuple column, unless the one there is as high in (order, payload).
     ///
     /// # Errors

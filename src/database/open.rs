@@ -82,6 +82,7 @@ impl Shared {
             sites: options.sites,
             serial_variant: options.serial_variant,
             lock_conflict: options.lock_conflict,
+            max_participants: options.max_participants,
             phase: Duration::from_secs_f64(options.phase_milliseconds / 1_000.0),
         };
         let processors = thread::available_parallelism().map_or(1, usize::from);

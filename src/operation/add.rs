@@ -4,9 +4,10 @@
 //! column are merged beyond 64 bits, as decimals without a fraction, so that merging refuses nothing that applying
 //! one after the other would not.
 
-use super::{Applied, Commutative};
+use super::{Applied, Commutative, bounds_of_int};
 use crate::error::{Error, Result};
 use crate::types::check::{check_int, coerce, fit_decimal, wrong_type};
+use crate::types::decimal::power_of_ten;
 use crate::types::{DataType, Decimal, ValueRef};
 
 pub(super) struct Add;
@@ -43,6 +44,10 @@ impl Commutative for Add {
 
     fn apply_int(current: i64, operand: i64) -> Option<Result<i64>> {
         Some(current.checked_add(operand).ok_or_else(|| overflow(&format!("{current} + {operand}"))))
+    }
+
+    fn merge_int(first: i64, second: i64) -> Option<i64> {
+        first.checked_add(second)
     }
 
     fn apply(
@@ -97,6 +102,40 @@ impl Commutative for Add {
             _ => ValueRef::Decimal(sum),
         }))
     }
+
+    /// Everybody's sum is within an equal share of the room on its side, so that any of them together are within
+    /// the room. For decimals the shares are also within what an operand holds, so that they can be merged.
+    fn fits(base: ValueRef<'_>, total: ValueRef<'_>, data_type: &DataType, parties: u32) -> bool {
+        let Some((base, total, (least, most), widest)) = in_units(base, total, data_type) else {
+            return false;
+        };
+        let room = if total < 0 { base - least } else { most - base };
+        let of_all =
+            i128::try_from(total.unsigned_abs()).ok().and_then(|one| one.checked_mul(parties.into()));
+        of_all.is_some_and(|of_all| of_all <= room.min(widest))
+    }
+}
+
+/// Base and total as whole numbers of the column's last digit, the column's bounds, and an operand's greatest
+/// magnitude. None: they are no numbers, or the column is NULL.
+fn in_units(
+    base: ValueRef<'_>,
+    total: ValueRef<'_>,
+    data_type: &DataType,
+) -> Option<(i128, i128, (i128, i128), i128)> {
+    let whole = |value: ValueRef<'_>, scale: u8| match value {
+        ValueRef::Int(int) if scale == 0 => Some(i128::from(int)),
+        ValueRef::Int(int) => Decimal::from(int).rescale(scale).ok().map(Decimal::unscaled),
+        ValueRef::Decimal(decimal) => decimal.rescale(scale).ok().map(Decimal::unscaled),
+        _ => None,
+    };
+    if let DataType::Decimal { precision, scale } = *data_type {
+        let most = power_of_ten(precision)? - 1;
+        let widest = power_of_ten(Decimal::PRECISION_MAX)? - 1;
+        return Some((whole(base, scale)?, whole(total, scale)?, (-most, most), widest));
+    }
+    let (least, most) = bounds_of_int(data_type)?;
+    Some((whole(base, 0)?, whole(total, 0)?, (least.into(), most.into()), i128::MAX))
 }
 
 fn exact(operand: ValueRef<'_>, data_type: &DataType) -> Result<Decimal> {

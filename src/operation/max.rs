@@ -28,6 +28,10 @@ impl Commutative for Max {
         Some(Ok(current.max(operand)))
     }
 
+    fn merge_int(first: i64, second: i64) -> Option<i64> {
+        Some(first.max(second))
+    }
+
     fn apply(
         current: ValueRef<'_>,
         operand: ValueRef<'_>,

@@ -25,6 +25,10 @@ impl Commutative for Min {
         Some(Ok(current.min(operand)))
     }
 
+    fn merge_int(first: i64, second: i64) -> Option<i64> {
+        Some(first.min(second))
+    }
+
     fn apply(
         current: ValueRef<'_>,
         operand: ValueRef<'_>,

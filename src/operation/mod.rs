@@ -12,6 +12,7 @@
 mod add;
 mod max;
 mod min;
+mod multiply;
 mod ordered_put;
 mod top_k_insert;
 
@@ -68,6 +69,11 @@ trait Commutative {
         None
     }
 
+    /// `merge` of two operands of an integer column. None: they go the general way.
+    fn merge_int(_first: i64, _second: i64) -> Option<i64> {
+        None
+    }
+
     /// The new value of a column whose value is `current`.
     fn apply(
         current: ValueRef<'_>,
@@ -85,6 +91,20 @@ trait Commutative {
     ) -> Result<Applied> {
         Self::apply(first, second, data_type, buffer)
     }
+
+    /// See [`Operation::fits`]. True of operations that have no bounds but their operands'.
+    fn fits(_base: ValueRef<'_>, _total: ValueRef<'_>, _data_type: &DataType, _parties: u32) -> bool {
+        true
+    }
+}
+
+/// The least and the greatest value of an integer column.
+fn bounds_of_int(data_type: &DataType) -> Option<(i64, i64)> {
+    match data_type {
+        DataType::Int32 => Some((i32::MIN.into(), i32::MAX.into())),
+        DataType::Int64 => Some((i64::MIN, i64::MAX)),
+        _ => None,
+    }
 }
 
 /// Makes the enum of all operations, with one line for each, and hands each call to its implementation.
@@ -97,9 +117,9 @@ macro_rules! operations {
             $($(#[$doc])* $name = $code,)*
         }
 
-        #[cfg_attr(not(test), expect(dead_code, reason = "split phases will merge and log operations; their laws are tested"))]
         impl Operation {
             /// Every operation.
+            #[cfg(test)]
             pub(crate) const ALL: &'static [Operation] = &[$(Operation::$name),*];
 
             /// The operation with this code in the log.
@@ -177,6 +197,31 @@ macro_rules! operations {
                 }
             }
 
+            /// `merge` of two operands of an integer column, without the detour through values. None: merge them
+            /// the general way.
+            #[inline]
+            pub(crate) fn merge_int(self, first: i64, second: i64) -> Option<i64> {
+                match self {
+                    $(Operation::$name => <$implementation>::merge_int(first, second),)*
+                }
+            }
+
+            /// Whether each of `parties` participants may have such a total: the merge of all operands that it has
+            /// given to the column since that had the value `base`, the newest operand included. If this was so
+            /// after every operand, then all operands succeed, one after the other in whatever sequence, with
+            /// whatever part of them left out; and so do the totals, and the merge of all totals.
+            pub(crate) fn fits(
+                self,
+                base: ValueRef<'_>,
+                total: ValueRef<'_>,
+                data_type: &DataType,
+                parties: u32,
+            ) -> bool {
+                match self {
+                    $(Operation::$name => <$implementation>::fits(base, total, data_type, parties),)*
+                }
+            }
+
             fn apply_any_int(self, current: i64, operand: i64) -> Option<Result<i64>> {
                 match self {
                     $(Operation::$name => <$implementation>::apply_int(current, operand),)*
@@ -197,11 +242,12 @@ operations! {
     OrderedPut = 4 => ordered_put::OrderedPut,
     /// Keeps the greatest entries.
     TopKInsert = 5 => top_k_insert::TopKInsert,
+    /// Multiplies by a number.
+    Multiply = 6 => multiply::Multiply,
 }
 
 impl Operation {
     /// The operation's code in the log.
-    #[cfg(test)]
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }

@@ -111,6 +111,8 @@ pub(crate) struct Call {
     pub(crate) args: Args,
     pub(crate) footprint: Footprint,
     pub(crate) answer: Arc<Answer>,
+    /// Whether it was stashed, and has not ended since.
+    pub(crate) stashed: bool,
 }
 
 /// Where a call's result goes.

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
 use crate::pipeline::call::InFlight;
 use crate::pipeline::output::Output;
+use crate::pipeline::phases::PhaseChange;
 use crate::pipeline::retry::Retry;
+use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
 use crate::storage::store::Store;
@@ -32,6 +34,8 @@ pub(crate) struct Engine {
     /// Why no update is taken at all, if so (opened read-only).
     updates_refused: Option<Error>,
     retry: Retry,
+    stash: Stash,
+    phase_change: PhaseChange,
 }
 
 impl Engine {
@@ -57,6 +61,8 @@ impl Engine {
             clocks: StageClocks::default(),
             updates_refused,
             retry,
+            stash: Stash::default(),
+            phase_change: PhaseChange::default(),
         })
     }
 
@@ -76,6 +82,16 @@ impl Engine {
     #[inline]
     pub(crate) fn retry(&self) -> Retry {
         self.retry
+    }
+
+    /// Calls that wait for the end of a split phase.
+    pub(crate) fn stash(&self) -> &Stash {
+        &self.stash
+    }
+
+    /// Where the coordinator and the log stage meet.
+    pub(crate) fn phase_change(&self) -> &PhaseChange {
+        &self.phase_change
     }
 
     /// How far the log is durable.

@@ -40,13 +40,15 @@ pub(crate) struct Ending {
     /// The error that it ended in, if it did. In a box, as everywhere on the way out: so what is handed on after a call
     /// that succeeded, which is nearly every one, is small.
     pub(crate) failure: Option<Box<Error>>,
+    /// Whether it has not ended at all, but must wait for the end of the split phase.
+    pub(crate) stashed: bool,
 }
 
 impl Ending {
     /// That of a call which has not executed.
     #[cold]
     fn refused(attempts: u32, error: Error) -> Ending {
-        Ending { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)) }
+        Ending { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
     }
 }
 
@@ -54,6 +56,7 @@ impl Ending {
 enum Verdict {
     Done { epoch: u64, wrote: bool, failure: Option<Box<Error>> },
     Again,
+    Stash,
     NeedsLogSpace(usize),
     NextEpoch,
 }
@@ -94,7 +97,11 @@ pub(crate) fn execute<B: Body + ?Sized>(
         match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused.as_deref()) {
             Verdict::Done { epoch, wrote, failure } => {
                 Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
-                break Ending { epoch, attempts: number, wrote, failure };
+                break Ending { epoch, attempts: number, wrote, failure, stashed: false };
+            }
+            Verdict::Stash => {
+                engine.protocol().end_group(held);
+                break Ending { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true };
             }
             Verdict::Again => {
                 Counters::count(&counters.aborted);
@@ -196,6 +203,7 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>)
         Ok(None) => done(attempt.seen(), false, None),
         Ok(Some(stamp)) => done(stamp, true, None),
         Err(CommitFailure::Conflict) => Verdict::Again,
+        Err(CommitFailure::Stash) => Verdict::Stash,
         Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
         Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
         Err(CommitFailure::Refused(Error::Closed, _)) => {
@@ -210,12 +218,23 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>)
 #[cold]
 fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
     let protocol = engine.protocol();
-    // An error of a body that has lost sight of its own insert is no result.
-    if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.confirm(attempt) {
+    if matches!(*failure, Error::Conflict) {
+        return again(engine, attempt);
+    }
+    if attempt.has_lost_a_record() {
+        // An error of a body that has lost sight of its own insert is no result.
         return Verdict::Again;
+    }
+    if !protocol.confirm(attempt) {
+        return again(engine, attempt);
     }
     let epoch = protocol.release_epoch(attempt, attempt.seen().epoch());
     Verdict::Done { epoch, wrote: false, failure: Some(failure) }
+}
+
+#[cold]
+fn again(engine: &Engine, attempt: &Attempt<'_>) -> Verdict {
+    if engine.protocol().is_stashed(attempt) { Verdict::Stash } else { Verdict::Again }
 }
 
 /// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic

@@ -61,6 +61,15 @@ impl Input {
         &self.workers[next % self.workers.len()]
     }
 
+    /// Gives calls that have been prepared already to the workers.
+    pub(crate) fn append_to_workers(&self, calls: &mut Vec<Call>) {
+        let share = calls.len().div_ceil(self.workers.len()).max(1);
+        while !calls.is_empty() {
+            let mut part: Vec<Call> = calls.drain(..share.min(calls.len())).collect();
+            self.next_queue().append(&mut part);
+        }
+    }
+
     /// No more calls come in; the input threads end when theirs are prepared.
     pub(crate) fn close(&self) {
         if let Some(queue) = &self.staged {
@@ -114,5 +123,5 @@ fn prepare(arrived: Arrived) -> Result<Call> {
     let Arrived { routine, args, answer } = arrived;
     let mut footprint = Footprint::default();
     work_out_footprint(&*routine, &args, &mut footprint)?;
-    Ok(Call { routine, args, footprint, answer })
+    Ok(Call { routine, args, footprint, answer, stashed: false })
 }

@@ -14,6 +14,8 @@ use crate::error::Error;
 use crate::pipeline::bell::Bell;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
+use crate::protocol::Phase;
+use crate::storage::participant::Participant;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
 const TICK: Duration = Duration::from_millis(10);
@@ -30,6 +32,8 @@ pub(crate) struct LogStage {
     /// How long a group may wait where nobody waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
+    /// Redo of the present group that participants' slices were merged into.
+    merged: Vec<u8>,
 }
 
 /// Segments made ahead, by a thread of their own.
@@ -48,7 +52,7 @@ impl LogStage {
         group_time: Option<Duration>,
         stop: Arc<AtomicBool>,
     ) -> LogStage {
-        LogStage { engine, log, group_time, stop }
+        LogStage { engine, log, group_time, stop, merged: Vec::new() }
     }
 
     /// The life of the log thread: until it is told to stop, and nothing is left to write.
@@ -76,20 +80,25 @@ impl LogStage {
 
     fn wait_for_work(&self) {
         let stop = || self.stop.load(Ordering::SeqCst);
+        let early = || stop() || self.engine.phase_change().wanted().is_some();
         if self.engine.progress().failure().is_some() {
-            return self.engine.log_bell().sleep(Duration::from_millis(100), stop);
+            // Nothing is committed any more; but a split phase must end, so that what is durable can be read.
+            change_phase_within_epoch(&self.engine);
+            let wanted = || stop() || self.engine.phase_change().wanted().is_some();
+            return self.engine.log_bell().sleep(Duration::from_millis(100), wanted);
         }
         let Some(group_time) = self.group_time else {
             let idle = if self.log.is_some() { Duration::from_millis(100) } else { TICK };
-            let appended = || stop() || self.log.is_some() && self.something_appended();
+            let wanted = || stop() || self.engine.phase_change().wanted().is_some();
+            let appended = || wanted() || self.log.is_some() && self.something_appended();
             return self.engine.log_bell().sleep(idle, appended);
         };
         if !self.something_appended() {
-            self.engine.log_bell().sleep(Duration::from_millis(100), || stop() || self.something_appended());
+            self.engine.log_bell().sleep(Duration::from_millis(100), || early() || self.something_appended());
         }
         // Whoever commits from here on need not ring: the group's time runs, and its bounds are looked at often.
         let first = Instant::now();
-        while first.elapsed() < group_time && !stop() && !self.engine.group_is_full() {
+        while first.elapsed() < group_time && !early() && !self.engine.group_is_full() {
             std::thread::sleep(group_time.saturating_sub(first.elapsed()).min(SLICE));
         }
     }
@@ -97,7 +106,9 @@ impl LogStage {
     fn something_appended(&self) -> bool {
         let store = self.engine.store();
         let epoch = store.epochs().current();
-        store.participants().all().any(|participant| !participant.redo(epoch).bytes.is_empty())
+        store.participants().all().any(|participant| {
+            participant.slices().is_filled(epoch) || !participant.redo(epoch).bytes.is_empty()
+        })
     }
 
     /// Closes the present epoch and makes it durable.
@@ -108,8 +119,7 @@ impl LogStage {
             return;
         }
         let participants = engine.store().participants();
-        let epoch = engine.store().epochs().advance();
-        engine.store().epochs().seal(epoch, participants.all().map(|participant| participant.published()));
+        let epoch = close_epoch(&engine);
         let Some((writer, preparation)) = &mut self.log else {
             engine.progress().publish(epoch);
             return;
@@ -119,10 +129,20 @@ impl LogStage {
             .map(|participant| participant.redo(epoch))
             .filter(|buffer| !buffer.bytes.is_empty())
             .collect();
-        let bytes: usize = buffers.iter().map(|buffer| buffer.bytes.len()).sum();
-        let transactions = buffers.iter().map(|buffer| buffer.transactions).sum();
+        self.merged.clear();
+        let (mut charged, mut transactions) = (0, buffers.iter().map(|buffer| buffer.transactions).sum());
+        for participant in participants.all() {
+            // SAFETY: this is the log stage, and the epoch is sealed.
+            let (counted, room) = unsafe { participant.slices().drain(epoch, &mut self.merged) };
+            transactions += counted;
+            charged += room;
+        }
+        let appended: usize = buffers.iter().map(|buffer| buffer.bytes.len()).sum();
+        let bytes = appended + self.merged.len();
         if bytes > 0 {
-            let parts: Vec<&[u8]> = buffers.iter().map(|buffer| buffer.bytes.as_slice()).collect();
+            let merged = (!self.merged.is_empty()).then_some(self.merged.as_slice());
+            let parts: Vec<&[u8]> =
+                buffers.iter().map(|buffer| buffer.bytes.as_slice()).chain(merged).collect();
             preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
             if let Err(error) = writer.append_group(epoch, &parts) {
                 engine.progress().fail(error);
@@ -137,12 +157,56 @@ impl LogStage {
             buffer.transactions = 0;
         }
         drop(buffers);
-        engine.space().give_back(bytes);
+        engine.space().give_back(appended + charged);
         engine.progress().publish(epoch);
         if !preparation.has_enough() {
             preparation.bell.ring();
         }
     }
+}
+
+/// Raises the global epoch, and waits until nobody adds to the one before. Where a change of phases is wanted, it is made
+/// in between, while nobody is in a commit section: so the change is at the end of an epoch.
+fn close_epoch(engine: &Engine) -> u64 {
+    let epochs = engine.store().epochs();
+    let all = || engine.store().participants().all().map(Participant::published);
+    if let Some(phase) = engine.phase_change().wanted() {
+        let Some(epoch) = epochs.advance_and_close_gate() else {
+            // Who runs alone has the gate: the change is made with another epoch, a little later.
+            std::thread::sleep(Duration::from_micros(100));
+            return seal_next(engine);
+        };
+        epochs.wait_for_all(all());
+        engine.phase_change().perform(engine, phase, (epoch, epoch + 1), &crossbeam_epoch::pin());
+        // SAFETY: closed above.
+        unsafe { epochs.open_gate() };
+        return epoch;
+    }
+    seal_next(engine)
+}
+
+fn seal_next(engine: &Engine) -> u64 {
+    let epochs = engine.store().epochs();
+    let epoch = epochs.advance();
+    epochs.seal(epoch, engine.store().participants().all().map(Participant::published));
+    epoch
+}
+
+/// Ends a split phase although its epoch cannot end, because the log cannot be written: so that reads go on.
+/// Any other change is refused.
+fn change_phase_within_epoch(engine: &Engine) {
+    match engine.phase_change().wanted() {
+        None => return,
+        Some(Phase::Joined) => {}
+        Some(Phase::Split | Phase::SplitAgain) => return engine.phase_change().refuse(),
+    }
+    let epochs = engine.store().epochs();
+    epochs.close_gate();
+    epochs.wait_for_all(engine.store().participants().all().map(Participant::published));
+    let epoch = epochs.current();
+    engine.phase_change().perform(engine, Phase::Joined, (epoch, epoch), &crossbeam_epoch::pin());
+    // SAFETY: closed above.
+    unsafe { epochs.open_gate() };
 }
 
 impl Preparation {
@@ -160,6 +224,7 @@ impl Preparation {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
+                change_phase_within_epoch(engine);
                 std::thread::sleep(RETRY);
             }
         }

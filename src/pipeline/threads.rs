@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
-use crate::pipeline::{output, worker};
+use crate::pipeline::{output, phases, worker};
 
 /// A log, and what keeps its segments ready.
 pub(crate) type Log = (LogWriter, Arc<Preparation>);
@@ -30,6 +30,7 @@ struct Running {
     log: Vec<JoinHandle<()>>,
     output: Vec<JoinHandle<()>>,
     preparation: Vec<JoinHandle<()>>,
+    phases: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
@@ -56,6 +57,10 @@ impl Threads {
             let engine = engine.clone();
             running.output.push(start(format!("output-{number}"), move || output::run(&engine)));
         }
+        if engine.protocol().phases().is_some() {
+            let (engine, input) = (engine.clone(), input.clone());
+            running.phases.push(start("phases".to_string(), move || phases::run(&engine, &input)));
+        }
         let preparation = log.as_ref().map(|(_, preparation)| preparation.clone());
         if let Some(preparation) = preparation.clone() {
             let engine = engine.clone();
@@ -75,6 +80,9 @@ impl Threads {
         let mut running = std::mem::take(&mut *self.running.lock());
         input.close();
         join(&mut running.input);
+        // What is stashed goes to the workers before they are told that nothing more comes.
+        engine.phase_change().stop();
+        join(&mut running.phases);
         input.close_workers();
         join(&mut running.workers);
         // Release pairs with the acquire in `LogStage::run`.

@@ -251,6 +251,14 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         transaction::operate(self.attempt, &self.target()?, column, Operation::Min, value.into())
     }
 
+    /// Multiplies a column.
+    ///
+    /// # Errors
+    /// As [`Tx::multiply`].
+    pub fn multiply<'v>(&self, column: impl ColumnName, factor: impl Into<ValueRef<'v>>) -> Result<()> {
+        transaction::operate(self.attempt, &self.target()?, column, Operation::Multiply, factor.into())
+    }
+
     /// Puts a tuple.
     ///
     /// # Errors

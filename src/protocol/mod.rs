@@ -7,17 +7,22 @@
 pub(crate) mod attempt;
 pub(crate) mod footprint;
 mod optimistic;
+mod phased;
 mod serial;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crossbeam_epoch::Guard;
+
 use crate::error::{Error, Result};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 pub use crate::protocol::serial::SerialVariant;
 use crate::storage::commit::CommitFailure;
+use crate::storage::reconcile::Wanted;
+use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 
 /// How calls are isolated from each other.
@@ -31,17 +36,22 @@ pub enum ProtocolKind {
     /// at commit that it still holds.
     #[default]
     Optimistic,
+    /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads for a while, for
+    /// operations that return nothing.
+    Phased,
 }
 
 impl ProtocolKind {
     /// Every protocol.
-    pub const ALL: &'static [ProtocolKind] = &[ProtocolKind::Serial, ProtocolKind::Optimistic];
+    pub const ALL: &'static [ProtocolKind] =
+        &[ProtocolKind::Serial, ProtocolKind::Optimistic, ProtocolKind::Phased];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ProtocolKind::Serial => "serial",
             ProtocolKind::Optimistic => "optimistic",
+            ProtocolKind::Phased => "phased",
         }
     }
 
@@ -50,6 +60,7 @@ impl ProtocolKind {
         match self {
             ProtocolKind::Serial => Box::new(serial::Serial::new(settings)),
             ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
+            ProtocolKind::Phased => Box::new(phased::Phased::new(settings)),
         }
     }
 }
@@ -83,8 +94,10 @@ pub(crate) struct Settings {
     pub(crate) serial_variant: SerialVariant,
     /// What a blocked call does.
     pub(crate) lock_conflict: LockConflict,
-    /// How long a phase lasts.
+    /// How long a split phase lasts at most.
     pub(crate) phase: Duration,
+    /// How many participants there can be.
+    pub(crate) max_participants: usize,
 }
 
 /// What a call does that meets a lock of another call's, under `locking`.
@@ -145,11 +158,71 @@ pub(crate) trait Protocol: Send + Sync {
         Hold::UntilCommit
     }
 
+    /// Whether the attempt, which has not committed, must wait for the end of the split phase.
+    fn is_stashed(&self, _attempt: &Attempt<'_>) -> bool {
+        false
+    }
+
+    /// Its phases, if it has any.
+    fn phases(&self) -> Option<&dyn Phases> {
+        None
+    }
+
     /// Gives up what the attempt holds. Within a group of calls the protocol may keep it for the next one.
     fn end(&self, attempt: &Attempt<'_>);
 
     /// The end of a group of calls on this thread: nothing may be held after it.
     fn end_group(&self, held: &mut Held);
+}
+
+/// A phase that can be changed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Nothing is split.
+    Joined,
+    /// What was chosen is split.
+    Split,
+    /// The slices are merged, and what was chosen is split again at once.
+    SplitAgain,
+}
+
+/// What a protocol that has phases decides and does; the pipeline says when.
+pub(crate) trait Phases: Send + Sync {
+    /// How long a split phase lasts at most.
+    fn length(&self) -> Duration;
+
+    /// Whether the joined phase follows a split one, so that it is short.
+    fn has_just_joined(&self) -> bool;
+
+    /// A turn of the joined phase ends: whether a split phase should follow.
+    fn end_joined(&self, store: &Store, lasted: Duration) -> bool;
+
+    /// Whether the split phase should end early: so many calls wait, so many have committed.
+    fn should_hurry(&self, stashed: u64, committed: u64) -> bool;
+
+    /// The split phase ends: whether another one may follow at once.
+    fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool;
+
+    /// Changes the phase. The caller has closed the gate and waited for all. The epochs: the last that the present phase
+    /// has commits of, and the first of the next one. Whether it could be done now.
+    fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool;
+
+    /// Splits a column of a record by hand, from the next phase on; or no longer.
+    fn label(&self, wanted: Wanted, on: bool);
+
+    /// What has been counted.
+    fn report(&self) -> PhaseCounts;
+}
+
+/// What a protocol with phases has counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PhaseCounts {
+    pub(crate) joined: u64,
+    pub(crate) split: u64,
+    pub(crate) reconciliation: u64,
+    /// What was ever split, and in how many phases; whether it is split now.
+    pub(crate) columns: Vec<(Wanted, u64, bool)>,
 }
 
 /// What a thread holds of a protocol's shared things, kept between the calls of one group.

@@ -15,6 +15,7 @@
 //! excluded by none.
 
 mod install;
+mod split;
 mod take;
 mod work_out;
 
@@ -23,6 +24,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 
 use self::install::install;
+use self::split::Staged;
 pub(crate) use self::take::{Excluded, InOrder, Taking};
 use self::take::{give_back, take};
 use self::work_out::work_out;
@@ -46,6 +48,8 @@ pub(crate) enum CommitFailure {
     EpochFull,
     /// The redo needs so many bytes of log space, more than are reserved: reserve them and run again.
     NeedsLogSpace(usize),
+    /// What is written to a split record cannot be done before the split phase has ended: run again then.
+    Stash,
     /// The writes cannot be applied to the records as they are, the last of which has this stamp; what was read holds.
     /// The call fails with this.
     Refused(Error, Stamp),
@@ -70,9 +74,24 @@ struct Pending<'a> {
     /// The word that the record had before.
     word: u64,
     taken: bool,
+    /// The columns that are split, and whose operations have gone into slices, if there are others besides.
+    sliced: &'a [u16],
     /// Whether a value of the image may lie in a block of the arena.
     has_blocks: bool,
     change: Change<'a>,
+}
+
+/// What a commit holds while it validates.
+pub(crate) struct Taken<'t, 'a> {
+    writes: &'t WriteSet,
+    pending: &'t [Pending<'a>],
+}
+
+impl Taken<'_, '_> {
+    /// Whether the record is busy by this commit's own doing.
+    pub(crate) fn is_own(&self, record: Record<'_>) -> bool {
+        self.writes.position(record.pointer()).is_some_and(|position| self.pending[position].taken)
+    }
 }
 
 /// What a record comes to.
@@ -89,14 +108,14 @@ enum Change<'a> {
 
 /// Commits the buffered writes.
 ///
-/// `validate` says whether what the call has read still holds; records of the write set may be busy by its own doing.
+/// `validate` says whether what the call has read still holds.
 ///
 /// # Errors
 /// See [`CommitFailure`].
 pub(crate) fn commit<T: Taking>(
     taking: &T,
     call: Committing<'_>,
-    validate: impl FnOnce(&WriteSet) -> bool,
+    validate: impl FnOnce(&Taken<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
     let Committing { store, participant, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
@@ -108,28 +127,41 @@ pub(crate) fn commit<T: Taking>(
     }
     let mut pending = ArenaVec::with_capacity_in(workspace.writes.touched().len(), arena);
     let mut made = ArenaVec::new_in(arena);
-    let stamp = take(taking, &workspace.writes, &mut pending).and_then(|highest| {
+    let mut staged = Staged::default();
+    let context = (store, participant, guard, arena);
+    let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
         let floor = seen.max(highest).max(workspace.last_stamp);
-        let worked_out = work_out(store, workspace, arena, &mut pending, &mut made);
-        let stamp = stamp(store, workspace, floor, worked_out, validate);
+        let worked_out = work_out::<T>(store, workspace, arena, &mut pending, &mut made);
+        let charge =
+            |writes: &WriteSet, epoch| if T::SPLITS { staged.charge(participant, writes, epoch) } else { 0 };
+        let taken = Taken { writes: &workspace.writes, pending: &pending };
+        let stamp = stamp(store, workspace, floor, worked_out, || validate(&taken), charge);
         if stamp.is_err() {
             give_back(&pending);
         }
         stamp
     });
     match stamp {
-        Ok(stamp) => {
-            if store.is_logged() {
+        Ok((stamp, charged)) => {
+            if store.is_logged() && !(T::SPLITS && redo::is_empty(&workspace.redo)) {
                 append(participant, workspace, stamp);
+            }
+            if T::SPLITS {
+                workspace.log_credit -= charged;
+                let charged = store.is_logged().then_some(charged);
+                staged.keep(participant, &workspace.writes, stamp, charged);
             }
             workspace.last_stamp = stamp;
             for (position, entry) in pending.iter().enumerate() {
                 let table = workspace.writes.touched()[position].table();
-                install(table, entry, stamp, &mut workspace.deleted, guard);
+                install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
             }
             published.leave();
         }
         Err(_) => {
+            if T::SPLITS {
+                staged.put_back(participant);
+            }
             published.leave();
             for block in made {
                 // SAFETY: made for this commit, which did not happen.
@@ -137,30 +169,36 @@ pub(crate) fn commit<T: Taking>(
             }
         }
     }
-    stamp
+    stamp.map(|(stamp, _)| stamp)
 }
 
-/// Makes the stamp, while everything that will be written is held.
+/// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.
 fn stamp(
     store: &Store,
     workspace: &Workspace,
     floor: Stamp,
     worked_out: Result<(), Error>,
-    validate: impl FnOnce(&WriteSet) -> bool,
-) -> Result<Stamp, CommitFailure> {
+    validate: impl FnOnce() -> bool,
+    charge: impl FnOnce(&WriteSet, u64) -> usize,
+) -> Result<(Stamp, usize), CommitFailure> {
     let epoch = store.epochs().current();
-    if !validate(&workspace.writes) {
+    if !validate() {
         return Err(CommitFailure::Conflict);
     }
     worked_out.map_err(|error| CommitFailure::Refused(error, floor))?;
     if store.epochs().is_closed() {
         return Err(CommitFailure::Refused(Error::Closed, Stamp::ZERO));
     }
-    if store.is_logged() && workspace.redo.len() > workspace.log_credit {
-        return Err(CommitFailure::NeedsLogSpace(workspace.redo.len()));
+    let mut charged = 0;
+    if store.is_logged() {
+        charged = charge(&workspace.writes, epoch);
+        let bytes = workspace.redo.len() + charged;
+        if bytes > workspace.log_credit {
+            return Err(CommitFailure::NeedsLogSpace(bytes));
+        }
     }
     match Stamp::next(floor, epoch) {
-        Some(stamp) if store.epochs().count_in(epoch) => Ok(stamp),
+        Some(stamp) if store.epochs().count_in(epoch) => Ok((stamp, charged)),
         _ => Err(CommitFailure::EpochFull),
     }
 }

@@ -9,9 +9,10 @@ use bumpalo::Bump;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
+use crate::storage::split::Slices;
 use crate::storage::workspace::Workspace;
 
 /// Redo of one participant and one epoch.
@@ -46,6 +47,10 @@ pub(crate) struct Participant {
     published: Published,
     redo: [Mutex<RedoBuffer>; 2],
     pub(crate) counters: Counters,
+    slices: Slices,
+    /// Whether a body has looked at a column that is split.
+    pub(crate) met_hidden: AtomicBool,
+    number: usize,
     /// What its thread works with; taken out while a thread has the slot.
     memory: Mutex<Option<Box<Memory>>>,
 }
@@ -66,6 +71,16 @@ impl Participant {
     #[inline]
     pub(crate) fn published(&self) -> &Published {
         &self.published
+    }
+
+    /// Its slot's number, from 0.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its slices of split columns.
+    pub(crate) fn slices(&self) -> &Slices {
+        &self.slices
     }
 
     /// The redo buffer of this epoch. Only its participant appends, and it is emptied only once the epoch is sealed
@@ -96,7 +111,9 @@ impl Participants {
     /// That many slots.
     pub(crate) fn new(slots: usize) -> Participants {
         Participants {
-            slots: (0..slots).map(|_| CachePadded::new(Participant::default())).collect(),
+            slots: (0..slots)
+                .map(|number| CachePadded::new(Participant { number, ..Participant::default() }))
+                .collect(),
             used: AtomicUsize::new(0),
             free: Mutex::new((0..slots).rev().collect()),
             freed: Condvar::new(),

@@ -4,6 +4,7 @@
 //! What it keeps true: entries are addresses, which are only followed while the call that noted them is still pinned;
 //! the set is emptied before the next call.
 
+use crossbeam_epoch::Guard;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -27,6 +28,13 @@ struct ReadEntry {
     record: RecordPointer,
     word: u64,
     part: Part,
+}
+
+/// What was read and is not as it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changed<'g> {
+    pub(crate) record: Record<'g>,
+    pub(crate) part: Part,
 }
 
 /// What a call has read.
@@ -83,6 +91,14 @@ impl ReadSet {
     pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
         self.records.iter().all(|entry| entry.still_holds(&own))
             && (self.nodes.is_empty() || self.nodes_still_hold())
+    }
+
+    /// The first record that is not as it was read, if there is one; who is busy with one may be the caller itself. The
+    /// guard is the call's.
+    pub(crate) fn first_changed<'g>(&self, _guard: &'g Guard) -> Option<Changed<'g>> {
+        let entry = self.records.iter().find(|entry| !entry.still_holds(|_| false))?;
+        // SAFETY: as in `still_holds`.
+        Some(Changed { record: unsafe { entry.record.as_record() }, part: entry.part })
     }
 
     /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
@@ -172,7 +188,10 @@ mod tests {
         assert!(reads.still_holds(|record| record == made.record()), "its own");
         made.set(word(2));
         assert!(!reads.still_holds(|_| true));
+        let guard = crossbeam_epoch::pin();
+        assert_eq!(reads.first_changed(&guard).map(|changed| changed.part), Some(Part::Row));
         reads.clear();
+        assert!(reads.first_changed(&guard).is_none());
         assert!(reads.still_holds(|_| false));
     }
 

@@ -18,7 +18,7 @@ use bumpalo::Bump;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
-use crate::storage::table::TableCore;
+use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, Touched, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
@@ -29,6 +29,7 @@ const HEAD_BYTES: usize = 12;
 const ROW: u8 = 1;
 const COLUMNS: u8 = 2;
 const GONE: u8 = 3;
+const MERGED: u8 = 4;
 const NULL: u8 = 0;
 const VALUE: u8 = 1;
 const OPERANDS: u8 = 2;
@@ -46,19 +47,24 @@ pub(crate) fn finish(out: &mut [u8], start: usize) {
     out[start + 8..start + HEAD_BYTES].copy_from_slice(&bytes.to_le_bytes());
 }
 
+/// Whether a transaction has no changes.
+pub(crate) fn is_empty(transaction: &[u8]) -> bool {
+    transaction.len() <= HEAD_BYTES
+}
+
 /// Fills in a transaction's stamp.
 pub(crate) fn set_stamp(out: &mut [u8], start: usize, stamp: Stamp) {
     out[start..start + 8].copy_from_slice(&stamp.to_bits().to_le_bytes());
 }
 
-/// Appends what the writes to the record at `position` came to.
+/// Appends what the writes to the record at `position` came to, but for these columns.
 ///
 /// # Safety
 /// `image` is a row of the table with live blocks.
 pub(crate) unsafe fn append_change(
     out: &mut Vec<u8>,
     writes: &WriteSet,
-    position: usize,
+    (position, but): (usize, &[u16]),
     effect: Effect,
     image: &[u64],
 ) {
@@ -84,14 +90,35 @@ pub(crate) unsafe fn append_change(
         }
         Effect::Changed => {
             let mut columns = 0;
-            writes.changed_columns(position, |_| columns += 1);
+            writes.changed_columns((position, but), |_| columns += 1);
             number(out, columns);
             // SAFETY: the caller's promise.
-            writes.changed_columns(position, |column| unsafe {
+            writes.changed_columns((position, but), |column| unsafe {
                 append_column(out, writes, position, column, image)
             });
         }
         Effect::Gone => {}
+    }
+}
+
+/// Appends that operations were merged on split columns of a record, since this epoch.
+pub(crate) fn append_merged(
+    out: &mut Vec<u8>,
+    table: TableId,
+    key: &[u8],
+    since: u64,
+    changes: &[(usize, Operation, ValueRef<'_>)],
+) {
+    out.push(MERGED);
+    number(out, u64::from(table));
+    number(out, SCHEMA_VERSION);
+    bytes(out, key);
+    number(out, since);
+    number(out, changes.len() as u64);
+    for &(column, operation, operand) in changes {
+        number(out, column as u64);
+        out.push(operation.code());
+        value(out, operand);
     }
 }
 

@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 
 use bumpalo::Bump;
 
+use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
@@ -333,6 +334,31 @@ impl RowLayout {
         }
     }
 
+    /// Hides a column of a copied row: it is marked as NULL, which it never is by itself, and its word leads to the flag
+    /// that says that somebody has looked.
+    pub(crate) fn hide(&self, words: &mut [u64], position: usize, met: &AtomicBool) {
+        words[position / 64] |= 1 << (position % 64);
+        words[self.columns[position].word as usize] = std::ptr::from_ref(met).expose_provenance() as u64;
+    }
+
+    /// Whether the column, which is marked as NULL in this copied row, is hidden; notes that somebody has looked.
+    ///
+    /// # Safety
+    /// The flag with which it was hidden is alive.
+    #[cold]
+    pub(crate) unsafe fn look_at_hidden(&self, words: &[u64], position: usize) -> bool {
+        let column = &self.columns[position];
+        let address = words[column.word as usize];
+        if !column.not_null || address == 0 {
+            return false;
+        }
+        let met = std::ptr::with_exposed_provenance::<AtomicBool>(address as usize);
+        // SAFETY: a NOT NULL column is marked as NULL only by `hide`; the rest is the caller's promise. Relaxed: the
+        // attempt looks when the body has ended, and has joined its threads.
+        unsafe { (*met).store(true, Ordering::Relaxed) };
+        true
+    }
+
     /// Whether this column's values can be longer than a word.
     pub(crate) fn is_variable(&self, position: usize) -> bool {
         self.columns[position].shape.is_variable()
@@ -360,7 +386,8 @@ pub(crate) fn is_block(word: u64) -> bool {
     word != 0 && word & 1 == 0
 }
 
-fn byte_length(value: ValueRef<'_>) -> usize {
+/// How many bytes a value has that don't lie in words.
+pub(crate) fn byte_length(value: ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(text) => text.len(),
         ValueRef::Bytes(bytes) | ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) => bytes.len(),

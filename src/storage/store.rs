@@ -13,6 +13,7 @@ use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
 use crate::storage::participant::Participants;
 use crate::storage::slab::Slabs;
+use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
 
 /// Tells stores of one process apart.
@@ -24,6 +25,7 @@ pub(crate) struct Store {
     slabs: Arc<Slabs>,
     epochs: Epochs,
     participants: Participants,
+    splits: Splits,
     /// Every table that there ever was: none is freed before the store is.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     logged: bool,
@@ -44,6 +46,7 @@ impl Store {
             slabs,
             epochs: Epochs::new(epoch),
             participants: Participants::new(participants),
+            splits: Splits::default(),
             tables: RwLock::new(tables),
             logged,
         }
@@ -80,6 +83,20 @@ impl Store {
     #[inline]
     pub(crate) fn participants(&self) -> &Participants {
         &self.participants
+    }
+
+    /// How many calls all participants have committed.
+    pub(crate) fn committed(&self) -> u64 {
+        // Relaxed: a recent sum is enough.
+        self.participants
+            .all()
+            .map(|participant| participant.counters.committed.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// What is split now.
+    pub(crate) fn splits(&self) -> &Splits {
+        &self.splits
     }
 
     /// Whether commits write redo.

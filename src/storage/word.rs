@@ -22,6 +22,8 @@ pub(crate) const BUSY: u64 = 1 << 3;
 pub(crate) const ABSENT: u64 = 1 << 2;
 /// The bits that belong to the protocol in force.
 pub(crate) const PROTOCOL: u64 = 0b11;
+/// One of them, under `phased`: columns of the record are split. It is set and cleared while the gate is closed.
+pub(crate) const SPLIT: u64 = 1;
 /// How far the stamp stands from the low end.
 const STAMP_SHIFT: u32 = 4;
 /// The word of a record that leaves its indexes: busy and absent, with a stamp that is never issued.

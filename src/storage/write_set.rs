@@ -97,6 +97,18 @@ pub(crate) struct Mark {
     last: u64,
 }
 
+/// One write, as it is looked at.
+pub(crate) enum WriteView<'w> {
+    /// A whole row comes in.
+    Insert,
+    /// The record goes.
+    Delete,
+    /// A column gets a value.
+    Set { column: usize },
+    /// A column is changed by an operation.
+    Operate { column: usize, operation: Operation, operand: ValueRef<'w> },
+}
+
 /// What the writes to one record come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -390,14 +402,58 @@ impl WriteSet {
         Ok(effect)
     }
 
+    /// Looks at the writes to the record at `position`, in order, for as long as `visit` says so. Whether it did to the
+    /// end.
+    #[inline]
+    pub(crate) fn visit<'w>(&'w self, position: usize, mut visit: impl FnMut(WriteView<'w>) -> bool) -> bool {
+        self.chain(position).all(|kind| {
+            visit(match *kind {
+                Kind::Insert { .. } => WriteView::Insert,
+                Kind::Delete => WriteView::Delete,
+                Kind::Set { column, .. } => WriteView::Set { column: usize::from(column) },
+                Kind::Operate { column, operation, operand } => {
+                    let operand = self.value(operand);
+                    WriteView::Operate { column: usize::from(column), operation, operand }
+                }
+            })
+        })
+    }
+
+    /// As [`apply`](Self::apply) to a row that is there, but for the writes to these columns, which are all operations.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn apply_but(
+        &self,
+        but: &[u16],
+        position: usize,
+        layout: &RowLayout,
+        row: &mut [u64],
+        arena: &Bump,
+    ) -> Result<Effect> {
+        for kind in self.chain(position) {
+            match *kind {
+                Kind::Set { column, .. } | Kind::Operate { column, .. } if but.contains(&column) => {}
+                Kind::Set { column, value } => layout.put(row, usize::from(column), self.value(value), arena),
+                Kind::Operate { column, operation, operand } => {
+                    operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
+                }
+                Kind::Insert { .. } | Kind::Delete => {
+                    unreachable!("what brings in or deletes a split record is stashed")
+                }
+            }
+        }
+        Ok(Effect::Changed)
+    }
+
     /// Whether the writes to the record at `position` leave a row, given whether there is one.
     pub(crate) fn presence(&self, position: usize, present: bool) -> bool {
         self.writes[self.touched[position].last as usize].presence.unwrap_or(present)
     }
 
-    /// Calls `visit` with every column that the writes to the record at `position` change, once each.
-    pub(crate) fn changed_columns(&self, position: usize, mut visit: impl FnMut(usize)) {
-        let mut seen = smallvec::SmallVec::<[u16; 16]>::new();
+    /// Calls `visit` with every column that the writes to the record at `position` change, once each, but for these.
+    pub(crate) fn changed_columns(&self, (position, but): (usize, &[u16]), mut visit: impl FnMut(usize)) {
+        let mut seen = smallvec::SmallVec::<[u16; 16]>::from_slice(but);
         for kind in self.chain(position) {
             let (Kind::Set { column, .. } | Kind::Operate { column, .. }) = *kind else { continue };
             if !seen.contains(&column) {

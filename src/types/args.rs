@@ -57,6 +57,28 @@ impl Args {
         self.0.push(value.into());
     }
 
+    /// Makes these integers the arguments, in the memory of those that are there: where they are as many integers, a
+    /// number is copied for each, and nothing else is done.
+    #[inline]
+    pub fn set_integers(&mut self, integers: &[i64]) {
+        let there = self.0.as_mut_slice();
+        if there.len() != integers.len() {
+            return self.renew(integers);
+        }
+        for (there, integer) in there.iter_mut().zip(integers) {
+            match there {
+                Value::Int(there) => *there = *integer,
+                other => *other = Value::Int(*integer),
+            }
+        }
+    }
+
+    #[cold]
+    fn renew(&mut self, integers: &[i64]) {
+        self.clear();
+        self.0.extend(integers.iter().copied().map(Value::Int));
+    }
+
     /// The argument at this position, counted from 0.
     #[inline]
     pub fn get(&self, position: usize) -> Result<&Value> {
@@ -231,6 +253,13 @@ mod tests {
         (0..20).for_each(|number| args.push(number));
         args.push("last");
         assert_eq!((args.len(), args.int(19), args.text(20)), (21, Ok(19), Ok("last")));
+        for integers in [&[1, 2, 3][..], &[4, 5, 6], &[], &[7]] {
+            args.set_integers(integers);
+            assert_eq!(args, integers.iter().copied().map(Value::Int).collect());
+        }
+        args = args!["text"];
+        args.set_integers(&[8]);
+        assert_eq!(args, args![8]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod args;
 pub(crate) mod check;
 mod data_type;
 mod date;
-mod decimal;
+pub(crate) mod decimal;
 mod encoded_key;
 pub(crate) mod key;
 mod timestamp;

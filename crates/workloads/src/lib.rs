@@ -4,24 +4,32 @@
 //! | folder | what is there |
 //! | --- | --- |
 //! | [`workload`] | what a workload is: tables, calls, and the invariants that hold after every run |
+//! | [`calls`] | calls made together, in memory that is used again |
 //! | [`debit_credit`] | the 1985 bank: branches, tellers, accounts, history |
 //! | [`probe`] | twenty probes in key order, the experiment of the serial protocol's paper |
 //! | [`flights`] | real rows with real skew: one transaction over six tables for each row of a file |
+//! | [`incr`] | a call adds 1 to one key, hot or not |
+//! | [`contender`] | something outside of the engine that does the same calls |
 //! | [`driver`] | runs calls at a database and measures what is released |
 //!
 //! A workload knows neither the driver nor the command line; the driver knows workloads only by their trait.
 
+pub mod calls;
+pub mod contender;
 pub mod debit_credit;
 pub mod driver;
 mod error;
 pub mod flights;
+pub mod incr;
 pub mod pause;
 pub mod probe;
 mod scan;
 pub mod workload;
+mod zipf;
 
+pub use calls::{Call, Calls};
 pub use error::{Error, Result};
-pub use workload::{Bound, Call, Generator, Step, Workload};
+pub use workload::{Bound, Generator, Workload};
 
 /// Every workload with its usual settings: enough to recognise its tables in a database and to check them.
 pub fn all() -> Vec<Box<dyn Workload>> {
@@ -29,5 +37,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(debit_credit::DebitCredit::default()),
         Box::new(probe::Probe::default()),
         Box::new(flights::Flights::from_tables()),
+        Box::new(incr::Increment::one_hot()),
+        Box::new(incr::Increment::zipf()),
     ]
 }

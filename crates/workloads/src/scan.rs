@@ -1,6 +1,6 @@
-//! Whole-table reads for loading and checking.
+//! Whole tables: loading, counting, checking.
 
-use heddledb::{Database, Error, Range, Result, Row, Table};
+use heddledb::{Database, Error, Range, Result, Row, Table, Tx};
 
 /// Calls `each` with every row of a table, in one transaction. `start` makes the result anew whenever the
 /// transaction has to run again.
@@ -39,4 +39,28 @@ pub(crate) fn count(db: &Database, table: &Table) -> Result<u64> {
             Ok(())
         },
     )
+}
+
+/// Inserts the records 1 to `records` that are not there yet, in that order and `batch` to a transaction, so that those
+/// of a load that was cut short are the first ones. More of them than `records` are refused, by the name of the option.
+pub(crate) fn load_in_order(
+    db: &Database,
+    table: &Table,
+    records: i64,
+    option: &str,
+    batch: i64,
+    insert: impl Fn(&Tx<'_, '_>, i64) -> Result<()>,
+) -> crate::Result<()> {
+    let there = count(db, table)? as i64;
+    if there > records {
+        return Err(crate::Error::Unusable(format!(
+            "the database holds {there} records of {:?}; give --{option} {there}, or another --dir",
+            table.name()
+        )));
+    }
+    for first in (there + 1..=records).step_by(batch.max(1) as usize) {
+        let last = records.min(first + batch - 1);
+        db.run(|tx| (first..=last).try_for_each(|record| insert(tx, record)))?;
+    }
+    Ok(())
 }

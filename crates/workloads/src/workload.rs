@@ -3,13 +3,15 @@
 //! What has to stay true:
 //! - A workload's `check` looks at the whole database and believes nothing but the database, the workload's own
 //!   constants, its input and the number of marks that its caller knows of.
-//! - A committed call that is not read-only leaves exactly one *mark* that can be counted afterwards (a history
-//!   record, a flight, a raised counter), so that a lost or doubled transaction shows.
+//! - A committed call leaves exactly as many *marks* as its generator said, which can be counted afterwards (a history
+//!   record, a flight, raised counters), so that a lost or doubled transaction shows. One that only reads leaves none,
+//!   every other one at least one.
 
 use std::borrow::Cow;
 
-use heddledb::{Args, Database, Output, Procedure};
+use heddledb::{Database, Output, Procedure};
 
+use crate::calls::{Call, Calls};
 use crate::{Error, Result};
 
 /// A benchmark: everything that does not need an open database.
@@ -20,7 +22,8 @@ pub trait Workload: Send + Sync {
     /// The names of its tables. A database that has the first of them is taken to hold this workload.
     fn tables(&self) -> &'static [&'static str];
 
-    /// The names of its transactions in kebab case; [`Call::transaction`] is a place in this list.
+    /// The names of its transactions in kebab case; [`Call::transaction`] is a place in this list, and
+    /// [`Generator::procedures`] has a procedure for each.
     fn transactions(&self) -> &'static [&'static str];
 
     /// Its settings, to be reported with the results.
@@ -56,10 +59,10 @@ pub trait Bound: Send + Sync {
 
     /// The key under which a call can be found once it has been committed, on one line, or `None` where a call
     /// leaves nothing to find.
-    fn acknowledgement(&self, call: &Call) -> Option<String>;
+    fn acknowledgement(&self, call: Call<'_>) -> Option<String>;
 
     /// Runs a call as a closure on the caller's own thread, without its procedure, where the workload has both.
-    fn run_closure(&self, _db: &Database, _call: &Call) -> Result<Output, heddledb::Error> {
+    fn run_closure(&self, _db: &Database, _call: Call<'_>) -> Result<Output, heddledb::Error> {
         Err(heddledb::fail("this workload has procedures only; call them through the pipeline"))
     }
 
@@ -77,49 +80,12 @@ pub trait Bound: Send + Sync {
 
 /// Makes the calls of one caller.
 pub trait Generator: Send {
-    /// The next step. After [`Step::End`] it is not asked again.
-    fn next(&mut self) -> Result<Step>;
-}
+    /// What its calls call: a procedure for each of [`Workload::transactions`], in their order.
+    fn procedures(&self) -> &[Procedure];
 
-/// What a caller does next.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every step is a call; a box would cost each an allocation"
-)]
-#[derive(Debug)]
-pub enum Step {
-    /// Make this call.
-    Call(Call),
-    /// The input's next item can't be made into a call: count it as failed, for this reason.
-    Refused {
-        /// A place in [`Workload::transactions`].
-        transaction: usize,
-        /// Why, to count by.
-        reason: &'static str,
-    },
-    /// There are no more calls.
-    End,
-}
-
-/// One call to make.
-pub struct Call {
-    /// What to call.
-    pub procedure: Procedure,
-    /// With which arguments.
-    pub args: Args,
-    /// A place in [`Workload::transactions`].
-    pub transaction: usize,
-    /// Whether the call writes nothing.
-    pub read_only: bool,
-}
-
-impl std::fmt::Debug for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call")
-            .field("transaction", &self.transaction)
-            .field("args", &self.args)
-            .finish_non_exhaustive()
-    }
+    /// Adds calls and refusals until there are so many. False: the input has ended, and there may be fewer; it is not
+    /// asked again.
+    fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool>;
 }
 
 /// The parts of an acknowledged key, written as integers with spaces between: the form that most workloads use.
@@ -144,6 +110,20 @@ pub(crate) fn in_range<T: PartialOrd + std::fmt::Display>(
         return Ok(());
     }
     Err(Error::Unusable(format!("--{option} {value} is out of range; give {lowest} to {highest}")))
+}
+
+/// The random numbers of one caller: each has its own, and the same seed makes the same ones again.
+pub(crate) fn random_of(seed: u64, caller: usize) -> fastrand::Rng {
+    fastrand::Rng::with_seed(seed ^ (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// The next calls of a generator, for tests that make them one by one.
+#[cfg(test)]
+pub(crate) fn next_calls(generator: &mut dyn Generator, wanted: usize) -> Calls {
+    let mut calls = Calls::default();
+    assert!(generator.fill(&mut calls, wanted).unwrap(), "this generator does not end");
+    assert_eq!((calls.len(), calls.made().len()), (wanted, wanted));
+    calls
 }
 
 #[cfg(test)]

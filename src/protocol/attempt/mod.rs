@@ -22,16 +22,17 @@ use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
-use crate::storage::commit::{CommitFailure, Committing, Taking, commit};
+use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
-use crate::storage::read_set::{Part, ReadSet};
+pub(crate) use crate::storage::read_set::Part;
+use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{DEAD, Stamp};
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::{Mark, WriteSet};
+use crate::storage::write_set::Mark;
 
 pub(crate) use scan::Span;
 pub(crate) use write::show_key;
@@ -368,7 +369,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn commit<T: Taking>(
         &self,
         taking: &T,
-        validate: impl FnOnce(&WriteSet) -> bool,
+        validate: impl FnOnce(&Taken<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,

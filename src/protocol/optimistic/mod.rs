@@ -16,9 +16,8 @@
 use super::attempt::{Attempt, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, Protocol, Try};
-use crate::storage::commit::{CommitFailure, InOrder};
+use crate::storage::commit::{CommitFailure, InOrder, Taken};
 use crate::storage::word::Stamp;
-use crate::storage::write_set::WriteSet;
 
 /// So often a call is tried beside others; after that, alone.
 const ATTEMPTS_IN_COMPANY: u32 = 24;
@@ -39,8 +38,7 @@ impl Protocol for Optimistic {
             return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
-        let validate =
-            |writes: &WriteSet| reads.still_holds(|record| writes.position(record.pointer()).is_some());
+        let validate = |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record));
         attempt.commit(&InOrder, validate).map(Some)
     }
 

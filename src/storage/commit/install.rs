@@ -2,16 +2,16 @@
 
 use crossbeam_epoch::Guard;
 
-use super::{Change, Pending};
+use super::{Change, Pending, Taking};
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::reclaim::retire_block;
 use crate::storage::table::TableCore;
-use crate::storage::word::{BUSY, Stamp};
+use crate::storage::word::{BUSY, SPLIT, Stamp};
 use crate::storage::workspace::Deleted;
 
 /// Installs what was worked out for one record. Nothing here can fail.
 #[inline]
-pub(super) fn install(
+pub(super) fn install<T: Taking>(
     table: &TableCore,
     entry: &Pending<'_>,
     stamp: Stamp,
@@ -19,6 +19,8 @@ pub(super) fn install(
     guard: &Guard,
 ) {
     let word = entry.record.word();
+    // A record whose other columns change stays split.
+    let present = if T::SPLITS { stamp.present() | entry.word & SPLIT } else { stamp.present() };
     match &entry.change {
         Change::Nothing => {
             if entry.taken {
@@ -36,13 +38,13 @@ pub(super) fn install(
             make_busy(entry);
             entry.record.row()[*at].store(*new, Ordering::Relaxed);
             // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
-            word.store(stamp.present(), Ordering::Release);
+            word.store(present, Ordering::Release);
         }
         Change::Image { image, .. } => {
             make_busy(entry);
             install_row(table, entry, image, guard);
             // Release: as above.
-            word.store(stamp.present(), Ordering::Release);
+            word.store(present, Ordering::Release);
         }
     }
 }

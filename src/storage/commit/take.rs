@@ -1,13 +1,19 @@
 //! Taking the records that a commit writes: from here until the install nobody else writes them.
 
+use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
+use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
 
+use super::split::{Plan, Staged};
 use super::{Change, CommitFailure, Pending};
 use crate::base::atomics::Ordering;
+use crate::storage::participant::Participant;
 use crate::storage::record::Record;
-use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
+use crate::storage::split::SplitColumn;
+use crate::storage::store::Store;
+use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};
 use crate::storage::write_set::WriteSet;
 
 /// How present records are taken.
@@ -15,8 +21,14 @@ pub(crate) trait Taking {
     /// Whether the protocol has excluded all rival writers of what will be written, so that it need not be taken.
     const EXCLUDED: bool;
 
+    /// Whether records can be split: their operations go into slices then.
+    const SPLITS: bool = false;
+
     /// The record at this position of the write set was found taken by a rival.
     fn met_rival(&self, _writes: &WriteSet, _position: usize) {}
+
+    /// What is written to the record at this position, some of whose columns are split, cannot be done now.
+    fn met_split(&self, _writes: &WriteSet, _position: usize, _columns: &[SplitColumn]) {}
 }
 
 /// For protocols that have excluded all rival writers before the commit.
@@ -34,52 +46,92 @@ impl Taking for InOrder {
 }
 
 /// Takes everything that the write set touches, and puts an entry for each record into `pending`, in the order of the
-/// write set. Gives back the highest stamp that will be overwritten.
+/// write set; what goes into slices is staged instead. Gives back the highest stamp that will be overwritten.
 ///
 /// # Errors
-/// A record has left its table. Then nothing is taken.
+/// A record has left its table; or what is done to a split record must wait. Then nothing is taken.
 pub(super) fn take<'a, T: Taking>(
     taking: &T,
+    context: (&'a Store, &'a Participant, &'a Guard, &'a Bump),
     writes: &WriteSet,
     pending: &mut ArenaVec<'a, Pending<'a>>,
+    staged: &mut Staged<'a>,
 ) -> Result<Stamp, CommitFailure> {
     for touched in writes.touched() {
         // SAFETY: the call is pinned, so every record that it touched is alive.
         let record: Record<'a> = unsafe { touched.record.as_record() };
-        pending.push(Pending { record, word: 0, taken: false, has_blocks: false, change: Change::Nothing });
+        pending.push(Pending {
+            record,
+            word: 0,
+            taken: false,
+            has_blocks: false,
+            sliced: &[],
+            change: Change::Nothing,
+        });
     }
     let mut highest = Stamp::ZERO;
     let mut take_one = |position: usize| {
         let entry = &mut pending[position];
-        let taken = if T::EXCLUDED {
-            take_excluded(entry)
-        } else {
-            take_from_rivals(taking, writes, position, entry)
-        };
+        if T::EXCLUDED {
+            take_excluded(entry)?;
+        } else if !T::SPLITS || !stage(taking, context, writes, position, entry, staged)? {
+            take_from_rivals(taking, writes, position, entry)?;
+        }
         highest = highest.max(Stamp::of(entry.word));
-        taken
+        Ok(())
     };
     let all_taken = if T::EXCLUDED || writes.touched().len() == 1 {
-        (0..writes.touched().len()).all(&mut take_one)
+        (0..writes.touched().len()).try_for_each(&mut take_one)
     } else {
         // One order for all commits: who waits for a record holds only records before it.
         let mut order: SmallVec<[u32; 32]> = (0..writes.touched().len() as u32).collect();
         order.sort_unstable_by_key(|&position| writes.touched()[position as usize].record);
-        order.into_iter().all(|position| take_one(position as usize))
+        order.into_iter().try_for_each(|position| take_one(position as usize))
     };
-    if all_taken {
-        return Ok(highest);
+    match all_taken {
+        Ok(()) => Ok(highest),
+        Err(failure) => {
+            give_back(pending);
+            Err(failure)
+        }
     }
-    give_back(pending);
-    Err(CommitFailure::Conflict)
+}
+
+/// Puts what can go into slices there. Whether nothing is left to be done to the record itself.
+#[inline]
+fn stage<'a, T: Taking>(
+    taking: &T,
+    context: (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+    writes: &WriteSet,
+    position: usize,
+    entry: &mut Pending<'a>,
+    staged: &mut Staged<'a>,
+) -> Result<bool, CommitFailure> {
+    // Acquire: the stamp is of the record as it was split, or of the last change of its other columns. Whether it is
+    // split stands still while we are in the commit section.
+    let word = entry.record.word().load(Ordering::Acquire);
+    if word & SPLIT == 0 || word == DEAD {
+        return Ok(false);
+    }
+    match staged.stage(taking, context, writes, position) {
+        Plan::Stash => Err(CommitFailure::Stash),
+        Plan::Mixed(sliced) => {
+            entry.sliced = sliced;
+            Ok(false)
+        }
+        Plan::Sliced => {
+            entry.word = word;
+            Ok(true)
+        }
+    }
 }
 
 /// Rival writers are excluded; only the collector of absent records is not.
-fn take_excluded(entry: &mut Pending<'_>) -> bool {
+fn take_excluded(entry: &mut Pending<'_>) -> Result<(), CommitFailure> {
     // Acquire pairs with the release of the last install, whose row is copied next.
     entry.word = entry.record.word().load(Ordering::Acquire);
     if entry.word & ABSENT == 0 {
-        return true;
+        return Ok(());
     }
     // Acquire: what is done with the row comes after. The rival is `reclaim::take_out`; a dead word is never taken.
     entry.taken = entry.word != DEAD
@@ -88,7 +140,7 @@ fn take_excluded(entry: &mut Pending<'_>) -> bool {
             .word()
             .compare_exchange(entry.word, entry.word | BUSY, Ordering::Acquire, Ordering::Relaxed)
             .is_ok();
-    entry.taken
+    if entry.taken { Ok(()) } else { Err(CommitFailure::Conflict) }
 }
 
 #[inline]
@@ -97,14 +149,14 @@ fn take_from_rivals<T: Taking>(
     writes: &WriteSet,
     position: usize,
     entry: &mut Pending<'_>,
-) -> bool {
+) -> Result<(), CommitFailure> {
     let word = entry.record.word();
     // Relaxed: the exchange acquires.
     let mut seen = word.load(Ordering::Relaxed);
     let mut backoff = None;
     loop {
         if seen == DEAD {
-            return false;
+            return Err(CommitFailure::Conflict);
         }
         if seen & BUSY == 0 {
             // SeqCst, as the look at words in the validation is: of two commits of which each has read what the other
@@ -113,7 +165,7 @@ fn take_from_rivals<T: Taking>(
                 Ok(_) => {
                     entry.word = seen;
                     entry.taken = true;
-                    return true;
+                    return Ok(());
                 }
                 Err(now) => seen = now,
             }

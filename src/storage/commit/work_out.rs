@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::{Change, Pending};
+use super::{Change, Pending, Taking};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::record::Record;
@@ -20,7 +20,7 @@ const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 ///
 /// # Errors
 /// The writes cannot be applied to the records as they are.
-pub(super) fn work_out<'a>(
+pub(super) fn work_out<'a, T: Taking>(
     store: &Store,
     workspace: &mut Workspace,
     arena: &'a Bump,
@@ -31,6 +31,10 @@ pub(super) fn work_out<'a>(
     let logged = store.is_logged();
     let start = if logged { redo::begin(redo) } else { 0 };
     for (position, entry) in pending.iter_mut().enumerate() {
+        if T::SPLITS && !entry.taken {
+            // All that is written to it has gone into slices.
+            continue;
+        }
         if !work_out_word(writes, position, entry)? {
             work_out_row(writes, position, entry, arena)?;
         }
@@ -86,7 +90,11 @@ fn work_out_row<'a>(
     if present {
         copy_row(entry.record, image);
     }
-    let effect = writes.apply(position, layout, image, present, arena)?;
+    let effect = if entry.sliced.is_empty() {
+        writes.apply(position, layout, image, present, arena)?
+    } else {
+        writes.apply_but(entry.sliced, position, layout, image, arena)?
+    };
     entry.has_blocks = match effect {
         Effect::Row => layout.has_blocks(),
         Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
@@ -117,7 +125,7 @@ fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &m
         Change::Image { image, is_new: false } => (Effect::Changed, &**image),
     };
     // SAFETY: the image's blocks are in the arena or belong to the installed row.
-    unsafe { redo::append_change(redo, writes, position, effect, image) }
+    unsafe { redo::append_change(redo, writes, (position, entry.sliced), effect, image) }
 }
 
 /// The row as it stands. Relaxed: the record is held, and its row was acquired with the word.

@@ -18,7 +18,7 @@ pub fn object(findings: &Findings<'_>) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("workload", plan.workload.name().into());
-    put("protocol", options.protocol.to_string().into());
+    put("protocol", plan.protocol().into());
     put("threads", settings.threads.into());
     put("clients", clients.into());
     put("seconds", report.seconds.into());

@@ -3,13 +3,14 @@
 //! | file | what is there |
 //! | --- | --- |
 //! | `options` | options that all workloads share, and what they mean to the engine and the driver |
-//! | `workloads` | the options of each workload |
+//! | `workloads`, `microbenchmarks` | the options of each workload |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 
 mod format;
 mod json;
+mod microbenchmarks;
 mod options;
 mod place;
 mod progress;
@@ -34,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   heddle bench debit-credit
   heddle bench debit-credit --clients 32 --seconds 10 --json
+  heddle bench incr1 --hot-percent 100 --durability none
   heddle bench probe --help";
 
 /// Runs the command.

@@ -88,6 +88,9 @@ pub struct CommonOptions {
     /// Print one JSON object on the last line of standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Whether the table shows the throughput over time: what the workload's own options ask for.
+    #[arg(skip)]
+    pub shows_time: bool,
 }
 
 /// A limit, or the engine's own choice.
@@ -115,6 +118,16 @@ impl CommonOptions {
     /// Workers of the run.
     pub fn workers(&self) -> usize {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// Refuses acknowledgements, for a workload whose calls leave nothing to find.
+    pub fn refuse_acknowledgements(&self, workload: &str) -> Result {
+        match self.acks {
+            None => Ok(()),
+            Some(_) => {
+                Err(Failure::Usage(format!("{workload} leaves no key to acknowledge; leave out --acks")))
+            }
+        }
     }
 
     /// Who calls; client threads run closures where the workload would have it so.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
 use heddledb::{Database, Recovery};
 
@@ -41,7 +42,10 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
             "--verify-recovery needs a log to recover from; give --durability group or async".to_owned(),
         ));
     }
-    let findings = measure(&plan, &settings, &place)?;
+    let findings = match &plan.contender {
+        None => measure(&plan, &settings, &place)?,
+        Some(contender) => measure_contender(&plan, contender.as_ref(), &settings)?,
+    };
     tell(&findings)?;
     match findings.check {
         Ok(()) => Ok(()),
@@ -86,6 +90,22 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     }
     progress.finish();
     Ok(Findings { plan, settings, place: place.describe(), report, check, load_time, recovery })
+}
+
+/// Runs the calls outside of the engine.
+fn measure_contender<'a>(
+    plan: &'a Plan,
+    contender: &dyn Contender,
+    settings: &'a Settings,
+) -> Result<Findings<'a>> {
+    let progress = Progress::new();
+    progress.start(plan.workload.as_ref(), settings);
+    let report =
+        driver::run_contender(plan.workload.as_ref(), contender, settings, &|tick| progress.tick(tick))?;
+    progress.finish();
+    let check = contender.check(report.marks);
+    let place = "none: outside of the engine".to_owned();
+    Ok(Findings { plan, settings, place, report, check, load_time: Duration::ZERO, recovery: None })
 }
 
 /// The engine's own check, the workload's invariants, and the number of marks that released calls have left.

@@ -9,6 +9,9 @@ use super::json::peak_memory;
 use super::run::Findings;
 use super::stages::stages;
 
+/// Length of a step of the throughput over time, in seconds.
+const HALF_SECOND: f64 = 0.5;
+
 /// The whole text.
 pub fn text(findings: &Findings<'_>) -> String {
     let mut parts = vec![heading(findings), results(findings).to_string()];
@@ -18,12 +21,23 @@ pub fn text(findings: &Findings<'_>) -> String {
     if let Some(stages) = stage_table(&findings.report) {
         parts.push(stages.to_string());
     }
+    if findings.plan.options.shows_time {
+        parts.push(over_time(&findings.report));
+    }
     parts.push(match &findings.check {
         Ok(()) if findings.recovery.is_some() => "check: ok, before and after recovery".to_owned(),
         Ok(()) => "check: ok".to_owned(),
         Err(wrong) => format!("check: {wrong}"),
     });
     parts.join("\n")
+}
+
+/// Committed calls per second, two lines for each second.
+fn over_time(report: &Report) -> String {
+    let mut lines = vec!["second  per second".to_owned()];
+    let series = report.throughput_in_steps(HALF_SECOND);
+    lines.extend(series.into_iter().map(|(second, calls)| format!("{second:6.1}  {}", rate(calls))));
+    lines.join("\n")
 }
 
 /// One line that says what was run.
@@ -34,12 +48,11 @@ fn heading(findings: &Findings<'_>) -> String {
         CallPath::Clients { clients, closures: true } => format!("{clients} clients running closures"),
         CallPath::Clients { clients, .. } => format!("{clients} clients, {} workers", settings.threads),
     };
-    let (protocol, durability) = (plan.options.protocol, plan.options.durability);
-    format!(
-        "{}: {protocol}, durability {durability}, {callers}, {:.1} s",
-        plan.workload.name(),
-        report.seconds
-    )
+    let how = match &plan.contender {
+        Some(contender) => format!("{}, outside of the engine: no transactions, no log", contender.name()),
+        None => format!("{}, durability {}", plan.options.protocol, plan.options.durability),
+    };
+    format!("{}: {how}, {callers}, {:.1} s", plan.workload.name(), report.seconds)
 }
 
 fn new_table() -> Table {

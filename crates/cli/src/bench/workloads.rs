@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use heddle_workloads::Workload;
+use heddle_workloads::contender::Contender;
 use heddle_workloads::debit_credit::DebitCredit;
 use heddle_workloads::driver::CallPath;
 use heddle_workloads::flights::Flights;
 use heddle_workloads::pause::Pause;
 use heddle_workloads::probe::Probe;
 
+use super::microbenchmarks::{INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments};
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
 
@@ -25,6 +27,12 @@ pub enum WorkloadArguments {
     /// Real flights from a file: each row is one transaction over six tables
     #[command(after_help = FLIGHTS_EXAMPLES)]
     Flights(FlightsArguments),
+    /// Add 1 to one of a million keys, of which one is hot
+    #[command(after_help = INCR1_EXAMPLES)]
+    Incr1(Incr1Arguments),
+    /// Add 1 to one of a million keys, some more popular than others (Zipf)
+    #[command(after_help = INCRZ_EXAMPLES)]
+    Incrz(IncrzArguments),
 }
 
 const DEBIT_CREDIT_EXAMPLES: &str = "\
@@ -111,6 +119,20 @@ pub struct Plan {
     pub options: CommonOptions,
     /// Who calls, and how.
     pub path: CallPath,
+    /// What does the calls instead of the engine.
+    pub contender: Option<Box<dyn Contender>>,
+}
+
+impl Plan {
+    /// A plan for the engine.
+    pub fn of_engine(workload: impl Workload + 'static, options: CommonOptions, path: CallPath) -> Self {
+        Plan { workload: Box::new(workload), options, path, contender: None }
+    }
+
+    /// What isolates the calls: a protocol, or the contender's way.
+    pub fn protocol(&self) -> &'static str {
+        self.contender.as_ref().map_or_else(|| self.options.protocol.name(), |contender| contender.name())
+    }
 }
 
 impl WorkloadArguments {
@@ -120,6 +142,8 @@ impl WorkloadArguments {
             WorkloadArguments::DebitCredit(arguments) => arguments.plan(),
             WorkloadArguments::Probe(arguments) => arguments.plan(),
             WorkloadArguments::Flights(arguments) => arguments.plan(),
+            WorkloadArguments::Incr1(arguments) => arguments.plan(),
+            WorkloadArguments::Incrz(arguments) => arguments.plan(),
         }
     }
 }
@@ -143,7 +167,8 @@ impl DebitCreditArguments {
         };
         // The usual run shows that the books agree after recovery, too.
         options.verify_recovery |= options.is_durable();
-        Ok(Plan { workload: Box::new(workload), path: options.path(false)?, options })
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
     }
 }
 
@@ -160,12 +185,9 @@ impl ProbeArguments {
             pause: Pause::microseconds(self.common.think_us),
         };
         let options = self.common.clone();
-        if options.acks.is_some() {
-            return Err(Failure::Usage(
-                "probe updates leave no key to acknowledge; leave out --acks".to_owned(),
-            ));
-        }
-        Ok(Plan { workload: Box::new(workload), path: options.path(!self.through_pipeline)?, options })
+        options.refuse_acknowledgements("probe")?;
+        let path = options.path(!self.through_pipeline)?;
+        Ok(Plan::of_engine(workload, options, path))
     }
 }
 
@@ -179,6 +201,7 @@ impl FlightsArguments {
         }
         let pause = Pause::microseconds(options.think_us);
         let workload = Flights::from_input(&self.input, self.reference.as_deref(), pause)?;
-        Ok(Plan { workload: Box::new(workload), path: options.path(false)?, options })
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
     }
 }

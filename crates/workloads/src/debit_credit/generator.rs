@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use heddledb::{Args, Database, Procedure, Range, args, key};
+use heddledb::{Database, Procedure, Range, key};
 
 use super::procedure::{self, argument};
 use super::tables::{Tables, access_code};
 use super::{DebitCredit, TELLERS_PER_BRANCH};
 use crate::Result;
-use crate::workload::{Bound, Call, Generator, Step};
+use crate::calls::{Call, Calls};
+use crate::workload::{Bound, Generator, random_of};
 
 /// How many of a hundred accounts belong to another branch than the teller, where there is one.
 const REMOTE_PERCENT: u32 = 15;
@@ -55,14 +56,14 @@ impl Bound for Bank {
         Ok(Box::new(Caller {
             settings: self.settings,
             procedure: self.procedures[caller % self.procedures.len()].clone(),
-            random: fastrand::Rng::with_seed(seed ^ (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            random: random_of(seed, caller),
             // Relaxed: only the number itself has to be unique; no other data is published with it.
             caller: self.next_caller.fetch_add(1, Ordering::Relaxed),
             sequence: 0,
         }))
     }
 
-    fn acknowledgement(&self, call: &Call) -> Option<String> {
+    fn acknowledgement(&self, call: Call<'_>) -> Option<String> {
         let number = |place| call.args.int(place).ok();
         let branch = number(argument::BRANCH)?;
         Some(format!("{branch} {} {}", number(argument::CALLER)?, number(argument::SEQUENCE)?))
@@ -79,7 +80,7 @@ struct Caller {
 }
 
 impl Caller {
-    fn arguments(&mut self) -> Args {
+    fn add(&mut self, calls: &mut Calls) {
         let branches = i64::from(self.settings.branches);
         let branch = self.random.i64(1..=branches);
         let mut account_branch = branch;
@@ -96,13 +97,20 @@ impl Caller {
             code += 1;
         }
         self.sequence += 1;
-        args![account_branch, account, branch, teller, amount, code, self.caller, self.sequence]
+        let (caller, sequence) = (self.caller, self.sequence);
+        calls.add_integers(0, 1, &[account_branch, account, branch, teller, amount, code, caller, sequence]);
     }
 }
 
 impl Generator for Caller {
-    fn next(&mut self) -> Result<Step> {
-        let args = self.arguments();
-        Ok(Step::Call(Call { procedure: self.procedure.clone(), args, transaction: 0, read_only: false }))
+    fn procedures(&self) -> &[Procedure] {
+        std::slice::from_ref(&self.procedure)
+    }
+
+    fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool> {
+        while calls.len() < at_most {
+            self.add(calls);
+        }
+        Ok(true)
     }
 }

@@ -6,7 +6,8 @@ use heddledb::{Database, Durability, Error, Options, args, key};
 
 use super::tables::{ACCOUNT, BRANCH, FLOOR, HISTORY, OPENING_BALANCE, TELLER, Tables, access_code};
 use super::*;
-use crate::workload::{Call, Step};
+use crate::calls::{Call, Calls};
+use crate::workload::next_calls;
 
 fn memory() -> Database {
     Database::in_memory(Options::default().durability(Durability::None)).unwrap()
@@ -23,11 +24,13 @@ fn loaded(settings: &DebitCredit) -> (Database, Box<dyn Bound>) {
     (db, bound)
 }
 
-fn next_call(generator: &mut dyn crate::Generator) -> Call {
-    match generator.next().unwrap() {
-        Step::Call(call) => call,
-        other => panic!("a bank never ends: {other:?}"),
+/// Makes so many calls of a generator.
+fn call_all(db: &Database, generator: &mut dyn crate::Generator, wanted: usize) -> Calls {
+    let calls = next_calls(generator, wanted);
+    for (transaction, args) in calls.made() {
+        db.call(&generator.procedures()[*transaction], args.clone()).unwrap();
     }
+    calls
 }
 
 #[test]
@@ -35,10 +38,7 @@ fn calls_keep_the_books_and_each_leaves_a_mark() {
     let settings = small();
     let (db, bound) = loaded(&settings);
     let mut generator = bound.generator(1, 0).unwrap();
-    for _ in 0..300 {
-        let call = next_call(generator.as_mut());
-        db.call(&call.procedure, call.args).unwrap();
-    }
+    call_all(&db, generator.as_mut(), 300);
     assert_eq!(settings.marks(&db).unwrap(), 300);
     assert_eq!(settings.check(&db, Some(300)), Ok(()));
     let message = settings.check(&db, Some(301)).unwrap_err();
@@ -49,9 +49,10 @@ fn calls_keep_the_books_and_each_leaves_a_mark() {
 fn a_wrong_code_and_a_crossed_floor_leave_no_trace() {
     let settings = small();
     let (db, bound) = loaded(&settings);
-    let call = next_call(bound.generator(1, 0).unwrap().as_mut());
+    let generator = bound.generator(1, 0).unwrap();
+    let procedure = &generator.procedures()[0];
     let code = access_code(1, 7);
-    let attempt = |amount: i64, code: i64| db.call(&call.procedure, args![1, 7, 2, 3, amount, code, 9, 1]);
+    let attempt = |amount: i64, code: i64| db.call(procedure, args![1, 7, 2, 3, amount, code, 9, 1]);
     assert_eq!(attempt(5, code + 1).unwrap_err(), heddledb::fail(procedure::BAD_CODE));
     let below = FLOOR - OPENING_BALANCE - 1;
     assert_eq!(attempt(below, code).unwrap_err(), heddledb::fail(procedure::BELOW_FLOOR));
@@ -77,14 +78,14 @@ fn shares_of_remote_and_bad_calls_are_as_asked() {
     let (_db, bound) = loaded(&settings);
     let mut generator = bound.generator(7, 0).unwrap();
     let (mut remote, mut bad) = (0, 0);
-    let number = |call: &Call, place| call.args.int(place).unwrap();
-    for _ in 0..10_000 {
-        let call = next_call(generator.as_mut());
-        let home = number(&call, procedure::argument::ACCOUNT_BRANCH);
-        let account = number(&call, procedure::argument::ACCOUNT);
+    let number = |call: Call<'_>, place| call.args.int(place).unwrap();
+    let calls = next_calls(generator.as_mut(), 10_000);
+    for call in (0..10_000).filter_map(|place| calls.get(place)) {
+        let home = number(call, procedure::argument::ACCOUNT_BRANCH);
+        let account = number(call, procedure::argument::ACCOUNT);
         assert!((1..=3).contains(&home) && (1..=50).contains(&account));
-        remote += i32::from(home != number(&call, procedure::argument::BRANCH));
-        bad += i32::from(access_code(home, account) != number(&call, procedure::argument::CODE));
+        remote += i32::from(home != number(call, procedure::argument::BRANCH));
+        bad += i32::from(access_code(home, account) != number(call, procedure::argument::CODE));
     }
     assert!((1_300..1_700).contains(&remote), "{remote}");
     assert!((1_800..2_200).contains(&bad), "{bad}");
@@ -95,15 +96,16 @@ fn one_branch_has_no_remote_accounts() {
     let settings = DebitCredit { branches: 1, ..small() };
     let (_db, bound) = loaded(&settings);
     let mut generator = bound.generator(7, 0).unwrap();
-    assert!((0..100).all(|_| next_call(generator.as_mut()).args.int(0) == Ok(1)));
+    let calls = next_calls(generator.as_mut(), 100);
+    assert!(calls.made().iter().all(|(_, args)| args.int(0) == Ok(1)));
 }
 
 #[test]
 fn seeds_repeat_and_callers_differ() {
     let (_db, bound) = loaded(&small());
     let arguments = |seed, caller| {
-        let mut generator = bound.generator(seed, caller).unwrap();
-        (0..20).map(|_| next_call(generator.as_mut()).args.int(1).unwrap()).collect::<Vec<_>>()
+        let calls = next_calls(bound.generator(seed, caller).unwrap().as_mut(), 20);
+        calls.made().iter().map(|(_, args)| args.int(1).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(arguments(3, 0), arguments(3, 0));
     assert_ne!(arguments(3, 0), arguments(3, 1));
@@ -120,10 +122,10 @@ fn callers_of_a_later_binding_take_new_numbers() {
         let bound = settings.bind(&db, 2).unwrap();
         for caller in 0..2 {
             let mut generator = bound.generator(1, caller).unwrap();
-            for _ in 0..20 {
-                let call = next_call(generator.as_mut());
-                assert!(acknowledged.insert(bound.acknowledgement(&call).unwrap()));
-                db.call(&call.procedure, call.args).unwrap();
+            let calls = call_all(&db, generator.as_mut(), 20);
+            for place in 0..20 {
+                let key = bound.acknowledgement(calls.get(place).unwrap()).unwrap();
+                assert!(acknowledged.insert(key));
             }
         }
     }

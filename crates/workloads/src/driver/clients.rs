@@ -5,33 +5,36 @@ use std::time::Instant;
 use super::recorder::{Outcome, Recorder, Release};
 use super::{CallPath, Context, outcome};
 use crate::Result;
-use crate::workload::{Call, Step};
+use crate::calls::{Calls, Refused};
+use crate::workload::Generator;
 
 /// One client's loop.
 pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
     let mut generator = context.bound.generator(context.settings.seed, client)?;
     let mut recorder = Recorder::new(context.transactions);
     let closures = matches!(context.settings.path, CallPath::Clients { closures: true, .. });
-    while let Some(arrival) = next_arrival(context) {
-        match generator.next()? {
-            Step::Call(call) => {
-                let release = make(context, call, arrival, closures)?;
-                recorder.record(&context.interval, release);
-            }
-            Step::Refused { transaction, reason } => {
-                recorder.record(&context.interval, refusal(transaction, reason));
-            }
-            Step::End => break,
+    let mut calls = Calls::default();
+    let mut ended = false;
+    while !ended && let Some(arrival) = next_arrival(context) {
+        calls.begin(context.interval.since_measured(Instant::now()));
+        ended = !generator.fill(&mut calls, 1)?;
+        for refused in calls.refused() {
+            recorder.record(&context.interval, refusal(*refused));
         }
-        context.interval.count_released(1);
+        if !calls.made().is_empty() {
+            let release = make(context, generator.as_ref(), &mut calls, arrival, closures)?;
+            recorder.record(&context.interval, release);
+        }
+        context.interval.count_released(calls.len() as u64);
     }
     Ok(recorder)
 }
 
 /// A call that the input did not allow to make.
-pub(super) fn refusal(transaction: usize, reason: &'static str) -> Release {
-    let outcome = Outcome::Failed(reason.into());
-    Release { transaction, read_only: false, outcome, run_again: 0, at: Instant::now(), latency: None }
+pub(super) fn refusal(refused: Refused) -> Release {
+    let outcome = Outcome::Failed(refused.reason.into());
+    let Refused { transaction, .. } = refused;
+    Release { transaction, marks: 1, outcome, run_again: 0, at: Instant::now(), latency: None }
 }
 
 /// The time from which the next call's latency counts: now, or its planned arrival, which is waited for. `None` at
@@ -50,10 +53,23 @@ fn next_arrival(context: &Context<'_>) -> Option<Instant> {
     Some(planned)
 }
 
-fn make(context: &Context<'_>, call: Call, arrival: Instant, closures: bool) -> Result<Release> {
+/// Makes the one call that there is, and waits for its answer.
+fn make(
+    context: &Context<'_>,
+    generator: &dyn Generator,
+    calls: &mut Calls,
+    arrival: Instant,
+    closures: bool,
+) -> Result<Release> {
     let Context { db, bound, acknowledgements, .. } = context;
-    let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(&call));
-    let result = if closures { bound.run_closure(db, &call) } else { db.call(&call.procedure, call.args) };
+    let Some(call) = calls.get(0) else { unreachable!("whoever asks has looked whether there is a call") };
+    let (transaction, marks) = (call.transaction, call.marks);
+    let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));
+    let result = if closures {
+        bound.run_closure(db, call)
+    } else {
+        db.call(&generator.procedures()[transaction], calls.take_args(0))
+    };
     let at = Instant::now();
     let outcome = outcome(*bound, result)?;
     if let (Some(acknowledgements), Some(mut line), Outcome::Committed) = (acknowledgements, key, &outcome) {
@@ -62,12 +78,5 @@ fn make(context: &Context<'_>, call: Call, arrival: Instant, closures: bool) -> 
     }
     let latency = Some(at.saturating_duration_since(arrival));
     // How often the engine ran this call again is known only to its statistics.
-    Ok(Release {
-        transaction: call.transaction,
-        read_only: call.read_only,
-        outcome,
-        run_again: 0,
-        at,
-        latency,
-    })
+    Ok(Release { transaction, marks, outcome, run_again: 0, at, latency })
 }

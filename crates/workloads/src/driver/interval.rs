@@ -52,6 +52,11 @@ impl Interval {
         released_at.checked_duration_since(self.measured_from)
     }
 
+    /// How long the measured interval has lasted: zero before it.
+    pub fn since_measured(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.measured_from)
+    }
+
     /// Whether the measured interval has ended.
     pub fn is_over(&self, now: Instant) -> bool {
         self.measured_until.is_some_and(|until| now >= until)
@@ -133,6 +138,7 @@ mod tests {
         assert_eq!(interval.measured_offset(at(3.0)), None);
         assert!(!interval.is_over(at(2.9)) && interval.is_over(at(3.0)));
         assert_eq!(interval.measured_seconds(Some(at(9.0))), 2.0);
+        assert_eq!([0.5, 1.25].map(|s| interval.since_measured(at(s)).as_millis()), [0, 250]);
     }
 
     #[test]

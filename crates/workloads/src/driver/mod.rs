@@ -12,7 +12,9 @@
 //! | `settings` | what to run: callers, time, rate |
 //! | `interval` | when is warm-up, when is the measured interval, when to stop |
 //! | `own_calls` | workers that make the calls which they run, in groups |
+//! | `waiting` | what such a worker has executed and not yet released |
 //! | `clients` | client threads, each waiting for its durable answer |
+//! | `contender` | the same calls at something outside of the engine |
 //! | `arrivals` | planned arrivals of an open loop |
 //! | `recorder` | one thread's counts and latencies |
 //! | `acknowledgements` | one line out of the process for each released call |
@@ -21,6 +23,7 @@
 mod acknowledgements;
 mod arrivals;
 mod clients;
+mod contender;
 mod interval;
 mod own_calls;
 mod recorder;
@@ -28,6 +31,7 @@ mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -42,6 +46,7 @@ use interval::Interval;
 use recorder::Recorder;
 
 pub use acknowledgements::read_acknowledgements;
+pub use contender::run_contender;
 pub use report::{Report, TransactionReport};
 pub use settings::{CallPath, Settings};
 
@@ -88,10 +93,10 @@ pub fn run(
         interval,
         acknowledgements,
     };
-    let first = db.statistics();
+    let before = (settings.warmup == 0.0).then(|| db.statistics());
     let (recorders, statistics) = std::thread::scope(|scope| {
         let callers = (0..settings.callers()).map(|caller| spawn(scope, &context, caller)).collect();
-        watch_callers(&context, first, callers, watch)
+        watch_callers(&context.interval, before, &|| db.statistics(), callers, watch)
     })?;
     Ok(Report::new(workload.transactions(), settings, &context.interval, recorders, statistics))
 }
@@ -113,29 +118,29 @@ fn spawn<'scope>(
     })
 }
 
-/// Waits for the callers, and takes the engine's counters at both ends of the measured interval.
+/// Waits for the callers, and takes the engine's counters at both ends of the measured interval; at its beginning,
+/// unless they were taken `before`.
 fn watch_callers(
-    context: &Context<'_>,
-    first: Statistics,
+    interval: &Interval,
+    mut before: Option<Statistics>,
+    statistics: &dyn Fn() -> Statistics,
     callers: Vec<ScopedJoinHandle<'_, Result<Recorder>>>,
     watch: &dyn Fn(Tick),
 ) -> Result<(Vec<Recorder>, Statistics)> {
-    let interval = &context.interval;
-    let mut before = (context.settings.warmup == 0.0).then_some(first);
     let mut after = None;
     while !callers.iter().all(ScopedJoinHandle::is_finished) {
         let now = Instant::now();
         if before.is_none() && now >= interval.measured_from() {
-            before = Some(context.db.statistics());
+            before = Some(statistics());
         }
         if after.is_none() && interval.is_over(now) {
-            after = Some(context.db.statistics());
+            after = Some(statistics());
         }
         watch(Tick { elapsed: interval.elapsed(now), released: interval.released() });
         std::thread::sleep(interval.next_event(now).min(TICK));
     }
     let recorders = callers.into_iter().map(join).collect::<Result<Vec<_>>>()?;
-    let after = after.unwrap_or_else(|| context.db.statistics());
+    let after = after.unwrap_or_else(statistics);
     let before = before.unwrap_or(after);
     Ok((recorders, after - before))
 }

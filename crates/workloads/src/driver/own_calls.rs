@@ -1,45 +1,31 @@
 //! Workers that make the calls which they run, in groups, without a queue between.
 //!
 //! A group is executed at once and released later, when the log is durable through the highest epoch that any of its
-//! calls saw. Meanwhile the worker goes on, and keeps the unreleased groups in a queue.
+//! calls saw. Meanwhile the worker goes on. What it keeps of a group is a tally: the results of calls that simply
+//! committed are counted and dropped at once. Kept are only results that have more to tell: failures, and calls that
+//! the protocol has put off, which [`waiting`](super::waiting) looks after.
+//!
+//! What has to stay true: a group of calls costs one reading of the clock, and a call that simply commits costs a few
+//! additions. The engine runs a small call in less than a tenth of a microsecond, and the figures are to be the
+//! engine's.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use heddledb::{Args, Executed, Procedure, Worker};
+use heddledb::{Executed, Worker};
 
 use super::clients::refusal;
-use super::recorder::{Outcome, Recorder, Release};
-use super::{CallPath, Context, outcome};
+use super::recorder::Recorder;
+use super::waiting::{Group, Single, Waiting, is_deferred};
+use super::{CallPath, Context};
 use crate::Result;
-use crate::workload::{Generator, Step};
+use crate::calls::Calls;
+use crate::workload::Generator;
 
-/// One call of so many is timed: reading the clock costs more than a tenth of a call.
-const SAMPLE: usize = 64;
-
-/// Unreleased groups that a worker keeps before it waits for the oldest.
-const MOST_PENDING: usize = 2_048;
-
-/// How long an idle worker sleeps at most before it looks for releases again.
+/// How long an idle worker sleeps before it looks again.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// A group of executed calls that waits for its release.
-#[derive(Default)]
-struct Group<'a> {
-    epoch: u64,
-    tags: Vec<Tag>,
-    results: Vec<Executed<'a>>,
-    /// Keys to acknowledge, in the order of `tags`; empty where nobody wants them.
-    keys: Vec<Option<String>>,
-}
-
-/// What has to be remembered of a call until its release.
-struct Tag {
-    transaction: usize,
-    read_only: bool,
-    /// When it arrived, where its latency is wanted.
-    arrival: Option<Instant>,
-}
+/// How often a worker tells whoever watches how many calls were released: the counter is shared.
+const TELL: Duration = Duration::from_millis(10);
 
 /// One worker's loop.
 struct Loop<'a> {
@@ -48,13 +34,14 @@ struct Loop<'a> {
     generator: Box<dyn Generator>,
     recorder: Recorder,
     in_flight: usize,
-    pending: VecDeque<Group<'a>>,
-    /// Emptied groups, whose memory is used again.
-    spare: Vec<Group<'a>>,
-    /// Memory for one group's outcomes.
-    outcomes: Vec<(Outcome, u32)>,
-    calls: Vec<(Procedure, Args)>,
-    since_sample: usize,
+    calls: Calls,
+    /// Planned arrivals of the calls, where they are planned.
+    arrivals: Vec<Instant>,
+    results: Vec<Executed<'a>>,
+    /// Places of results that have more to tell.
+    special: Vec<usize>,
+    waiting: Waiting<'a>,
+    told: Instant,
     ended: bool,
 }
 
@@ -69,136 +56,170 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
         worker: context.db.worker()?,
         recorder: Recorder::new(context.transactions),
         in_flight,
-        pending: VecDeque::new(),
-        spare: Vec::new(),
-        outcomes: Vec::new(),
-        calls: Vec::with_capacity(in_flight),
-        since_sample: 0,
+        calls: Calls::default(),
+        arrivals: Vec::new(),
+        results: Vec::new(),
+        special: Vec::new(),
+        waiting: Waiting::new(context),
+        told: Instant::now(),
         ended: false,
     };
-    while !this.ended && !context.interval.is_stopped(Instant::now()) {
-        this.turn()?;
+    loop {
+        // The durable epoch first: what it releases was released at this reading of the clock at the latest.
+        let durable = this.worker.durable_epoch();
+        let now = Instant::now();
+        this.waiting.take_released(durable, now, &mut this.recorder)?;
+        if this.ended || context.interval.is_stopped(now) {
+            break;
+        }
+        this.turn(now)?;
     }
-    while let Some(group) = this.pending.pop_front() {
-        this.release(group)?;
-    }
-    Ok(this.recorder)
+    this.finish()
 }
 
 impl<'a> Loop<'a> {
-    /// Makes one group, executes it, and takes in what has been released meanwhile.
-    fn turn(&mut self) -> Result<()> {
-        let mut group = self.spare.pop().unwrap_or_default();
-        self.fill(&mut group)?;
-        if group.tags.is_empty() {
-            self.spare.push(group);
+    /// Makes one group, and executes it.
+    fn turn(&mut self, now: Instant) -> Result<()> {
+        if now.saturating_duration_since(self.told) >= TELL {
+            self.told = now;
+            self.tell();
+        }
+        if self.waiting.has_room(&mut self.recorder)? {
+            self.make(now)?;
+        } else {
+            self.calls.begin(Duration::ZERO);
+        }
+        // Without calls, too: a protocol that has put calls off may need this worker to go on with them.
+        self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
+        if self.results.is_empty() {
             if !self.ended {
                 std::thread::sleep(IDLE);
             }
-        } else {
-            self.worker.execute_group(&mut self.calls, &mut group.results);
-            group.epoch = group.results.iter().map(|executed| executed.epoch()).max().unwrap_or(0);
-            self.pending.push_back(group);
+            return Ok(());
         }
-        self.take_released()
+        let mut group = self.waiting.new_group(now);
+        self.count(&mut group);
+        self.keep_special(now, &mut group);
+        self.results.clear();
+        self.waiting.push(group);
+        Ok(())
     }
 
     /// Generates calls up to the size of a group, or as many as have arrived.
-    fn fill(&mut self, group: &mut Group<'a>) -> Result<()> {
-        let now = Instant::now();
-        let claimed = self.context.interval.claim(self.in_flight);
+    fn make(&mut self, now: Instant) -> Result<()> {
+        let interval = &self.context.interval;
+        let claimed = interval.claim(self.in_flight);
         self.ended = claimed == 0;
-        for made in 0..claimed {
-            let arrival = match &self.context.arrivals {
-                None => self.sampled(now),
-                Some(arrivals) => match arrivals.take_due(now) {
-                    Some(planned) => Some(planned),
-                    None => {
-                        self.context.interval.give_back(claimed - made);
-                        break;
-                    }
-                },
-            };
-            self.add_call(group, arrival)?;
-            if self.ended {
-                break;
-            }
+        let wanted = self.arrived(now, claimed);
+        self.calls.begin(interval.since_measured(now));
+        if wanted > 0 && !self.generator.fill(&mut self.calls, wanted)? {
+            self.ended = true;
         }
+        interval.give_back(claimed - self.calls.len().min(claimed));
+        for refused in self.calls.refused() {
+            self.recorder.record(interval, refusal(*refused));
+        }
+        self.waiting.released += self.calls.refused().len() as u64;
         Ok(())
     }
 
-    /// The arrival of one call in [`SAMPLE`].
-    fn sampled(&mut self, now: Instant) -> Option<Instant> {
-        self.since_sample += 1;
-        if self.since_sample < SAMPLE {
-            return None;
-        }
-        self.since_sample = 0;
-        Some(now)
+    /// How many of the claimed calls are to be made now: those whose planned arrival has come.
+    fn arrived(&mut self, now: Instant, claimed: usize) -> usize {
+        let Some(arrivals) = &self.context.arrivals else { return claimed };
+        self.arrivals.clear();
+        self.arrivals.extend(std::iter::from_fn(|| arrivals.take_due(now)).take(claimed));
+        self.arrivals.len()
     }
 
-    fn add_call(&mut self, group: &mut Group<'a>, arrival: Option<Instant>) -> Result<()> {
-        match self.generator.next()? {
-            Step::Call(call) => {
-                if self.context.acknowledgements.is_some() {
-                    group.keys.push(self.context.bound.acknowledgement(&call));
+    /// Counts the results that simply committed, and notes the places of the others.
+    fn count(&mut self, group: &mut Group<'a>) {
+        self.special.clear();
+        let calls = self.calls.made().iter().zip(self.calls.marks());
+        for (place, (executed, ((transaction, _), marks))) in self.results.iter().zip(calls).enumerate() {
+            let epoch = executed.epoch();
+            // The epoch says first what is rare: to ask whether a call was put off costs more.
+            if (epoch == 0 && is_deferred(executed)) || executed.failed() {
+                self.special.push(place);
+                continue;
+            }
+            group.tally.add(*transaction, *marks, executed.attempts().saturating_sub(1));
+            if epoch > group.epoch {
+                group.epoch = epoch;
+                group.newest_place = place;
+            }
+        }
+        if self.context.arrivals.is_some() || self.context.acknowledgements.is_some() {
+            self.note_arrivals_and_keys(group);
+        }
+    }
+
+    /// What only some runs want to know of each call that simply committed.
+    fn note_arrivals_and_keys(&self, group: &mut Group<'a>) {
+        let mut special = self.special.iter().peekable();
+        for place in 0..self.results.len() {
+            let Some(call) = self.calls.get(place) else { continue };
+            if special.next_if_eq(&&place).is_some() {
+                continue;
+            }
+            if let Some(arrival) = self.arrivals.get(place) {
+                group.tally.plan(*arrival, call.transaction, call.marks);
+            }
+            group.lines.push_str(&self.line(place));
+        }
+    }
+
+    /// The line that acknowledges a call; empty where nobody wants it.
+    fn line(&self, place: usize) -> String {
+        let wanted = self.context.acknowledgements.as_ref();
+        let key = wanted.and_then(|_| self.context.bound.acknowledgement(self.calls.get(place)?));
+        key.map_or_else(String::new, |key| key + "\n")
+    }
+
+    /// Keeps the newest result of the group, to wait for, and those that have more to tell.
+    fn keep_special(&mut self, now: Instant, group: &mut Group<'a>) {
+        if self.special.is_empty() {
+            if group.newest_place < self.results.len() {
+                group.newest = Some(self.results.swap_remove(group.newest_place));
+            }
+            return;
+        }
+        let mut results = std::mem::take(&mut self.results);
+        let mut special = self.special.iter().peekable();
+        for (place, executed) in results.drain(..).enumerate() {
+            if special.next_if_eq(&&place).is_none() {
+                if place == group.newest_place {
+                    group.newest = Some(executed);
                 }
-                group.tags.push(Tag { transaction: call.transaction, read_only: call.read_only, arrival });
-                self.calls.push((call.procedure, call.args));
+                continue;
             }
-            Step::Refused { transaction, reason } => {
-                self.recorder.record(&self.context.interval, refusal(transaction, reason));
-                self.context.interval.count_released(1);
-            }
-            Step::End => self.ended = true,
-        }
-        Ok(())
-    }
-
-    /// Counts the groups at the front of the queue that have been released, and waits for one if there are too many.
-    fn take_released(&mut self) -> Result<()> {
-        let durable = self.worker.durable_epoch();
-        while let Some(group) = self.pending.front()
-            && (group.epoch <= durable || self.pending.len() > MOST_PENDING)
-            && let Some(group) = self.pending.pop_front()
-        {
-            self.release(group)?;
-        }
-        Ok(())
-    }
-
-    /// Takes every result of a group, waiting where it has to, and counts them.
-    fn release(&mut self, mut group: Group<'a>) -> Result<()> {
-        let mut outcomes = std::mem::take(&mut self.outcomes);
-        for executed in group.results.drain(..) {
-            let run_again = executed.attempts().saturating_sub(1);
-            outcomes.push((outcome(self.context.bound, executed.wait())?, run_again));
-        }
-        let at = Instant::now();
-        self.acknowledge(&mut group, &outcomes)?;
-        self.context.interval.count_released(outcomes.len() as u64);
-        for (tag, (outcome, run_again)) in group.tags.drain(..).zip(outcomes.drain(..)) {
-            let latency = tag.arrival.map(|arrival| at.saturating_duration_since(arrival));
-            let Tag { transaction, read_only, .. } = tag;
-            self.recorder.record(
-                &self.context.interval,
-                Release { transaction, read_only, outcome, run_again, at, latency },
-            );
-        }
-        self.outcomes = outcomes;
-        self.spare.push(group);
-        Ok(())
-    }
-
-    fn acknowledge(&self, group: &mut Group<'a>, outcomes: &[(Outcome, u32)]) -> Result<()> {
-        let Some(acknowledgements) = &self.context.acknowledgements else { return Ok(()) };
-        let mut lines = String::new();
-        for (key, (outcome, _)) in group.keys.drain(..).zip(outcomes) {
-            if let (Some(key), Outcome::Committed) = (key, outcome) {
-                lines.push_str(&key);
-                lines.push('\n');
+            let Some(call) = self.calls.get(place) else { continue };
+            let arrival = self.arrivals.get(place).copied().unwrap_or(now);
+            let (transaction, marks, line) = (call.transaction, call.marks, self.line(place));
+            let call = Single { executed, transaction, marks, arrival, line };
+            if is_deferred(&call.executed) {
+                self.waiting.defer(call);
+            } else {
+                group.epoch = group.epoch.max(call.executed.epoch());
+                group.special.push(call);
             }
         }
-        acknowledgements.write(&lines)
+        self.results = results;
+    }
+
+    fn tell(&mut self) {
+        self.context.interval.count_released(std::mem::take(&mut self.waiting.released));
+    }
+
+    /// Waits for all calls that are still under way.
+    fn finish(mut self) -> Result<Recorder> {
+        self.waiting.release_all(&mut self.recorder)?;
+        self.calls.begin(Duration::ZERO);
+        while self.waiting.has_deferred() {
+            self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
+            self.waiting.look_at_deferred(&mut self.recorder)?;
+            std::thread::sleep(IDLE);
+        }
+        self.tell();
+        Ok(self.recorder)
     }
 }

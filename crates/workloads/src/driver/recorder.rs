@@ -23,7 +23,8 @@ pub(super) enum Outcome {
 /// One released call.
 pub(super) struct Release {
     pub transaction: usize,
-    pub read_only: bool,
+    /// How many marks it leaves if it was committed; a call without marks only reads.
+    pub marks: u32,
     pub outcome: Outcome,
     /// How often the call was run again; 0 where nobody knows.
     pub run_again: u32,
@@ -65,7 +66,7 @@ pub(super) struct Recorder {
     pub write_latency: Histogram<u64>,
     /// Committed calls per tenth of a second of the measured interval.
     pub slots: Vec<u64>,
-    /// Committed writing calls of the whole run, warm-up and all: the marks that the database has to show.
+    /// What the committed calls of the whole run, warm-up and all, have left: the marks that the database has to show.
     pub marks: u64,
     pub last_release: Option<Instant>,
 }
@@ -86,7 +87,9 @@ impl Recorder {
     /// Counts a released call.
     pub fn record(&mut self, interval: &Interval, release: Release) {
         let committed = release.outcome == Outcome::Committed;
-        self.marks += u64::from(committed && !release.read_only);
+        if committed {
+            self.marks += u64::from(release.marks);
+        }
         self.last_release = self.last_release.max(Some(release.at));
         let Some(offset) = interval.measured_offset(release.at) else { return };
         let counts = &mut self.by_transaction[release.transaction];
@@ -94,7 +97,7 @@ impl Recorder {
         match release.outcome {
             Outcome::Committed => {
                 counts.committed += 1;
-                self.count_in_slot(offset);
+                self.count_in_slot(offset, 1);
             }
             Outcome::Failed(reason) => {
                 counts.failed += 1;
@@ -102,24 +105,118 @@ impl Recorder {
             }
         }
         if let Some(latency) = release.latency {
-            self.sample(release.transaction, release.read_only, latency);
+            self.sample(release.transaction, release.marks == 0, latency, 1);
         }
     }
 
-    fn count_in_slot(&mut self, offset: Duration) {
+    /// Counts calls that were committed and released together, and empties the tally. Gives their number.
+    pub fn record_tally(&mut self, interval: &Interval, at: Instant, tally: &mut Tally) -> u64 {
+        self.marks += std::mem::take(&mut tally.marks);
+        self.last_release = self.last_release.max(Some(at));
+        let measured = interval.measured_offset(at);
+        let made_at = tally.made_at.take();
+        let mut all = 0;
+        for (transaction, calls) in tally.by_transaction.iter_mut().enumerate() {
+            let calls = std::mem::take(calls);
+            let committed = calls.reading + calls.writing;
+            all += committed;
+            if measured.is_none() || committed == 0 {
+                continue;
+            }
+            self.by_transaction[transaction].committed += committed;
+            self.by_transaction[transaction].run_again += calls.run_again;
+            if let Some(made_at) = made_at {
+                let latency = at.saturating_duration_since(made_at);
+                self.sample(transaction, true, latency, calls.reading);
+                self.sample(transaction, false, latency, calls.writing);
+            }
+        }
+        if let Some(offset) = measured {
+            self.count_in_slot(offset, all);
+            for planned in &tally.planned {
+                let latency = at.saturating_duration_since(planned.arrival);
+                self.sample(planned.transaction, planned.read_only, latency, 1);
+            }
+        }
+        tally.planned.clear();
+        all
+    }
+
+    fn count_in_slot(&mut self, offset: Duration, calls: u64) {
         let slot = (offset.as_secs_f64() * SLOTS_PER_SECOND) as usize;
         if slot >= self.slots.len() {
             self.slots.resize(slot + 1, 0);
         }
-        self.slots[slot] += 1;
+        self.slots[slot] += calls;
     }
 
-    fn sample(&mut self, transaction: usize, read_only: bool, latency: Duration) {
+    /// Notes the latency of calls that waited equally long.
+    fn sample(&mut self, transaction: usize, read_only: bool, latency: Duration, calls: u64) {
+        if calls == 0 {
+            return;
+        }
         let counts = &mut self.by_transaction[transaction];
-        counts.latency_sum += latency;
-        counts.latency_samples += 1;
+        counts.latency_sum += latency.mul_f64(calls as f64);
+        counts.latency_samples += calls;
         let histogram = if read_only { &mut self.read_latency } else { &mut self.write_latency };
-        record(histogram, u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX), 1);
+        record(histogram, u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX), calls);
+    }
+}
+
+/// Committed calls of one thread that are released together, counted before they are: then a call costs an addition
+/// or two, and clock, interval and histogram cost once for all of them.
+pub(super) struct Tally {
+    by_transaction: Vec<Together>,
+    marks: u64,
+    /// When all of them were made, where no arrival was planned for each.
+    made_at: Option<Instant>,
+    planned: Vec<Planned>,
+}
+
+/// Calls of one transaction of the mix.
+#[derive(Clone, Copy, Default)]
+struct Together {
+    reading: u64,
+    writing: u64,
+    run_again: u64,
+}
+
+/// A call whose arrival was planned.
+struct Planned {
+    arrival: Instant,
+    transaction: usize,
+    read_only: bool,
+}
+
+impl Tally {
+    /// An empty tally for a mix of so many transactions.
+    pub fn new(transactions: usize) -> Self {
+        Self {
+            by_transaction: vec![Together::default(); transactions],
+            marks: 0,
+            made_at: None,
+            planned: Vec::new(),
+        }
+    }
+
+    /// Says when the calls to come were made; not for calls with planned arrivals.
+    pub fn begin(&mut self, made_at: Instant) {
+        self.made_at = Some(made_at);
+    }
+
+    /// Counts a committed call.
+    #[inline]
+    pub fn add(&mut self, transaction: usize, marks: u32, run_again: u32) {
+        let calls = &mut self.by_transaction[transaction];
+        calls.reading += u64::from(marks == 0);
+        calls.writing += u64::from(marks != 0);
+        calls.run_again += u64::from(run_again);
+        self.marks += u64::from(marks);
+    }
+
+    /// Notes when a counted call was to arrive.
+    pub fn plan(&mut self, arrival: Instant, transaction: usize, marks: u32) {
+        self.planned.push(Planned { arrival, transaction, read_only: marks == 0 });
     }
 }
 
@@ -143,7 +240,7 @@ mod tests {
     fn release(interval: &Interval, seconds: f64, outcome: Outcome) -> Release {
         Release {
             transaction: 0,
-            read_only: false,
+            marks: 1,
             outcome,
             run_again: 1,
             at: interval.measured_from() + Duration::from_secs_f64(seconds),
@@ -183,9 +280,62 @@ mod tests {
         let interval = Interval::start(&Settings::default(), false);
         let mut recorder = Recorder::new(1);
         recorder.record(&interval, release(&interval, 0.1, Outcome::Committed));
-        let read = Release { read_only: true, latency: None, ..release(&interval, 0.1, Outcome::Committed) };
+        let read = Release { marks: 0, latency: None, ..release(&interval, 0.1, Outcome::Committed) };
         recorder.record(&interval, read);
         assert_eq!((recorder.read_latency.len(), recorder.write_latency.len(), recorder.marks), (0, 1, 1));
+    }
+
+    /// A tally of two readers and three writers with two marks each, of which one ran again, made 100 µs ago.
+    fn tally(made_at: Instant) -> Tally {
+        let mut tally = Tally::new(2);
+        tally.begin(made_at);
+        (0..2).for_each(|_| tally.add(0, 0, 0));
+        (0..3).for_each(|run_again| tally.add(1, 2, run_again));
+        tally
+    }
+
+    #[test]
+    fn calls_released_together_count_as_if_they_were_alone() {
+        let interval = Interval::start(&Settings::default(), false);
+        let mut recorder = Recorder::new(2);
+        let at = interval.measured_from() + Duration::from_millis(250);
+        let mut tally = tally(at - Duration::from_micros(100));
+        recorder.record_tally(&interval, at, &mut tally);
+        let [reads, writes] = &recorder.by_transaction[..] else { panic!("two transactions") };
+        assert_eq!((reads.committed, writes.committed, writes.run_again), (2, 3, 3));
+        assert_eq!((recorder.marks, recorder.last_release), (6, Some(at)));
+        assert_eq!(recorder.slots, [0, 0, 5]);
+        assert_eq!((recorder.read_latency.len(), recorder.write_latency.len()), (2, 3));
+        assert_eq!((writes.latency_samples, writes.latency_sum), (3, Duration::from_micros(300)));
+        // It was emptied.
+        recorder.record_tally(&interval, at, &mut tally);
+        assert_eq!((recorder.marks, recorder.slots), (6, vec![0, 0, 5]));
+    }
+
+    #[test]
+    fn a_tally_outside_of_the_interval_leaves_only_marks() {
+        let interval = Interval::start(&Settings { seconds: 1.0, ..Settings::default() }, false);
+        let mut recorder = Recorder::new(2);
+        let late = interval.measured_from() + Duration::from_secs(1);
+        recorder.record_tally(&interval, late, &mut tally(late));
+        assert_eq!((recorder.marks, recorder.by_transaction[1].committed), (6, 0));
+        assert!(recorder.slots.is_empty() && recorder.write_latency.is_empty());
+    }
+
+    #[test]
+    fn planned_arrivals_have_a_latency_each() {
+        let interval = Interval::start(&Settings::default(), false);
+        let mut recorder = Recorder::new(1);
+        let mut tally = Tally::new(1);
+        let at = interval.measured_from() + Duration::from_secs(1);
+        for milliseconds in [1, 2, 30] {
+            tally.add(0, 1, 0);
+            tally.plan(at - Duration::from_millis(milliseconds), 0, 1);
+        }
+        recorder.record_tally(&interval, at, &mut tally);
+        assert_eq!((recorder.by_transaction[0].committed, recorder.write_latency.len()), (3, 3));
+        assert_eq!(recorder.by_transaction[0].latency_sum, Duration::from_millis(33));
+        assert!(recorder.write_latency.max() >= 29_000_000);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct Report {
     pub by_transaction: Vec<TransactionReport>,
     /// Pairs of second and committed calls per second.
     pub throughput_over_time: Vec<(f64, f64)>,
+    /// Committed calls per tenth of a second.
+    slots: Vec<u64>,
     /// The engine's counters over the measured interval.
     pub statistics: Statistics,
     /// Committed calls of the whole run that left a mark in the database.
@@ -92,7 +94,8 @@ impl Report {
             read_latency: all.read_latency,
             write_latency: all.write_latency,
             by_transaction,
-            throughput_over_time: over_time(&all.slots, seconds),
+            throughput_over_time: over_time(&all.slots, seconds, usual_step(seconds)),
+            slots: all.slots,
             statistics,
             marks: all.marks,
         }
@@ -101,6 +104,12 @@ impl Report {
     /// Committed calls per second.
     pub fn throughput(&self) -> f64 {
         if self.seconds > 0.0 { self.committed as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Pairs of second and committed calls per second, in steps of so many seconds, rounded to tenths.
+    pub fn throughput_in_steps(&self, seconds: f64) -> Vec<(f64, f64)> {
+        let slots = (seconds * SLOTS_PER_SECOND).round().max(1.0) as usize;
+        over_time(&self.slots, self.seconds, slots)
     }
 
     /// Attempts run again, as a share of all attempts that ended in a commit or in another attempt.
@@ -154,10 +163,14 @@ fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
     }
 }
 
-/// Turns counts per tenth of a second into rates: per tenth for a short run, per second for a long one. The last
-/// piece may be shorter than the others, and its rate is counted over its own length.
-fn over_time(slots: &[u64], seconds: f64) -> Vec<(f64, f64)> {
-    let slots_per_step = if seconds < SHORT_RUN { 1 } else { SLOTS_PER_SECOND as usize };
+/// Slots of a step: a tenth of a second for a short run, a second for a long one.
+fn usual_step(seconds: f64) -> usize {
+    if seconds < SHORT_RUN { 1 } else { SLOTS_PER_SECOND as usize }
+}
+
+/// Turns counts per tenth of a second into rates per step of so many tenths. The last piece may be shorter than the
+/// others, and its rate is counted over its own length.
+fn over_time(slots: &[u64], seconds: f64, slots_per_step: usize) -> Vec<(f64, f64)> {
     let step = slots_per_step as f64 / SLOTS_PER_SECOND;
     let steps = (seconds / step).ceil() as usize;
     (0..steps)
@@ -178,20 +191,27 @@ mod tests {
 
     #[test]
     fn short_runs_show_tenths_and_long_ones_seconds() {
-        let tenths = over_time(&[10, 0, 5], 0.25);
+        let tenths = over_time(&[10, 0, 5], 0.25, usual_step(0.25));
         assert_eq!(tenths.len(), 3);
         assert_eq!(tenths[0], (0.0, 100.0));
         assert_eq!(tenths[1].1, 0.0);
         assert!((tenths[2].1 - 100.0).abs() < 1e-6, "5 calls in the last 0.05 s: {tenths:?}");
-        let seconds = over_time(&[7; 60], 6.0);
+        let seconds = over_time(&[7; 60], 6.0, usual_step(6.0));
         assert_eq!(seconds.len(), 6);
         assert!(seconds.iter().all(|(_, rate)| *rate == 70.0));
     }
 
     #[test]
+    fn steps_of_half_a_second_begin_where_they_should() {
+        assert_eq!(over_time(&[1; 12], 1.2, 5)[..2], [(0.0, 10.0), (0.5, 10.0)]);
+        let last = over_time(&[1; 12], 1.2, 5)[2];
+        assert!(last.0 == 1.0 && (last.1 - 10.0).abs() < 1e-6, "{last:?}");
+    }
+
+    #[test]
     fn missing_slots_are_zero() {
-        assert_eq!(over_time(&[], 0.2), [(0.0, 0.0), (0.1, 0.0)]);
-        assert_eq!(over_time(&[], 0.0), []);
+        assert_eq!(over_time(&[], 0.2, 1), [(0.0, 0.0), (0.1, 0.0)]);
+        assert_eq!(over_time(&[], 0.0, 1), []);
     }
 
     #[test]

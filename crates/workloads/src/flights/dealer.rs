@@ -14,7 +14,8 @@ use super::UNPARSABLE;
 use super::input::Rows;
 use super::procedure::arguments;
 use super::row::FlightRow;
-use crate::workload::{Call, Generator, Step};
+use crate::calls::Calls;
+use crate::workload::Generator;
 use crate::{Error, Result};
 
 /// Rows handed over together.
@@ -99,21 +100,21 @@ struct Dealt {
 }
 
 impl Generator for Dealt {
-    fn next(&mut self) -> Result<Step> {
-        loop {
+    fn procedures(&self) -> &[Procedure] {
+        std::slice::from_ref(&self.procedure)
+    }
+
+    fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool> {
+        while calls.len() < at_most {
             match self.batch.next() {
-                Some(Some(row)) => {
-                    let args = arguments(row);
-                    let procedure = self.procedure.clone();
-                    return Ok(Step::Call(Call { procedure, args, transaction: 0, read_only: false }));
-                }
-                Some(None) => return Ok(Step::Refused { transaction: 0, reason: UNPARSABLE }),
-                None => {}
-            }
-            match self.queue.recv() {
-                Ok(batch) => self.batch = batch?.into_iter(),
-                Err(_) => return Ok(Step::End),
+                Some(Some(row)) => calls.add_made(0, 1, arguments(row)),
+                Some(None) => calls.refuse(0, UNPARSABLE),
+                None => match self.queue.recv() {
+                    Ok(batch) => self.batch = batch?.into_iter(),
+                    Err(_) => return Ok(false),
+                },
             }
         }
+        Ok(true)
     }
 }

@@ -26,8 +26,9 @@ use std::path::{Path, PathBuf};
 use heddledb::{Database, Procedure, Timestamp, key};
 use serde_json::json;
 
+use crate::calls::Call;
 use crate::pause::Pause;
-use crate::workload::{Bound, Call, Generator, Workload};
+use crate::workload::{Bound, Generator, Workload};
 use crate::{Error, Result, scan};
 use compare::FlightColumns;
 use dealer::Dealer;
@@ -233,8 +234,8 @@ impl Bound for Rows {
         self.dealer.generator(caller, self.procedure.clone())
     }
 
-    fn acknowledgement(&self, call: &Call) -> Option<String> {
-        procedure::acknowledgement(&call.args)
+    fn acknowledgement(&self, call: Call<'_>) -> Option<String> {
+        procedure::acknowledgement(call.args)
     }
 
     fn reason(&self, error: &heddledb::Error) -> Cow<'static, str> {

@@ -1,11 +1,13 @@
 //! The bad-input file with its known counts, NULLs, what is made and what is not, and that the check sees differences.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use heddledb::{Durability, Options, Value};
 
 use super::*;
-use crate::workload::Step;
+use crate::calls::Calls;
+use crate::workload::next_calls;
 
 /// Good rows of the file, and the others by reason.
 const GOOD: u64 = 26;
@@ -32,16 +34,18 @@ fn call_all(flights: &Flights, db: &Database, callers: usize) -> BTreeMap<String
     let mut failures = BTreeMap::new();
     for caller in 0..callers {
         let mut generator = bound.generator(0, caller).unwrap();
-        loop {
-            let reason = match generator.next().unwrap() {
-                Step::End => break,
-                Step::Refused { reason, .. } => reason.to_owned(),
-                Step::Call(call) => match db.call(&call.procedure, call.args) {
-                    Ok(_) => continue,
-                    Err(error) => bound.reason(&error).into_owned(),
-                },
-            };
-            *failures.entry(reason).or_default() += 1;
+        let mut count = |reason: &str| *failures.entry(reason.to_owned()).or_default() += 1;
+        let mut calls = Calls::default();
+        let mut goes_on = true;
+        while goes_on {
+            calls.begin(Duration::ZERO);
+            goes_on = generator.fill(&mut calls, 10).unwrap();
+            calls.refused().iter().for_each(|refused| count(refused.reason));
+            for (_, args) in calls.made() {
+                if let Err(error) = db.call(&generator.procedures()[0], args.clone()) {
+                    count(&bound.reason(&error));
+                }
+            }
         }
     }
     failures
@@ -182,9 +186,8 @@ fn acknowledged_flights_are_found_again() {
     let flights = bad_file();
     let (db, _) = run(&flights, 1);
     let bound = flights.bind(&db, 1).unwrap();
-    let mut generator = bound.generator(0, 0).unwrap();
-    let Step::Call(call) = generator.next().unwrap() else { panic!("the first row is good") };
-    let key = bound.acknowledgement(&call).unwrap();
+    let calls = next_calls(bound.generator(0, 0).unwrap().as_mut(), 1);
+    let key = bound.acknowledgement(calls.get(0).unwrap()).unwrap();
     assert_eq!(key, "2013-01-01T10:00:00Z UA 1");
     assert_eq!(flights.check_acknowledged(&db, &[key]), Ok(()));
     let lost = "2013-01-01T10:00:00Z UA 77".to_owned();

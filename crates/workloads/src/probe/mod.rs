@@ -10,14 +10,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use heddledb::{
-    Args, DataType, Database, Output, PrimaryIndex, Procedure, Table, TableDefinition, Value, row,
-};
+use heddledb::{DataType, Database, Output, PrimaryIndex, Procedure, Table, TableDefinition, row};
 use serde_json::json;
 
+use crate::calls::{Call, Calls};
 use crate::pause::Pause;
-use crate::workload::{Bound, Call, Generator, Step, Workload, in_range};
-use crate::{Error, Result, scan};
+use crate::workload::{Bound, Generator, Workload, in_range, random_of};
+use crate::{Result, scan};
 
 /// The one table.
 pub(crate) const TABLE: &str = "probe";
@@ -88,22 +87,10 @@ impl Workload for Probe {
             Some(table) => table,
             None => db.create_table(definition())?,
         };
-        // Records are loaded in key order, so those that are there are the first ones.
-        let there = scan::count(db, &table)? as i64;
-        let records = i64::from(self.records);
-        if there > records {
-            return Err(Error::Unusable(format!(
-                "the database holds {there} records; give --records {there}, or another --dir"
-            )));
-        }
         let filler = [b'p'; FILLER];
-        for first in (there + 1..=records).step_by(BATCH as usize) {
-            db.run(|tx| {
-                (first..=records.min(first + BATCH - 1))
-                    .try_for_each(|record| tx.insert(&table, row![record, 0, 0, &filler[..]]))
-            })?;
-        }
-        Ok(())
+        scan::load_in_order(db, &table, i64::from(self.records), "records", BATCH, |tx, record| {
+            tx.insert(&table, row![record, 0, 0, &filler[..]])
+        })
     }
 
     fn bind(&self, db: &Database, _callers: usize) -> Result<Box<dyn Bound>> {
@@ -112,7 +99,7 @@ impl Workload for Probe {
         let probes = Arc::new(procedure::Probes::new(table, self.pause)?);
         let read = procedure::register_read(db, &probes)?;
         let update = procedure::register_update(db, &probes)?;
-        Ok(Box::new(Experiment { settings: *self, probes, read, update }))
+        Ok(Box::new(Experiment { settings: *self, probes, procedures: [read, update] }))
     }
 
     fn marks(&self, db: &Database) -> Result<u64> {
@@ -194,34 +181,32 @@ fn torn_record(db: &Database, table: &Table) -> heddledb::Result<Option<i64>> {
 struct Experiment {
     settings: Probe,
     probes: Arc<procedure::Probes>,
-    read: Procedure,
-    update: Procedure,
+    /// At their places [`READ`] and [`UPDATE`].
+    procedures: [Procedure; 2],
 }
 
 impl Bound for Experiment {
     fn generator(&self, seed: u64, caller: usize) -> Result<Box<dyn Generator>> {
         Ok(Box::new(Prober {
             settings: self.settings,
-            read: self.read.clone(),
-            update: self.update.clone(),
-            random: fastrand::Rng::with_seed(seed ^ (caller as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            procedures: self.procedures.clone(),
+            random: random_of(seed, caller),
         }))
     }
 
-    fn acknowledgement(&self, _call: &Call) -> Option<String> {
+    fn acknowledgement(&self, _call: Call<'_>) -> Option<String> {
         None
     }
 
-    fn run_closure(&self, db: &Database, call: &Call) -> heddledb::Result<Output> {
-        procedure::run_closure(db, &self.probes, call.read_only, &call.args)
+    fn run_closure(&self, db: &Database, call: Call<'_>) -> heddledb::Result<Output> {
+        procedure::run_closure(db, &self.probes, call.is_read_only(), call.args)
     }
 }
 
 /// The transactions of one caller.
 struct Prober {
     settings: Probe,
-    read: Procedure,
-    update: Procedure,
+    procedures: [Procedure; 2],
     random: fastrand::Rng,
 }
 
@@ -243,11 +228,18 @@ impl Prober {
 }
 
 impl Generator for Prober {
-    fn next(&mut self) -> Result<Step> {
-        // The share is of transactions, decided before the first probe.
-        let updates = self.random.f64() * 100.0 < self.settings.update_percent;
-        let args: Args = self.keys().into_iter().map(Value::from).collect();
-        let (procedure, transaction) = if updates { (&self.update, UPDATE) } else { (&self.read, READ) };
-        Ok(Step::Call(Call { procedure: procedure.clone(), args, transaction, read_only: !updates }))
+    fn procedures(&self) -> &[Procedure] {
+        &self.procedures
+    }
+
+    fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool> {
+        while calls.len() < at_most {
+            // The share is of transactions, decided before the first probe.
+            let updates = self.random.f64() * 100.0 < self.settings.update_percent;
+            let keys = self.keys();
+            let (transaction, marks) = if updates { (UPDATE, 1) } else { (READ, 0) };
+            calls.add_integers(transaction, marks, &keys);
+        }
+        Ok(true)
     }
 }

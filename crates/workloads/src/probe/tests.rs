@@ -3,6 +3,7 @@
 use heddledb::{Durability, Options, key};
 
 use super::*;
+use crate::workload::next_calls;
 
 fn memory() -> Database {
     Database::in_memory(Options::default().durability(Durability::None)).unwrap()
@@ -10,13 +11,6 @@ fn memory() -> Database {
 
 fn small(update_percent: f64) -> Probe {
     Probe { records: 200, update_percent, pause: Pause::default() }
-}
-
-fn next_call(generator: &mut dyn Generator) -> Call {
-    match generator.next().unwrap() {
-        Step::Call(call) => call,
-        other => panic!("probing never ends: {other:?}"),
-    }
 }
 
 #[test]
@@ -27,13 +21,13 @@ fn updates_are_counted_twenty_times_by_procedure_and_by_closure() {
     let bound = settings.bind(&db, 1).unwrap();
     let mut generator = bound.generator(5, 0).unwrap();
     let mut updates = 0;
-    for round in 0..100 {
-        let call = next_call(generator.as_mut());
-        updates += u64::from(!call.read_only);
+    let calls = next_calls(generator.as_mut(), 100);
+    for (round, call) in (0..100).filter_map(|place| Some((place, calls.get(place)?))) {
+        updates += u64::from(call.marks);
         if round % 2 == 0 {
-            db.call(&call.procedure, call.args).unwrap();
+            db.call(&generator.procedures()[call.transaction], call.args.clone()).unwrap();
         } else {
-            bound.run_closure(&db, &call).unwrap();
+            bound.run_closure(&db, call).unwrap();
         }
     }
     assert!((30..70).contains(&updates), "{updates}");
@@ -49,9 +43,9 @@ fn keys_are_different_and_in_order() {
     settings.load(&db).unwrap();
     let bound = settings.bind(&db, 1).unwrap();
     let mut generator = bound.generator(5, 0).unwrap();
-    for _ in 0..50 {
-        let call = next_call(generator.as_mut());
-        assert!(call.read_only);
+    let calls = next_calls(generator.as_mut(), 50);
+    for call in (0..50).filter_map(|place| calls.get(place)) {
+        assert!(call.is_read_only());
         let keys: Vec<i64> = (0..PROBES).map(|place| call.args.int(place).unwrap()).collect();
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]), "{keys:?}");
         assert!(keys.iter().all(|key| (1..=25).contains(key)));
@@ -95,8 +89,8 @@ fn probes_acknowledge_nothing() {
     let db = memory();
     settings.load(&db).unwrap();
     let bound = settings.bind(&db, 1).unwrap();
-    let call = next_call(bound.generator(1, 0).unwrap().as_mut());
-    assert_eq!(bound.acknowledgement(&call), None);
+    let calls = next_calls(bound.generator(1, 0).unwrap().as_mut(), 1);
+    assert_eq!(bound.acknowledgement(calls.get(0).unwrap()), None);
     assert_eq!(settings.check_acknowledged(&db, &[]), Ok(()));
     assert!(settings.check_acknowledged(&db, &["1 2 3".to_owned()]).is_err());
 }

@@ -1,0 +1,96 @@
+//! The options of the small workloads: a call touches a few of many records, some more popular than others.
+
+use clap::{Args, ValueEnum};
+use heddle_workloads::incr::{AtomicCounters, Increment, Pattern};
+use heddle_workloads::pause::Pause;
+use heddledb::Durability;
+
+use super::options::CommonOptions;
+use super::workloads::Plan;
+use crate::failure::{Failure, Result};
+
+pub const INCR1_EXAMPLES: &str = "\
+Examples:
+  heddle bench incr1 --hot-percent 100 --durability none
+  heddle bench incr1 --hot-percent 10 --rotate-seconds 5 --seconds 20    the hot key moves; throughput over time
+  heddle bench incr1 --hot-percent 100 --contender atomic                what bounds every engine that locks";
+
+pub const INCRZ_EXAMPLES: &str = "\
+Examples:
+  heddle bench incrz --alpha 1.4 --durability none
+  heddle bench incrz --alpha 0                                           all keys alike";
+
+/// Options of `incr1`.
+#[derive(Args)]
+pub struct Incr1Arguments {
+    /// How many keys there are, from 1 on
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    keys: u32,
+    /// How many of a hundred calls take the hot key, which is 1 at first; fractions allowed
+    #[arg(long, value_name = "P", default_value_t = 10.0)]
+    hot_percent: f64,
+    /// After how many seconds of the measured time another key becomes the hot one; 0: never
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
+    rotate_seconds: f64,
+    /// Do the same calls outside of the engine; atomic: a plain atomic addition, no transactions, no log
+    #[arg(long, value_enum, value_name = "NAME")]
+    contender: Option<Contenders>,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// What can do calls instead of the engine.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Contenders {
+    Atomic,
+}
+
+/// Options of `incrz`.
+#[derive(Args)]
+pub struct IncrzArguments {
+    /// How many keys there are, from 1 on
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    keys: u32,
+    /// Zipf exponent: the k-th most popular key is chosen in proportion to 1 / k^A; 0: all alike
+    #[arg(long, alias = "theta", value_name = "A", default_value_t = 1.0)]
+    alpha: f64,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+impl Incr1Arguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let mut options = self.common.clone();
+        options.refuse_acknowledgements("incr1")?;
+        options.shows_time |= self.rotate_seconds > 0.0;
+        let pattern = Pattern::OneHot { percent: self.hot_percent, rotate_seconds: self.rotate_seconds };
+        let pause = Pause::microseconds(options.think_us);
+        let workload = Increment { keys: self.keys, pattern, pause };
+        let path = options.path(false)?;
+        let Some(Contenders::Atomic) = self.contender else {
+            return Ok(Plan::of_engine(workload, options, path));
+        };
+        if options.dir.is_some() || options.verify_recovery {
+            return Err(Failure::Usage(
+                "--contender is no engine and keeps nothing; leave out --dir and --verify-recovery"
+                    .to_owned(),
+            ));
+        }
+        options.durability = Durability::None;
+        let contender = Some(Box::new(AtomicCounters::new(workload)?) as _);
+        Ok(Plan { workload: Box::new(workload), options, path, contender })
+    }
+}
+
+impl IncrzArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        options.refuse_acknowledgements("incrz")?;
+        let pause = Pause::microseconds(options.think_us);
+        let workload = Increment { keys: self.keys, pattern: Pattern::Zipf { alpha: self.alpha }, pause };
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
+    }
+}

@@ -1,0 +1,195 @@
+//! What one worker has executed and not yet released.
+//!
+//! What has to stay true:
+//! - A group is released when the log is durable through the highest epoch of its calls, in the order in which groups
+//!   were made; its results are told only then.
+//! - A call that the protocol has put off holds nobody up: it stands in a queue of its own, of which a few are looked
+//!   at in each round, so that ten thousand of them cost a round no more than four.
+//! - Both queues are bounded.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use heddledb::Executed;
+
+use super::recorder::{Outcome, Recorder, Release, Tally};
+use super::{Context, outcome};
+use crate::Result;
+
+/// Unreleased groups that a worker keeps before it waits for the oldest.
+const MOST_GROUPS: usize = 16_384;
+
+/// Calls put off that a worker keeps before it makes no more.
+const MOST_DEFERRED: usize = 65_536;
+
+/// Calls put off that are looked at in a round without being found released.
+const LOOKS: usize = 4;
+
+/// Whether the protocol has put a call off: how it ends, and in which epoch, is not known yet.
+pub(super) fn is_deferred(executed: &Executed<'_>) -> bool {
+    executed.epoch() == 0 && !executed.is_released()
+}
+
+/// Calls that were executed together.
+pub(super) struct Group<'a> {
+    /// The highest epoch of its calls.
+    pub epoch: u64,
+    /// The result of that epoch, to wait for, and its place among the results.
+    pub newest: Option<Executed<'a>>,
+    pub newest_place: usize,
+    pub tally: Tally,
+    /// Results with more to tell than that they committed.
+    pub special: Vec<Single<'a>>,
+    /// The lines that acknowledge the tallied calls.
+    pub lines: String,
+}
+
+/// One call whose result is told by itself.
+pub(super) struct Single<'a> {
+    pub executed: Executed<'a>,
+    pub transaction: usize,
+    pub marks: u32,
+    /// When it was made, or was to arrive.
+    pub arrival: Instant,
+    /// The line that acknowledges it if it commits.
+    pub line: String,
+}
+
+/// The queues of one worker.
+pub(super) struct Waiting<'a> {
+    context: &'a Context<'a>,
+    groups: VecDeque<Group<'a>>,
+    /// Emptied groups, whose memory is used again.
+    spare: Vec<Group<'a>>,
+    deferred: VecDeque<Single<'a>>,
+    /// Calls released since whoever watches was told.
+    pub released: u64,
+}
+
+impl<'a> Waiting<'a> {
+    pub fn new(context: &'a Context<'a>) -> Self {
+        Self { context, groups: VecDeque::new(), spare: Vec::new(), deferred: VecDeque::new(), released: 0 }
+    }
+
+    /// An empty group for calls made now.
+    pub fn new_group(&mut self, now: Instant) -> Group<'a> {
+        let mut group = self.spare.pop().unwrap_or_else(|| Group {
+            epoch: 0,
+            newest: None,
+            newest_place: 0,
+            tally: Tally::new(self.context.transactions),
+            special: Vec::new(),
+            lines: String::new(),
+        });
+        group.epoch = 0;
+        group.newest_place = usize::MAX;
+        if self.context.arrivals.is_none() {
+            group.tally.begin(now);
+        }
+        group
+    }
+
+    pub fn push(&mut self, group: Group<'a>) {
+        self.groups.push_back(group);
+    }
+
+    pub fn defer(&mut self, call: Single<'a>) {
+        self.deferred.push_back(call);
+    }
+
+    pub fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Counts what has been released.
+    pub fn take_released(&mut self, durable: u64, now: Instant, recorder: &mut Recorder) -> Result<()> {
+        while self.groups.front().is_some_and(|group| group.epoch <= durable)
+            && let Some(group) = self.groups.pop_front()
+        {
+            self.release(group, Some(now), recorder)?;
+        }
+        self.look_at_deferred(recorder)
+    }
+
+    /// Whether more calls may be made. Waits for the oldest group where there are too many.
+    pub fn has_room(&mut self, recorder: &mut Recorder) -> Result<bool> {
+        if self.groups.len() >= MOST_GROUPS
+            && let Some(group) = self.groups.pop_front()
+        {
+            self.release(group, None, recorder)?;
+        }
+        if self.deferred.len() >= MOST_DEFERRED {
+            self.look_at_deferred(recorder)?;
+        }
+        Ok(self.deferred.len() < MOST_DEFERRED)
+    }
+
+    /// Waits for every group.
+    pub fn release_all(&mut self, recorder: &mut Recorder) -> Result<()> {
+        while let Some(group) = self.groups.pop_front() {
+            self.release(group, None, recorder)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a group, which has been released by now, or is waited for.
+    fn release(&mut self, mut group: Group<'a>, now: Option<Instant>, recorder: &mut Recorder) -> Result<()> {
+        let newest = group.newest.take();
+        let at = match (now, newest) {
+            (Some(now), _) => now,
+            (None, Some(newest)) => {
+                // All that is tallied has committed; only the log can still have failed.
+                newest.wait()?;
+                Instant::now()
+            }
+            (None, None) => Instant::now(),
+        };
+        self.acknowledge(&group.lines)?;
+        group.lines.clear();
+        self.released += recorder.record_tally(&self.context.interval, at, &mut group.tally);
+        for call in group.special.drain(..) {
+            self.release_one(call, recorder)?;
+        }
+        self.spare.push(group);
+        Ok(())
+    }
+
+    /// Looks whether calls put off have been released.
+    pub fn look_at_deferred(&mut self, recorder: &mut Recorder) -> Result<()> {
+        let mut looks = LOOKS.min(self.deferred.len());
+        while looks > 0
+            && let Some(call) = self.deferred.pop_front()
+        {
+            if call.executed.is_released() {
+                self.release_one(call, recorder)?;
+            } else {
+                looks -= 1;
+                self.deferred.push_back(call);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts one call, which is waited for where it has not been released yet.
+    fn release_one(&mut self, call: Single<'a>, recorder: &mut Recorder) -> Result<()> {
+        let Single { executed, transaction, marks, arrival, line } = call;
+        let run_again = executed.attempts().saturating_sub(1);
+        let outcome = outcome(self.context.bound, executed.wait())?;
+        let at = Instant::now();
+        if outcome == Outcome::Committed {
+            self.acknowledge(&line)?;
+        }
+        self.released += 1;
+        let latency = Some(at.saturating_duration_since(arrival));
+        let release = Release { transaction, marks, outcome, run_again, at, latency };
+        recorder.record(&self.context.interval, release);
+        Ok(())
+    }
+
+    fn acknowledge(&self, lines: &str) -> Result<()> {
+        match &self.context.acknowledgements {
+            Some(acknowledgements) if !lines.is_empty() => acknowledgements.write(lines),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Reads in split phases: columns that are split are hidden.
+//!
+//! A row that is read keeps its other columns; a split one, which is NOT NULL, is marked as NULL in the copy, and its
+//! word holds the address of the participant's flag that a hidden column was looked at. Only the cold path of a read,
+//! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split column is
+//! not stashed.
+
+use super::super::attempt::{self, Attempt, Part, TRACKED};
+use crate::base::atomics::Ordering;
+use crate::error::Result;
+use crate::storage::record::Record;
+use crate::storage::word::{ABSENT, DEAD, SPLIT};
+
+/// Accesses that note everything that was read, and hide what is split.
+pub(super) static SPLIT_AWARE: attempt::Access = attempt::Access { read: read_around, ..TRACKED };
+
+fn read_around<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+    let word = (TRACKED.read)(attempt, record, part, copy)?;
+    if word & (SPLIT | ABSENT) == SPLIT && word != DEAD && part == Part::Row {
+        hide(attempt, record, copy);
+    }
+    Ok(word)
+}
+
+#[cold]
+fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, copy: &mut [u64]) {
+    let met = &attempt.participant().met_hidden;
+    let Some(set) = attempt.store().splits().current(attempt.guard()) else {
+        // The phase has changed since the record was read: what was noted about it does not hold any more.
+        return;
+    };
+    let (_, columns) = set.of_record(record.pointer());
+    for column in columns {
+        column.table.layout().hide(copy, column.column, met);
+    }
+    if attempt.workspace().borrow().writes.position(record.pointer()).is_some() {
+        // Its own operations would be applied to what is hidden: the call cannot be told what it has written.
+        met.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,200 @@
+//! Phase reconciliation, after Narula, Cutler, Kohler and Morris, "Phase Reconciliation for Contended In-Memory
+//! Transactions" (Doppel, OSDI 2014).
+//!
+//! In joined phases calls run as under Silo's optimistic concurrency control (section 5.1). In split phases contended
+//! columns of records are split: each participant changes a slice of its own by the column's one selected operation,
+//! which commutes with itself and returns nothing; whatever else touches a split column is stashed until the next joined
+//! phase (section 5.2). At the end of a split phase the slices are merged into the records (section 5.3).
+//!
+//! What differs from the paper: columns are split, not whole records, so several of one row for several operations, and
+//! the row's other columns are read and written as usual; split-phase calls are durable like all others; errors stay
+//! exact, because a slice takes only its share of the room that its column has; and no thread has to agree to a change
+//! of phases, since a phase belongs to commit sections, not to bodies (`crate::storage::epoch`, the gate).
+//!
+//! Why it is serializable: a call commits within one phase, since phases change only while nobody is in a commit section.
+//! In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything that all
+//! others did to them and returned nothing, so the order that its other reads and writes give it is right for these,
+//! too (section 5.6). A body that ran into another phase has read records whose words have changed since, if they
+//! were split or merged, and is run again.
+
+mod classify;
+mod hidden;
+mod sample;
+mod state;
+
+use std::time::Duration;
+
+use crossbeam_epoch::Guard;
+use smallvec::SmallVec;
+
+use self::hidden::SPLIT_AWARE;
+use self::sample::Access;
+use self::state::State;
+use super::attempt::{Attempt, Part};
+use super::footprint::Footprint;
+use super::{Held, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
+use crate::base::atomics::Ordering;
+use crate::storage::commit::{CommitFailure, Taken, Taking};
+use crate::storage::participant::Participant;
+use crate::storage::reconcile::{Wanted, is_splittable};
+use crate::storage::split::SplitColumn;
+use crate::storage::store::Store;
+use crate::storage::word::Stamp;
+use crate::storage::write_set::{WriteSet, WriteView};
+
+/// So often a call is tried beside others; after that, alone.
+const ATTEMPTS_IN_COMPANY: u32 = 24;
+
+/// The phased protocol.
+pub(super) struct Phased {
+    length: Duration,
+    state: State,
+}
+
+impl Phased {
+    pub(super) fn new(settings: &Settings) -> Phased {
+        Phased { length: settings.phase, state: State::new(settings.max_participants) }
+    }
+
+    /// Reports what a commit that has failed has met: the first record that is not as it was read.
+    #[cold]
+    fn report_conflict(&self, attempt: &Attempt<'_>) {
+        let workspace = attempt.workspace().borrow();
+        let Some(entry) = attempt.reads().borrow().first_changed(attempt.guard()) else { return };
+        let Some(position) = workspace.writes.position(entry.record.pointer()) else { return };
+        let mut accesses = accesses(&workspace.writes, position);
+        if entry.part == Part::Row {
+            accesses.push(Access::Record);
+        }
+        let sampler = self.state.sampler(attempt.participant());
+        let touched = &workspace.writes.touched()[position];
+        sampler.report_conflict(touched.table().id(), entry.record.key(), &accesses);
+    }
+}
+
+/// What a commit does to the record at this position.
+fn accesses(writes: &WriteSet, position: usize) -> SmallVec<[Access; 4]> {
+    let table = writes.touched()[position].table();
+    let mut accesses = SmallVec::new();
+    writes.visit(position, |write| {
+        accesses.push(match write {
+            WriteView::Operate { column, operation, .. } if is_splittable(table, column, operation) => {
+                Access::Operation { column: column as u16, operation }
+            }
+            WriteView::Operate { column, .. } | WriteView::Set { column } => Access::Column(column as u16),
+            WriteView::Insert | WriteView::Delete => Access::Record,
+        });
+        true
+    });
+    accesses
+}
+
+/// How a participant's commits take what they write, and tell what they meet.
+struct Splitting<'p> {
+    state: &'p State,
+    participant: &'p Participant,
+}
+
+impl Taking for Splitting<'_> {
+    const EXCLUDED: bool = false;
+    const SPLITS: bool = true;
+
+    #[cold]
+    fn met_rival(&self, writes: &WriteSet, position: usize) {
+        let touched = &writes.touched()[position];
+        // SAFETY: the call is pinned, so every record that it touched is alive.
+        let key = unsafe { touched.record.as_record() }.key();
+        let accesses = accesses(writes, position);
+        self.state.sampler(self.participant).report_conflict(touched.table().id(), key, &accesses);
+    }
+
+    #[cold]
+    fn met_split(&self, writes: &WriteSet, position: usize, _columns: &[SplitColumn]) {
+        let touched = &writes.touched()[position];
+        // SAFETY: as above.
+        let key = unsafe { touched.record.as_record() }.key();
+        let accesses = accesses(writes, position);
+        self.state.sampler(self.participant).report_stash(touched.table().id(), key, &accesses);
+    }
+}
+
+impl Protocol for Phased {
+    fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
+        attempt.set_access(&SPLIT_AWARE);
+        // Relaxed: bodies set it on this thread, or on threads that they have joined.
+        attempt.participant().met_hidden.store(false, Ordering::Relaxed);
+        if attempted.number > ATTEMPTS_IN_COMPANY {
+            attempt.run_alone();
+        }
+    }
+
+    fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
+        if self.is_stashed(attempt) {
+            return Err(CommitFailure::Stash);
+        }
+        if attempt.workspace().borrow().writes.is_empty() {
+            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+        }
+        let reads = attempt.reads().borrow();
+        let taking = Splitting { state: &self.state, participant: attempt.participant() };
+        let validate = |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record));
+        let committed = attempt.commit(&taking, validate);
+        if let Err(CommitFailure::Conflict) = committed {
+            drop(reads);
+            self.report_conflict(attempt);
+        }
+        committed.map(Some)
+    }
+
+    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+        !self.is_stashed(attempt) && attempt.reads().borrow().still_holds(|_| false)
+    }
+
+    fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
+        attempt.participant().met_hidden.load(Ordering::Relaxed)
+    }
+
+    fn end(&self, attempt: &Attempt<'_>) {
+        attempt.let_others_in();
+    }
+
+    fn end_group(&self, _held: &mut Held) {}
+
+    fn phases(&self) -> Option<&dyn Phases> {
+        Some(self)
+    }
+}
+
+impl Phases for Phased {
+    fn length(&self) -> Duration {
+        self.length
+    }
+
+    fn has_just_joined(&self) -> bool {
+        self.state.has_just_joined()
+    }
+
+    fn end_joined(&self, store: &Store, lasted: Duration) -> bool {
+        self.state.end_joined(store, lasted)
+    }
+
+    fn should_hurry(&self, stashed: u64, committed: u64) -> bool {
+        self.state.should_hurry(stashed, committed)
+    }
+
+    fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool {
+        self.state.end_split(store, lasted, stashed)
+    }
+
+    fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool {
+        self.state.change(store, phase, epochs, guard)
+    }
+
+    fn label(&self, wanted: Wanted, on: bool) {
+        self.state.label(wanted, on);
+    }
+
+    fn report(&self) -> PhaseCounts {
+        self.state.report()
+    }
+}

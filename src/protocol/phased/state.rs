@@ -1,0 +1,153 @@
+//! What the phased protocol knows: what is split, what was sampled, what was chosen for the next phase.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_epoch::Guard;
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use super::super::{Phase, PhaseCounts};
+use super::sample::{Sampler, Samples};
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::storage::participant::Participant;
+use crate::storage::reconcile::{Wanted, begin_split, end_split};
+use crate::storage::split::SplitSet;
+use crate::storage::store::Store;
+
+/// The most columns whose history is kept for the report.
+const HISTORY: usize = 1_000;
+
+/// See the module's description.
+pub(super) struct State {
+    /// One for each participant.
+    samplers: Box<[CachePadded<Sampler>]>,
+    just_joined: AtomicBool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// What is split now.
+    set: Option<Arc<SplitSet>>,
+    /// What will be split in the next split phase.
+    chosen: Vec<Wanted>,
+    labels: Vec<Wanted>,
+    /// The number of the last split phase.
+    phase: u64,
+    counts: PhaseCounts,
+    /// How many operations the columns of the last split phase have taken.
+    writes: Vec<(Wanted, u64)>,
+}
+
+impl State {
+    pub(super) fn new(participants: usize) -> State {
+        State {
+            samplers: (0..participants).map(|_| CachePadded::new(Sampler::new())).collect(),
+            just_joined: AtomicBool::new(false),
+            inner: Mutex::new(Inner {
+                counts: PhaseCounts { joined: 1, ..PhaseCounts::default() },
+                ..Inner::default()
+            }),
+        }
+    }
+
+    pub(super) fn sampler(&self, participant: &Participant) -> &Sampler {
+        &self.samplers[participant.number()]
+    }
+
+    fn drain(&self) -> Samples {
+        let mut samples = Samples::default();
+        self.samplers.iter().for_each(|sampler| sampler.drain_into(&mut samples));
+        samples
+    }
+
+    pub(super) fn has_just_joined(&self) -> bool {
+        // Relaxed: only the coordinator's thread and the log stage's use it, one after the other.
+        self.just_joined.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn end_joined(&self, _store: &Store, _lasted: Duration) -> bool {
+        self.just_joined.store(false, Ordering::Relaxed);
+        let samples = self.drain();
+        let mut inner = self.inner.lock();
+        let _ = samples;
+        inner.chosen = inner.labels.clone();
+        !inner.chosen.is_empty()
+    }
+
+    pub(super) fn should_hurry(&self, _stashed: u64, _committed: u64) -> bool {
+        false
+    }
+
+    pub(super) fn end_split(&self, _store: &Store, _lasted: Duration, stashed: u64) -> bool {
+        let inner = self.inner.lock();
+        stashed == 0 && !inner.chosen.is_empty()
+    }
+
+    /// See [`Phases::change`](super::super::Phases::change).
+    pub(super) fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool {
+        let mut inner = self.inner.lock();
+        if phase != Phase::Split && !inner.reconcile(store, epochs.0, guard) {
+            return false;
+        }
+        match phase {
+            Phase::Joined => {
+                self.just_joined.store(true, Ordering::Relaxed);
+                inner.counts.joined += 1;
+                true
+            }
+            Phase::Split | Phase::SplitAgain => {
+                inner.split(store, epochs.1, guard) || phase == Phase::SplitAgain
+            }
+        }
+    }
+
+    pub(super) fn label(&self, wanted: Wanted, on: bool) {
+        let mut inner = self.inner.lock();
+        inner.labels.retain(|label| {
+            (label.table, &label.key, label.column) != (wanted.table, &wanted.key, wanted.column)
+        });
+        if on {
+            inner.labels.push(wanted);
+        }
+    }
+
+    pub(super) fn report(&self) -> PhaseCounts {
+        self.inner.lock().counts.clone()
+    }
+}
+
+impl Inner {
+    /// Merges what is split into its records. Whether it could be done in this epoch.
+    fn reconcile(&mut self, store: &Store, epoch: u64, guard: &Guard) -> bool {
+        let Some(set) = self.set.clone() else { return true };
+        let writes = match end_split(store, &set, epoch, guard) {
+            Ok(Some(writes)) => writes,
+            Ok(None) => return false,
+            Err(error) => unreachable!("every slice has kept to its share of the room: {error}"),
+        };
+        self.set = None;
+        self.counts.reconciliation += 1;
+        self.writes = set.columns().iter().map(Wanted::from).zip(writes).collect();
+        self.counts.columns.iter_mut().for_each(|(_, _, now)| *now = false);
+        true
+    }
+
+    /// Splits what was chosen. Whether anything is split now.
+    fn split(&mut self, store: &Store, since: u64, guard: &Guard) -> bool {
+        self.phase += 1;
+        self.set = begin_split(store, self.phase, since, &self.chosen, guard);
+        let Some(set) = &self.set else { return false };
+        self.counts.split += 1;
+        for wanted in set.columns().iter().map(Wanted::from) {
+            let columns = &mut self.counts.columns;
+            match columns.iter().position(|(other, _, _)| *other == wanted) {
+                Some(at) => (columns[at].1, columns[at].2) = (columns[at].1 + 1, true),
+                None if columns.len() < HISTORY => columns.push((wanted, 1, true)),
+                None => {}
+            }
+        }
+        true
+    }
+}

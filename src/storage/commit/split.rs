@@ -1,0 +1,171 @@
+//! A commit in a split phase: operations on split columns go into the participant's slices (Doppel, OSDI 2014, figure 3).
+//!
+//! What it keeps true: the slices' totals take the operations before the stamp, and give them up again if the commit
+//! fails; so whether they fit is known before anything is installed, and nothing can fail afterwards.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use crossbeam_epoch::Guard;
+use smallvec::SmallVec;
+
+use super::take::Taking;
+use crate::storage::participant::Participant;
+use crate::storage::record::RecordPointer;
+use crate::storage::slice::Slice;
+use crate::storage::split::{SplitColumn, SplitSet};
+use crate::storage::store::Store;
+use crate::storage::word::Stamp;
+use crate::storage::write_set::{WriteSet, WriteView};
+
+/// What of a commit has gone into slices.
+#[derive(Default)]
+pub(super) struct Staged<'a> {
+    /// The set of the phase, once anything of it was met.
+    set: Option<&'a Arc<SplitSet>>,
+    /// The slices that were changed, and what they were before.
+    before: SmallVec<[(u32, Slice); 4]>,
+    /// The records whose operations went into slices: their places in the write set.
+    positions: SmallVec<[u32; 4]>,
+}
+
+/// What the writes to a split record come to.
+pub(super) enum Plan<'a> {
+    /// All of them went into slices.
+    Sliced,
+    /// Those to these columns went into slices; the others are for the record.
+    Mixed(&'a [u16]),
+    /// They cannot be done in this phase.
+    Stash,
+}
+
+impl<'a> Staged<'a> {
+    /// Puts the operations on the split columns of the record at this position into the participant's slices.
+    #[inline]
+    pub(super) fn stage<T: Taking>(
+        &mut self,
+        taking: &T,
+        (store, participant, guard, arena): (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+        writes: &WriteSet,
+        position: usize,
+    ) -> Plan<'a> {
+        let set = match self.set {
+            Some(set) => set,
+            None => match store.splits().current(guard) {
+                Some(set) => *self.set.insert(set),
+                None => unreachable!("a record's word says that it is split, and nothing is"),
+            },
+        };
+        // SAFETY: the participant is in its commit section, and this is the only reference.
+        let totals = unsafe { participant.slices().totals() };
+        totals.enter(set);
+        let (first, columns) = set.of_record(writes.touched()[position].record);
+        let number_of = |column: usize| columns.iter().position(|split| split.column == column);
+        let mut sliced = SmallVec::<[u16; 4]>::new();
+        let mut others = false;
+        let all_fit = writes.visit(position, |write| match write {
+            WriteView::Operate { column, operation, operand } => match number_of(column) {
+                Some(at) if columns[at].operation == operation => {
+                    let Some(before) = totals.take(set, first + at, operand, participant.number()) else {
+                        return false;
+                    };
+                    self.before.push(((first + at) as u32, before));
+                    sliced.push(column as u16);
+                    true
+                }
+                split => {
+                    others |= split.is_none();
+                    split.is_none()
+                }
+            },
+            WriteView::Set { column } => {
+                others = true;
+                number_of(column).is_none()
+            }
+            WriteView::Insert | WriteView::Delete => false,
+        });
+        if !all_fit {
+            taking.met_split(writes, position, columns);
+            return Plan::Stash;
+        }
+        if !sliced.is_empty() {
+            self.positions.push(position as u32);
+        }
+        if others { Plan::Mixed(arena.alloc_slice_copy(&sliced)) } else { Plan::Sliced }
+    }
+
+    /// Takes everything out of the slices again.
+    pub(super) fn put_back(&mut self, participant: &Participant) {
+        if self.before.is_empty() {
+            return;
+        }
+        // SAFETY: the participant is in its commit section, and this is the only reference.
+        let totals = unsafe { participant.slices().totals() };
+        for (number, before) in self.before.drain(..).rev() {
+            totals.put_back(number as usize, before);
+        }
+    }
+
+    /// The room in the log that the operations need.
+    pub(super) fn charge(&self, participant: &Participant, writes: &WriteSet, epoch: u64) -> usize {
+        let mut bytes = 0;
+        self.for_each(writes, |set, number, operand| {
+            // SAFETY: the participant is in its commit section, and stamps with this epoch.
+            bytes += unsafe { participant.slices().charge(set, number, operand, epoch) };
+        });
+        bytes
+    }
+
+    /// The commit is sure: the operations stay. `charged`: the room in the log that was charged; none: nothing is
+    /// logged.
+    #[inline]
+    pub(super) fn keep(
+        &self,
+        participant: &Participant,
+        writes: &WriteSet,
+        stamp: Stamp,
+        charged: Option<usize>,
+    ) {
+        if self.before.is_empty() {
+            return;
+        }
+        // SAFETY: the participant is in its commit section, and this is the only reference.
+        let totals = unsafe { participant.slices().totals() };
+        for (number, _) in &self.before {
+            totals.keep(*number as usize, stamp);
+        }
+        let Some(charged) = charged else { return };
+        // SAFETY: the participant is in its commit section, and has stamped with this stamp.
+        self.for_each(writes, |set, number, operand| unsafe {
+            participant.slices().log(set, number, operand, stamp);
+        });
+        // SAFETY: as above.
+        unsafe { participant.slices().count(charged, stamp) };
+    }
+
+    /// Calls `visit` with every operation that went into a slice.
+    fn for_each(
+        &self,
+        writes: &WriteSet,
+        mut visit: impl FnMut(&Arc<SplitSet>, usize, crate::types::ValueRef<'_>),
+    ) {
+        let Some(set) = self.set else { return };
+        for &position in &self.positions {
+            let record: RecordPointer = writes.touched()[position as usize].record;
+            let (first, columns) = set.of_record(record);
+            writes.visit(position as usize, |write| {
+                if let WriteView::Operate { column, operand, .. } = write
+                    && let Some(at) = columns.iter().position(|split: &SplitColumn| split.column == column)
+                {
+                    visit(set, first + at, operand);
+                }
+                true
+            });
+        }
+    }
+
+    /// Whether anything went into slices.
+    pub(super) fn is_empty(&self) -> bool {
+        self.before.is_empty()
+    }
+}

@@ -1,0 +1,174 @@
+//! Beginning and ending a split phase, in storage: which records are marked as split, and how slices are merged into them
+//! (Doppel, OSDI 2014, section 5.3).
+//!
+//! Who calls this has closed the gate of the commit sections and waited for all: so it alone writes records, and the
+//! slices of all participants stand still. What it keeps true: all slices of a record are merged in one install, with
+//! a stamp above that of every call that changed one of them and of an epoch that is not later than the one that the
+//! phase ends with: so the record is durable with what is in it.
+
+use std::sync::Arc;
+
+use bumpalo::Bump;
+use crossbeam_epoch::Guard;
+
+use crate::base::atomics::{Ordering, fence};
+use crate::error::Result;
+use crate::operation::Operation;
+use crate::storage::index::Lookup;
+use crate::storage::participant::Participant;
+use crate::storage::reclaim::retire_block;
+use crate::storage::record::Record;
+use crate::storage::slice::Slice;
+use crate::storage::split::{SplitColumn, SplitSet, gather, highest_stamp};
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
+use crate::types::key::EncodedKey;
+
+/// What can be split: a column of a record, for an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) table: u32,
+    pub(crate) key: EncodedKey,
+    pub(crate) column: usize,
+    pub(crate) operation: Operation,
+}
+
+impl From<&SplitColumn> for Wanted {
+    fn from(column: &SplitColumn) -> Wanted {
+        let (table, key) = (column.table.id(), column.key.clone());
+        Wanted { table, key, column: column.column, operation: column.operation }
+    }
+}
+
+/// Whether a column of this table can be split for this operation.
+pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operation) -> bool {
+    let layout = table.layout().column(column);
+    layout.not_null && table.is_plain(column) && operation.splittable(&layout.data_type)
+}
+
+/// Marks these columns' records as split from this epoch on; what is not there, or cannot be split, is left out. Gives
+/// back what is split now.
+pub(crate) fn begin_split(
+    store: &Store,
+    phase: u64,
+    since: u64,
+    wanted: &[Wanted],
+    guard: &Guard,
+) -> Option<Arc<SplitSet>> {
+    let columns: Vec<SplitColumn> =
+        wanted.iter().filter_map(|wanted| split_column(store, wanted, guard)).collect();
+    if columns.is_empty() {
+        return None;
+    }
+    for column in &columns {
+        // SAFETY: the thread is pinned since before it found the record.
+        let record = unsafe { column.record.as_record() };
+        // Relaxed: nobody is in a commit section, and the gate's opening releases it to who enters.
+        record.word().fetch_or(SPLIT, Ordering::Relaxed);
+    }
+    let parties = store.participants().all().count();
+    let set = Arc::new(SplitSet::new(phase, since, parties, columns));
+    store.splits().replace(Some(set.clone()), guard);
+    Some(set)
+}
+
+fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitColumn> {
+    let table = store.table(wanted.table)?;
+    if !is_splittable(&table, wanted.column, wanted.operation) {
+        return None;
+    }
+    let Lookup::Found(record) = table.find(table.hash(&wanted.key), &wanted.key, guard) else { return None };
+    let mut row = vec![0; table.layout().words()];
+    if record.read(&mut row) & ABSENT != 0 {
+        return None;
+    }
+    // SAFETY: the row was just read, and the thread is pinned.
+    let base = unsafe { table.layout().value(&row, wanted.column) }.to_value();
+    let pointer = record.pointer();
+    Some(SplitColumn::new(table.clone(), pointer, wanted.key.clone(), wanted.column, wanted.operation, base))
+}
+
+/// Merges all slices of the present split phase into their records, whose marks go. Gives back how many operations each
+/// column has taken; none: the epoch has no stamp left, so that it must be tried in a later one.
+///
+/// # Errors
+/// Slices that do not fit together: never, as each has kept to its share.
+pub(crate) fn end_split(
+    store: &Store,
+    set: &SplitSet,
+    epoch: u64,
+    guard: &Guard,
+) -> Result<Option<Vec<u64>>> {
+    let records = || {
+        set.columns().chunk_by(|one, next| one.record == next.record).map(|columns| {
+            // SAFETY: a split record is not deleted before its phase has ended.
+            (unsafe { columns[0].record.as_record() }, columns)
+        })
+    };
+    // Acquire: as after every install.
+    let words = records().map(|(record, _)| Stamp::of(record.word().load(Ordering::Acquire)));
+    let all = || store.participants().all().map(Participant::slices);
+    // SAFETY: the caller has closed the gate and waited for all.
+    let floor = words.max().max(Some(unsafe { highest_stamp(set, all()) })).unwrap_or_default();
+    let Some(stamp) = Stamp::next(floor, epoch) else { return Ok(None) };
+    // SAFETY: as above.
+    let gathered = unsafe { gather(set, all()) }?;
+    let mut arena = Bump::new();
+    let mut first = 0;
+    for (record, columns) in records() {
+        arena.reset();
+        let slices = &gathered.slices[first..first + columns.len()];
+        first += columns.len();
+        merge(record, columns, slices, stamp, &arena, guard)?;
+    }
+    store.splits().replace(None, guard);
+    Ok(Some(gathered.writes))
+}
+
+/// Merges the slices of one record's columns into it.
+fn merge(
+    record: Record<'_>,
+    columns: &[SplitColumn],
+    slices: &[Slice],
+    stamp: Stamp,
+    arena: &Bump,
+    guard: &Guard,
+) -> Result<()> {
+    let word = record.word().load(Ordering::Acquire);
+    if slices.iter().all(Slice::is_untouched) {
+        // Release: as an install; nothing but the mark has changed.
+        record.word().store(word & !SPLIT, Ordering::Release);
+        return Ok(());
+    }
+    let layout = columns[0].table.layout();
+    let installed: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    let image = arena.alloc_slice_copy(&installed);
+    let mut buffer = Vec::new();
+    for (column, slice) in columns.iter().zip(slices) {
+        let Some(operand) = slice.value() else { continue };
+        let before = arena.alloc_slice_copy(image);
+        // SAFETY: the blocks are the installed row's, which nobody else changes, or in the arena.
+        let current = unsafe { layout.value(before, column.column) };
+        let applied =
+            column.operation.apply(current, operand, &layout.column(column.column).data_type, &mut buffer)?;
+        layout.put(image, column.column, applied.value(current, &buffer), arena);
+    }
+    let mut made: Vec<u64> = Vec::new();
+    // SAFETY: as above.
+    unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    record.word().store(word | BUSY, Ordering::Relaxed);
+    // Release fence: as in `commit::install`; the gate keeps writers out, and not readers.
+    fence(Ordering::Release);
+    for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
+        if installed[at] != *new {
+            row.store(*new, Ordering::Relaxed);
+            if layout.has_blocks() && layout.is_block_at(at, installed[at]) {
+                retire_block(installed[at], guard);
+            }
+        }
+    }
+    // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
+    record.word().store(stamp.present(), Ordering::Release);
+    Ok(())
+}

@@ -1,0 +1,467 @@
+//! Split columns: which columns of which records are split in the present split phase, and every participant's slices of
+//! them (Doppel, OSDI 2014, sections 4 and 5.2).
+//!
+//! In a split phase a commit that changes a split column by the column's one selected operation changes its own
+//! participant's slice, and no record. When the phase ends, one thread merges all slices of a record into it.
+//!
+//! What it keeps true:
+//! - The set of split columns changes only while the gate of the commit sections is closed, and so does the bit
+//!   [`SPLIT`](crate::storage::word::SPLIT) in their records' words: inside a commit section both stand still.
+//! - A participant's totals are touched by its own thread inside a commit section, or by who has closed the gate and
+//!   waited for all. Its part of an epoch is touched by its own thread inside a commit section that stamps with that
+//!   epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch but one begins.
+//! - A slice never takes an operand with which all participants together could leave the column's bounds: then the
+//!   call is stashed, and succeeds or fails on the whole record.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+
+use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::error::Result;
+use crate::operation::Operation;
+use crate::storage::record::RecordPointer;
+use crate::storage::redo;
+use crate::storage::row::byte_length;
+use crate::storage::slice::Slice;
+use crate::storage::table::TableCore;
+use crate::storage::word::Stamp;
+use crate::types::key::EncodedKey;
+use crate::types::{DataType, Value, ValueRef};
+
+/// A column of a record that is split, for one operation.
+pub(crate) struct SplitColumn {
+    pub(crate) table: Arc<TableCore>,
+    pub(crate) key: EncodedKey,
+    pub(crate) record: RecordPointer,
+    pub(crate) column: usize,
+    pub(crate) operation: Operation,
+    /// The column's value when it was split.
+    base: Value,
+    /// For additions to integers: between which bounds the sum of one participant's operands may lie.
+    share: Option<(i64, i64)>,
+}
+
+/// What is split in one split phase.
+pub(crate) struct SplitSet {
+    /// The number of the phase: it only rises.
+    phase: u64,
+    /// The first epoch of the phase.
+    since: u64,
+    /// How many participants share the room that columns have.
+    parties: usize,
+    /// Columns of one record stand next to each other.
+    columns: Vec<SplitColumn>,
+    /// For each record, the first of its columns and how many there are.
+    by_record: Places,
+}
+
+/// From a record to its split columns: few records, looked up at every access to one of them.
+struct Places {
+    slots: Box<[(u64, u32, u32)]>,
+}
+
+impl Places {
+    fn new(columns: &[SplitColumn]) -> Places {
+        let mut runs: Vec<(u64, u32, u32)> = Vec::new();
+        for (number, column) in columns.iter().enumerate() {
+            let bits = column.record.to_bits();
+            match runs.last_mut() {
+                Some((record, _, length)) if *record == bits => *length += 1,
+                _ => runs.push((bits, number as u32, 1)),
+            }
+        }
+        let mut places = Places { slots: vec![(0, 0, 0); (4 * runs.len()).next_power_of_two()].into() };
+        for run in runs {
+            let mut at = places.start(run.0);
+            while places.slots[at].0 != 0 {
+                at = (at + 1) % places.slots.len();
+            }
+            places.slots[at] = run;
+        }
+        places
+    }
+
+    fn start(&self, record: u64) -> usize {
+        // Records are eight-aligned and at least 24 bytes apart; the multiplication spreads what differs.
+        ((record >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    fn get(&self, record: u64) -> (u32, u32) {
+        let mut at = self.start(record);
+        loop {
+            let (other, first, length) = self.slots[at];
+            if other == record {
+                return (first, length);
+            }
+            if other == 0 {
+                return (0, 0);
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+}
+
+impl SplitColumn {
+    /// A column of a present record, with the value that it has now.
+    pub(crate) fn new(
+        table: Arc<TableCore>,
+        record: RecordPointer,
+        key: EncodedKey,
+        column: usize,
+        operation: Operation,
+        base: Value,
+    ) -> SplitColumn {
+        SplitColumn { table, key, record, column, operation, base, share: None }
+    }
+
+    fn data_type(&self) -> &DataType {
+        &self.table.layout().column(self.column).data_type
+    }
+}
+
+impl SplitSet {
+    /// A set for the phase of this number, which begins with this epoch; `parties` participants share the room.
+    pub(crate) fn new(phase: u64, since: u64, parties: usize, mut columns: Vec<SplitColumn>) -> SplitSet {
+        columns.sort_by_key(|column| (column.record, column.column));
+        let parties = parties.max(1);
+        for column in &mut columns {
+            column.share = share_of_integers(column, parties);
+        }
+        SplitSet { phase, since, parties, by_record: Places::new(&columns), columns }
+    }
+
+    /// The number of its phase.
+    pub(crate) fn phase(&self) -> u64 {
+        self.phase
+    }
+
+    /// All columns that are split; a column's place among them is its number.
+    pub(crate) fn columns(&self) -> &[SplitColumn] {
+        &self.columns
+    }
+
+    /// The split columns of a record, and the number of the first.
+    #[inline]
+    pub(crate) fn of_record(&self, record: RecordPointer) -> (usize, &[SplitColumn]) {
+        let (first, length) = self.by_record.get(record.to_bits());
+        (first as usize, &self.columns[first as usize..(first + length) as usize])
+    }
+
+    /// Whether the participant of this number may have such a total of a column, whatever the others have.
+    #[inline]
+    fn fits(&self, number: usize, total: &Slice, participant: usize) -> bool {
+        let column = &self.columns[number];
+        if let (Some((low, high)), Some(total)) = (column.share, total.int()) {
+            return (low..=high).contains(&total) && participant < self.parties;
+        }
+        self.fits_closely(column, total, participant)
+    }
+
+    fn fits_closely(&self, column: &SplitColumn, total: &Slice, participant: usize) -> bool {
+        let Some(total) = total.value() else { return true };
+        // Who came after the phase began has no share of the room; operations that have no bounds need none.
+        let parties = if participant < self.parties { self.parties } else { usize::MAX };
+        let parties = u32::try_from(parties).unwrap_or(u32::MAX);
+        column.operation.fits((&column.base).into(), total, column.data_type(), parties)
+    }
+}
+
+fn share_of_integers(column: &SplitColumn, parties: usize) -> Option<(i64, i64)> {
+    let (low, high) = match column.data_type() {
+        DataType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        DataType::Int64 => (i64::MIN, i64::MAX),
+        _ => return None,
+    };
+    let (Operation::Add, Value::Int(base)) = (column.operation, &column.base) else { return None };
+    let share = |bound: i64| (i128::from(bound) - i128::from(*base)) / parties as i128;
+    // Of the room on either side: at most the distance between the bounds, divided; beyond 64 bits by far enough.
+    let clamp = |share: i128| share.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+    Some((clamp(share(low)), clamp(share(high))))
+}
+
+/// The present set of split columns of a store; none in joined phases.
+#[derive(Default)]
+pub(crate) struct Splits {
+    current: Atomic<Arc<SplitSet>>,
+}
+
+impl Splits {
+    /// The present set.
+    #[inline]
+    pub(crate) fn current<'g>(&self, guard: &'g Guard) -> Option<&'g Arc<SplitSet>> {
+        // Acquire pairs with the release in `replace`.
+        let shared = self.current.load(Ordering::Acquire, guard);
+        // SAFETY: a set that is replaced is dropped only when everybody who was pinned then has unpinned.
+        unsafe { shared.as_ref() }
+    }
+
+    /// Puts another set in its place. The caller has closed the gate and waited for all.
+    pub(crate) fn replace(&self, set: Option<Arc<SplitSet>>, guard: &Guard) {
+        let new = set.map_or_else(Shared::null, |set| Owned::new(set).into_shared(guard));
+        let old = self.current.swap(new, Ordering::AcqRel, guard);
+        if !old.is_null() {
+            // SAFETY: it has just been taken out, by the only one who may.
+            unsafe { guard.defer_destroy(old) };
+        }
+    }
+}
+
+impl Drop for Splits {
+    fn drop(&mut self) {
+        self.replace(None, &crossbeam_epoch::pin());
+    }
+}
+
+/// One participant's slices of all split columns.
+#[derive(Default)]
+pub(crate) struct Slices {
+    totals: UnsafeCell<Totals>,
+    /// What went into the slices in even epochs and in odd ones, for the log.
+    parts: [UnsafeCell<Part>; 2],
+    /// Whether there is anything in the parts: for the log stage's look without a seal.
+    filled: [AtomicBool; 2],
+}
+
+// SAFETY: the cells are touched by one thread at a time, in turns that the commit sections and the gate order: see the
+// module's description.
+unsafe impl Sync for Slices {}
+
+/// What a participant's slices have come to since the phase began.
+#[derive(Default)]
+pub(crate) struct Totals {
+    phase: u64,
+    slices: Vec<Slice>,
+    /// How many operations each slice has taken.
+    writes: Vec<u64>,
+    /// The stamp of the last call that changed a slice.
+    highest: Stamp,
+    /// Memory for merging.
+    buffer: Vec<u8>,
+}
+
+/// What a participant's slices have taken in one epoch.
+#[derive(Default)]
+struct Part {
+    /// What its slices are of; none: it is empty.
+    set: Option<Arc<SplitSet>>,
+    slices: Vec<Slice>,
+    highest: Stamp,
+    transactions: u64,
+    /// The room in the log that was charged for it.
+    charged: usize,
+    buffer: Vec<u8>,
+}
+
+impl Totals {
+    /// Makes ready for this phase, if it is another one than the last time.
+    #[inline]
+    pub(crate) fn enter(&mut self, set: &SplitSet) {
+        if self.phase != set.phase {
+            self.begin(set);
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, set: &SplitSet) {
+        self.phase = set.phase;
+        self.slices.clear();
+        self.slices.resize_with(set.columns.len(), Slice::default);
+        self.writes.clear();
+        self.writes.resize(set.columns.len(), 0);
+        self.highest = Stamp::ZERO;
+    }
+
+    /// Puts an operand into a slice, if it fits; gives back what the slice was before.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        set: &SplitSet,
+        number: usize,
+        operand: ValueRef<'_>,
+        participant: usize,
+    ) -> Option<Slice> {
+        let column = &set.columns[number];
+        let before = self.slices[number].clone();
+        let merged =
+            self.slices[number].merge(column.operation, operand, column.data_type(), &mut self.buffer);
+        if merged.is_err() || !set.fits(number, &self.slices[number], participant) {
+            self.slices[number] = before;
+            return None;
+        }
+        Some(before)
+    }
+
+    /// Takes an operand out again: the slice is as it was before.
+    pub(crate) fn put_back(&mut self, number: usize, before: Slice) {
+        self.slices[number] = before;
+    }
+
+    /// Counts an operation that stays, of a call with this stamp.
+    #[inline]
+    pub(crate) fn keep(&mut self, number: usize, stamp: Stamp) {
+        self.writes[number] += 1;
+        self.highest = stamp;
+    }
+}
+
+/// What an operand takes in the log at most, beside its own bytes and its record's key.
+const ENTRY_BYTES: usize = 96;
+
+impl Slices {
+    /// The totals.
+    ///
+    /// # Safety
+    /// The caller is the participant inside its commit section, or has closed the gate and waited for all; and has no
+    /// other reference to them.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn totals(&self) -> &mut Totals {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.totals.get() }
+    }
+
+    /// The room in the log that an operand needs, in this epoch.
+    ///
+    /// # Safety
+    /// The caller is the participant, inside its commit section, and will stamp with this epoch.
+    pub(crate) unsafe fn charge(
+        &self,
+        set: &SplitSet,
+        number: usize,
+        operand: ValueRef<'_>,
+        epoch: u64,
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        let part = unsafe { &*self.parts[(epoch & 1) as usize].get() };
+        let bytes = byte_length(operand);
+        match part.slices.get(number) {
+            Some(slice) if part.set.is_some() && !slice.is_untouched() => bytes,
+            _ => ENTRY_BYTES + set.columns[number].key.len() + bytes,
+        }
+    }
+
+    /// Puts an operand that stays into the part of the stamp's epoch.
+    ///
+    /// # Safety
+    /// The caller is the participant, inside its commit section, and has stamped with this stamp.
+    pub(crate) unsafe fn log(&self, set: &Arc<SplitSet>, number: usize, operand: ValueRef<'_>, stamp: Stamp) {
+        let parity = (stamp.epoch() & 1) as usize;
+        // SAFETY: the caller's promise.
+        let part = unsafe { &mut *self.parts[parity].get() };
+        if part.set.is_none() {
+            part.begin(set);
+            // Relaxed: a hint for the log stage; it reads the part after the seal.
+            self.filled[parity].store(true, Ordering::Relaxed);
+        }
+        part.highest = stamp;
+        let column = &set.columns[number];
+        let merged =
+            part.slices[number].merge(column.operation, operand, column.data_type(), &mut part.buffer);
+        debug_assert!(merged.is_ok(), "the totals took it");
+    }
+
+    /// Notes that a call's room is used by the part of the stamp's epoch.
+    ///
+    /// # Safety
+    /// As for [`log`](Self::log).
+    pub(crate) unsafe fn count(&self, charged: usize, stamp: Stamp) {
+        // SAFETY: the caller's promise.
+        let part = unsafe { &mut *self.parts[(stamp.epoch() & 1) as usize].get() };
+        part.transactions += 1;
+        part.charged += charged;
+    }
+
+    /// Whether anything went into the slices in this epoch, or in the one before the last.
+    pub(crate) fn is_filled(&self, epoch: u64) -> bool {
+        self.filled[(epoch & 1) as usize].load(Ordering::Relaxed)
+    }
+
+    /// Appends the redo of a sealed epoch, one merged operation for each column, and empties the part. Gives back how many
+    /// transactions it is of, and how much room was charged for it.
+    ///
+    /// # Safety
+    /// The caller is the log stage, and the epoch is sealed.
+    pub(crate) unsafe fn drain(&self, epoch: u64, out: &mut Vec<u8>) -> (u64, usize) {
+        let parity = (epoch & 1) as usize;
+        // SAFETY: the caller's promise.
+        let part = unsafe { &mut *self.parts[parity].get() };
+        let Some(set) = part.set.take() else { return (0, 0) };
+        self.filled[parity].store(false, Ordering::Relaxed);
+        let start = redo::begin(out);
+        let mut number = 0;
+        while number < set.columns.len() {
+            let (_, columns) = set.of_record(set.columns[number].record);
+            let touched: smallvec::SmallVec<[_; 4]> = columns
+                .iter()
+                .zip(&part.slices[number..])
+                .filter_map(|(column, slice)| Some((column.column, column.operation, slice.value()?)))
+                .collect();
+            if let (Some(first), false) = (columns.first(), touched.is_empty()) {
+                redo::append_merged(out, first.table.id(), &first.key, set.since, &touched);
+            }
+            number += columns.len().max(1);
+        }
+        redo::finish(&mut out[start..], 0);
+        redo::set_stamp(out, start, part.highest);
+        (std::mem::take(&mut part.transactions), std::mem::take(&mut part.charged))
+    }
+}
+
+impl Part {
+    #[cold]
+    fn begin(&mut self, set: &Arc<SplitSet>) {
+        self.set = Some(set.clone());
+        self.slices.clear();
+        self.slices.resize_with(set.columns.len(), Slice::default);
+    }
+}
+
+/// The highest stamp of any call that changed a slice in the set's phase.
+///
+/// # Safety
+/// The caller has closed the gate and waited for all.
+pub(crate) unsafe fn highest_stamp<'s>(set: &SplitSet, all: impl Iterator<Item = &'s Slices>) -> Stamp {
+    // SAFETY: the caller's promise.
+    let totals = all.map(|slices| unsafe { slices.totals() }).filter(|totals| totals.phase == set.phase);
+    totals.map(|totals| totals.highest).max().unwrap_or_default()
+}
+
+/// What all participants' slices of a phase come to.
+pub(crate) struct Gathered {
+    /// For each column, the merge of all slices.
+    pub(crate) slices: Vec<Slice>,
+    /// For each column, how many operations.
+    pub(crate) writes: Vec<u64>,
+}
+
+/// Merges all participants' slices of the set's phase, which are empty afterwards.
+///
+/// # Errors
+/// Slices that cannot be merged: never, as they were let in only where all together fit.
+///
+/// # Safety
+/// The caller has closed the gate and waited for all.
+pub(crate) unsafe fn gather<'s>(set: &SplitSet, all: impl Iterator<Item = &'s Slices>) -> Result<Gathered> {
+    let columns = set.columns.len();
+    let mut gathered =
+        Gathered { slices: (0..columns).map(|_| Slice::default()).collect(), writes: vec![0; columns] };
+    let mut buffer = Vec::new();
+    for slices in all {
+        // SAFETY: the caller's promise.
+        let totals = unsafe { slices.totals() };
+        if totals.phase != set.phase {
+            continue;
+        }
+        for (number, column) in set.columns.iter().enumerate() {
+            gathered.writes[number] += totals.writes[number];
+            if let Some(value) = totals.slices[number].value() {
+                gathered.slices[number].merge(column.operation, value, column.data_type(), &mut buffer)?;
+            }
+        }
+        // So that nothing is merged twice, and the next phase begins anew.
+        totals.phase = 0;
+    }
+    Ok(gathered)
+}
