@@ -1,6 +1,7 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
 mod open;
+mod phases;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -30,6 +31,7 @@ use crate::types::{Args, ValueRef};
 use crate::worker::Worker;
 
 pub(crate) use open::Shared;
+pub use phases::{PhaseReport, SplitOperation, SplitReport};
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///

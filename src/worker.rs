@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::database::Shared;
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output, Routine};
+use crate::pipeline::call::{Found, Output, Routine, Submitted};
 use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::Stage;
@@ -66,12 +66,18 @@ pub struct Executed<'db> {
     shared: &'db Shared,
     epoch: u64,
     attempts: u32,
+    outcome: Outcome,
+}
+
+enum Outcome {
     /// An error in a box: so a group's results, nearly all of which are none, are small.
-    result: std::result::Result<Output, Box<Error>>,
+    Told(std::result::Result<Output, Box<Error>>),
+    /// It waits for the end of a split phase (`phased`); a worker of the database's runs it then.
+    Stashed(Submitted),
 }
 
 impl Executed<'_> {
-    /// The epoch that must be durable before the result is told; 0: none.
+    /// The epoch that must be durable before the result is told; 0: none, or the call is stashed.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -83,12 +89,21 @@ impl Executed<'_> {
 
     /// Whether it ended in an error; which one is told with the result.
     pub fn failed(&self) -> bool {
-        self.result.is_err()
+        matches!(self.outcome, Outcome::Told(Err(_)))
+    }
+
+    /// Whether it has not run yet, but waits for the end of a split phase (under `phased`): then
+    /// [`is_released`](Self::is_released) says when its result is there.
+    pub fn is_stashed(&self) -> bool {
+        matches!(self.outcome, Outcome::Stashed(_))
     }
 
     /// Whether the result can be had without waiting.
     pub fn is_released(&self) -> bool {
-        self.shared.engine().progress().is_released(self.epoch)
+        match &self.outcome {
+            Outcome::Told(_) => self.shared.engine().progress().is_released(self.epoch),
+            Outcome::Stashed(submitted) => submitted.is_done(),
+        }
     }
 
     /// Waits until the result may be told.
@@ -97,8 +112,13 @@ impl Executed<'_> {
     /// The call's own error; [`Error::LogFailed`] if its outcome is unknown.
     pub fn wait(self) -> Result<Output> {
         nesting::check("waiting for a call")?;
-        self.shared.engine().progress().wait(self.epoch)?;
-        self.result.map_err(|error| *error)
+        match self.outcome {
+            Outcome::Told(result) => {
+                self.shared.engine().progress().wait(self.epoch)?;
+                result.map_err(|error| *error)
+            }
+            Outcome::Stashed(submitted) => submitted.wait(),
+        }
     }
 }
 
@@ -192,7 +212,7 @@ impl<'db> Worker<'db> {
     }
 
     fn refused(&self, error: Error) -> Executed<'db> {
-        Executed { shared: self.shared, epoch: 0, attempts: 1, result: Err(Box::new(error)) }
+        Executed { shared: self.shared, epoch: 0, attempts: 1, outcome: Outcome::Told(Err(Box::new(error))) }
     }
 
     /// Runs calls whose footprints are known. Whether one of them wrote.
@@ -218,14 +238,21 @@ impl<'db> Worker<'db> {
         let engine = self.shared.engine();
         let counters = &self.seat.participant().counters;
         let mut wrote = false;
-        let tell = |_, ending: Ending, output| {
+        let tell = |number: usize, ending: Ending, output| {
+            let (epoch, attempts) = (ending.epoch, ending.attempts);
+            if ending.stashed {
+                let (place, args) = &calls[number];
+                let footprint = footprints[number].clone();
+                let submitted = self.shared.stash(&procedures[*place], args.clone(), footprint);
+                let outcome = Outcome::Stashed(submitted);
+                return done.push(Executed { shared: self.shared, epoch, attempts, outcome });
+            }
             wrote |= ending.wrote;
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let result = ending.failure.map_or(Ok(output), Err);
-            let (epoch, attempts) = (ending.epoch, ending.attempts);
-            done.push(Executed { shared: self.shared, epoch, attempts, result });
+            let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
+            done.push(Executed { shared: self.shared, epoch, attempts, outcome });
         };
         execute_group(engine, &mut self.seat, &mut self.held, &mut self.found, &group, tell);
         wrote

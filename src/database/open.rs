@@ -15,7 +15,7 @@ use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogOptions, LogReader, LogWriter, repair};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options, Stages};
-use crate::pipeline::call::InFlight;
+use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
@@ -23,8 +23,10 @@ use crate::pipeline::output::Output;
 use crate::pipeline::threads::Threads;
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
+use crate::protocol::footprint::Footprint;
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
+use crate::types::Args;
 
 /// The largest block of the log, in bytes.
 const BLOCK_BYTES_MAX: u64 = 8 << 20;
@@ -148,6 +150,19 @@ impl Shared {
 
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Stashes a call that a caller's own worker has begun: a worker of the database's runs it in the next joined phase.
+    pub(crate) fn stash(&self, procedure: &Procedure, args: Args, footprint: Footprint) -> Submitted {
+        let answer = Answer::new();
+        self.engine.in_flight().add();
+        let call =
+            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: false };
+        if let Some(call) = self.engine.stash().put(call) {
+            // The split phase has ended in the meantime.
+            self.input.append_to_workers(&mut vec![call]);
+        }
+        Submitted::new(answer)
     }
 
     /// Refuses a procedure of another database.

@@ -300,6 +300,11 @@ impl InFlight {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// One more is in, whatever the limit: it was let in another way already.
+    pub(crate) fn add(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// One has left.
     pub(crate) fn leave(&self) {
         self.count.fetch_sub(1, Ordering::SeqCst);

@@ -218,23 +218,12 @@ fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>)
 #[cold]
 fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
     let protocol = engine.protocol();
-    if matches!(*failure, Error::Conflict) {
-        return again(engine, attempt);
-    }
-    if attempt.has_lost_a_record() {
-        // An error of a body that has lost sight of its own insert is no result.
-        return Verdict::Again;
-    }
-    if !protocol.confirm(attempt) {
-        return again(engine, attempt);
+    // An error of a body that has lost sight of its own insert is no result.
+    if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.confirm(attempt) {
+        return if protocol.is_stashed(attempt) { Verdict::Stash } else { Verdict::Again };
     }
     let epoch = protocol.release_epoch(attempt, attempt.seen().epoch());
     Verdict::Done { epoch, wrote: false, failure: Some(failure) }
-}
-
-#[cold]
-fn again(engine: &Engine, attempt: &Attempt<'_>) -> Verdict {
-    if engine.protocol().is_stashed(attempt) { Verdict::Stash } else { Verdict::Again }
 }
 
 /// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic

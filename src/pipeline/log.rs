@@ -171,12 +171,14 @@ fn close_epoch(engine: &Engine) -> u64 {
     let epochs = engine.store().epochs();
     let all = || engine.store().participants().all().map(Participant::published);
     if let Some(phase) = engine.phase_change().wanted() {
-        let Some(epoch) = epochs.advance_and_close_gate() else {
+        if !epochs.try_close_gate() {
             // Who runs alone has the gate: the change is made with another epoch, a little later.
             std::thread::sleep(Duration::from_micros(100));
             return seal_next(engine);
-        };
+        }
         epochs.wait_for_all(all());
+        // Nobody is inside: all commits of this phase are of this epoch or an earlier one, and it is sealed.
+        let epoch = epochs.advance();
         engine.phase_change().perform(engine, phase, (epoch, epoch + 1), &crossbeam_epoch::pin());
         // SAFETY: closed above.
         unsafe { epochs.open_gate() };

@@ -41,12 +41,13 @@ impl Stash {
     }
 
     /// Keeps a call until the split phase ends; if it has ended already, the call is given back.
-    pub(crate) fn put(&self, call: Call) -> Option<Call> {
+    pub(crate) fn put(&self, mut call: Call) -> Option<Call> {
         let mut state = self.state.lock();
         if !state.split {
             return Some(call);
         }
         self.count();
+        call.stashed = true;
         state.calls.push(call);
         None
     }

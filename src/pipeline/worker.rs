@@ -90,6 +90,16 @@ fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
     }
 }
 
+/// Empties a group that has run: its stashed calls go into the stash, or stay if the split phase has ended meanwhile.
+fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>) {
+    let waiting: Vec<Call> = stashed.drain(..).rev().map(|number| calls.swap_remove(number)).collect();
+    calls.clear();
+    for mut call in waiting {
+        call.stashed = false;
+        calls.extend(engine.stash().put(call));
+    }
+}
+
 /// The life of a worker.
 pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
     let mut seat = engine.store().participants().take();
@@ -97,8 +107,11 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
     let mut calls = Vec::new();
     let mut found = Vec::new();
     let mut finished = Vec::new();
+    let mut stashed = Vec::new();
     loop {
-        queue.take(GROUP_CALLS, &mut calls);
+        if calls.is_empty() {
+            queue.take(GROUP_CALLS, &mut calls);
+        }
         if calls.is_empty() {
             return;
         }
@@ -107,6 +120,12 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
         let mut wrote = false;
         execute_group(engine, &mut seat, &mut held, &mut found, &calls, |number, ending, output| {
             wrote |= ending.wrote;
+            if calls[number].stashed {
+                engine.stash().has_ended();
+            }
+            if ending.stashed {
+                return stashed.push(number);
+            }
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
@@ -119,6 +138,6 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
             engine.ring_log();
         }
         // Last: with a call its procedure may go, and with that the last handle, which closes the database.
-        calls.clear();
+        keep_stashed(engine, &mut calls, &mut stashed);
     }
 }

@@ -5,6 +5,8 @@
 //! a line in [`ProtocolKind`]; no `match` on a protocol stands anywhere else, and no protocol names another.
 
 pub(crate) mod attempt;
+#[cfg(test)]
+mod canary;
 pub(crate) mod footprint;
 mod optimistic;
 mod phased;
@@ -39,6 +41,10 @@ pub enum ProtocolKind {
     /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads for a while, for
     /// operations that return nothing.
     Phased,
+    /// One that is broken on purpose: for tests of the tests.
+    #[cfg(test)]
+    #[doc(hidden)]
+    Canary(canary::Canary),
 }
 
 impl ProtocolKind {
@@ -52,6 +58,8 @@ impl ProtocolKind {
             ProtocolKind::Serial => "serial",
             ProtocolKind::Optimistic => "optimistic",
             ProtocolKind::Phased => "phased",
+            #[cfg(test)]
+            ProtocolKind::Canary(canary) => canary.name(),
         }
     }
 
@@ -61,6 +69,8 @@ impl ProtocolKind {
             ProtocolKind::Serial => Box::new(serial::Serial::new(settings)),
             ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
             ProtocolKind::Phased => Box::new(phased::Phased::new(settings)),
+            #[cfg(test)]
+            ProtocolKind::Canary(canary) => Box::new(canary),
         }
     }
 }

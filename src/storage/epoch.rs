@@ -178,10 +178,13 @@ impl Epochs {
         self.current.fetch_or(GATE, Ordering::SeqCst);
     }
 
-    /// Raises the global epoch by one and closes the gate at the same moment, if nobody else has closed it: whoever is
-    /// inside is still of the epoch given back, or of an earlier one. Only the log stage calls it.
-    pub(crate) fn advance_and_close_gate(&self) -> Option<u64> {
-        self.gate.try_lock().then(|| self.current.fetch_add(1 + GATE, Ordering::SeqCst))
+    /// Closes the gate, unless somebody else has closed it. Whether it is closed by the caller now.
+    pub(crate) fn try_close_gate(&self) -> bool {
+        let closed = self.gate.try_lock();
+        if closed {
+            self.current.fetch_or(GATE, Ordering::SeqCst);
+        }
+        closed
     }
 
     /// Waits until nobody is inside a commit section; the caller has closed the gate.
@@ -200,7 +203,7 @@ impl Epochs {
         self.current.fetch_and(!GATE, Ordering::SeqCst);
         drop(waiting);
         self.opened.notify_all();
-        // SAFETY: the caller's promise: it has the lock since `close_gate` or `advance_and_close_gate`.
+        // SAFETY: the caller's promise: it has the lock since `close_gate` or `try_close_gate`.
         unsafe { self.gate.unlock() }
     }
 
@@ -381,7 +384,7 @@ mod tests {
                 if round % 2 == 0 {
                     epochs.close_gate();
                 } else {
-                    assert_eq!(epochs.advance_and_close_gate(), Some(FIRST + round / 2));
+                    assert!(epochs.try_close_gate());
                 }
                 epochs.wait_for_all(participants.iter());
                 assert_eq!(inside.load(Ordering::Relaxed), 0);
@@ -403,13 +406,13 @@ mod tests {
     fn the_log_stage_does_not_wait_for_who_runs_alone() {
         let epochs = Epochs::new(7);
         epochs.close_gate();
-        assert_eq!(epochs.advance_and_close_gate(), None);
+        assert!(!epochs.try_close_gate());
         assert_eq!((epochs.advance(), epochs.current()), (7, 8));
         // SAFETY: closed above.
         unsafe { epochs.open_gate() };
-        assert_eq!(epochs.advance_and_close_gate(), Some(8));
+        assert!(epochs.try_close_gate());
         // SAFETY: closed in the line above.
         unsafe { epochs.open_gate() };
-        assert_eq!(epochs.current(), 9);
+        assert_eq!(epochs.current(), 8);
     }
 }

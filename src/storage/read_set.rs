@@ -4,7 +4,6 @@
 //! What it keeps true: entries are addresses, which are only followed while the call that noted them is still pinned;
 //! the set is emptied before the next call.
 
-use crossbeam_epoch::Guard;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -28,13 +27,6 @@ struct ReadEntry {
     record: RecordPointer,
     word: u64,
     part: Part,
-}
-
-/// What was read and is not as it was.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Changed<'g> {
-    pub(crate) record: Record<'g>,
-    pub(crate) part: Part,
 }
 
 /// What a call has read.
@@ -93,12 +85,12 @@ impl ReadSet {
             && (self.nodes.is_empty() || self.nodes_still_hold())
     }
 
-    /// The first record that is not as it was read, if there is one; who is busy with one may be the caller itself. The
-    /// guard is the call's.
-    pub(crate) fn first_changed<'g>(&self, _guard: &'g Guard) -> Option<Changed<'g>> {
-        let entry = self.records.iter().find(|entry| !entry.still_holds(|_| false))?;
-        // SAFETY: as in `still_holds`.
-        Some(Changed { record: unsafe { entry.record.as_record() }, part: entry.part })
+    /// The first record that is not as it was read, if there is one, and whether its row was read; who is busy with one
+    /// may be the caller itself. The call is still pinned.
+    #[cold]
+    pub(crate) fn first_changed(&self) -> Option<(RecordPointer, Part)> {
+        let changed = self.records.iter().find(|entry| !entry.still_holds(|_| false));
+        changed.map(|entry| (entry.record, entry.part))
     }
 
     /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
@@ -188,10 +180,9 @@ mod tests {
         assert!(reads.still_holds(|record| record == made.record()), "its own");
         made.set(word(2));
         assert!(!reads.still_holds(|_| true));
-        let guard = crossbeam_epoch::pin();
-        assert_eq!(reads.first_changed(&guard).map(|changed| changed.part), Some(Part::Row));
+        assert_eq!(reads.first_changed(), Some((made.0, Part::Row)));
         reads.clear();
-        assert!(reads.first_changed(&guard).is_none());
+        assert!(reads.first_changed().is_none());
         assert!(reads.still_holds(|_| false));
     }
 

@@ -19,11 +19,14 @@ use crate::storage::participant::Participant;
 use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
-use crate::storage::split::{SplitColumn, SplitSet, gather, highest_stamp};
+use crate::storage::split::{SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
 use crate::types::key::EncodedKey;
+
+/// So many participants that come while a phase lasts have their share of the room that columns have, too.
+const NEWCOMERS: usize = 8;
 
 /// What can be split: a column of a record, for an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub(crate) fn begin_split(
     guard: &Guard,
 ) -> Option<Arc<SplitSet>> {
     let columns: Vec<SplitColumn> =
-        wanted.iter().filter_map(|wanted| split_column(store, wanted, guard)).collect();
+        wanted.iter().take(SPLIT_MAX).filter_map(|wanted| split_column(store, wanted, guard)).collect();
     if columns.is_empty() {
         return None;
     }
@@ -67,7 +70,7 @@ pub(crate) fn begin_split(
         // Relaxed: nobody is in a commit section, and the gate's opening releases it to who enters.
         record.word().fetch_or(SPLIT, Ordering::Relaxed);
     }
-    let parties = store.participants().all().count();
+    let parties = store.participants().all().count() + NEWCOMERS;
     let set = Arc::new(SplitSet::new(phase, since, parties, columns));
     store.splits().replace(Some(set.clone()), guard);
     Some(set)
@@ -89,17 +92,12 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
     Some(SplitColumn::new(table.clone(), pointer, wanted.key.clone(), wanted.column, wanted.operation, base))
 }
 
-/// Merges all slices of the present split phase into their records, whose marks go. Gives back how many operations each
-/// column has taken; none: the epoch has no stamp left, so that it must be tried in a later one.
+/// Merges all slices of the present split phase into their records, whose marks go. Whether it could be
+/// done: if the epoch has no stamp left, it must be tried in a later one.
 ///
 /// # Errors
 /// Slices that do not fit together: never, as each has kept to its share.
-pub(crate) fn end_split(
-    store: &Store,
-    set: &SplitSet,
-    epoch: u64,
-    guard: &Guard,
-) -> Result<Option<Vec<u64>>> {
+pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard) -> Result<bool> {
     let records = || {
         set.columns().chunk_by(|one, next| one.record == next.record).map(|columns| {
             // SAFETY: a split record is not deleted before its phase has ended.
@@ -111,19 +109,19 @@ pub(crate) fn end_split(
     let all = || store.participants().all().map(Participant::slices);
     // SAFETY: the caller has closed the gate and waited for all.
     let floor = words.max().max(Some(unsafe { highest_stamp(set, all()) })).unwrap_or_default();
-    let Some(stamp) = Stamp::next(floor, epoch) else { return Ok(None) };
+    let Some(stamp) = Stamp::next(floor, epoch) else { return Ok(false) };
     // SAFETY: as above.
     let gathered = unsafe { gather(set, all()) }?;
     let mut arena = Bump::new();
     let mut first = 0;
     for (record, columns) in records() {
         arena.reset();
-        let slices = &gathered.slices[first..first + columns.len()];
+        let slices = &gathered[first..first + columns.len()];
         first += columns.len();
         merge(record, columns, slices, stamp, &arena, guard)?;
     }
     store.splits().replace(None, guard);
-    Ok(Some(gathered.writes))
+    Ok(true)
 }
 
 /// Merges the slices of one record's columns into it.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 
-use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::record::RecordPointer;
@@ -125,6 +125,7 @@ impl SplitColumn {
 impl SplitSet {
     /// A set for the phase of this number, which begins with this epoch; `parties` participants share the room.
     pub(crate) fn new(phase: u64, since: u64, parties: usize, mut columns: Vec<SplitColumn>) -> SplitSet {
+        debug_assert!(columns.len() <= SPLIT_MAX);
         columns.sort_by_key(|column| (column.record, column.column));
         let parties = parties.max(1);
         for column in &mut columns {
@@ -216,14 +217,20 @@ impl Drop for Splits {
 }
 
 /// One participant's slices of all split columns.
-#[derive(Default)]
 pub(crate) struct Slices {
     totals: UnsafeCell<Totals>,
     /// What went into the slices in even epochs and in odd ones, for the log.
     parts: [UnsafeCell<Part>; 2],
     /// Whether there is anything in the parts: for the log stage's look without a seal.
     filled: [AtomicBool; 2],
+    /// The phase that `writes` is about.
+    phase: AtomicU64,
+    /// How many operations each slice has taken: for the coordinator's look at any time.
+    writes: [AtomicU64; SPLIT_MAX],
 }
+
+/// The most columns that are split at once.
+pub(crate) const SPLIT_MAX: usize = 64;
 
 // SAFETY: the cells are touched by one thread at a time, in turns that the commit sections and the gate order: see the
 // module's description.
@@ -234,8 +241,6 @@ unsafe impl Sync for Slices {}
 pub(crate) struct Totals {
     phase: u64,
     slices: Vec<Slice>,
-    /// How many operations each slice has taken.
-    writes: Vec<u64>,
     /// The stamp of the last call that changed a slice.
     highest: Stamp,
     /// Memory for merging.
@@ -256,21 +261,11 @@ struct Part {
 }
 
 impl Totals {
-    /// Makes ready for this phase, if it is another one than the last time.
-    #[inline]
-    pub(crate) fn enter(&mut self, set: &SplitSet) {
-        if self.phase != set.phase {
-            self.begin(set);
-        }
-    }
-
     #[cold]
     fn begin(&mut self, set: &SplitSet) {
         self.phase = set.phase;
         self.slices.clear();
         self.slices.resize_with(set.columns.len(), Slice::default);
-        self.writes.clear();
-        self.writes.resize(set.columns.len(), 0);
         self.highest = Stamp::ZERO;
     }
 
@@ -299,10 +294,9 @@ impl Totals {
         self.slices[number] = before;
     }
 
-    /// Counts an operation that stays, of a call with this stamp.
+    /// The operations of a call with this stamp stay.
     #[inline]
-    pub(crate) fn keep(&mut self, number: usize, stamp: Stamp) {
-        self.writes[number] += 1;
+    pub(crate) fn keep(&mut self, stamp: Stamp) {
         self.highest = stamp;
     }
 }
@@ -310,7 +304,53 @@ impl Totals {
 /// What an operand takes in the log at most, beside its own bytes and its record's key.
 const ENTRY_BYTES: usize = 96;
 
+impl Default for Slices {
+    fn default() -> Slices {
+        Slices {
+            totals: UnsafeCell::default(),
+            parts: Default::default(),
+            filled: Default::default(),
+            phase: AtomicU64::new(0),
+            writes: [const { AtomicU64::new(0) }; SPLIT_MAX],
+        }
+    }
+}
+
 impl Slices {
+    /// Makes the totals ready for this phase, if they are of another one.
+    ///
+    /// # Safety
+    /// As for [`totals`](Self::totals).
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn enter(&self, set: &SplitSet) -> &mut Totals {
+        // SAFETY: the caller's promise.
+        let totals = unsafe { self.totals() };
+        if totals.phase != set.phase {
+            totals.begin(set);
+            // Relaxed throughout: a count that is a little old, or of the last phase, is as good.
+            self.writes.iter().for_each(|writes| writes.store(0, Ordering::Relaxed));
+            self.phase.store(set.phase, Ordering::Relaxed);
+        }
+        totals
+    }
+
+    /// Counts an operation on the column of this number; only the participant itself does.
+    #[inline]
+    pub(crate) fn count_write(&self, number: usize) {
+        let writes = &self.writes[number];
+        writes.store(writes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// How many operations the column of this number has taken in this phase.
+    pub(crate) fn writes(&self, phase: u64, number: usize) -> u64 {
+        if self.phase.load(Ordering::Relaxed) == phase {
+            self.writes[number].load(Ordering::Relaxed)
+        } else {
+            0
+        }
+    }
+
     /// The totals.
     ///
     /// # Safety
@@ -428,14 +468,6 @@ pub(crate) unsafe fn highest_stamp<'s>(set: &SplitSet, all: impl Iterator<Item =
     totals.map(|totals| totals.highest).max().unwrap_or_default()
 }
 
-/// What all participants' slices of a phase come to.
-pub(crate) struct Gathered {
-    /// For each column, the merge of all slices.
-    pub(crate) slices: Vec<Slice>,
-    /// For each column, how many operations.
-    pub(crate) writes: Vec<u64>,
-}
-
 /// Merges all participants' slices of the set's phase, which are empty afterwards.
 ///
 /// # Errors
@@ -443,10 +475,8 @@ pub(crate) struct Gathered {
 ///
 /// # Safety
 /// The caller has closed the gate and waited for all.
-pub(crate) unsafe fn gather<'s>(set: &SplitSet, all: impl Iterator<Item = &'s Slices>) -> Result<Gathered> {
-    let columns = set.columns.len();
-    let mut gathered =
-        Gathered { slices: (0..columns).map(|_| Slice::default()).collect(), writes: vec![0; columns] };
+pub(crate) unsafe fn gather<'s>(set: &SplitSet, all: impl Iterator<Item = &'s Slices>) -> Result<Vec<Slice>> {
+    let mut gathered: Vec<Slice> = set.columns.iter().map(|_| Slice::default()).collect();
     let mut buffer = Vec::new();
     for slices in all {
         // SAFETY: the caller's promise.
@@ -455,9 +485,8 @@ pub(crate) unsafe fn gather<'s>(set: &SplitSet, all: impl Iterator<Item = &'s Sl
             continue;
         }
         for (number, column) in set.columns.iter().enumerate() {
-            gathered.writes[number] += totals.writes[number];
             if let Some(value) = totals.slices[number].value() {
-                gathered.slices[number].merge(column.operation, value, column.data_type(), &mut buffer)?;
+                gathered[number].merge(column.operation, value, column.data_type(), &mut buffer)?;
             }
         }
         // So that nothing is merged twice, and the next phase begins anew.

@@ -109,6 +109,15 @@ pub(crate) enum WriteView<'w> {
     Operate { column: usize, operation: Operation, operand: ValueRef<'w> },
 }
 
+/// What is written to an integer column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntChange {
+    /// It gets this value, which has been checked.
+    Set(i64),
+    /// It is changed by an operation with this operand.
+    Operate(Operation, i64),
+}
+
 /// What the writes to one record come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -463,16 +472,20 @@ impl WriteSet {
         }
     }
 
-    /// If one operation on an integer is all that is written to the record at `position`: its column, what it is,
-    /// and its operand.
+    /// If one integer, or one operation with an integer, is all that is written to the record at `position`: for which
+    /// column, and what.
     #[inline]
-    pub(crate) fn only_int_operation(&self, position: usize) -> Option<(usize, Operation, i64)> {
+    pub(crate) fn only_int_change(&self, position: usize) -> Option<(usize, IntChange)> {
         let touched = &self.touched[position];
+        if touched.first != touched.last {
+            return None;
+        }
         match self.writes[touched.first as usize].kind {
-            Kind::Operate { column, operation, operand: Stored::Int(operand) }
-                if touched.first == touched.last =>
-            {
-                Some((usize::from(column), operation, operand))
+            Kind::Set { column, value: Stored::Int(value) } => {
+                Some((usize::from(column), IntChange::Set(value)))
+            }
+            Kind::Operate { column, operation, operand: Stored::Int(operand) } => {
+                Some((usize::from(column), IntChange::Operate(operation, operand)))
             }
             _ => None,
         }

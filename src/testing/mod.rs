@@ -1,5 +1,7 @@
 //! What tests put in the place of the outside world. Not part of the public interface: it may change at any time.
 
+#[cfg(test)]
+pub(crate) mod conformance;
 pub mod simulated_disk;
 
 pub use crate::base::disk::{Disk, File, LockGuard, RealDisk};

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use common::{command, data, heddle, json, succeed, text};
+use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
@@ -200,4 +201,67 @@ fn flights_are_read_from_standard_input() {
     assert!(output.status.success());
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&object["check"], &object["committed"]), (&"ok".into(), &26.into()));
+}
+
+/// Small runs of the workloads whose calls touch single records.
+const SINGLE_RECORDS: [&[&str]; 6] = [
+    &["incr1", "--keys=200", "--hot-percent=50"],
+    &["incr1", "--keys=200", "--rotate-seconds=0.1"],
+    &["incrz", "--keys=200", "--alpha=1.4"],
+    &["like", "--users=200", "--pages=200"],
+    &["ycsb", "--records=200", "--rmw", "--theta=0.99"],
+    &["ycsb", "--records=200", "--value-size=100"],
+];
+
+#[test]
+fn small_workloads_keep_their_sums_under_every_protocol() {
+    for workload in SINGLE_RECORDS {
+        for protocol in ProtocolKind::ALL {
+            let protocol = format!("--protocol={protocol}");
+            let more = ["--seconds=0.3", "--threads=2", "--durability=none", "--json", &protocol];
+            let object = json(&[&["bench"], workload, &more].concat());
+            assert_eq!(object["check"], "ok", "{workload:?} {protocol}");
+            assert!(number(&object, "/committed") > 0.0, "{workload:?} {protocol}");
+        }
+    }
+}
+
+#[test]
+fn small_workloads_recover() {
+    for workload in SINGLE_RECORDS {
+        let more = ["--seconds=0.2", "--clients=3", "--verify-recovery", "--json"];
+        let object = json(&[&["bench"], workload, &more].concat());
+        assert_eq!(object["check"], "ok", "{workload:?}");
+        assert_eq!(object["params"]["retry"], "backoff");
+    }
+}
+
+#[test]
+fn likes_and_reads_have_latencies_of_their_own() {
+    let object = json(&["bench", "like", "--users=200", "--pages=200", "--seconds=0.3", "--json"]);
+    assert_eq!(keys(&object["by_transaction"]), BTreeSet::from(["like", "read"]));
+    assert!(number(&object, "/latency_us_read/p50") > 0.0 && number(&object, "/latency_us_write/p50") > 0.0);
+}
+
+#[test]
+fn a_contender_is_shown_as_no_engine() {
+    let base = ["bench", "incr1", "--keys=200", "--hot-percent=100", "--contender=atomic", "--seconds=0.2"];
+    let object = json(&with(&base, &["--json"]));
+    assert_eq!((&object["protocol"], &object["check"]), (&"atomic".into(), &"ok".into()));
+    assert_eq!(object["durability"], "none");
+    assert!(number(&object, "/committed") > 1_000.0);
+    let text = succeed(&base);
+    assert!(text.contains("outside of the engine") && text.contains("check: ok"), "{text}");
+    let counted = json(&with(&base[..5], &["--transactions=1000", "--json"]));
+    assert_eq!(counted["committed"], 1_000);
+}
+
+#[test]
+fn where_the_hot_key_moves_the_throughput_over_time_is_shown() {
+    let base = ["bench", "incr1", "--keys=200", "--seconds=1.2", "--rotate-seconds=0.5", "--durability=none"];
+    let text = succeed(&base);
+    let series: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("second")).skip(1).collect();
+    let seconds: Vec<&str> =
+        series.iter().filter_map(|line| line.split_whitespace().next()).take(3).collect();
+    assert_eq!(seconds, ["0.0", "0.5", "1.0"], "{text}");
 }

@@ -17,12 +17,16 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 12] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
         &["bench", "probe", "--help"],
         &["bench", "flights", "--help"],
+        &["bench", "incr1", "--help"],
+        &["bench", "incrz", "--help"],
+        &["bench", "like", "--help"],
+        &["bench", "ycsb", "--help"],
         &["check", "--help"],
         &["inspect", "--help"],
         &["dump", "--help"],
@@ -44,6 +48,9 @@ fn no_command_unknown_commands_and_unknown_options_are_refused() {
     refused(&["bench", "debit-credit", "--no-such-option"], &["--no-such-option"]);
     refused(&["bench", "debit-credit", "--durability", "sometimes"], &["--durability", "sometimes"]);
     refused(&["bench", "debit-credit", "--protocol", "magic"], &["--protocol", "magic"]);
+    refused(&["bench", "debit-credit", "--retry", "never"], &["--retry", "backoff"]);
+    refused(&["bench", "debit-credit", "--lock-conflict", "die"], &["--lock-conflict", "no-wait"]);
+    refused(&["bench", "incr1", "--contender", "magic"], &["--contender", "atomic"]);
     refused(&["bench", "debit-credit", "--variant", "best"], &["--variant", "best"]);
     refused(&["bench", "debit-credit", "--stages", "three"], &["--stages", "three"]);
     refused(&["bench", "debit-credit", "--max-in-flight", "many"], &["--max-in-flight", "auto"]);
@@ -67,6 +74,20 @@ fn values_out_of_range_are_refused_by_name() {
     bench("--group-size", "0", "group");
     bench("--group-ms", "-1", "group");
     bench("--sites", "0", "sites");
+    bench("--phase-ms", "-1", "phase");
+    for (workload, option) in [
+        ("incr1", "--keys=1"),
+        ("incr1", "--hot-percent=101"),
+        ("incr1", "--rotate-seconds=-1"),
+        ("incrz", "--alpha=-1"),
+        ("like", "--users=0"),
+        ("like", "--write-percent=101"),
+        ("ycsb", "--ops=65"),
+        ("ycsb", "--value-size=7"),
+    ] {
+        let name = option.split('=').next().unwrap_or(option);
+        refused(&["bench", workload, option, "--durability", "none"], &[name]);
+    }
     refused(&["bench", "probe", "--update-percent=200", "--durability", "none"], &["--update-percent"]);
     refused(&["bench", "probe", "--records=5", "--durability", "none"], &["--records"]);
 }
@@ -77,7 +98,14 @@ fn options_that_do_not_go_together_are_refused() {
     refused(&["bench", "debit-credit", "--seconds", "1", "--transactions", "4"], &["--transactions"]);
     refused(&["bench", "debit-credit", "--durability", "none", "--verify-recovery"], &["--durability group"]);
     refused(&["bench", "probe", "--through-pipeline"], &["--clients"]);
-    refused(&["bench", "probe", "--acks", "somewhere"], &["--acks"]);
+    for workload in ["probe", "incr1", "incrz", "like", "ycsb"] {
+        refused(&["bench", workload, "--acks", "somewhere"], &["--acks"]);
+    }
+    let atomic = ["bench", "incr1", "--contender", "atomic"];
+    refused(&[&atomic[..], &["--clients", "2"]].concat(), &["--clients"]);
+    refused(&[&atomic[..], &["--rate", "100"]].concat(), &["--rate"]);
+    refused(&[&atomic[..], &["--dir", "somewhere"]].concat(), &["--dir"]);
+    refused(&[&atomic[..], &["--verify-recovery"]].concat(), &["--verify-recovery"]);
 }
 
 #[test]

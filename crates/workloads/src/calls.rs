@@ -24,8 +24,8 @@ pub struct Calls {
 /// What a generator could not make a call of: it counts as a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// A place in the workload's list of transactions.
-    pub transaction: usize,
+    /// A place in the generator's list of procedures.
+    pub procedure: usize,
     /// Why, to count by.
     pub reason: &'static str,
 }
@@ -33,8 +33,8 @@ pub struct Refused {
 /// One of the calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'c> {
-    /// A place in the workload's list of transactions.
-    pub transaction: usize,
+    /// A place in the generator's list of procedures.
+    pub procedure: usize,
     /// How many marks it leaves if it is committed.
     pub marks: u32,
     /// With which arguments.
@@ -61,24 +61,24 @@ impl Calls {
         self.elapsed
     }
 
-    /// Adds a call of a transaction, which leaves so many marks if it is committed; a call without marks writes
+    /// Adds a call of a procedure, which leaves so many marks if it is committed; a call without marks writes
     /// nothing. Gives its arguments, which are empty.
     #[inline]
-    pub fn add(&mut self, transaction: usize, marks: u32) -> &mut Args {
-        let args = self.next(transaction, marks);
+    pub fn add(&mut self, procedure: usize, marks: u32) -> &mut Args {
+        let args = self.next(procedure, marks);
         args.clear();
         args
     }
 
     /// Adds a call whose arguments are integers: the cheapest way.
     #[inline]
-    pub fn add_integers(&mut self, transaction: usize, marks: u32, integers: &[i64]) {
-        self.next(transaction, marks).set_integers(integers);
+    pub fn add_integers(&mut self, procedure: usize, marks: u32, integers: &[i64]) {
+        self.next(procedure, marks).set_integers(integers);
     }
 
     /// Adds a call that has the arguments of an old one.
     #[inline]
-    fn next(&mut self, transaction: usize, marks: u32) -> &mut Args {
+    fn next(&mut self, procedure: usize, marks: u32) -> &mut Args {
         if self.made >= self.calls.len().min(self.marks.len()) {
             self.grow();
         }
@@ -86,7 +86,7 @@ impl Calls {
         self.made += 1;
         self.marks[place] = marks;
         let call = &mut self.calls[place];
-        call.0 = transaction;
+        call.0 = procedure;
         &mut call.1
     }
 
@@ -97,13 +97,13 @@ impl Calls {
     }
 
     /// Adds a call whose arguments have been made elsewhere.
-    pub fn add_made(&mut self, transaction: usize, marks: u32, args: Args) {
-        *self.add(transaction, marks) = args;
+    pub fn add_made(&mut self, procedure: usize, marks: u32, args: Args) {
+        *self.add(procedure, marks) = args;
     }
 
     /// Counts what is no call.
-    pub fn refuse(&mut self, transaction: usize, reason: &'static str) {
-        self.refused.push(Refused { transaction, reason });
+    pub fn refuse(&mut self, procedure: usize, reason: &'static str) {
+        self.refused.push(Refused { procedure, reason });
     }
 
     /// Calls and refusals so far: what counts towards the number that was asked for.
@@ -134,8 +134,8 @@ impl Calls {
 
     /// One of the calls.
     pub fn get(&self, place: usize) -> Option<Call<'_>> {
-        let (transaction, args) = self.made().get(place)?;
-        Some(Call { transaction: *transaction, marks: *self.marks.get(place)?, args })
+        let (procedure, args) = self.made().get(place)?;
+        Some(Call { procedure: *procedure, marks: *self.marks.get(place)?, args })
     }
 
     /// The arguments of one of the calls, which keeps none.
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!((calls.len(), calls.marks()), (made, &[1, 0, 1][..made]));
             assert_eq!(calls.elapsed(), Duration::from_secs(round as u64));
             let (first, second) = (calls.get(0).unwrap(), calls.get(1).unwrap());
-            assert_eq!((first.transaction, first.is_read_only()), (1, false));
+            assert_eq!((first.procedure, first.is_read_only()), (1, false));
             assert_eq!((second.args, second.is_read_only()), (&args!["two", round], true));
         }
     }
@@ -178,7 +178,7 @@ mod tests {
         calls.refuse(0, "unreadable");
         calls.add(0, 1);
         assert_eq!((calls.len(), calls.made().len()), (2, 1));
-        assert_eq!(calls.refused(), [Refused { transaction: 0, reason: "unreadable" }]);
+        assert_eq!(calls.refused(), [Refused { procedure: 0, reason: "unreadable" }]);
         calls.begin(Duration::ZERO);
         assert!(calls.is_empty() && calls.refused().is_empty());
     }

@@ -9,6 +9,8 @@
 //! | [`probe`] | twenty probes in key order, the experiment of the serial protocol's paper |
 //! | [`flights`] | real rows with real skew: one transaction over six tables for each row of a file |
 //! | [`incr`] | a call adds 1 to one key, hot or not |
+//! | [`like`] | users like pages, of which some are popular |
+//! | [`ycsb`] | so many reads and writes of single records |
 //! | [`contender`] | something outside of the engine that does the same calls |
 //! | [`driver`] | runs calls at a database and measures what is released |
 //!
@@ -21,10 +23,12 @@ pub mod driver;
 mod error;
 pub mod flights;
 pub mod incr;
+pub mod like;
 pub mod pause;
 pub mod probe;
 mod scan;
 pub mod workload;
+pub mod ycsb;
 mod zipf;
 
 pub use calls::{Call, Calls};
@@ -39,5 +43,8 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(flights::Flights::from_tables()),
         Box::new(incr::Increment::one_hot()),
         Box::new(incr::Increment::zipf()),
+        Box::new(like::Like::default()),
+        Box::new(ycsb::Ycsb::default()),
+        Box::new(ycsb::Ycsb::read_modify_write()),
     ]
 }

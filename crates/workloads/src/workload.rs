@@ -22,9 +22,14 @@ pub trait Workload: Send + Sync {
     /// The names of its tables. A database that has the first of them is taken to hold this workload.
     fn tables(&self) -> &'static [&'static str];
 
-    /// The names of its transactions in kebab case; [`Call::transaction`] is a place in this list, and
-    /// [`Generator::procedures`] has a procedure for each.
+    /// The names of its transactions in kebab case.
     fn transactions(&self) -> &'static [&'static str];
+
+    /// Which of them a procedure belongs to, by its place in [`Generator::procedures`]: the one at the same place,
+    /// unless a transaction has several procedures.
+    fn transaction_of(&self, procedure: usize) -> usize {
+        procedure
+    }
 
     /// Its settings, to be reported with the results.
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)>;
@@ -80,7 +85,7 @@ pub trait Bound: Send + Sync {
 
 /// Makes the calls of one caller.
 pub trait Generator: Send {
-    /// What its calls call: a procedure for each of [`Workload::transactions`], in their order.
+    /// What its calls call: [`Call::procedure`] is a place in this list.
     fn procedures(&self) -> &[Procedure];
 
     /// Adds calls and refusals until there are so many. False: the input has ended, and there may be fewer; it is not

@@ -369,7 +369,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn commit<T: Taking>(
         &self,
         taking: &T,
-        validate: impl FnOnce(&Taken<'_, '_>) -> bool,
+        validate: impl Fn(&Taken<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,

@@ -1,1 +1,322 @@
-//! To come.
+//! The classifier: which columns of which records are split in the next split phase, and for which operation.
+//!
+//! ```text
+//! joined phase: conflicts ───────────► contention ──► added      (not before two intervals agree)
+//! split phase:  conflicts (the rest) ─────┘  ▲
+//!               writes, stashes ─► judged ───┤──────► kept, or split for another operation
+//!                                            └ caution ◄─ removed (the next time it takes more conflicts)
+//! ```
+//!
+//! It is pure logic: it is told how long an interval was and what was counted in it, and has neither clock nor thread.
+//! Only the coordinator calls it. The same reports always lead to the same decisions.
+//!
+//! What it keeps true: at most [`SPLIT_COLUMNS_MAX`] columns are split, one operation for each; columns of one record
+//! that are used together are split together, or not at all; what was labelled by hand stays split. Splitting the
+//! wrong record costs time, never correctness.
+
+mod caution;
+mod contention;
+mod judgement;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::caution::Caution;
+use self::contention::Contention;
+use self::judgement::{Judgement, SplitColumn};
+use super::sample::{Access, Candidate, Counts, RecordKey, Samples};
+use crate::operation::Operation;
+
+/// The most columns that are split at once: each costs memory in every participant, and a merge for each of them at
+/// every phase change. Doppel never splits more than 20 records.
+pub(crate) const SPLIT_COLUMNS_MAX: usize = 64;
+/// So many calls must wait before a split phase is ended early, unless hardly anybody could commit any more: below,
+/// chance decides.
+const HURRY_STASHED_MIN: u64 = 64;
+/// The most joined intervals that pass between two tries whether labelled columns are used again.
+const LABEL_PAUSE_MAX: u32 = 16;
+
+/// What happened in a joined phase, or in a part of one.
+#[derive(Debug, Default)]
+pub(crate) struct JoinedReport {
+    pub(crate) length: Duration,
+    /// Calls that committed.
+    pub(crate) committed: u64,
+    pub(crate) samples: Samples,
+}
+
+/// What happened in a split phase.
+#[derive(Debug, Default)]
+pub(crate) struct SplitReport {
+    pub(crate) length: Duration,
+    /// Calls that committed.
+    pub(crate) committed: u64,
+    /// Calls that wait for the joined phase, for whatever reason.
+    pub(crate) stashed: u64,
+    pub(crate) samples: Samples,
+    /// For each column that was split, how many operations its slices took.
+    pub(crate) writes: Vec<(Candidate, u64)>,
+}
+
+/// Why a column is split from now on, or isn't any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Split: calls conflicted about it.
+    Contended,
+    /// Split: by hand.
+    Labelled,
+    /// Split as before, but for another operation; this is the one before.
+    OtherOperation(Operation),
+    /// Not split any more: hardly any call wrote it.
+    FewWrites,
+    /// Not split any more: too many calls had to wait because of it.
+    Stashes,
+    /// Not split any more: its label was taken away.
+    LabelRemoved,
+    /// Not split any more: labels took its place.
+    NoRoom,
+}
+
+/// A column that was added, removed, or given another operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) candidate: Candidate,
+    pub(crate) reason: Reason,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decision {
+    /// What a split phase splits, by record and column; those that are in no change stay as they are.
+    pub(crate) split: Vec<Candidate>,
+    /// What is different from the last decision.
+    pub(crate) changes: Vec<Change>,
+    /// Whether there should be a split phase next.
+    pub(crate) worth_splitting: bool,
+    /// Whether the next split phase may follow the last one without a joined phase between them: nobody waits for one.
+    pub(crate) may_skip_joined: bool,
+}
+
+/// Chooses what to split.
+#[derive(Default)]
+pub(crate) struct Classifier {
+    split: BTreeMap<RecordKey, BTreeMap<u16, SplitColumn>>,
+    contention: Contention,
+    caution: Caution,
+    /// Joined intervals that pass before labelled columns alone are worth a split phase again.
+    label_pause: u32,
+    /// How many they were the last time.
+    label_pause_before: u32,
+    /// Changes that the next decision tells.
+    changes: Vec<Change>,
+}
+
+impl Classifier {
+    /// A classifier that knows nothing.
+    pub(crate) fn new() -> Classifier {
+        Classifier::default()
+    }
+
+    /// Says what is split by hand, instead of all earlier labels. Of two labels of one column the first counts, and no
+    /// more than [`SPLIT_COLUMNS_MAX`] do.
+    pub(crate) fn set_labels(&mut self, labels: Vec<Candidate>) {
+        let mut wanted: Vec<Candidate> = Vec::new();
+        for label in labels {
+            let is_known =
+                wanted.iter().any(|known| known.record == label.record && known.column == label.column);
+            if !is_known && wanted.len() < SPLIT_COLUMNS_MAX {
+                wanted.push(label);
+            }
+        }
+        for candidate in self.candidates(|split| split.labelled) {
+            if !wanted.contains(&candidate) {
+                self.remove(&candidate.record, candidate.column, Reason::LabelRemoved);
+            }
+        }
+        for candidate in wanted {
+            self.add_label(candidate);
+        }
+        self.make_room();
+        self.label_pause = 0;
+        self.label_pause_before = 0;
+    }
+
+    /// A joined phase, or an interval of one, is over.
+    pub(crate) fn end_of_joined(&mut self, report: &JoinedReport) -> Decision {
+        self.observe(report.length, report.committed, &report.samples.conflicts);
+        self.label_pause = self.label_pause.saturating_sub(1);
+        if self.has_labelled_in(&report.samples.conflicts) {
+            self.label_pause = 0;
+        }
+        self.add_contended();
+        self.decide(report.committed > 0, false)
+    }
+
+    /// A split phase is over.
+    pub(crate) fn end_of_split(&mut self, report: &SplitReport) -> Decision {
+        self.observe(report.length, report.committed, &report.samples.conflicts);
+        self.note_use_of_labels(report);
+        self.judge(report);
+        self.add_contended();
+        self.decide(report.committed > 0, report.stashed == 0)
+    }
+
+    /// Whether a split phase should end before its time, because too many calls wait: more than have committed, or so
+    /// many that hardly anybody is left to commit. `waiting_max` is how many could wait at all: the calls that can be
+    /// in flight, or the threads that call and wait for the answer.
+    pub(crate) fn should_end_split_early(stashed_now: u64, committed_now: u64, waiting_max: u64) -> bool {
+        let most_wait = stashed_now > 0 && stashed_now >= waiting_max - waiting_max / 4;
+        most_wait || stashed_now >= HURRY_STASHED_MIN && stashed_now > committed_now
+    }
+
+    fn observe(&mut self, length: Duration, committed: u64, conflicts: &Counts) {
+        self.caution.fade(length);
+        let (split, caution) = (&self.split, &self.caution);
+        let is_settled = |record: &RecordKey, access: Access| match access {
+            Access::Record => false,
+            Access::Column(column) | Access::Operation { column, .. } => {
+                split.get(record).is_some_and(|columns| columns.contains_key(&column))
+            }
+        };
+        self.contention.observe(length, committed, conflicts, is_settled, |record| caution.factor(record));
+    }
+
+    /// Splits what has become contended, as far as there is room: what is split already has priority.
+    fn add_contended(&mut self) {
+        let caution = &self.caution;
+        for contended in self.contention.contended(|record| caution.factor(record)) {
+            let mut columns = contended.columns;
+            columns.retain(|candidate| self.find(&candidate.record, candidate.column).is_none());
+            if self.count() + columns.len() > SPLIT_COLUMNS_MAX {
+                continue;
+            }
+            for candidate in columns {
+                self.contention.forget(&candidate.record);
+                self.add(candidate, Reason::Contended);
+            }
+        }
+    }
+
+    /// Decides for each split column whether it stays so.
+    fn judge(&mut self, report: &SplitReport) {
+        let mut writes: BTreeMap<&RecordKey, BTreeMap<u16, u64>> = BTreeMap::new();
+        for (candidate, count) in &report.writes {
+            *writes.entry(&candidate.record).or_default().entry(candidate.column).or_insert(0) += count;
+        }
+        let nothing = BTreeMap::new();
+        let mut removed = Vec::new();
+        for (record, columns) in &mut self.split {
+            // A record that was not split in this phase can't be judged by it.
+            let Some(writes) = writes.get(record) else { continue };
+            let stashes = report.samples.stashes.get(record).unwrap_or(&nothing);
+            for (&column, split) in columns.iter_mut().filter(|(_, split)| !split.labelled) {
+                match split.judge(column, writes, stashes, report.committed) {
+                    Judgement::Keep => {}
+                    Judgement::Change(operation) => {
+                        let reason = Reason::OtherOperation(split.operation);
+                        *split = SplitColumn::new(operation, false);
+                        let candidate = Candidate { record: record.clone(), column, operation };
+                        self.changes.push(Change { candidate, reason });
+                    }
+                    Judgement::Remove(reason) => removed.push((record.clone(), column, reason)),
+                }
+            }
+        }
+        for (record, column, reason) in removed {
+            match reason {
+                Reason::Stashes => self.caution.stashed_in_vain(&record),
+                _ => self.caution.hardly_written(&record),
+            }
+            self.contention.forget(&record);
+            self.remove(&record, column, reason);
+        }
+    }
+
+    /// Labelled columns that nobody writes are tried less and less often.
+    fn note_use_of_labels(&mut self, report: &SplitReport) {
+        let is_used = report.writes.iter().any(|(candidate, writes)| {
+            *writes > 0 && self.find(&candidate.record, candidate.column).is_some_and(|split| split.labelled)
+        });
+        let pause = if is_used { 0 } else { (2 * self.label_pause_before).clamp(1, LABEL_PAUSE_MAX) };
+        (self.label_pause, self.label_pause_before) = (pause, pause);
+    }
+
+    fn has_labelled_in(&self, conflicts: &Counts) -> bool {
+        conflicts.iter().any(|(record, _)| {
+            self.split.get(record).is_some_and(|columns| columns.values().any(|split| split.labelled))
+        })
+    }
+
+    fn decide(&mut self, has_calls: bool, nobody_waits: bool) -> Decision {
+        let is_contended = self.split.values().flat_map(BTreeMap::values).any(|split| !split.labelled);
+        let split = self.candidates(|_| true);
+        let by_label = !split.is_empty() && has_calls && self.label_pause == 0;
+        let worth_splitting = is_contended || by_label;
+        Decision {
+            split,
+            changes: std::mem::take(&mut self.changes),
+            worth_splitting,
+            may_skip_joined: worth_splitting && nobody_waits,
+        }
+    }
+
+    fn find(&self, record: &RecordKey, column: u16) -> Option<&SplitColumn> {
+        self.split.get(record)?.get(&column)
+    }
+
+    fn count(&self) -> usize {
+        self.split.values().map(BTreeMap::len).sum()
+    }
+
+    fn candidates(&self, which: impl Fn(&SplitColumn) -> bool) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for (record, columns) in &self.split {
+            let wanted = columns.iter().filter(|(_, split)| which(split));
+            candidates.extend(wanted.map(|(&column, split)| Candidate {
+                record: record.clone(),
+                column,
+                operation: split.operation,
+            }));
+        }
+        candidates
+    }
+
+    fn add(&mut self, candidate: Candidate, reason: Reason) {
+        let split = SplitColumn::new(candidate.operation, reason == Reason::Labelled);
+        self.split.entry(candidate.record.clone()).or_default().insert(candidate.column, split);
+        self.changes.push(Change { candidate, reason });
+    }
+
+    fn add_label(&mut self, candidate: Candidate) {
+        let columns = self.split.entry(candidate.record.clone()).or_default();
+        match columns.get_mut(&candidate.column) {
+            // Nothing changes now, but the classifier leaves it alone from now on.
+            Some(split) if split.operation == candidate.operation => split.labelled = true,
+            _ => self.add(candidate, Reason::Labelled),
+        }
+    }
+
+    fn remove(&mut self, record: &RecordKey, column: u16, reason: Reason) {
+        let Some(columns) = self.split.get_mut(record) else { return };
+        if let Some(split) = columns.remove(&column) {
+            let candidate = Candidate { record: record.clone(), column, operation: split.operation };
+            self.changes.push(Change { candidate, reason });
+        }
+        if columns.is_empty() {
+            self.split.remove(record);
+        }
+    }
+
+    /// Labels go before what was found contended.
+    fn make_room(&mut self) {
+        let surplus = self.count().saturating_sub(SPLIT_COLUMNS_MAX);
+        for candidate in self.candidates(|split| !split.labelled).into_iter().take(surplus) {
+            self.remove(&candidate.record, candidate.column, Reason::NoRoom);
+        }
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

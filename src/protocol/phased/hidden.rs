@@ -5,9 +5,10 @@
 //! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split column is
 //! not stashed.
 
-use super::super::attempt::{self, Attempt, Part, TRACKED};
+use super::super::attempt::{self, Attempt, TRACKED};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::word::{ABSENT, DEAD, SPLIT};
 

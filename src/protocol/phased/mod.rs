@@ -30,12 +30,13 @@ use smallvec::SmallVec;
 use self::hidden::SPLIT_AWARE;
 use self::sample::Access;
 use self::state::State;
-use super::attempt::{Attempt, Part};
+use super::attempt::Attempt;
 use super::footprint::Footprint;
 use super::{Held, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
 use crate::base::atomics::Ordering;
 use crate::storage::commit::{CommitFailure, Taken, Taking};
 use crate::storage::participant::Participant;
+use crate::storage::read_set::Part;
 use crate::storage::reconcile::{Wanted, is_splittable};
 use crate::storage::split::SplitColumn;
 use crate::storage::store::Store;
@@ -60,15 +61,17 @@ impl Phased {
     #[cold]
     fn report_conflict(&self, attempt: &Attempt<'_>) {
         let workspace = attempt.workspace().borrow();
-        let Some(entry) = attempt.reads().borrow().first_changed(attempt.guard()) else { return };
-        let Some(position) = workspace.writes.position(entry.record.pointer()) else { return };
+        let Some((record, part)) = attempt.reads().borrow().first_changed() else { return };
+        let Some(position) = workspace.writes.position(record) else { return };
         let mut accesses = accesses(&workspace.writes, position);
-        if entry.part == Part::Row {
+        if part == Part::Row {
             accesses.push(Access::Record);
         }
         let sampler = self.state.sampler(attempt.participant());
         let touched = &workspace.writes.touched()[position];
-        sampler.report_conflict(touched.table().id(), entry.record.key(), &accesses);
+        // SAFETY: the call is pinned, so every record that it has read is alive.
+        let key = unsafe { record.as_record() }.key();
+        sampler.report_conflict(touched.table().id(), key, &accesses);
     }
 }
 

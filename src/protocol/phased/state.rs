@@ -8,7 +8,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use super::super::{Phase, PhaseCounts};
-use super::sample::{Sampler, Samples};
+use super::classify::{Classifier, Decision, JoinedReport, SplitReport};
+use super::sample::{Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::storage::participant::Participant;
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
@@ -30,14 +31,15 @@ pub(super) struct State {
 struct Inner {
     /// What is split now.
     set: Option<Arc<SplitSet>>,
+    classifier: Classifier,
     /// What will be split in the next split phase.
     chosen: Vec<Wanted>,
     labels: Vec<Wanted>,
+    /// How many calls had committed when the present phase, or this turn of it, began.
+    committed: u64,
     /// The number of the last split phase.
     phase: u64,
     counts: PhaseCounts,
-    /// How many operations the columns of the last split phase have taken.
-    writes: Vec<(Wanted, u64)>,
 }
 
 impl State {
@@ -67,22 +69,30 @@ impl State {
         self.just_joined.load(Ordering::Relaxed)
     }
 
-    pub(super) fn end_joined(&self, _store: &Store, _lasted: Duration) -> bool {
+    pub(super) fn end_joined(&self, store: &Store, lasted: Duration) -> bool {
         self.just_joined.store(false, Ordering::Relaxed);
         let samples = self.drain();
         let mut inner = self.inner.lock();
-        let _ = samples;
-        inner.chosen = inner.labels.clone();
-        !inner.chosen.is_empty()
+        let committed = inner.committed_since(store);
+        let report = JoinedReport { length: lasted, committed, samples };
+        let decision = inner.classifier.end_of_joined(&report);
+        inner.choose(&decision);
+        decision.worth_splitting
     }
 
-    pub(super) fn should_hurry(&self, _stashed: u64, _committed: u64) -> bool {
-        false
+    pub(super) fn should_hurry(&self, stashed: u64, committed: u64) -> bool {
+        Classifier::should_end_split_early(stashed, committed, self.samplers.len() as u64)
     }
 
-    pub(super) fn end_split(&self, _store: &Store, _lasted: Duration, stashed: u64) -> bool {
-        let inner = self.inner.lock();
-        stashed == 0 && !inner.chosen.is_empty()
+    pub(super) fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool {
+        let samples = self.drain();
+        let mut inner = self.inner.lock();
+        let committed = inner.committed_since(store);
+        let writes = inner.writes_so_far(store);
+        let report = SplitReport { length: lasted, committed, stashed, samples, writes };
+        let decision = inner.classifier.end_of_split(&report);
+        inner.choose(&decision);
+        decision.may_skip_joined && decision.worth_splitting
     }
 
     /// See [`Phases::change`](super::super::Phases::change).
@@ -111,6 +121,8 @@ impl State {
         if on {
             inner.labels.push(wanted);
         }
+        let labels = inner.labels.iter().map(candidate).collect();
+        inner.classifier.set_labels(labels);
     }
 
     pub(super) fn report(&self) -> PhaseCounts {
@@ -118,18 +130,52 @@ impl State {
     }
 }
 
+/// The classifier's word for what can be split.
+fn candidate(wanted: &Wanted) -> Candidate {
+    let record = RecordKey { table: wanted.table, key: wanted.key.clone() };
+    Candidate { record, column: wanted.column as u16, operation: wanted.operation }
+}
+
 impl Inner {
+    /// How many calls have committed since this was asked the last time.
+    fn committed_since(&mut self, store: &Store) -> u64 {
+        let now = store.committed();
+        now - std::mem::replace(&mut self.committed, now)
+    }
+
+    /// How many operations each split column has taken in this phase so far.
+    fn writes_so_far(&self, store: &Store) -> Vec<(Candidate, u64)> {
+        let Some(set) = &self.set else { return Vec::new() };
+        let all = || store.participants().all().map(Participant::slices);
+        let columns = set.columns().iter().enumerate();
+        columns
+            .map(|(number, column)| {
+                let writes = all().map(|slices| slices.writes(set.phase(), number)).sum();
+                (candidate(&Wanted::from(column)), writes)
+            })
+            .collect()
+    }
+
+    fn choose(&mut self, decision: &Decision) {
+        let wanted = decision.split.iter().map(|candidate| Wanted {
+            table: candidate.record.table,
+            key: candidate.record.key.clone(),
+            column: usize::from(candidate.column),
+            operation: candidate.operation,
+        });
+        self.chosen = wanted.collect();
+    }
+
     /// Merges what is split into its records. Whether it could be done in this epoch.
     fn reconcile(&mut self, store: &Store, epoch: u64, guard: &Guard) -> bool {
         let Some(set) = self.set.clone() else { return true };
-        let writes = match end_split(store, &set, epoch, guard) {
-            Ok(Some(writes)) => writes,
-            Ok(None) => return false,
+        match end_split(store, &set, epoch, guard) {
+            Ok(true) => {}
+            Ok(false) => return false,
             Err(error) => unreachable!("every slice has kept to its share of the room: {error}"),
-        };
+        }
         self.set = None;
         self.counts.reconciliation += 1;
-        self.writes = set.columns().iter().map(Wanted::from).zip(writes).collect();
         self.counts.columns.iter_mut().for_each(|(_, _, now)| *now = false);
         true
     }

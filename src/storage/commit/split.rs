@@ -57,8 +57,7 @@ impl<'a> Staged<'a> {
             },
         };
         // SAFETY: the participant is in its commit section, and this is the only reference.
-        let totals = unsafe { participant.slices().totals() };
-        totals.enter(set);
+        let totals = unsafe { participant.slices().enter(set) };
         let (first, columns) = set.of_record(writes.touched()[position].record);
         let number_of = |column: usize| columns.iter().position(|split| split.column == column);
         let mut sliced = SmallVec::<[u16; 4]>::new();
@@ -130,10 +129,8 @@ impl<'a> Staged<'a> {
             return;
         }
         // SAFETY: the participant is in its commit section, and this is the only reference.
-        let totals = unsafe { participant.slices().totals() };
-        for (number, _) in &self.before {
-            totals.keep(*number as usize, stamp);
-        }
+        unsafe { participant.slices().totals() }.keep(stamp);
+        self.before.iter().for_each(|(number, _)| participant.slices().count_write(*number as usize));
         let Some(charged) = charged else { return };
         // SAFETY: the participant is in its commit section, and has stamped with this stamp.
         self.for_each(writes, |set, number, operand| unsafe {
@@ -162,10 +159,5 @@ impl<'a> Staged<'a> {
                 true
             });
         }
-    }
-
-    /// Whether anything went into slices.
-    pub(super) fn is_empty(&self) -> bool {
-        self.before.is_empty()
     }
 }

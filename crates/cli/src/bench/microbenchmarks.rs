@@ -2,7 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use heddle_workloads::incr::{AtomicCounters, Increment, Pattern};
+use heddle_workloads::like::Like;
 use heddle_workloads::pause::Pause;
+use heddle_workloads::ycsb::Ycsb;
 use heddledb::Durability;
 
 use super::options::CommonOptions;
@@ -19,6 +21,18 @@ pub const INCRZ_EXAMPLES: &str = "\
 Examples:
   heddle bench incrz --alpha 1.4 --durability none
   heddle bench incrz --alpha 0                                           all keys alike";
+
+pub const LIKE_EXAMPLES: &str = "\
+Examples:
+  heddle bench like --durability none
+  heddle bench like --alpha 1.4 --write-percent 10 --json                latencies of reads and likes apart
+  heddle bench like --alpha 0                                            all pages alike";
+
+pub const YCSB_EXAMPLES: &str = "\
+Examples:
+  heddle bench ycsb --rmw --durability none                              half of 10 operations read, modify and write
+  heddle bench ycsb --rmw --theta 0.99
+  heddle bench ycsb --read-percent 95 --value-size 100                   blind writes of 100 bytes";
 
 /// Options of `incr1`.
 #[derive(Args)]
@@ -58,6 +72,50 @@ pub struct IncrzArguments {
     common: CommonOptions,
 }
 
+/// Options of `like`.
+#[derive(Args)]
+pub struct LikeArguments {
+    /// How many users there are
+    #[arg(long, value_name = "N", default_value_t = Like::default().users)]
+    users: u32,
+    /// How many pages there are
+    #[arg(long, value_name = "N", default_value_t = Like::default().pages)]
+    pages: u32,
+    /// Zipf exponent: the k-th most popular page is chosen in proportion to 1 / k^A; 0: all alike
+    #[arg(long, alias = "theta", value_name = "A", default_value_t = Like::default().alpha)]
+    alpha: f64,
+    /// How many of a hundred transactions are likes; the others read
+    #[arg(long, value_name = "P", default_value_t = Like::default().write_percent)]
+    write_percent: f64,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// Options of `ycsb`.
+#[derive(Args)]
+pub struct YcsbArguments {
+    /// How many records there are
+    #[arg(long, value_name = "N", default_value_t = Ycsb::default().records)]
+    records: u32,
+    /// Operations of a transaction, each on another record
+    #[arg(long, value_name = "N", default_value_t = Ycsb::default().operations)]
+    ops: usize,
+    /// How many of a hundred operations read; the others write
+    #[arg(long, value_name = "P", default_value_t = Ycsb::default().read_percent)]
+    read_percent: f64,
+    /// A write reads the record first, and writes what it worked out from that; without it, writes are blind
+    #[arg(long)]
+    rmw: bool,
+    /// Zipf exponent: the k-th most popular record is chosen in proportion to 1 / k^A; 0: all alike
+    #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = Ycsb::default().alpha)]
+    alpha: f64,
+    /// Bytes of a record's value; 8 is an integer
+    #[arg(long, value_name = "N", default_value_t = Ycsb::default().value_size)]
+    value_size: u32,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
 impl Incr1Arguments {
     /// Puts the options together, and refuses what does not fit.
     pub fn plan(&self) -> Result<Plan> {
@@ -90,6 +148,42 @@ impl IncrzArguments {
         options.refuse_acknowledgements("incrz")?;
         let pause = Pause::microseconds(options.think_us);
         let workload = Increment { keys: self.keys, pattern: Pattern::Zipf { alpha: self.alpha }, pause };
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
+    }
+}
+
+impl LikeArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        options.refuse_acknowledgements("like")?;
+        let workload = Like {
+            users: self.users,
+            pages: self.pages,
+            alpha: self.alpha,
+            write_percent: self.write_percent,
+            pause: Pause::microseconds(options.think_us),
+        };
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
+    }
+}
+
+impl YcsbArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        options.refuse_acknowledgements("ycsb")?;
+        let workload = Ycsb {
+            records: self.records,
+            operations: self.ops,
+            read_percent: self.read_percent,
+            read_modify_write: self.rmw,
+            alpha: self.alpha,
+            value_size: self.value_size,
+            pause: Pause::microseconds(options.think_us),
+        };
         let path = options.path(false)?;
         Ok(Plan::of_engine(workload, options, path))
     }

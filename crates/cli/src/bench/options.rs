@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use heddle_workloads::driver::{CallPath, Settings};
-use heddledb::{Durability, Options, ProtocolKind, SerialVariant, Stages};
+use heddledb::{Durability, LockConflict, Options, ProtocolKind, Retry, SerialVariant, Stages};
 
 use crate::failure::{Failure, Result};
 
@@ -17,8 +17,14 @@ const SECONDS: f64 = 5.0;
 /// Options of every workload.
 #[derive(Args, Clone)]
 pub struct CommonOptions {
-    /// How calls are isolated: serial, optimistic
-    #[arg(long, value_name = "NAME", default_value_t = ProtocolKind::default(), help_heading = "Engine")]
+    // The engine's own list, so that the help names every protocol that there is.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value_t = ProtocolKind::default(),
+        help = protocol_help(),
+        help_heading = "Engine"
+    )]
     pub protocol: ProtocolKind,
     /// When a call counts as durable: none, async, group
     #[arg(long, value_name = "WHEN", default_value_t = Durability::Group, help_heading = "Engine")]
@@ -50,6 +56,15 @@ pub struct CommonOptions {
     /// Variant of the serial protocol: naive, precommit, sp [default: sp]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub variant: Option<SerialVariant>,
+    /// What a call does that has met a rival's change before it is run again: backoff, immediate
+    #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "Engine")]
+    pub retry: Retry,
+    /// What a call does that meets a lock of another call's: wait, no-wait (the locking protocol)
+    #[arg(long, value_name = "HOW", default_value_t = LockConflict::default(), help_heading = "Engine")]
+    pub lock_conflict: LockConflict,
+    /// Longest split phase of the phased protocol, in milliseconds, fractions allowed [default: 20]
+    #[arg(long, value_name = "M", help_heading = "Engine")]
+    pub phase_ms: Option<f64>,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
@@ -100,6 +115,12 @@ pub enum Limit {
     Auto,
     /// At most so many.
     Most(usize),
+}
+
+/// The protocols that there are.
+fn protocol_help() -> String {
+    let names: Vec<&str> = ProtocolKind::ALL.iter().map(|protocol| protocol.name()).collect();
+    format!("How calls are isolated: {}", names.join(", "))
 }
 
 fn parse_limit(text: &str) -> std::result::Result<Limit, String> {
@@ -158,7 +179,11 @@ impl CommonOptions {
 
     /// What the engine is told: what was left out is the engine's choice.
     pub fn engine(&self) -> Options {
-        let mut options = Options::default().protocol(self.protocol).durability(self.durability);
+        let mut options = Options::default()
+            .protocol(self.protocol)
+            .durability(self.durability)
+            .retry(self.retry)
+            .lock_conflict(self.lock_conflict);
         if let Some(threads) = self.threads {
             options = options.workers(threads);
         }
@@ -186,12 +211,20 @@ impl CommonOptions {
         if let Some(variant) = self.variant {
             options = options.serial_variant(variant);
         }
+        if let Some(milliseconds) = self.phase_ms {
+            options = options.phase_milliseconds(milliseconds);
+        }
         options
     }
 
     /// Options that were given and belong with the results, beside the workload's own.
     pub fn parameters(&self, path: CallPath) -> Vec<(&'static str, serde_json::Value)> {
-        let mut parameters = vec![("seed", self.seed.into()), ("warmup", self.warmup.into())];
+        let mut parameters = vec![
+            ("seed", self.seed.into()),
+            ("warmup", self.warmup.into()),
+            ("retry", self.retry.to_string().into()),
+            ("lock_conflict", self.lock_conflict.to_string().into()),
+        ];
         if let CallPath::OwnCalls { in_flight } = path {
             parameters.push(("in_flight", in_flight.into()));
         }
@@ -207,6 +240,7 @@ impl CommonOptions {
         given("input_threads", self.input_threads.map(Into::into));
         given("output_threads", self.output_threads.map(Into::into));
         given("sites", self.sites.map(Into::into));
+        given("phase_ms", self.phase_ms.map(Into::into));
         given("variant", self.variant.map(|variant| variant.to_string().into()));
         if let Limit::Most(calls) = self.max_in_flight {
             parameters.push(("max_in_flight", calls.into()));

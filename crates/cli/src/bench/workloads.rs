@@ -11,7 +11,10 @@ use heddle_workloads::flights::Flights;
 use heddle_workloads::pause::Pause;
 use heddle_workloads::probe::Probe;
 
-use super::microbenchmarks::{INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments};
+use super::microbenchmarks::{
+    INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
+    YCSB_EXAMPLES, YcsbArguments,
+};
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
 
@@ -33,6 +36,12 @@ pub enum WorkloadArguments {
     /// Add 1 to one of a million keys, some more popular than others (Zipf)
     #[command(after_help = INCRZ_EXAMPLES)]
     Incrz(IncrzArguments),
+    /// Users like pages, of which some are popular; others read how many likes a page has
+    #[command(after_help = LIKE_EXAMPLES)]
+    Like(LikeArguments),
+    /// So many operations on single records: reads, and writes that are blind or read first
+    #[command(after_help = YCSB_EXAMPLES)]
+    Ycsb(YcsbArguments),
 }
 
 const DEBIT_CREDIT_EXAMPLES: &str = "\
@@ -144,6 +153,8 @@ impl WorkloadArguments {
             WorkloadArguments::Flights(arguments) => arguments.plan(),
             WorkloadArguments::Incr1(arguments) => arguments.plan(),
             WorkloadArguments::Incrz(arguments) => arguments.plan(),
+            WorkloadArguments::Like(arguments) => arguments.plan(),
+            WorkloadArguments::Ycsb(arguments) => arguments.plan(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::workload::Generator;
 /// One client's loop.
 pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
     let mut generator = context.bound.generator(context.settings.seed, client)?;
-    let mut recorder = Recorder::new(context.transactions);
+    let mut recorder = Recorder::new(generator.procedures().len());
     let closures = matches!(context.settings.path, CallPath::Clients { closures: true, .. });
     let mut calls = Calls::default();
     let mut ended = false;
@@ -33,8 +33,8 @@ pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
 /// A call that the input did not allow to make.
 pub(super) fn refusal(refused: Refused) -> Release {
     let outcome = Outcome::Failed(refused.reason.into());
-    let Refused { transaction, .. } = refused;
-    Release { transaction, marks: 1, outcome, run_again: 0, at: Instant::now(), latency: None }
+    let Refused { procedure, .. } = refused;
+    Release { procedure, marks: 1, outcome, run_again: 0, at: Instant::now(), latency: None }
 }
 
 /// The time from which the next call's latency counts: now, or its planned arrival, which is waited for. `None` at
@@ -63,12 +63,12 @@ fn make(
 ) -> Result<Release> {
     let Context { db, bound, acknowledgements, .. } = context;
     let Some(call) = calls.get(0) else { unreachable!("whoever asks has looked whether there is a call") };
-    let (transaction, marks) = (call.transaction, call.marks);
+    let (procedure, marks) = (call.procedure, call.marks);
     let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));
     let result = if closures {
         bound.run_closure(db, call)
     } else {
-        db.call(&generator.procedures()[transaction], calls.take_args(0))
+        db.call(&generator.procedures()[procedure], calls.take_args(0))
     };
     let at = Instant::now();
     let outcome = outcome(*bound, result)?;
@@ -78,5 +78,5 @@ fn make(
     }
     let latency = Some(at.saturating_duration_since(arrival));
     // How often the engine ran this call again is known only to its statistics.
-    Ok(Release { transaction, marks, outcome, run_again: 0, at, latency })
+    Ok(Release { procedure, marks, outcome, run_again: 0, at, latency })
 }

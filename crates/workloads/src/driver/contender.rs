@@ -44,7 +44,7 @@ pub fn run_contender(
         });
         watch_callers(&interval, None, &Statistics::default, callers.collect(), watch)
     })?;
-    Ok(Report::new(workload.transactions(), settings, &interval, recorders, statistics))
+    Ok(Report::new(workload, settings, &interval, recorders, statistics))
 }
 
 fn unusable(contender: &dyn Contender, what: &str) -> Error {
@@ -74,8 +74,8 @@ fn run(
         generator.fill(&mut calls, claimed)?;
         contender.run(calls.made())?;
         tally.begin(now);
-        for ((transaction, _), marks) in calls.made().iter().zip(calls.marks()) {
-            tally.add(*transaction, *marks, 0);
+        for ((procedure, _), marks) in calls.made().iter().zip(calls.marks()) {
+            tally.add(*procedure, *marks, 0);
         }
     }
 }

@@ -67,7 +67,6 @@ struct Context<'a> {
     db: &'a Database,
     bound: &'a dyn Bound,
     settings: &'a Settings,
-    transactions: usize,
     interval: Interval,
     arrivals: Option<Arrivals>,
     acknowledgements: Option<Acknowledgements>,
@@ -88,7 +87,6 @@ pub fn run(
         db,
         bound,
         settings,
-        transactions: workload.transactions().len(),
         arrivals: settings.rate.map(|rate| Arrivals::new(rate, settings.seed)),
         interval,
         acknowledgements,
@@ -98,7 +96,7 @@ pub fn run(
         let callers = (0..settings.callers()).map(|caller| spawn(scope, &context, caller)).collect();
         watch_callers(&context.interval, before, &|| db.statistics(), callers, watch)
     })?;
-    Ok(Report::new(workload.transactions(), settings, &context.interval, recorders, statistics))
+    Ok(Report::new(workload, settings, &context.interval, recorders, statistics))
 }
 
 fn spawn<'scope>(

@@ -50,17 +50,19 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
     let CallPath::OwnCalls { in_flight } = context.settings.path else {
         unreachable!("the driver starts this loop for workers with their own calls only")
     };
+    let generator = context.bound.generator(context.settings.seed, worker)?;
+    let procedures = generator.procedures().len();
     let mut this = Loop {
         context,
-        generator: context.bound.generator(context.settings.seed, worker)?,
+        generator,
         worker: context.db.worker()?,
-        recorder: Recorder::new(context.transactions),
+        recorder: Recorder::new(procedures),
         in_flight,
         calls: Calls::default(),
         arrivals: Vec::new(),
         results: Vec::new(),
         special: Vec::new(),
-        waiting: Waiting::new(context),
+        waiting: Waiting::new(context, procedures),
         told: Instant::now(),
         ended: false,
     };
@@ -135,14 +137,14 @@ impl<'a> Loop<'a> {
     fn count(&mut self, group: &mut Group<'a>) {
         self.special.clear();
         let calls = self.calls.made().iter().zip(self.calls.marks());
-        for (place, (executed, ((transaction, _), marks))) in self.results.iter().zip(calls).enumerate() {
+        for (place, (executed, ((procedure, _), marks))) in self.results.iter().zip(calls).enumerate() {
             let epoch = executed.epoch();
             // The epoch says first what is rare: to ask whether a call was put off costs more.
             if (epoch == 0 && is_deferred(executed)) || executed.failed() {
                 self.special.push(place);
                 continue;
             }
-            group.tally.add(*transaction, *marks, executed.attempts().saturating_sub(1));
+            group.tally.add(*procedure, *marks, executed.attempts().saturating_sub(1));
             if epoch > group.epoch {
                 group.epoch = epoch;
                 group.newest_place = place;
@@ -162,7 +164,7 @@ impl<'a> Loop<'a> {
                 continue;
             }
             if let Some(arrival) = self.arrivals.get(place) {
-                group.tally.plan(*arrival, call.transaction, call.marks);
+                group.tally.plan(*arrival, call.procedure, call.marks);
             }
             group.lines.push_str(&self.line(place));
         }
@@ -194,8 +196,8 @@ impl<'a> Loop<'a> {
             }
             let Some(call) = self.calls.get(place) else { continue };
             let arrival = self.arrivals.get(place).copied().unwrap_or(now);
-            let (transaction, marks, line) = (call.transaction, call.marks, self.line(place));
-            let call = Single { executed, transaction, marks, arrival, line };
+            let (procedure, marks, line) = (call.procedure, call.marks, self.line(place));
+            let call = Single { executed, procedure, marks, arrival, line };
             if is_deferred(&call.executed) {
                 self.waiting.defer(call);
             } else {

@@ -22,7 +22,7 @@ pub(super) enum Outcome {
 
 /// One released call.
 pub(super) struct Release {
-    pub transaction: usize,
+    pub procedure: usize,
     /// How many marks it leaves if it was committed; a call without marks only reads.
     pub marks: u32,
     pub outcome: Outcome,
@@ -33,7 +33,7 @@ pub(super) struct Release {
     pub latency: Option<Duration>,
 }
 
-/// Counts of one transaction of the mix, within the measured interval.
+/// Counts of one procedure, within the measured interval.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub committed: u64,
@@ -59,7 +59,7 @@ impl Counts {
 
 /// The figures of one thread.
 pub(super) struct Recorder {
-    pub by_transaction: Vec<Counts>,
+    pub by_procedure: Vec<Counts>,
     /// Latencies of read-only and of writing calls in nanoseconds. Committed and failed calls count alike: both
     /// waited for an answer.
     pub read_latency: Histogram<u64>,
@@ -72,10 +72,10 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// An empty recorder for a mix of so many transactions.
-    pub fn new(transactions: usize) -> Self {
+    /// An empty recorder for so many procedures.
+    pub fn new(procedures: usize) -> Self {
         Self {
-            by_transaction: vec![Counts::default(); transactions],
+            by_procedure: vec![Counts::default(); procedures],
             read_latency: histogram(),
             write_latency: histogram(),
             slots: Vec::new(),
@@ -92,7 +92,7 @@ impl Recorder {
         }
         self.last_release = self.last_release.max(Some(release.at));
         let Some(offset) = interval.measured_offset(release.at) else { return };
-        let counts = &mut self.by_transaction[release.transaction];
+        let counts = &mut self.by_procedure[release.procedure];
         counts.run_again += u64::from(release.run_again);
         match release.outcome {
             Outcome::Committed => {
@@ -105,7 +105,7 @@ impl Recorder {
             }
         }
         if let Some(latency) = release.latency {
-            self.sample(release.transaction, release.marks == 0, latency, 1);
+            self.sample(release.procedure, release.marks == 0, latency, 1);
         }
     }
 
@@ -116,26 +116,26 @@ impl Recorder {
         let measured = interval.measured_offset(at);
         let made_at = tally.made_at.take();
         let mut all = 0;
-        for (transaction, calls) in tally.by_transaction.iter_mut().enumerate() {
+        for (procedure, calls) in tally.by_procedure.iter_mut().enumerate() {
             let calls = std::mem::take(calls);
             let committed = calls.reading + calls.writing;
             all += committed;
             if measured.is_none() || committed == 0 {
                 continue;
             }
-            self.by_transaction[transaction].committed += committed;
-            self.by_transaction[transaction].run_again += calls.run_again;
+            self.by_procedure[procedure].committed += committed;
+            self.by_procedure[procedure].run_again += calls.run_again;
             if let Some(made_at) = made_at {
                 let latency = at.saturating_duration_since(made_at);
-                self.sample(transaction, true, latency, calls.reading);
-                self.sample(transaction, false, latency, calls.writing);
+                self.sample(procedure, true, latency, calls.reading);
+                self.sample(procedure, false, latency, calls.writing);
             }
         }
         if let Some(offset) = measured {
             self.count_in_slot(offset, all);
             for planned in &tally.planned {
                 let latency = at.saturating_duration_since(planned.arrival);
-                self.sample(planned.transaction, planned.read_only, latency, 1);
+                self.sample(planned.procedure, planned.read_only, latency, 1);
             }
         }
         tally.planned.clear();
@@ -151,11 +151,11 @@ impl Recorder {
     }
 
     /// Notes the latency of calls that waited equally long.
-    fn sample(&mut self, transaction: usize, read_only: bool, latency: Duration, calls: u64) {
+    fn sample(&mut self, procedure: usize, read_only: bool, latency: Duration, calls: u64) {
         if calls == 0 {
             return;
         }
-        let counts = &mut self.by_transaction[transaction];
+        let counts = &mut self.by_procedure[procedure];
         counts.latency_sum += latency.mul_f64(calls as f64);
         counts.latency_samples += calls;
         let histogram = if read_only { &mut self.read_latency } else { &mut self.write_latency };
@@ -166,14 +166,14 @@ impl Recorder {
 /// Committed calls of one thread that are released together, counted before they are: then a call costs an addition
 /// or two, and clock, interval and histogram cost once for all of them.
 pub(super) struct Tally {
-    by_transaction: Vec<Together>,
+    by_procedure: Vec<Together>,
     marks: u64,
     /// When all of them were made, where no arrival was planned for each.
     made_at: Option<Instant>,
     planned: Vec<Planned>,
 }
 
-/// Calls of one transaction of the mix.
+/// Calls of one procedure.
 #[derive(Clone, Copy, Default)]
 struct Together {
     reading: u64,
@@ -184,15 +184,15 @@ struct Together {
 /// A call whose arrival was planned.
 struct Planned {
     arrival: Instant,
-    transaction: usize,
+    procedure: usize,
     read_only: bool,
 }
 
 impl Tally {
-    /// An empty tally for a mix of so many transactions.
-    pub fn new(transactions: usize) -> Self {
+    /// An empty tally for so many procedures.
+    pub fn new(procedures: usize) -> Self {
         Self {
-            by_transaction: vec![Together::default(); transactions],
+            by_procedure: vec![Together::default(); procedures],
             marks: 0,
             made_at: None,
             planned: Vec::new(),
@@ -206,8 +206,8 @@ impl Tally {
 
     /// Counts a committed call.
     #[inline]
-    pub fn add(&mut self, transaction: usize, marks: u32, run_again: u32) {
-        let calls = &mut self.by_transaction[transaction];
+    pub fn add(&mut self, procedure: usize, marks: u32, run_again: u32) {
+        let calls = &mut self.by_procedure[procedure];
         calls.reading += u64::from(marks == 0);
         calls.writing += u64::from(marks != 0);
         calls.run_again += u64::from(run_again);
@@ -215,8 +215,8 @@ impl Tally {
     }
 
     /// Notes when a counted call was to arrive.
-    pub fn plan(&mut self, arrival: Instant, transaction: usize, marks: u32) {
-        self.planned.push(Planned { arrival, transaction, read_only: marks == 0 });
+    pub fn plan(&mut self, arrival: Instant, procedure: usize, marks: u32) {
+        self.planned.push(Planned { arrival, procedure, read_only: marks == 0 });
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
 
     fn release(interval: &Interval, seconds: f64, outcome: Outcome) -> Release {
         Release {
-            transaction: 0,
+            procedure: 0,
             marks: 1,
             outcome,
             run_again: 1,
@@ -255,7 +255,7 @@ mod tests {
         recorder.record(&interval, release(&interval, 0.05, Outcome::Committed));
         recorder.record(&interval, release(&interval, 0.95, Outcome::Committed));
         recorder.record(&interval, release(&interval, 1.5, Outcome::Committed));
-        let counts = &recorder.by_transaction[0];
+        let counts = &recorder.by_procedure[0];
         assert_eq!((counts.committed, counts.run_again, recorder.marks), (2, 2, 3));
         assert_eq!(recorder.slots, [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(recorder.write_latency.len(), 2);
@@ -269,7 +269,7 @@ mod tests {
         for reason in ["code", "floor", "code"] {
             recorder.record(&interval, release(&interval, 0.1, Outcome::Failed(Cow::Borrowed(reason))));
         }
-        let counts = &recorder.by_transaction[0];
+        let counts = &recorder.by_procedure[0];
         assert_eq!((counts.committed, counts.failed, recorder.marks), (0, 3, 0));
         assert_eq!(counts.failed_by_reason.get("code"), Some(&2));
         assert!(recorder.slots.is_empty());
@@ -301,7 +301,7 @@ mod tests {
         let at = interval.measured_from() + Duration::from_millis(250);
         let mut tally = tally(at - Duration::from_micros(100));
         recorder.record_tally(&interval, at, &mut tally);
-        let [reads, writes] = &recorder.by_transaction[..] else { panic!("two transactions") };
+        let [reads, writes] = &recorder.by_procedure[..] else { panic!("two transactions") };
         assert_eq!((reads.committed, writes.committed, writes.run_again), (2, 3, 3));
         assert_eq!((recorder.marks, recorder.last_release), (6, Some(at)));
         assert_eq!(recorder.slots, [0, 0, 5]);
@@ -318,7 +318,7 @@ mod tests {
         let mut recorder = Recorder::new(2);
         let late = interval.measured_from() + Duration::from_secs(1);
         recorder.record_tally(&interval, late, &mut tally(late));
-        assert_eq!((recorder.marks, recorder.by_transaction[1].committed), (6, 0));
+        assert_eq!((recorder.marks, recorder.by_procedure[1].committed), (6, 0));
         assert!(recorder.slots.is_empty() && recorder.write_latency.is_empty());
     }
 
@@ -333,8 +333,8 @@ mod tests {
             tally.plan(at - Duration::from_millis(milliseconds), 0, 1);
         }
         recorder.record_tally(&interval, at, &mut tally);
-        assert_eq!((recorder.by_transaction[0].committed, recorder.write_latency.len()), (3, 3));
-        assert_eq!(recorder.by_transaction[0].latency_sum, Duration::from_millis(33));
+        assert_eq!((recorder.by_procedure[0].committed, recorder.write_latency.len()), (3, 3));
+        assert_eq!(recorder.by_procedure[0].latency_sum, Duration::from_millis(33));
         assert!(recorder.write_latency.max() >= 29_000_000);
     }
 

@@ -10,6 +10,7 @@ use heddledb::Statistics;
 use super::interval::Interval;
 use super::recorder::{Counts, Recorder, SLOTS_PER_SECOND, record};
 use super::{CallPath, Settings};
+use crate::workload::Workload;
 
 /// Runs shorter than this many seconds show their rate per tenth of a second.
 const SHORT_RUN: f64 = 5.0;
@@ -62,7 +63,7 @@ pub struct Report {
 
 impl Report {
     pub(super) fn new(
-        names: &[&'static str],
+        workload: &dyn Workload,
         settings: &Settings,
         interval: &Interval,
         recorders: Vec<Recorder>,
@@ -71,18 +72,19 @@ impl Report {
         let last_release: Option<Instant> =
             recorders.iter().filter_map(|recorder| recorder.last_release).max();
         let seconds = interval.measured_seconds(last_release);
-        let all = merge(names.len(), recorders);
+        let all = merge(recorders);
         let mut latency = all.read_latency.clone();
         add(&mut latency, &all.write_latency);
         let own_calls = matches!(settings.path, CallPath::OwnCalls { .. });
-        let sum = |count: fn(&Counts) -> u64| all.by_transaction.iter().map(count).sum();
+        let sum = |count: fn(&Counts) -> u64| all.by_procedure.iter().map(count).sum();
         let aborted = if own_calls { sum(|counts| counts.run_again) } else { statistics.aborted };
+        let names = workload.transactions();
         let by_transaction = names
             .iter()
-            .zip(&all.by_transaction)
+            .zip(counts_by_transaction(workload, &all.by_procedure))
             .map(|(name, counts)| {
                 let known = own_calls.then_some(counts.run_again);
-                transaction(name, counts, known.or((names.len() == 1).then_some(aborted)))
+                transaction(name, &counts, known.or((names.len() == 1).then_some(aborted)))
             })
             .collect();
         Self {
@@ -136,10 +138,22 @@ fn transaction(name: &'static str, counts: &Counts, aborted: Option<u64>) -> Tra
     }
 }
 
-fn merge(transactions: usize, recorders: Vec<Recorder>) -> Recorder {
-    let mut all = Recorder::new(transactions);
+/// Puts the counts of all procedures of each transaction together.
+fn counts_by_transaction(workload: &dyn Workload, by_procedure: &[Counts]) -> Vec<Counts> {
+    let mut counts = vec![Counts::default(); workload.transactions().len()];
+    for (procedure, of_procedure) in by_procedure.iter().enumerate() {
+        if let Some(counts) = counts.get_mut(workload.transaction_of(procedure)) {
+            counts.merge(of_procedure);
+        }
+    }
+    counts
+}
+
+fn merge(recorders: Vec<Recorder>) -> Recorder {
+    let procedures = recorders.iter().map(|one| one.by_procedure.len()).max();
+    let mut all = Recorder::new(procedures.unwrap_or(0));
     for one in recorders {
-        for (into, counts) in all.by_transaction.iter_mut().zip(&one.by_transaction) {
+        for (into, counts) in all.by_procedure.iter_mut().zip(&one.by_procedure) {
             into.merge(counts);
         }
         add(&mut all.read_latency, &one.read_latency);

@@ -47,7 +47,7 @@ pub(super) struct Group<'a> {
 /// One call whose result is told by itself.
 pub(super) struct Single<'a> {
     pub executed: Executed<'a>,
-    pub transaction: usize,
+    pub procedure: usize,
     pub marks: u32,
     /// When it was made, or was to arrive.
     pub arrival: Instant,
@@ -58,6 +58,7 @@ pub(super) struct Single<'a> {
 /// The queues of one worker.
 pub(super) struct Waiting<'a> {
     context: &'a Context<'a>,
+    procedures: usize,
     groups: VecDeque<Group<'a>>,
     /// Emptied groups, whose memory is used again.
     spare: Vec<Group<'a>>,
@@ -67,8 +68,16 @@ pub(super) struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    pub fn new(context: &'a Context<'a>) -> Self {
-        Self { context, groups: VecDeque::new(), spare: Vec::new(), deferred: VecDeque::new(), released: 0 }
+    /// Empty queues for calls of so many procedures.
+    pub fn new(context: &'a Context<'a>, procedures: usize) -> Self {
+        Self {
+            context,
+            procedures,
+            groups: VecDeque::new(),
+            spare: Vec::new(),
+            deferred: VecDeque::new(),
+            released: 0,
+        }
     }
 
     /// An empty group for calls made now.
@@ -77,7 +86,7 @@ impl<'a> Waiting<'a> {
             epoch: 0,
             newest: None,
             newest_place: 0,
-            tally: Tally::new(self.context.transactions),
+            tally: Tally::new(self.procedures),
             special: Vec::new(),
             lines: String::new(),
         });
@@ -172,7 +181,7 @@ impl<'a> Waiting<'a> {
 
     /// Counts one call, which is waited for where it has not been released yet.
     fn release_one(&mut self, call: Single<'a>, recorder: &mut Recorder) -> Result<()> {
-        let Single { executed, transaction, marks, arrival, line } = call;
+        let Single { executed, procedure, marks, arrival, line } = call;
         let run_again = executed.attempts().saturating_sub(1);
         let outcome = outcome(self.context.bound, executed.wait())?;
         let at = Instant::now();
@@ -181,7 +190,7 @@ impl<'a> Waiting<'a> {
         }
         self.released += 1;
         let latency = Some(at.saturating_duration_since(arrival));
-        let release = Release { transaction, marks, outcome, run_again, at, latency };
+        let release = Release { procedure, marks, outcome, run_again, at, latency };
         recorder.record(&self.context.interval, release);
         Ok(())
     }

@@ -25,7 +25,7 @@ fn updates_are_counted_twenty_times_by_procedure_and_by_closure() {
     for (round, call) in (0..100).filter_map(|place| Some((place, calls.get(place)?))) {
         updates += u64::from(call.marks);
         if round % 2 == 0 {
-            db.call(&generator.procedures()[call.transaction], call.args.clone()).unwrap();
+            db.call(&generator.procedures()[call.procedure], call.args.clone()).unwrap();
         } else {
             bound.run_closure(&db, call).unwrap();
         }

@@ -16,6 +16,8 @@ pub struct Event {
     pub end: u64,
     /// Whether it committed; if not, it failed with an error of its own, and only its reads count.
     pub committed: bool,
+    /// Whether what it saw cannot be of one moment: two reads of one thing differ, or its own write was not there.
+    pub torn: bool,
     /// Rows as they were before the transaction's own writes: key, and value if there was a row.
     pub reads: HashMap<i64, Option<i64>>,
     /// Rows as the transaction left them.
@@ -45,6 +47,9 @@ struct Life {
 
 /// Says what is impossible in a history, if anything is. The first event sets everything up.
 pub fn check(events: &[Event]) -> Result<(), String> {
+    if let Some(number) = events.iter().position(|event| event.torn) {
+        return Err(format!("torn read: {number} saw two states: {:?}", events[number]));
+    }
     let mut graph = Graph { after: vec![Vec::new(); events.len()] };
     let mut writer = HashMap::new();
     let mut overwriter = HashMap::new();
@@ -219,6 +224,7 @@ mod tests {
                     event(2, 9, &[(1, Some(10))], &[(1, Some(12))]),
                 ],
             ),
+            ("torn read", vec![Event { torn: true, ..event(2, 9, &[(1, Some(10))], &[]) }]),
             ("dirty read", vec![event(2, 9, &[(1, Some(77))], &[])]),
             (
                 "not serializable",

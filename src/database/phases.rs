@@ -1,0 +1,183 @@
+//! Labels by hand and reports, for the phased protocol.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::operation::Operation;
+use crate::pipeline::nesting;
+use crate::protocol::attempt::show_key;
+use crate::storage::reconcile::{Wanted, is_splittable};
+use crate::table::{ColumnName, Table, position};
+use crate::types::ValueRef;
+
+/// An operation for which a column can be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SplitOperation(Operation);
+
+impl SplitOperation {
+    /// `add`.
+    pub const ADD: SplitOperation = SplitOperation(Operation::Add);
+    /// `max`.
+    pub const MAX: SplitOperation = SplitOperation(Operation::Max);
+    /// `min`.
+    pub const MIN: SplitOperation = SplitOperation(Operation::Min);
+    /// `ordered_put`.
+    pub const ORDERED_PUT: SplitOperation = SplitOperation(Operation::OrderedPut);
+    /// `top_k_insert`.
+    pub const TOP_K_INSERT: SplitOperation = SplitOperation(Operation::TopKInsert);
+    /// `multiply`.
+    pub const MULTIPLY: SplitOperation = SplitOperation(Operation::Multiply);
+
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = SplitOperation> {
+        Operation::ALL.iter().copied().map(SplitOperation)
+    }
+
+    /// Its name on the command line: `ordered-put`.
+    pub fn name(self) -> String {
+        self.0.name().replace([' ', '_'], "-").to_lowercase()
+    }
+}
+
+impl fmt::Display for SplitOperation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name())
+    }
+}
+
+impl FromStr for SplitOperation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<SplitOperation> {
+        SplitOperation::all().find(|operation| operation.name() == text).ok_or_else(|| Error::InvalidOption {
+            option: "split",
+            given: text.to_string(),
+            expected: SplitOperation::all().map(SplitOperation::name).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+/// How the phases of the phased protocol went, since the database was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PhaseReport {
+    /// Joined phases that have begun.
+    pub joined: u64,
+    /// Split phases that have begun.
+    pub split: u64,
+    /// Reconciliation phases: how often slices were merged.
+    pub reconciliation: u64,
+    /// How often a call was stashed.
+    pub stashed: u64,
+    /// What was ever split, at most the first thousand columns.
+    pub columns: Vec<SplitReport>,
+}
+
+/// A column of a record that was split.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SplitReport {
+    /// The table's name.
+    pub table: String,
+    /// The column's name.
+    pub column: String,
+    /// The record's key, as text.
+    pub key: String,
+    /// For which operation.
+    pub operation: SplitOperation,
+    /// In how many split phases.
+    pub phases: u64,
+    /// Whether it is split now, or was in the last split phase.
+    pub now: bool,
+}
+
+impl Database {
+    /// Labels a column of a record by hand: under `phased` it is split for this operation in every split phase from the
+    /// next one on, whether it is contended or not. Under other protocols labels do nothing.
+    ///
+    /// # Errors
+    /// The key does not fit the table; the column cannot be split for this operation (it may be NULL, is part of a key
+    /// or an index, or is of another type).
+    pub fn split<'k>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        operation: SplitOperation,
+    ) -> Result<()> {
+        let wanted = self.wanted(table, key, column, operation)?;
+        let core = table.core();
+        let layout = core.layout().column(wanted.column);
+        operation.0.accepts(&layout.data_type)?;
+        if !is_splittable(core, wanted.column, operation.0) {
+            let detail =
+                "only NOT NULL columns outside of keys and indexes can be split; and floats not for add";
+            return Err(Error::InvalidValue { what: layout.name.clone(), detail: detail.to_string() });
+        }
+        self.label(wanted, true);
+        Ok(())
+    }
+
+    /// Takes a label away again.
+    ///
+    /// # Errors
+    /// The key does not fit the table.
+    pub fn unsplit<'k>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+    ) -> Result<()> {
+        let wanted = self.wanted(table, key, column, SplitOperation::ADD)?;
+        self.label(wanted, false);
+        Ok(())
+    }
+
+    fn wanted<'k>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+        column: impl ColumnName,
+        operation: SplitOperation,
+    ) -> Result<Wanted> {
+        nesting::check("a label")?;
+        let core = table.core();
+        if core.store() != self.engine().store().identity() {
+            return Err(Error::ForeignTable { table: table.name().to_string() });
+        }
+        let key = core.encode_key(key.as_ref(), true)?;
+        Ok(Wanted { table: core.id(), key, column: position(core, column)?, operation: operation.0 })
+    }
+
+    fn label(&self, wanted: Wanted, on: bool) {
+        if let Some(phases) = self.engine().protocol().phases() {
+            phases.label(wanted, on);
+        }
+    }
+
+    /// How the phases went; `None`: the protocol has none.
+    pub fn phases(&self) -> Option<PhaseReport> {
+        let counts = self.engine().protocol().phases()?.report();
+        let store = self.engine().store();
+        let columns = counts.columns.into_iter().filter_map(|(wanted, phases, now)| {
+            let table = store.table(wanted.table)?;
+            Some(SplitReport {
+                table: table.definition().name().to_string(),
+                column: table.definition().columns().get(wanted.column)?.name.clone(),
+                key: show_key(&table, &wanted.key),
+                operation: SplitOperation(wanted.operation),
+                phases,
+                now,
+            })
+        });
+        Some(PhaseReport {
+            joined: counts.joined,
+            split: counts.split,
+            reconciliation: counts.reconciliation,
+            stashed: self.engine().stash().stashed(),
+            columns: columns.collect(),
+        })
+    }
+}

@@ -1,0 +1,249 @@
+//! What one transaction holds: its own list, so that what it has already costs nothing but a look here.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::mode::Mode;
+use super::name::{LockName, OwnerId};
+use super::signal::Signal;
+use super::span::{Key, Span};
+
+/// With more locks than this a lookup goes by hash.
+const LISTED_MAX: usize = 24;
+
+/// With room for more than this, memory goes back when everything has been given up.
+const KEPT_MAX: usize = 4096;
+
+/// How many of the ranges read last are looked at for one that covers a new one: enough for a body that comes back to
+/// where it just was.
+const RANGES_LOOKED_AT: usize = 4;
+
+/// How many locks were taken from the lock manager. One that was there already is not counted; one that was made
+/// stronger is counted once more, as it was asked for once more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// On records.
+    pub(crate) rows: u64,
+    /// On key ranges, and on points where a key comes or goes.
+    pub(crate) gaps: u64,
+    /// On tables and the database.
+    pub(crate) higher: u64,
+}
+
+/// The locks of one attempt of one call. It belongs to a thread, and is used again for the next attempt; everything in
+/// it must be given up (by [`LockManager::release`](super::LockManager::release)) before it is dropped.
+#[derive(Default)]
+pub(crate) struct Locks {
+    owner: Option<(OwnerId, Arc<Signal>)>,
+    birth: u64,
+    /// In the order of taking.
+    pub(super) held: Vec<Held>,
+    /// Places in `held`, by name; used only while there are many.
+    places: HashTable<u32>,
+    /// Each with its table.
+    pub(super) points: Vec<(u64, Key)>,
+    /// Each with its table.
+    ranges: Vec<(u64, Span)>,
+    taken: Taken,
+}
+
+/// A lock that is held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) name: LockName,
+    pub(super) mode: Mode,
+}
+
+impl Locks {
+    /// Begins an attempt of a call with this birth, see [`LockManager::birth`](super::LockManager::birth).
+    pub(crate) fn begin(&mut self, birth: u64) {
+        debug_assert!(self.is_empty(), "the last attempt's locks are held still");
+        self.birth = birth;
+        self.taken = Taken::default();
+    }
+
+    /// How many locks were taken since the attempt began; giving them up does not change it.
+    pub(crate) fn taken(&self) -> Taken {
+        self.taken
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// The mode in which a lock is held.
+    pub(super) fn mode(&self, name: LockName) -> Option<Mode> {
+        self.place(name).map(|place| self.held[place].mode)
+    }
+
+    pub(super) fn birth(&self) -> u64 {
+        self.birth
+    }
+
+    /// Who this is to others; made when it is first needed.
+    pub(super) fn owner(&mut self) -> (OwnerId, &Arc<Signal>) {
+        let (id, signal) = self.owner.get_or_insert_with(|| (OwnerId::new(), Arc::default()));
+        (*id, signal)
+    }
+
+    /// Remembers that a lock was granted, or made stronger.
+    pub(super) fn note(&mut self, name: LockName, mode: Mode) {
+        match name {
+            LockName::Database | LockName::Table(_) => self.taken.higher += 1,
+            LockName::Record { .. } => self.taken.rows += 1,
+            LockName::Gaps(_) => self.taken.gaps += 1,
+        }
+        match self.place(name) {
+            Some(place) => self.held[place].mode = self.held[place].mode.supremum(mode),
+            None => self.add(Held { name, mode }),
+        }
+    }
+
+    /// Remembers a range that was granted.
+    pub(super) fn note_range(&mut self, table: u64, span: Span) {
+        self.note(LockName::Gaps(table), Mode::Shared);
+        self.ranges.push((table, span));
+    }
+
+    /// Remembers a point that was granted.
+    pub(super) fn note_point(&mut self, table: u64, key: Key) {
+        self.note(LockName::Gaps(table), Mode::IntentionExclusive);
+        self.points.push((table, key));
+    }
+
+    /// Whether one of the last ranges covers this one.
+    pub(super) fn covers_range(&self, table: u64, span: &Span) -> bool {
+        let last = self.ranges.iter().rev().take(RANGES_LOOKED_AT);
+        last.into_iter().any(|(other, held)| *other == table && held.covers(span))
+    }
+
+    /// Forgets everything, once it has been given up.
+    pub(super) fn clear(&mut self) {
+        if !self.places.is_empty() {
+            self.places.clear();
+        }
+        self.held.clear();
+        self.points.clear();
+        self.ranges.clear();
+        if self.held.capacity().max(self.points.capacity()).max(self.ranges.capacity()) > KEPT_MAX {
+            self.held.shrink_to(KEPT_MAX);
+            self.points.shrink_to(KEPT_MAX);
+            self.ranges.shrink_to(KEPT_MAX);
+            self.places = HashTable::new();
+        }
+    }
+
+    fn place(&self, name: LockName) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.held.iter().position(|held| held.name == name);
+        }
+        let is_it = |place: &u32| self.held[*place as usize].name == name;
+        self.places.find(name.hash(), is_it).map(|place| *place as usize)
+    }
+
+    fn add(&mut self, new: Held) {
+        self.held.push(new);
+        if self.held.len() <= LISTED_MAX {
+            return;
+        }
+        let first = if self.places.is_empty() { 0 } else { self.held.len() - 1 };
+        let held = &self.held;
+        for (place, lock) in held.iter().enumerate().skip(first) {
+            let hash = |place: &u32| held[*place as usize].name.hash();
+            self.places.insert_unique(lock.name.hash(), place as u32, hash);
+        }
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Locks")
+            .field("owner", &self.owner.as_ref().map(|(id, _)| id))
+            .field("birth", &self.birth)
+            .field("held", &self.held)
+            .field("points", &self.points.len())
+            .field("ranges", &self.ranges.len())
+            .field("taken", &self.taken)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Bound;
+
+    fn record(key: u64) -> LockName {
+        LockName::Record { table: 1, key }
+    }
+
+    #[test]
+    fn few_and_many_locks_are_found_by_name() {
+        for count in [1, LISTED_MAX as u64, LISTED_MAX as u64 + 1, 1000] {
+            let mut locks = Locks::default();
+            (0..count).for_each(|key| locks.note(record(key), Mode::Shared));
+            assert!((0..count).all(|key| locks.mode(record(key)) == Some(Mode::Shared)));
+            assert_eq!((locks.mode(record(count)), locks.mode(LockName::Table(1))), (None, None));
+            locks.note(record(count - 1), Mode::IntentionExclusive);
+            assert_eq!(locks.mode(record(count - 1)), Some(Mode::SharedIntentionExclusive));
+            assert_eq!(locks.held.len() as u64, count);
+            locks.clear();
+            assert!(locks.is_empty() && locks.mode(record(0)).is_none());
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_counted_by_level_until_the_next_attempt() {
+        let mut locks = Locks::default();
+        locks.begin(1);
+        locks.note(LockName::Database, Mode::IntentionExclusive);
+        locks.note(LockName::Table(1), Mode::IntentionExclusive);
+        (0..30).for_each(|key| locks.note(record(key), Mode::Shared));
+        locks.note(record(3), Mode::Exclusive);
+        locks.note_point(1, Key::from_slice(b"a"));
+        locks.note_range(1, Span::new(Bound::Unbounded, Bound::Unbounded).expect("it is not empty"));
+        let taken = Taken { rows: 31, gaps: 2, higher: 2 };
+        assert_eq!(locks.taken(), taken);
+        locks.clear();
+        assert_eq!(locks.taken(), taken);
+        locks.begin(2);
+        assert_eq!(locks.taken(), Taken::default());
+    }
+
+    #[test]
+    fn memory_is_kept_unless_it_is_very_much() {
+        let mut locks = Locks::default();
+        (0..100).for_each(|key| locks.note(record(key), Mode::Shared));
+        locks.clear();
+        assert!(locks.held.capacity() >= 100);
+        (0..100_000).for_each(|key| locks.note(record(key), Mode::Shared));
+        locks.clear();
+        assert!(locks.held.capacity() <= KEPT_MAX && locks.places.capacity() == 0);
+    }
+
+    #[test]
+    fn a_range_just_read_is_remembered() {
+        let span = |low: u8, high: u8| {
+            Span::new(Bound::Included(&[low][..]), Bound::Included(&[high][..])).expect("it is not empty")
+        };
+        let mut locks = Locks::default();
+        locks.note_range(1, span(1, 9));
+        locks.note_range(1, span(20, 30));
+        assert!(locks.covers_range(1, &span(2, 9)) && locks.covers_range(1, &span(20, 20)));
+        assert!(!locks.covers_range(1, &span(9, 20)) && !locks.covers_range(2, &span(2, 9)));
+    }
+
+    #[test]
+    fn an_owner_stays_the_same_and_differs_from_others() {
+        let (mut one, mut other) = (Locks::default(), Locks::default());
+        let first = one.owner().0;
+        one.begin(9);
+        assert_eq!(one.owner().0, first);
+        assert_ne!(other.owner().0, first);
+        assert!(format!("{one:?}").contains("birth: 9"));
+    }
+}

@@ -1,0 +1,261 @@
+//! Locks: one central, hierarchical lock manager, and the one deadlock detector.
+//!
+//! ```text
+//! LockManager ── acquire, acquire_range, acquire_point, release
+//!   ├─ Locks     what one transaction holds (its thread's own: no mutex)
+//!   ├─ LockTable database, tables, records: IS, IX, S, SIX, X      (one Queue for each lock, in shards)
+//!   ├─ Spaces    key ranges that are read, points of inserts       (one Space for each table, in shards)
+//!   └─ Detector  who waits for whom, over both and whatever else is a WaitPlace
+//! ```
+//!
+//! The manager is the one that the DORA paper (VLDB 2010, section 3) describes as its baseline: a lock is a queue of
+//! requests in a hash table; who asks for a record gets the intention locks above it first, and needs no lock where
+//! what it holds above is enough; a transaction remembers its locks in the order of taking, and gives them up from the
+//! youngest. Locks are held until the transaction's end (strict two-phase locking): there is no way to give up one.
+//!
+//! **Phantoms** are kept away by key ranges, not by locks on whole tables: who reads a range claims it, who puts a key
+//! in or takes one out claims that point; a point in another one's range conflicts, nothing else does.
+//!
+//! **Waiting.** A queue is first come, first served. Who has to wait looks a few times (if there is a second processor
+//! on which the holder may just be finishing), registers with the detector, and sleeps. What is granted is granted by
+//! who gives up, so nobody who comes later is faster. See [`detector`] for how soon a deadlock is found (after that
+//! look and one search), and why the oldest is never its victim.
+//!
+//! Mutexes are taken in this order: the detector's, then one shard's. A shard's is never held while another is taken.
+
+mod detector;
+mod locks;
+mod mode;
+mod name;
+mod queue;
+mod signal;
+mod space;
+mod spaces;
+mod span;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+pub(crate) use self::locks::{Locks, Taken};
+pub(crate) use self::mode::Mode;
+pub(crate) use self::name::LockName;
+
+use self::detector::{Detector, Wait, WaitPlace};
+use self::queue::Answer;
+use self::signal::Outcome;
+use self::spaces::Spaces;
+use self::span::{Claim, Key, Span};
+use self::table::LockTable;
+use crate::base::atomics::{AtomicU64, Ordering};
+
+/// How often who has to wait looks before it sleeps: a few microseconds, less than sleeping and being woken costs.
+const LOOKS: u32 = 500;
+
+/// What to do where a lock is not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnConflict {
+    /// Wait for it.
+    #[default]
+    Wait,
+    /// Give up at once.
+    Abort,
+}
+
+/// Why a lock was not granted. What was held before is held still; the transaction should give it all up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The wait was part of a deadlock, and this transaction was its youngest.
+    Deadlock,
+    /// It was not free, and the caller does not wait.
+    Conflict,
+}
+
+/// See the module's description.
+pub(crate) struct LockManager {
+    table: Arc<LockTable>,
+    spaces: Arc<Spaces>,
+    detector: Detector,
+    births: AtomicU64,
+    looks: u32,
+}
+
+impl LockManager {
+    /// Without any locks.
+    pub(crate) fn new() -> LockManager {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        LockManager {
+            table: Arc::new(LockTable::new()),
+            spaces: Arc::new(Spaces::new()),
+            detector: Detector::default(),
+            births: AtomicU64::new(0),
+            looks: if processors > 1 { LOOKS } else { 0 },
+        }
+    }
+
+    /// A call's birth: later than all births so far. It gets one at its first attempt, and keeps it over all others,
+    /// so that in the end it is the oldest, which is never a victim.
+    pub(crate) fn birth(&self) -> u64 {
+        // Relaxed: only that no two are equal counts.
+        self.births.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes sure that the lock is held in this mode or a stronger one, and intention locks above it.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub(crate) fn acquire(
+        &self,
+        locks: &mut Locks,
+        name: LockName,
+        mode: Mode,
+        on_conflict: OnConflict,
+    ) -> Result<(), Denied> {
+        debug_assert!(!matches!(name, LockName::Gaps(_)), "gaps are locked by range or point");
+        if locks.mode(name).is_some_and(|held| held.covers(mode))
+            || self.above(locks, name, mode, on_conflict)?
+        {
+            return Ok(());
+        }
+        let (owner, signal) = locks.owner();
+        let may_wait = arm(signal, on_conflict);
+        let answer = self.table.request(name, owner, mode, may_wait);
+        self.await_grant(locks, answer, name, &self.table)?;
+        locks.note(name, mode);
+        Ok(())
+    }
+
+    /// Makes sure that no key comes into this range of the table or leaves it, but by the transaction's own doing; and
+    /// an intention lock on the table. The keys in the range are not locked.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub(crate) fn acquire_range(
+        &self,
+        locks: &mut Locks,
+        table: u64,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+        on_conflict: OnConflict,
+    ) -> Result<(), Denied> {
+        let Some(span) = Span::new(low, high) else { return Ok(()) };
+        let name = LockName::Gaps(table);
+        if locks.covers_range(table, &span) || self.above(locks, name, Mode::Shared, on_conflict)? {
+            return Ok(());
+        }
+        self.claim(locks, table, Claim::Range(span.clone()), on_conflict)?;
+        locks.note_range(table, span);
+        Ok(())
+    }
+
+    /// Claims the right to put this key into the table or take it out: waits for other transactions' ranges around it.
+    /// And an intention lock on the table. The key itself is not locked.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub(crate) fn acquire_point(
+        &self,
+        locks: &mut Locks,
+        table: u64,
+        key: &[u8],
+        on_conflict: OnConflict,
+    ) -> Result<(), Denied> {
+        if self.above(locks, LockName::Gaps(table), Mode::Exclusive, on_conflict)? {
+            return Ok(());
+        }
+        let key = Key::from_slice(key);
+        self.claim(locks, table, Claim::Point(key.clone()), on_conflict)?;
+        locks.note_point(table, key);
+        Ok(())
+    }
+
+    /// Gives up everything, from the youngest lock to the oldest.
+    pub(crate) fn release(&self, locks: &mut Locks) {
+        if locks.is_empty() {
+            return;
+        }
+        let owner = locks.owner().0;
+        self.spaces.release_points(owner, &mut locks.points);
+        for held in locks.held.iter().rev() {
+            match held.name {
+                LockName::Gaps(table) => self.spaces.release_ranges(owner, table),
+                name => self.table.release(name, owner),
+            }
+        }
+        locks.clear();
+    }
+
+    /// Gets the intention locks above; true if what is held there makes a lock below needless.
+    fn above(
+        &self,
+        locks: &mut Locks,
+        name: LockName,
+        mode: Mode,
+        on_conflict: OnConflict,
+    ) -> Result<bool, Denied> {
+        let Some(parent) = name.parent() else { return Ok(false) };
+        // Whoever holds the parent got everything above it first, but stronger modes may have come there since: that
+        // is seen where the parent itself is not held yet, and otherwise only costs a lock too many.
+        if let Some(held) = locks.mode(parent).filter(|held| held.covers(mode.intention())) {
+            return Ok(held.covers_below(mode));
+        }
+        self.acquire(locks, parent, mode.intention(), on_conflict)?;
+        Ok(is_covered_above(locks, name, mode))
+    }
+
+    fn claim(
+        &self,
+        locks: &mut Locks,
+        table: u64,
+        claim: Claim,
+        on_conflict: OnConflict,
+    ) -> Result<(), Denied> {
+        let (owner, signal) = locks.owner();
+        let may_wait = arm(signal, on_conflict);
+        let answer = self.spaces.request(table, owner, claim, may_wait);
+        self.await_grant(locks, answer, LockName::Gaps(table), &self.spaces)
+    }
+
+    /// Waits, if the request was left in its place's queue.
+    fn await_grant<P: WaitPlace + 'static>(
+        &self,
+        locks: &mut Locks,
+        answer: Answer,
+        name: LockName,
+        place: &Arc<P>,
+    ) -> Result<(), Denied> {
+        match answer {
+            Answer::Granted => return Ok(()),
+            Answer::Refused => return Err(Denied::Conflict),
+            Answer::Queued => {}
+        }
+        let birth = locks.birth();
+        let (owner, signal) = locks.owner();
+        let outcome = signal.spin(self.looks).unwrap_or_else(|| {
+            let place = Arc::clone(place) as Arc<dyn WaitPlace>;
+            self.detector.begin(Wait { owner, birth, name, place });
+            let outcome = signal.sleep();
+            self.detector.end(owner);
+            outcome
+        });
+        match outcome {
+            Outcome::Granted => Ok(()),
+            Outcome::Doomed => Err(Denied::Deadlock),
+        }
+    }
+}
+
+/// The signal, ready for a wait, if the caller may wait.
+fn arm(signal: &Arc<signal::Signal>, on_conflict: OnConflict) -> Option<&Arc<signal::Signal>> {
+    (on_conflict == OnConflict::Wait).then(|| {
+        signal.arm();
+        signal
+    })
+}
+
+/// Whether a lock held on any level above makes this one needless.
+fn is_covered_above(locks: &Locks, name: LockName, mode: Mode) -> bool {
+    let above = std::iter::successors(name.parent(), |parent| parent.parent());
+    above.into_iter().any(|parent| locks.mode(parent).is_some_and(|held| held.covers_below(mode)))
+}

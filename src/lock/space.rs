@@ -1,0 +1,176 @@
+//! The gaps of one table: which key ranges are read, at which points keys come and go, and who waits. Logic only: the
+//! caller holds the mutex around it.
+//!
+//! First come, first served where it matters: a claim waits for conflicting ones that are held *or wait before it*, and
+//! passes by all others. So a range that waits for a point is not overtaken by ever more points in it, and
+//! claims in different places don't meet. Nor does an owner wait behind somebody who waits for that owner: that would
+//! be a deadlock of our own making, each time that a scan comes back to where an insert already waits for its end.
+//!
+//! Points are ordered, so a range costs what lies in it; ranges are a list, of which a point looks at each: few
+//! are held at one time, unless a transaction reads very many.
+//!
+//! What it keeps true: of two owners no claims that conflict are held; and nobody waits who could be let in.
+
+use std::collections::BTreeSet;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use super::name::OwnerId;
+use super::queue::Answer;
+use super::signal::{Outcome, Signal, ToWake, Waiter};
+use super::span::{Claim, Key, Span};
+
+/// See the module's description.
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    ranges: Vec<(OwnerId, Span)>,
+    points: BTreeSet<(Key, OwnerId)>,
+    waiting: Vec<Waiter<Claim>>,
+}
+
+impl Space {
+    /// Whether nothing is held and nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && self.points.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Asks for a claim. With a signal it may wait.
+    pub(super) fn request(&mut self, owner: OwnerId, claim: Claim, signal: Option<&Arc<Signal>>) -> Answer {
+        if !self.is_blocked(owner, &claim, self.waiting.len()) {
+            self.grant(owner, claim);
+            return Answer::Granted;
+        }
+        let Some(signal) = signal else { return Answer::Refused };
+        self.waiting.push(Waiter { owner, request: claim, signal: Arc::clone(signal) });
+        Answer::Queued
+    }
+
+    /// Gives up these points of the owner's, and lets in who can now be.
+    pub(super) fn release_points(&mut self, owner: OwnerId, keys: impl Iterator<Item = Key>) -> ToWake {
+        for key in keys {
+            self.points.remove(&(key, owner));
+        }
+        self.let_in()
+    }
+
+    /// Gives up all ranges of the owner's, and lets in who can now be.
+    pub(super) fn release_ranges(&mut self, owner: OwnerId) -> ToWake {
+        self.ranges.retain(|(holder, _)| *holder != owner);
+        self.let_in()
+    }
+
+    /// Takes a victim's claim out of the queue, if it waits.
+    pub(super) fn doom(&mut self, owner: OwnerId) -> ToWake {
+        let Some(at) = self.waiting.iter().position(|waiter| waiter.owner == owner) else {
+            return ToWake::default();
+        };
+        let victim = self.waiting.remove(at);
+        let mut to_wake = self.let_in();
+        to_wake.settle(victim, Outcome::Doomed);
+        to_wake
+    }
+
+    /// Whom this waiter waits for: see `WaitPlace::edges`.
+    pub(super) fn edges(&self, waiter: OwnerId, report: &mut dyn FnMut(OwnerId, OwnerId)) {
+        let Some(at) = self.waiting.iter().position(|other| other.owner == waiter) else { return };
+        let _ = self.each_blocker(waiter, &self.waiting[at].request, at, &mut |blocker| {
+            report(waiter, blocker);
+            ControlFlow::Continue(())
+        });
+    }
+
+    fn is_blocked(&self, owner: OwnerId, claim: &Claim, ahead: usize) -> bool {
+        self.each_blocker(owner, claim, ahead, &mut |_| ControlFlow::Break(())).is_break()
+    }
+
+    /// Whether the owner holds something that this claim of another one has to wait for.
+    fn blocks(&self, owner: OwnerId, claim: &Claim) -> bool {
+        match claim {
+            Claim::Point(key) => {
+                self.ranges.iter().any(|(holder, span)| *holder == owner && span.contains(key))
+            }
+            Claim::Range(span) => self.points.range(ends(span)).any(|(_, holder)| *holder == owner),
+        }
+    }
+
+    /// Everybody else whose claim conflicts and is held, or is one of the first `ahead` that wait.
+    fn each_blocker(
+        &self,
+        owner: OwnerId,
+        claim: &Claim,
+        ahead: usize,
+        found: &mut dyn FnMut(OwnerId) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match claim {
+            Claim::Point(key) => {
+                for (holder, span) in &self.ranges {
+                    if *holder != owner && span.contains(key) {
+                        found(*holder)?;
+                    }
+                }
+            }
+            Claim::Range(span) => {
+                for (_, holder) in self.points.range(ends(span)) {
+                    if *holder != owner {
+                        found(*holder)?;
+                    }
+                }
+            }
+        }
+        for other in &self.waiting[..ahead] {
+            let conflicts = other.owner != owner && other.request.conflicts(claim);
+            if conflicts && !self.blocks(owner, &other.request) {
+                found(other.owner)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn grant(&mut self, owner: OwnerId, claim: Claim) {
+        match claim {
+            Claim::Range(span) => self.ranges.push((owner, span)),
+            Claim::Point(key) => {
+                self.points.insert((key, owner));
+            }
+        }
+    }
+
+    /// In their order, everybody who waits for nobody any more.
+    fn let_in(&mut self) -> ToWake {
+        let mut to_wake = ToWake::default();
+        let mut at = 0;
+        while at < self.waiting.len() {
+            let Waiter { owner, request, .. } = &self.waiting[at];
+            if self.is_blocked(*owner, request, at) {
+                at += 1;
+                continue;
+            }
+            let waiter = self.waiting.remove(at);
+            self.grant(waiter.owner, waiter.request.clone());
+            to_wake.settle(waiter, Outcome::Granted);
+        }
+        to_wake
+    }
+}
+
+/// An end of a range among points.
+type End = Bound<(Key, OwnerId)>;
+
+/// The ends of a span among points of all owners.
+fn ends(span: &Span) -> (End, End) {
+    let (low, high) = span.bounds();
+    let low = match low {
+        Bound::Included(key) => Bound::Included((key.clone(), OwnerId::LEAST)),
+        Bound::Excluded(key) => Bound::Excluded((key.clone(), OwnerId::GREATEST)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    let high = match high {
+        Bound::Included(key) => Bound::Included((key.clone(), OwnerId::GREATEST)),
+        Bound::Excluded(key) => Bound::Excluded((key.clone(), OwnerId::LEAST)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    (low, high)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The gaps of all tables: what keeps phantoms away without locking whole tables.
+//!
+//! A table's [`Space`] is here only while something in it is held or waited for. Tables are spread over the shards; a
+//! shard's mutex is never held while another one is taken, nor while a thread is woken.
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use parking_lot::Mutex;
+
+use super::detector::WaitPlace;
+use super::name::{LockName, OwnerId};
+use super::queue::Answer;
+use super::signal::{Signal, ToWake};
+use super::space::Space;
+use super::span::{Claim, Key};
+
+/// The number of shards, a power of two: more than there are busy tables and indexes.
+const SHARDS: usize = 64;
+
+/// How many points are given up with the mutex held once, so that the end of a very large transaction does not keep
+/// all others away from the table.
+const POINTS_AT_ONCE: usize = 256;
+
+/// By table.
+type Shard = HashMap<u64, Space, FixedState>;
+
+/// See the module's description.
+pub(super) struct Spaces {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+}
+
+impl Spaces {
+    pub(super) fn new() -> Spaces {
+        Spaces { shards: (0..SHARDS).map(|_| CachePadded::default()).collect() }
+    }
+
+    /// Asks for a range or a point of the table. With a signal the claim may be left in the queue.
+    pub(super) fn request(
+        &self,
+        table: u64,
+        owner: OwnerId,
+        claim: Claim,
+        signal: Option<&Arc<Signal>>,
+    ) -> Answer {
+        self.shard(table).lock().entry(table).or_default().request(owner, claim, signal)
+    }
+
+    /// Gives up the points from the end of the list, all of them.
+    pub(super) fn release_points(&self, owner: OwnerId, points: &mut Vec<(u64, Key)>) {
+        while let Some(&(table, _)) = points.last() {
+            let run =
+                points.iter().rev().take(POINTS_AT_ONCE).take_while(|(other, _)| *other == table).count();
+            let keys = points.drain(points.len() - run..).rev().map(|(_, key)| key);
+            self.change(table, |space| space.release_points(owner, keys));
+        }
+    }
+
+    /// Gives up all ranges of the owner's in the table.
+    pub(super) fn release_ranges(&self, owner: OwnerId, table: u64) {
+        self.change(table, |space| space.release_ranges(owner));
+    }
+
+    fn change(&self, table: u64, change: impl FnOnce(&mut Space) -> ToWake) {
+        let mut shard = self.shard(table).lock();
+        let Entry::Occupied(mut entry) = shard.entry(table) else { return };
+        let to_wake = change(entry.get_mut());
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        drop(shard);
+        to_wake.wake();
+    }
+
+    fn shard(&self, table: u64) -> &Mutex<Shard> {
+        &self.shards[LockName::Gaps(table).hash() as usize & (SHARDS - 1)]
+    }
+
+    /// How many tables have something held or waited for.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+impl WaitPlace for Spaces {
+    fn edges(&self, waiter: OwnerId, name: LockName, report: &mut dyn FnMut(OwnerId, OwnerId)) {
+        let LockName::Gaps(table) = name else { return };
+        if let Some(space) = self.shard(table).lock().get(&table) {
+            space.edges(waiter, report);
+        }
+    }
+
+    fn doom(&self, waiter: OwnerId, name: LockName) {
+        if let LockName::Gaps(table) = name {
+            self.change(table, |space| space.doom(waiter));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::span::Span;
+    use std::ops::Bound;
+
+    fn point(number: u32) -> Claim {
+        Claim::Point(Key::from_slice(&number.to_be_bytes()))
+    }
+
+    fn everything() -> Claim {
+        Claim::Range(Span::new(Bound::Unbounded, Bound::Unbounded).expect("it is not empty"))
+    }
+
+    #[test]
+    fn tables_have_nothing_to_do_with_each_other() {
+        let (spaces, reader, writer) = (Spaces::new(), OwnerId::new(), OwnerId::new());
+        for table in 0..100 {
+            assert_eq!(spaces.request(table, reader, everything(), None), Answer::Granted);
+            assert_eq!(spaces.request(table + 100, writer, point(1), None), Answer::Granted);
+        }
+        assert_eq!(spaces.len(), 200);
+        assert_eq!(spaces.request(7, writer, point(1), None), Answer::Refused);
+        (0..100).for_each(|table| spaces.release_ranges(reader, table));
+        assert_eq!(spaces.len(), 100);
+        assert_eq!(spaces.request(7, writer, point(1), None), Answer::Granted);
+    }
+
+    #[test]
+    fn very_many_points_of_several_tables_are_all_given_up() {
+        let (spaces, owner) = (Spaces::new(), OwnerId::new());
+        let mut points = Vec::new();
+        for number in 0..3_000_u32 {
+            let table = u64::from(number / 700 % 3);
+            assert_eq!(spaces.request(table, owner, point(number), None), Answer::Granted);
+            points.push((table, Key::from_slice(&number.to_be_bytes())));
+        }
+        assert_eq!(spaces.request(1, OwnerId::new(), everything(), None), Answer::Refused);
+        spaces.release_points(owner, &mut points);
+        assert!(points.is_empty());
+        assert_eq!(spaces.len(), 0);
+    }
+
+    #[test]
+    fn a_refused_claim_leaves_no_space_behind() {
+        let (spaces, owner, other) = (Spaces::new(), OwnerId::new(), OwnerId::new());
+        spaces.request(1, owner, everything(), None);
+        assert_eq!(spaces.request(1, other, point(1), None), Answer::Refused);
+        spaces.doom(other, LockName::Gaps(1));
+        spaces.edges(other, LockName::Gaps(1), &mut |_, _| unreachable!("it does not wait"));
+        spaces.release_ranges(owner, 1);
+        assert_eq!(spaces.len(), 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! What of a table's keys is locked against phantoms: a range that is read, or a point where a key comes or goes.
+
+use std::ops::Bound;
+
+use smallvec::SmallVec;
+
+/// A key, as bytes that compare as keys do. Short ones need no memory of their own.
+pub(super) type Key = SmallVec<[u8; 32]>;
+
+/// A range of keys that has something in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    low: Bound<Key>,
+    high: Bound<Key>,
+}
+
+impl Span {
+    /// None if there can be no key between the bounds.
+    pub(super) fn new(low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<Span> {
+        if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
+            (low, high)
+        {
+            let closed = matches!((low, high), (Bound::Included(_), Bound::Included(_)));
+            if from > to || from == to && !closed {
+                return None;
+            }
+        }
+        Some(Span { low: low.map(Key::from_slice), high: high.map(Key::from_slice) })
+    }
+
+    /// Its bounds.
+    pub(super) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
+        (self.low.as_ref(), self.high.as_ref())
+    }
+
+    /// Whether the key is in it.
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        let above = match &self.low {
+            Bound::Included(low) => key >= low.as_slice(),
+            Bound::Excluded(low) => key > low.as_slice(),
+            Bound::Unbounded => true,
+        };
+        above
+            && match &self.high {
+                Bound::Included(high) => key <= high.as_slice(),
+                Bound::Excluded(high) => key < high.as_slice(),
+                Bound::Unbounded => true,
+            }
+    }
+
+    /// Whether all of the other range is in it.
+    pub(super) fn covers(&self, other: &Span) -> bool {
+        let low = match (&self.low, &other.low) {
+            (Bound::Unbounded, _) => true,
+            (_, Bound::Unbounded) => false,
+            (Bound::Excluded(own), Bound::Included(its)) => own < its,
+            (Bound::Included(own) | Bound::Excluded(own), Bound::Included(its) | Bound::Excluded(its)) => {
+                own <= its
+            }
+        };
+        low && match (&self.high, &other.high) {
+            (Bound::Unbounded, _) => true,
+            (_, Bound::Unbounded) => false,
+            (Bound::Excluded(own), Bound::Included(its)) => own > its,
+            (Bound::Included(own) | Bound::Excluded(own), Bound::Included(its) | Bound::Excluded(its)) => {
+                own >= its
+            }
+        }
+    }
+}
+
+/// What is asked of a table's gaps.
+#[derive(Clone, Debug)]
+pub(super) enum Claim {
+    /// To read a range: no key is to come into it or leave it.
+    Range(Span),
+    /// To put a key in or take it out (insert intention).
+    Point(Key),
+}
+
+impl Claim {
+    /// A range conflicts with a point in it. Ranges don't conflict, and of two points with one key the record's own
+    /// lock takes care.
+    pub(super) fn conflicts(&self, other: &Claim) -> bool {
+        match (self, other) {
+            (Claim::Range(span), Claim::Point(key)) | (Claim::Point(key), Claim::Range(span)) => {
+                span.contains(key)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds() -> Vec<Bound<[u8; 1]>> {
+        let keys = [1, 3, 5].map(|key| [key]);
+        keys.into_iter()
+            .flat_map(|key| [Bound::Included(key), Bound::Excluded(key)])
+            .chain([Bound::Unbounded])
+            .collect()
+    }
+
+    type End = Bound<[u8; 1]>;
+
+    fn spans() -> Vec<(End, End, Option<Span>)> {
+        let pairs = bounds().into_iter().flat_map(|low| bounds().into_iter().map(move |high| (low, high)));
+        pairs
+            .map(|(low, high)| {
+                (low, high, Span::new(low.as_ref().map(|key| &key[..]), high.as_ref().map(|key| &key[..])))
+            })
+            .collect()
+    }
+
+    /// Keys below, on, between and above all bounds.
+    const KEYS: std::ops::Range<u8> = 0..7;
+
+    #[test]
+    fn a_span_contains_what_its_bounds_say() {
+        use std::ops::RangeBounds;
+        for (low, high, span) in spans() {
+            for key in KEYS {
+                let expected = (low, high).contains(&[key]);
+                let found = span.as_ref().is_some_and(|span| span.contains(&[key]));
+                assert_eq!(found, expected, "{key} in {low:?} .. {high:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_span_covers_another_only_if_it_has_all_its_keys() {
+        let spans: Vec<Span> = spans().into_iter().filter_map(|(_, _, span)| span).collect();
+        for one in &spans {
+            assert!(one.covers(one));
+            for other in &spans {
+                let all = KEYS.filter(|key| other.contains(&[*key])).all(|key| one.contains(&[key]));
+                assert!(!one.covers(other) || all, "{one:?} {other:?}");
+            }
+        }
+        let [wide, narrow, open] = [(0, 9), (2, 5), (0, 5)].map(|(low, high)| {
+            Span::new(Bound::Included(&[low][..]), Bound::Excluded(&[high][..])).expect("it is not empty")
+        });
+        assert!(wide.covers(&narrow) && open.covers(&narrow) && !narrow.covers(&open) && !open.covers(&wide));
+    }
+
+    #[test]
+    fn only_a_range_and_a_point_in_it_conflict() {
+        let span = |low: u8, high: u8| {
+            Span::new(Bound::Included(&[low][..]), Bound::Included(&[high][..])).expect("it is not empty")
+        };
+        let point = |key: u8| Claim::Point(Key::from_slice(&[key]));
+        assert!(
+            Claim::Range(span(2, 4)).conflicts(&point(3)) && point(3).conflicts(&Claim::Range(span(2, 4)))
+        );
+        assert!(
+            !Claim::Range(span(2, 4)).conflicts(&point(5)) && !point(1).conflicts(&Claim::Range(span(2, 4)))
+        );
+        assert!(!Claim::Range(span(2, 4)).conflicts(&Claim::Range(span(3, 5))));
+        assert!(!point(3).conflicts(&point(3)));
+    }
+}

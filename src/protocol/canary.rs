@@ -1,0 +1,221 @@
+//! Canaries: protocols that are broken on purpose, each in one way, and the proof that the conformance suite catches
+//! them. They are the optimistic commit without one of its parts, and exist in the crate's own tests only.
+
+use std::thread;
+
+use super::attempt::{Access, Attempt, DIRECT, Part, TRACKED};
+use super::footprint::Footprint;
+use super::{Held, Protocol, Try};
+use crate::error::Result;
+use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
+use crate::storage::record::Record;
+use crate::storage::word::Stamp;
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// Nothing: the control, which must pass.
+    Honest,
+    /// Every access first installs what was written before it, so others see it while the body runs, and a failure
+    /// takes nothing back.
+    Hasty,
+    /// Records that were read are not validated; index nodes are.
+    Unvalidated,
+    /// Index nodes are not validated; records are.
+    Unversioned,
+    /// What was read is validated before what is written is taken, instead of after.
+    Early,
+    /// Records are written without taking them.
+    Untaken,
+    /// Only what writes is validated; what reads or fails is believed.
+    Unconfirmed,
+    /// What a failed body has written stays.
+    Lasting,
+}
+
+impl Canary {
+    pub(super) const ALL: [Canary; 8] = [
+        Canary::Honest,
+        Canary::Hasty,
+        Canary::Unvalidated,
+        Canary::Unversioned,
+        Canary::Early,
+        Canary::Untaken,
+        Canary::Unconfirmed,
+        Canary::Lasting,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Canary::Honest => "honest",
+            Canary::Hasty => "hasty",
+            Canary::Unvalidated => "unvalidated",
+            Canary::Unversioned => "unversioned",
+            Canary::Early => "early",
+            Canary::Untaken => "untaken",
+            Canary::Unconfirmed => "unconfirmed",
+            Canary::Lasting => "lasting",
+        }
+    }
+
+    fn access(self) -> &'static Access {
+        match self {
+            Canary::Hasty => &HASTY,
+            Canary::Unvalidated => &UNVALIDATED,
+            Canary::Unversioned => &UNVERSIONED,
+            _ => &TRACKED,
+        }
+    }
+}
+
+static HASTY: Access = Access { claim: None, range: None, read: read_hastily, missed: DIRECT.missed };
+static UNVALIDATED: Access = Access { claim: None, range: None, read: DIRECT.read, missed: TRACKED.missed };
+static UNVERSIONED: Access = Access { claim: None, range: None, read: TRACKED.read, missed: DIRECT.missed };
+
+fn read_hastily<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+    write_through(attempt);
+    (DIRECT.read)(attempt, record, part, copy)
+}
+
+/// Installs what was written so far.
+fn write_through(attempt: &Attempt<'_>) {
+    if !attempt.workspace().borrow().writes.is_empty() {
+        // What cannot be installed is lost: it is a canary.
+        let _ = attempt.commit(&InOrder, |_| true);
+        attempt.workspace().borrow_mut().writes.clear();
+    }
+}
+
+impl Protocol for Canary {
+    fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, _attempted: Try) {
+        attempt.set_access(self.access());
+    }
+
+    fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
+        if attempt.workspace().borrow().writes.is_empty() {
+            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+        }
+        let reads = attempt.reads().borrow();
+        let still_holds = |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record));
+        let stamp = match self {
+            Canary::Early => {
+                if !reads.still_holds(|_| false) {
+                    return Err(CommitFailure::Conflict);
+                }
+                // Others have time to come in between.
+                thread::yield_now();
+                attempt.commit(&InOrder, |_| true)
+            }
+            Canary::Untaken if has_no_blocks(attempt) => attempt.commit(&Excluded, |taken| {
+                thread::yield_now();
+                still_holds(taken)
+            }),
+            _ => attempt.commit(&InOrder, still_holds),
+        };
+        stamp.map(Some)
+    }
+
+    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+        if *self == Canary::Lasting {
+            write_through(attempt);
+        }
+        *self == Canary::Unconfirmed || attempt.reads().borrow().still_holds(|_| false)
+    }
+
+    fn end(&self, _attempt: &Attempt<'_>) {}
+
+    fn end_group(&self, _held: &mut Held) {}
+}
+
+/// Whether no record that the call writes has memory of its own, which two writers would free twice.
+fn has_no_blocks(attempt: &Attempt<'_>) -> bool {
+    let workspace = attempt.workspace().borrow();
+    workspace.writes.touched().iter().all(|touched| !touched.table().layout().has_blocks())
+}
+
+mod tests {
+    use std::panic::catch_unwind;
+    use std::time::Duration;
+
+    use super::Canary;
+    use crate::options::Options;
+    use crate::protocol::ProtocolKind;
+    use crate::testing::conformance::session::Way;
+    use crate::testing::conformance::{Subject, anomalies, generator, histories, script, semantics};
+
+    /// Under a canary nothing waits for anything, so every step answers, and the schedule is as it is written.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn subject(canary: Canary) -> Subject {
+        Subject {
+            name: canary.name().to_string(),
+            options: Options::default().protocol(ProtocolKind::Canary(canary)),
+        }
+    }
+
+    /// Which random schedule catches it first, if any of so many does.
+    fn caught_by_schedules(canary: Canary) -> Option<u64> {
+        (0..400).find(|&seed| {
+            let script = generator::script(seed, anomalies::SHAPE);
+            let way = Way::ALL[seed as usize % Way::ALL.len()];
+            anomalies::judge(&subject(canary), &script, way, PATIENCE).is_err()
+        })
+    }
+
+    /// Which random history catches it first, if any of so many does.
+    fn caught_by_histories(canary: Canary) -> Option<u64> {
+        (0..100).find(|&seed| histories::judge(subject(canary).database(), seed, 4, 25).is_err())
+    }
+
+    #[test]
+    fn every_script_shows_its_anomaly_under_its_canary() {
+        for (name, script) in script::read_folder("anomalies") {
+            let wanted = script.canary.as_deref();
+            let canary = Canary::ALL.into_iter().find(|canary| Some(canary.name()) == wanted);
+            let canary = canary.unwrap_or_else(|| panic!("{name}: no canary {wanted:?}"));
+            for way in Way::ALL {
+                let judged = anomalies::judge(&subject(canary), &script, way, PATIENCE);
+                assert!(judged.is_err(), "{name} {way:?}: {canary:?} was not caught");
+            }
+        }
+    }
+
+    #[test]
+    fn the_control_passes() {
+        let honest = subject(Canary::Honest);
+        for (name, script) in script::read_folder("anomalies") {
+            for way in Way::ALL {
+                assert_eq!(anomalies::judge(&honest, &script, way, PATIENCE), Ok(()), "{name} {way:?}");
+            }
+        }
+        semantics::golden(&honest);
+        anomalies::random(&honest);
+        histories::random(&honest);
+    }
+
+    #[test]
+    fn random_schedules_catch_what_needs_no_race() {
+        for canary in
+            [Canary::Hasty, Canary::Unvalidated, Canary::Unversioned, Canary::Unconfirmed, Canary::Lasting]
+        {
+            let caught = caught_by_schedules(canary);
+            assert!(caught.is_some(), "{canary:?} was not caught");
+        }
+    }
+
+    #[test]
+    fn random_histories_catch_every_canary() {
+        for canary in Canary::ALL.into_iter().filter(|canary| *canary != Canary::Honest) {
+            let caught = caught_by_histories(canary);
+            assert!(caught.is_some(), "{canary:?} was not caught");
+        }
+    }
+
+    #[test]
+    fn golden_scripts_on_one_thread_catch_what_leaves_a_trace() {
+        for canary in [Canary::Lasting, Canary::Hasty] {
+            let caught = catch_unwind(|| semantics::golden(&subject(canary)));
+            assert!(caught.is_err(), "{canary:?} was not caught");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Records that were split in vain: they need more conflicts before they are split again.
+//!
+//! What it keeps true: no record changes to and fro. Each time that splitting it has kept more calls waiting than it
+//! has helped, the next attempt needs twice as many conflicts as that one did, and so comes later; a record that
+//! behaves differently for some seconds is as any other again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::sample::RecordKey;
+
+/// How many times more conflicts are needed after the first time that calls had to wait in vain; doubled each time.
+const AFTER_STASHES: f64 = 4.0;
+/// The most.
+const MAX: f64 = 256.0;
+/// And after splitting that did no harm, but was not used: a little, so that what is just at the limit stays as it is.
+const AFTER_LACK_OF_WRITES: f64 = 2.0;
+/// After so long caution is halved.
+const HALF_LIFE: Duration = Duration::from_secs(1);
+/// Below this the record's past is forgotten: three seconds after caution has ended, so that one which comes back
+/// earlier is known to.
+const FORGOTTEN: f64 = 0.125;
+
+/// How cautious the classifier is about which records.
+#[derive(Default)]
+pub(super) struct Caution(BTreeMap<RecordKey, Past>);
+
+struct Past {
+    factor: f64,
+    /// How often calls were stashed in vain.
+    failures: i32,
+}
+
+impl Caution {
+    /// How many times more conflicts than others this record needs.
+    pub(super) fn factor(&self, record: &RecordKey) -> f64 {
+        self.0.get(record).map_or(1.0, |past| past.factor.max(1.0))
+    }
+
+    /// So much time has passed.
+    pub(super) fn fade(&mut self, length: Duration) {
+        let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();
+        self.0.retain(|_, past| {
+            past.factor *= remaining;
+            past.factor >= FORGOTTEN
+        });
+    }
+
+    /// A column of this record was split, and too many calls had to wait.
+    pub(super) fn stashed_in_vain(&mut self, record: &RecordKey) {
+        let past = self.0.entry(record.clone()).or_insert(Past { factor: 1.0, failures: 0 });
+        past.factor = (AFTER_STASHES * f64::from(past.failures).exp2()).min(MAX);
+        past.failures += 1;
+    }
+
+    /// A column of this record was split, and hardly written.
+    pub(super) fn hardly_written(&mut self, record: &RecordKey) {
+        let past = self.0.entry(record.clone()).or_insert(Past { factor: 1.0, failures: 0 });
+        past.factor = past.factor.max(AFTER_LACK_OF_WRITES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::key::EncodedKey;
+
+    fn record(number: u8) -> RecordKey {
+        RecordKey { table: 1, key: EncodedKey::from([number].as_slice()) }
+    }
+
+    fn seconds(caution: &mut Caution, seconds: u32) {
+        (0..50 * seconds).for_each(|_| caution.fade(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn it_doubles_with_each_failure_up_to_a_bound_and_is_of_one_record() {
+        let mut caution = Caution::default();
+        let mut expected = 4.0;
+        for _ in 0..12 {
+            caution.stashed_in_vain(&record(1));
+            assert_eq!(caution.factor(&record(1)), expected);
+            expected = (2.0 * expected).min(256.0);
+        }
+        assert_eq!(caution.factor(&record(2)), 1.0);
+    }
+
+    #[test]
+    fn it_is_halved_every_second_and_forgotten_after_some() {
+        let mut caution = Caution::default();
+        caution.stashed_in_vain(&record(1));
+        seconds(&mut caution, 1);
+        assert!((caution.factor(&record(1)) - 2.0).abs() < 1e-6);
+        seconds(&mut caution, 2);
+        assert_eq!(caution.factor(&record(1)), 1.0);
+        // Not forgotten yet.
+        caution.stashed_in_vain(&record(1));
+        assert_eq!(caution.factor(&record(1)), 8.0);
+        seconds(&mut caution, 7);
+        caution.stashed_in_vain(&record(1));
+        assert_eq!(caution.factor(&record(1)), 4.0);
+        seconds(&mut caution, 6);
+        assert!(caution.0.is_empty());
+    }
+
+    #[test]
+    fn lack_of_writes_asks_for_little_and_takes_nothing_back() {
+        let mut caution = Caution::default();
+        caution.hardly_written(&record(1));
+        caution.hardly_written(&record(1));
+        assert_eq!(caution.factor(&record(1)), 2.0);
+        caution.stashed_in_vain(&record(1));
+        caution.hardly_written(&record(1));
+        assert_eq!(caution.factor(&record(1)), 4.0);
+    }
+}

@@ -1,0 +1,386 @@
+//! What the transactions of a random history do, and how they note what they have seen.
+//!
+//! Rows get unique values, and who writes one has read it before; counters are only added to, each time another power of
+//! two. So from what is seen follows who came before whom (see `graph.rs`).
+
+use std::collections::HashMap;
+use std::ops::Range as Span;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::thread;
+
+use heddledb::{
+    Action, ActionContext, Args, DataType, Database, Error, Output, PrimaryIndex, Procedure,
+    ProcedureDefinition, Range, Result, Row, Table, TableDefinition, Tx, Value, args, fail, key, row,
+};
+use parking_lot::Mutex;
+
+use super::graph::Event;
+
+/// How many rows there may be: few, so that transactions meet.
+pub const KEYS: i64 = 8;
+const COUNTERS: i64 = 6;
+/// So often a counter can be added to: each add has a bit of its own.
+const BITS: i64 = 62;
+
+/// The counters' keys.
+pub fn counters() -> Span<i64> {
+    0..COUNTERS
+}
+
+/// The tables of a history, and what its threads share.
+pub struct World {
+    db: Database,
+    tables: Tables,
+    touch: Procedure,
+    clock: AtomicU64,
+    bits: [AtomicI64; COUNTERS as usize],
+    values: AtomicI64,
+    events: Mutex<Vec<Event>>,
+}
+
+#[derive(Clone)]
+struct Tables {
+    items: Table,
+    counters: Table,
+}
+
+/// One step of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Read(i64),
+    Exists(i64),
+    /// Reads a row and writes this value, which nobody else writes; or -1: deletes it.
+    Write(i64, i64),
+    Scan(i64, i64, bool),
+    /// The first rows from a key on, or up to it: so many.
+    First(i64, usize, bool),
+    ScanIndex(bool),
+    Count(i64),
+    /// Adds this power of two to a counter.
+    Add(i64, u32),
+    Fail,
+}
+
+/// What a body has seen so far: the part of an event that it can know.
+#[derive(Default)]
+struct Seen {
+    event: Event,
+}
+
+impl Seen {
+    /// Notes what was read; what the transaction itself has written it must see so.
+    fn row(&mut self, key: i64, value: Option<i64>) {
+        let known = match self.event.writes.get(&key) {
+            Some(own) => *own,
+            None => *self.event.reads.entry(key).or_insert(value),
+        };
+        // An attempt may see such a thing, but its result must never be told.
+        self.event.torn |= known != value;
+    }
+}
+
+impl Tables {
+    /// One step, done and noted.
+    fn step(&self, tx: &Tx<'_, '_>, step: Step, seen: &mut Seen) -> Result<()> {
+        match step {
+            Step::Read(key) => {
+                let row = tx.get(&self.items, key![key])?;
+                seen.row(key, row.map(|row| row.int("value")).transpose()?);
+            }
+            Step::Exists(key) => {
+                let there = tx.exists(&self.items, key![key])?;
+                let row = tx.get(&self.items, key![key])?;
+                seen.event.torn |= there != row.is_some();
+                seen.row(key, row.map(|row| row.int("value")).transpose()?);
+            }
+            Step::Write(key, value) => {
+                self.step(tx, Step::Read(key), seen)?;
+                if value == -1 {
+                    tx.delete(&self.items, key![key])?;
+                } else if tx.exists(&self.items, key![key])? {
+                    tx.update(&self.items, key![key], &[("value", value.into())])?;
+                } else {
+                    tx.insert(&self.items, row![key, value])?;
+                }
+                seen.event.writes.insert(key, (value != -1).then_some(value));
+            }
+            Step::Scan(from, to, backward) => {
+                let range = Range::from(key![from]).to(key![to]);
+                let found = rows(tx.scan(&self.items, turned(range, backward))?, seen)?;
+                noted(&found, from..to, seen);
+            }
+            Step::First(key, limit, backward) => {
+                let range = if backward { Range::all().to(key![key]) } else { Range::from(key![key]) };
+                let found = rows(tx.scan(&self.items, turned(range, backward).limit(limit))?, seen)?;
+                // As far as the last row it says what is there; where there are fewer, to the end.
+                let end = found.last().map(|last| last.0).filter(|_| found.len() == limit);
+                let read = match (backward, end) {
+                    _ if limit == 0 => 0..0,
+                    (false, end) => key..end.map_or(KEYS, |end| end + 1),
+                    (true, end) => end.unwrap_or(0)..key,
+                };
+                noted(&found, read, seen);
+            }
+            Step::ScanIndex(backward) => {
+                let found =
+                    rows(tx.scan_index(&self.items, "by_value", turned(Range::all(), backward))?, seen)?;
+                let values: Vec<_> = found.iter().map(|row| row.1).collect();
+                let in_order = if backward { values.is_sorted_by(|a, b| a >= b) } else { values.is_sorted() };
+                seen.event.torn |= !in_order;
+                noted(&found, 0..KEYS, seen);
+            }
+            Step::Count(_) | Step::Add(..) => self.count(tx, step, seen)?,
+            Step::Fail => return Err(fail("its own")),
+        }
+        Ok(())
+    }
+
+    fn count(&self, tx: &Tx<'_, '_>, step: Step, seen: &mut Seen) -> Result<()> {
+        match step {
+            Step::Count(key) if !seen.event.added.contains_key(&key) => {
+                if let Some(row) = tx.get(&self.counters, key![key])? {
+                    let n = row.int("n")?;
+                    seen.event.torn |= *seen.event.counted.entry(key).or_insert(n) != n;
+                }
+            }
+            Step::Add(key, bit) if !seen.event.added.contains_key(&key) => {
+                tx.add(&self.counters, key![key], "n", 1_i64 << bit)?;
+                seen.event.added.insert(key, 1 << bit);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn turned(range: Range, backward: bool) -> Range {
+    if backward { range.reverse() } else { range }
+}
+
+/// Every row of a scan: key and value.
+fn rows<'a>(scan: impl Iterator<Item = Result<Row<'a>>>, seen: &mut Seen) -> Result<Vec<(i64, i64)>> {
+    let mut found = Vec::new();
+    for row in scan {
+        let row = row?;
+        let key = row.int("id")?;
+        seen.event.torn |= found.iter().any(|&(other, _)| other == key);
+        found.push((key, row.int("value")?));
+    }
+    Ok(found)
+}
+
+/// Notes what a scan of these keys has found.
+fn noted(found: &[(i64, i64)], keys: Span<i64>, seen: &mut Seen) {
+    let mut left: HashMap<_, _> = found.iter().copied().collect();
+    for key in keys {
+        seen.row(key, left.remove(&key));
+    }
+    seen.event.torn |= !left.is_empty();
+}
+
+impl World {
+    /// Half of the rows are there, and all counters.
+    pub fn new(db: Database) -> World {
+        let table = |name: &str| TableDefinition::new(name).column("id", DataType::Int64);
+        let items = table("item")
+            .column("value", DataType::Int64)
+            .primary_key(["id"])
+            .primary_index(PrimaryIndex::Both)
+            .unique_index("by_value", ["value"]);
+        let items = db.create_table(items).expect("a table");
+        let counters = table("counter").column("n", DataType::Int64).primary_key(["id"]);
+        let counters = db.create_table(counters).expect("a table");
+        let world = World {
+            touch: touch(&db, &items),
+            tables: Tables { items, counters },
+            db,
+            clock: AtomicU64::new(2),
+            bits: Default::default(),
+            values: AtomicI64::new(KEYS),
+            events: Mutex::default(),
+        };
+        let writes = (0..KEYS / 2).map(|key| (key, Some(key))).collect();
+        let start = Event { end: 1, committed: true, writes, ..Event::default() };
+        world
+            .db
+            .run(|tx| {
+                (0..KEYS / 2).try_for_each(|key| tx.insert(&world.tables.items, row![key, key]))?;
+                (0..COUNTERS).try_for_each(|key| tx.insert(&world.tables.counters, row![key, 0]))
+            })
+            .expect("rows");
+        world.events.lock().push(start);
+        world
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    /// What was noted.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().clone()
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn value(&self) -> i64 {
+        self.values.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn steps(&self, random: &mut fastrand::Rng) -> Vec<Step> {
+        let step = |random: &mut fastrand::Rng| {
+            let key = random.i64(0..KEYS);
+            let counter = random.i64(0..COUNTERS);
+            match random.u32(0..22) {
+                0..4 => Step::Read(key),
+                4 => Step::Exists(key),
+                5..10 => Step::Write(key, self.value()),
+                10..12 => Step::Write(key, -1),
+                12..14 => Step::Scan(key, random.i64(key..=KEYS), random.bool()),
+                14 => Step::First(key, random.usize(0..4), random.bool()),
+                15 => Step::ScanIndex(random.bool()),
+                16..18 => Step::Count(counter),
+                18..21 => match self.bits[counter as usize].fetch_add(1, Ordering::SeqCst) {
+                    bit if bit < BITS => Step::Add(counter, bit as u32),
+                    _ => Step::Count(counter),
+                },
+                _ => Step::Fail,
+            }
+        };
+        (0..random.usize(1..6)).map(|_| step(random)).collect()
+    }
+
+    /// Runs these steps in a closure.
+    pub fn closure(&self, steps: &[Step], yielding: bool) {
+        let mut last = Event::default();
+        let begin = self.tick();
+        let result = self.db.run(|tx| {
+            let mut seen = Seen::default();
+            let ran = steps.iter().try_for_each(|&step| {
+                if yielding {
+                    thread::yield_now();
+                }
+                self.tables.step(tx, step, &mut seen)
+            });
+            last = seen.event;
+            ran
+        });
+        self.note(last, begin, result);
+    }
+
+    /// A procedure that declares both tables as a whole, and runs these steps.
+    fn whole_tables(&self, steps: Vec<Step>, run: impl FnOnce(&Procedure, Args) -> Result<Output>) {
+        let last = std::sync::Arc::new(Mutex::new(Event::default()));
+        let action = |action: Action, tables: Tables, steps: Vec<Step>, first: bool| {
+            let last = last.clone();
+            action.body(move |action: &ActionContext<'_, '_>| {
+                let event = if first { Event::default() } else { last.lock().clone() };
+                let mut seen = Seen { event };
+                let ran = steps.iter().try_for_each(|&step| tables.step(&action.tx(), step, &mut seen));
+                *last.lock() = seen.event;
+                ran
+            })
+        };
+        let counts = |step: &Step| matches!(step, Step::Count(_) | Step::Add(..));
+        let reads = !steps.iter().any(|step| matches!(step, Step::Write(..) | Step::Add(..)));
+        let (on_counters, on_items) = steps.into_iter().partition(counts);
+        let whole = |table: &Table| if reads { Action::read(table) } else { Action::write(table) };
+        let tables = &self.tables;
+        let definition = ProcedureDefinition::new("steps")
+            .phase([action(whole(&tables.items), tables.clone(), on_items, true)])
+            .phase([action(whole(&tables.counters), tables.clone(), on_counters, false)]);
+        let procedure = self.db.register(definition).expect("a procedure");
+        let begin = self.tick();
+        let result = run(&procedure, args![]);
+        let event = last.lock().clone();
+        self.note(event, begin, result.map(drop));
+    }
+
+    /// A procedure that writes two rows, each found by its declared key, and reads a third.
+    fn each_key(&self, random: &mut fastrand::Rng, run: impl FnOnce(&Procedure, Args) -> Result<Output>) {
+        let mut keys: Vec<i64> = (0..KEYS).collect();
+        random.shuffle(&mut keys);
+        let (first, second) = (self.value(), if random.u32(0..4) == 0 { -1 } else { self.value() });
+        let begin = self.tick();
+        let result = run(&self.touch, args![keys[0], first, keys[1], second, keys[2], random.u32(0..8) == 0]);
+        let mut event = Event::default();
+        if let Ok(output) = &result {
+            for row in &output.rows {
+                let [Value::Int(key), before, after] = &row[..] else { panic!("{row:?}") };
+                let value = |value: &Value| if let Value::Int(value) = value { Some(*value) } else { None };
+                event.reads.insert(*key, value(before));
+                if *after != Value::Bool(false) {
+                    event.writes.insert(*key, value(after));
+                }
+            }
+        }
+        self.note(event, begin, result.map(drop));
+    }
+
+    fn note(&self, event: Event, begin: u64, result: Result<()>) {
+        match result {
+            Ok(()) | Err(Error::Failed { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let event = Event { begin, end: self.tick(), committed: result.is_ok(), ..event };
+        self.events.lock().push(event);
+    }
+
+    /// Some random transactions, in every way.
+    pub fn work(&self, mut random: fastrand::Rng, each: usize) {
+        let mut worker = random.bool().then(|| self.db.worker().expect("a seat"));
+        for _ in 0..each {
+            match (random.u32(0..8), &mut worker) {
+                (0, _) => self.each_key(&mut random, |procedure, args| self.db.call(procedure, args)),
+                (1, _) => {
+                    let steps = self.steps(&mut random);
+                    self.whole_tables(steps, |procedure, args| self.db.call(procedure, args));
+                }
+                (2, Some(worker)) => {
+                    self.each_key(&mut random, |procedure, args| worker.execute(procedure, args).wait());
+                }
+                (3, Some(worker)) => {
+                    let steps = self.steps(&mut random);
+                    self.whole_tables(steps, |procedure, args| worker.execute(procedure, args).wait());
+                }
+                _ => {
+                    let steps = self.steps(&mut random);
+                    self.closure(&steps, random.bool());
+                }
+            }
+        }
+    }
+}
+
+/// `touch(write, value, write, value or -1 to delete, read, whether to fail)`: returns key, row before, row after.
+fn touch(db: &Database, items: &Table) -> Procedure {
+    let write = |key: usize, value: usize| {
+        Action::write(items).key(move |args, builder| builder.push(args.int(key)?)).body(move |action| {
+            let before = action.get()?.map(|row| row.int("value")).transpose()?;
+            let (key, value) = (action.args().int(key)?, action.args().int(value)?);
+            match (before, value) {
+                (Some(_), -1) => drop(action.delete()?),
+                (None, -1) => {}
+                (Some(_), value) => action.update(&[("value", value.into())])?,
+                (None, value) => action.insert(row![key, value])?,
+            }
+            let after = if value == -1 { Value::Null } else { Value::Int(value) };
+            action.return_row(vec![Value::Int(key), Value::from(before), after]);
+            Ok(())
+        })
+    };
+    let read = Action::read(items).key(|args, key| key.push(args.int(4)?)).body(|action| {
+        let value = action.get()?.map(|row| row.int("value")).transpose()?;
+        action.return_row(vec![Value::Int(action.args().int(4)?), Value::from(value), Value::Bool(false)]);
+        if action.args().bool(5)? { Err(fail("its own")) } else { Ok(()) }
+    });
+    let mut definition = ProcedureDefinition::new("touch");
+    for number in 0..5 {
+        definition = definition.parameter(format!("{number}"), DataType::Int64);
+    }
+    let definition = definition.parameter("fail", DataType::Bool);
+    db.register(definition.phase([write(0, 1), write(2, 3), read])).expect("a procedure")
+}

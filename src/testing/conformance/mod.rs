@@ -1,0 +1,58 @@
+//! The conformance suite: what every protocol must do, whatever its way.
+//!
+//! It knows databases by their public interface only, so it is compiled twice: into the crate's own tests, where
+//! deliberately broken protocols prove that it catches them, and into `tests/conformance.rs`, where each protocol
+//! enters it with one line. Its parts:
+//!
+//! 1. [`semantics`]: on one thread, every step of the golden scripts in `tests/scripts/semantics` answers as it is
+//!    written there, and random scripts answer as the [`model`] does, and as under the reference.
+//! 2. [`anomalies`]: the schedules in `tests/scripts/anomalies`, each of which shows one isolation anomaly where it is
+//!    possible, and random schedules: what is seen must have a serial order ([`oracle`]).
+//! 3. [`histories`]: many random transactions on several threads, checked by the graph of who must come before whom.
+//!
+//! What it keeps true: nothing is judged by time. How fast a thread runs decides which interleaving happens; every
+//! interleaving must be right.
+//!
+//! `HEDDLE_SEED=<n>` runs one random script or history again, `HEDDLE_ROUNDS=<n>` so many times as many of them. A seed
+//! says what is done; on several threads, which calls meet is the machine's choice.
+
+pub mod anomalies;
+pub mod generator;
+pub mod histories;
+pub mod model;
+pub mod oracle;
+pub mod perform;
+pub mod schedule;
+pub mod script;
+pub mod semantics;
+pub mod session;
+pub mod step;
+
+use heddledb::{Database, Durability, Options};
+
+/// What is tested: a protocol, with options.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// For messages.
+    pub name: String,
+    pub options: Options,
+}
+
+impl Subject {
+    /// A database without files and without tables.
+    pub fn database(&self) -> Database {
+        Database::in_memory(self.options.clone().durability(Durability::None)).expect("options")
+    }
+}
+
+/// The seeds to run: `count` of them, `HEDDLE_ROUNDS` times as many, or the one that `HEDDLE_SEED` names.
+pub fn seeds(count: u64) -> Vec<u64> {
+    match number_from("HEDDLE_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..count * number_from("HEDDLE_ROUNDS").unwrap_or(1)).collect(),
+    }
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}

@@ -1,0 +1,204 @@
+//! Steps on the engine: the table that scripts use, and what each step does through the public interface.
+
+use std::collections::HashMap;
+
+use heddledb::{
+    ActionContext, DataType, Database, Error, PrimaryIndex, Range, Result, Savepoint, Table, TableDefinition,
+    TupleType, Tx, Value, ValueRef, key, row,
+};
+
+use super::model::{Model, Row, TOP, entries_text, rows_text, value_text};
+use super::step::{Column, Key, Operation, Span, Step};
+
+/// Makes the table of a script, with the rows that it starts from.
+pub fn make_table(db: &Database, index: PrimaryIndex, start: &Model) -> Table {
+    let entry = || TupleType::new(vec![DataType::Int64], vec![DataType::Int64]).expect("a type");
+    let mut definition = TableDefinition::new("item")
+        .column("id", DataType::Int64)
+        .column("n", DataType::Int64)
+        .not_null()
+        .column("tag", DataType::Int64)
+        .column("code", DataType::Int64)
+        .column("best", DataType::OrderedTuple(entry()))
+        .column("top", DataType::TopK { limit: TOP as u32, of: entry() })
+        .primary_key(["id"])
+        .primary_index(index);
+    if start.indexed {
+        definition = definition.index("tag", ["tag"]).unique_index("code", ["code"]);
+    }
+    let table = db.create_table(definition).expect("a table");
+    db.run(|tx| {
+        for (&id, row) in &start.rows {
+            tx.insert(&table, row![id, row.n, row.tag, row.code, ValueRef::Null, ValueRef::Null])?;
+            if let Some((order, payload)) = row.best {
+                tx.ordered_put(&table, key![id], "best", &row![order], &row![payload])?;
+            }
+            for (order, payload) in row.top.iter().flatten() {
+                tx.top_k_insert(&table, key![id], "top", &row![*order], &row![*payload])?;
+            }
+        }
+        Ok(())
+    })
+    .expect("rows");
+    table
+}
+
+/// The whole table, as the model would have it.
+pub fn contents(db: &Database, table: &Table, indexed: bool) -> Model {
+    let rows = db.run(|tx| {
+        tx.scan(table, Range::all())?
+            .map(|row| {
+                let row = row?;
+                let number = |column| number_of(&row, column);
+                let best = entries_of(&row, Column::Best)?.and_then(|entries| entries.first().copied());
+                let top = entries_of(&row, Column::Top)?;
+                let (tag, code) = (number("tag")?, number("code")?);
+                Ok((row.int("id")?, Row { n: row.int("n")?, tag, code, best, top }))
+            })
+            .collect()
+    });
+    Model { indexed, rows: rows.expect("the rows") }
+}
+
+fn number_of(row: &heddledb::Row<'_>, column: &str) -> Result<Option<i64>> {
+    if row.is_null(column)? { Ok(None) } else { row.int(column).map(Some) }
+}
+
+fn entries_of(row: &heddledb::Row<'_>, column: Column) -> Result<Option<Vec<(i64, i64)>>> {
+    let of = TupleType::new(vec![DataType::Int64], vec![DataType::Int64])?;
+    let rows = match row.get(column.name())?.to_value() {
+        Value::Tuple(tuple) => vec![tuple.row(&of)?],
+        Value::TopK(entries) => entries.rows(&of)?,
+        _ => return Ok(None),
+    };
+    let entry = |row: Vec<Value>| match row[..] {
+        [Value::Int(order), Value::Int(payload)] => (order, payload),
+        _ => panic!("no entry: {row:?}"),
+    };
+    Ok(Some(rows.into_iter().map(entry).collect()))
+}
+
+/// How a step reaches its row.
+pub struct Reach<'r, 't, 'a> {
+    pub tx: &'r Tx<'t, 'a>,
+    pub table: &'r Table,
+    /// The action whose own row the step's is, if it is one: found before the body ran.
+    pub own: Option<&'r ActionContext<'t, 'a>>,
+}
+
+/// Calls a method of the action on its own row, or of the transaction on the row of the key.
+macro_rules! reach {
+    ($reach:expr, $key:expr, $method:ident($($argument:expr),*)) => {
+        match $reach.own {
+            Some(action) => action.$method($($argument),*),
+            None => $reach.tx.$method($reach.table, key![$key], $($argument),*),
+        }
+    };
+}
+
+/// Does one step, which is no end.
+///
+/// # Errors
+/// What ends the transaction, or has it run again.
+pub fn perform(
+    reach: &Reach<'_, '_, '_>,
+    step: &Step,
+    savepoints: &mut HashMap<char, Savepoint>,
+) -> Result<String> {
+    match *step {
+        Step::Get(key, column) => match reach!(reach, key, get())? {
+            None => Ok("none".to_string()),
+            Some(row) => match column {
+                Column::Best | Column::Top => {
+                    Ok(entries_of(&row, column)?.map_or("null".to_string(), |entries| entries_text(&entries)))
+                }
+                column => Ok(value_text(number_of(&row, column.name())?)),
+            },
+        },
+        Step::Exists(key) => reach!(reach, key, exists()).map(yes_or_no),
+        Step::Delete(key) => reach!(reach, key, delete()).map(yes_or_no),
+        Step::Scan(span) => scan(reach, &span),
+        Step::Index(column, span) => {
+            rows(reach.tx.scan_index(reach.table, column.name(), range(&span))?, false)
+        }
+        Step::Save(name) => {
+            savepoints.insert(name, reach.tx.savepoint());
+            Ok("ok".to_string())
+        }
+        Step::Back(name) => {
+            reach.tx.rollback_to(&savepoints[&name]);
+            Ok("ok".to_string())
+        }
+        Step::Nested | Step::Fail | Step::Panic | Step::Commit => unreachable!("the session's own: {step}"),
+        Step::Insert { .. } | Step::Set(..) | Step::Operate(..) | Step::Put(..) | Step::Top(..) => {
+            match write(reach, step) {
+                Ok(()) => Ok("ok".to_string()),
+                Err(Error::DuplicateKey { .. }) => Ok("duplicate".to_string()),
+                Err(Error::MissingKey { .. }) => Ok("missing".to_string()),
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+fn write(reach: &Reach<'_, '_, '_>, step: &Step) -> Result<()> {
+    match *step {
+        Step::Insert { key, n, tag, code } => {
+            let row = row![key, n, tag, code, ValueRef::Null, ValueRef::Null];
+            match reach.own {
+                Some(action) => action.insert(row),
+                None => reach.tx.insert(reach.table, row),
+            }
+        }
+        Step::Set(key, column, value) => reach!(reach, key, update(&[(column.name(), value.into())])),
+        Step::Operate(Operation::Add, key, column, value) => reach!(reach, key, add(column.name(), value)),
+        Step::Operate(Operation::Max, key, column, value) => reach!(reach, key, max(column.name(), value)),
+        Step::Operate(Operation::Min, key, column, value) => reach!(reach, key, min(column.name(), value)),
+        Step::Put(key, order, payload) => {
+            reach!(reach, key, ordered_put("best", &row![order], &row![payload]))
+        }
+        Step::Top(key, order, payload) => {
+            reach!(reach, key, top_k_insert("top", &row![order], &row![payload]))
+        }
+        _ => unreachable!("no write: {step}"),
+    }
+}
+
+fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_string()
+}
+
+fn range(span: &Span) -> Range {
+    let mut range = match span.from {
+        Some(from) => Range::from(key![from]),
+        None => Range::all(),
+    };
+    if let Some(to) = span.to {
+        range = range.to(key![to]);
+    }
+    if span.backward {
+        range = range.reverse();
+    }
+    match span.limit {
+        Some(limit) => range.limit(limit),
+        None => range,
+    }
+}
+
+fn scan(reach: &Reach<'_, '_, '_>, span: &Span) -> Result<String> {
+    // Without an ordered index only everything can be read, and it comes in no order.
+    let unordered = reach.table.definition().kind_of_primary_index() == PrimaryIndex::Hash;
+    rows(reach.tx.scan(reach.table, range(span))?, unordered)
+}
+
+fn rows<'a>(scan: impl Iterator<Item = Result<heddledb::Row<'a>>>, unordered: bool) -> Result<String> {
+    let mut rows: Vec<(Key, i64)> = Vec::new();
+    for row in scan {
+        let row = row?;
+        rows.push((row.int("id")?, row.int("n")?));
+    }
+    if unordered {
+        rows.sort_unstable();
+    }
+    Ok(rows_text(rows.into_iter()))
+}

@@ -1,0 +1,117 @@
+//! Runs a script: tells each transaction when to do its next step, and gathers what they have seen.
+//!
+//! A step that does not answer in time counts as blocked, and the schedule goes on with the others' steps; the blocked
+//! transaction goes on when it can. So how long a step takes decides which interleaving happens, and never whether a
+//! test passes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use heddledb::{Database, Table};
+
+use super::model::Model;
+use super::perform::{contents, make_table};
+use super::script::Script;
+use super::session::{Player, Progress, Reply, Seen, Way, run};
+
+/// Far longer than any script takes: what needs it hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a script came to.
+#[derive(Debug)]
+pub struct Played {
+    /// What each transaction saw.
+    pub seen: Vec<Seen>,
+    /// The table afterwards.
+    pub end: Model,
+    /// Whether the database is consistent in itself.
+    pub check: Result<(), String>,
+}
+
+/// A transaction, seen from whoever drives it.
+struct Session {
+    tokens: Sender<()>,
+    allowed: usize,
+    told: usize,
+    seen: Option<Seen>,
+}
+
+impl Session {
+    fn is_behind(&self) -> bool {
+        self.seen.is_none() && self.told < self.allowed
+    }
+}
+
+/// Plays a script in a database that has no table yet. `patience`: how long a step may take before the schedule goes on
+/// without it.
+pub fn play(db: &Database, script: &Script, way: Way, patience: Duration) -> Played {
+    let table = make_table(db, script.index, &script.start);
+    let (replies, heard) = channel();
+    let mut sessions = open_sessions(db, &table, script, way, &replies);
+    for one in &script.schedule {
+        let session = &mut sessions[one.transaction];
+        // Who is blocked already will hardly answer this one.
+        let patience = if session.is_behind() { patience / 8 } else { patience };
+        session.allowed += 1;
+        // Who has ended, by an error, takes no more.
+        let _ = session.tokens.send(());
+        listen(&mut sessions, &heard, patience, |sessions| !sessions[one.transaction].is_behind());
+    }
+    listen(&mut sessions, &heard, LIMIT, |sessions| sessions.iter().all(|session| session.seen.is_some()));
+    let hanging: Vec<_> = (1..).zip(&sessions).filter(|(_, session)| session.seen.is_none()).collect();
+    if !hanging.is_empty() {
+        let names: Vec<_> = hanging.iter().map(|(number, _)| format!("T{number}")).collect();
+        panic!("{} hang, with every step allowed", names.join(" and "));
+    }
+    let seen = sessions.into_iter().filter_map(|session| session.seen).collect();
+    let check = db.check().map(drop).map_err(|error| error.to_string());
+    Played { seen, end: contents(db, &table, script.start.indexed), check }
+}
+
+fn open_sessions(
+    db: &Database,
+    table: &Table,
+    script: &Script,
+    way: Way,
+    replies: &Sender<(usize, Reply)>,
+) -> Vec<Session> {
+    let clock = Arc::new(AtomicU64::new(1));
+    let open = |number: usize| {
+        let (give, tokens) = channel();
+        let player = Player {
+            number,
+            db: db.clone(),
+            table: table.clone(),
+            steps: script.steps_of(number),
+            tokens,
+            replies: replies.clone(),
+            progress: Progress::default(),
+        };
+        let clock = clock.clone();
+        // Not scoped: whoever finds that it hangs must be able to say so.
+        thread::spawn(move || run(player, way, &clock));
+        Session { tokens: give, allowed: 0, told: 0, seen: None }
+    };
+    (0..script.transactions).map(open).collect()
+}
+
+/// Takes replies until enough is known, or for so long.
+fn listen(
+    sessions: &mut [Session],
+    heard: &Receiver<(usize, Reply)>,
+    patience: Duration,
+    enough: impl Fn(&[Session]) -> bool,
+) {
+    let until = Instant::now() + patience;
+    while !enough(sessions) {
+        let left = until.saturating_duration_since(Instant::now());
+        let Ok((number, reply)) = heard.recv_timeout(left) else { return };
+        match reply {
+            Reply::Step => sessions[number].told += 1,
+            Reply::Ended(seen) => sessions[number].seen = Some(seen),
+        }
+    }
+}

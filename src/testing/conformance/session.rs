@@ -1,0 +1,199 @@
+//! A transaction on a thread of its own, which does its next step when it is told to.
+//!
+//! What it keeps true: a step that was done once is told once; an attempt that is run again does the steps that were
+//! allowed so far by itself, from the first, and waits only where it goes beyond them. So whatever the protocol does,
+//! the transaction ends once all of its steps are allowed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use heddledb::{
+    Action, ActionContext, Database, Error, Procedure, ProcedureDefinition, Result, Savepoint, Table, Tx,
+    args, fail,
+};
+use parking_lot::Mutex;
+
+use super::model::Outcome;
+use super::perform::{Reach, perform};
+use super::step::Step;
+
+/// How a transaction is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As a closure.
+    Closure,
+    /// As a procedure that declares the whole table.
+    WholeTable,
+    /// As a procedure with a phase and an action for each step, which declares the step's key.
+    EachKey,
+}
+
+impl Way {
+    pub const ALL: [Way; 3] = [Way::Closure, Way::WholeTable, Way::EachKey];
+}
+
+/// What a transaction did, as its last attempt saw it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// When it was called, and when its result was told: ticks of one clock.
+    pub begin: u64,
+    pub end: u64,
+    pub steps: Vec<Step>,
+    pub outcome: Outcome,
+    /// How often its body was run.
+    pub attempts: usize,
+}
+
+/// What a session tells whoever drives it.
+#[derive(Debug)]
+pub enum Reply {
+    /// One more step was done.
+    Step,
+    /// The transaction has ended.
+    Ended(Seen),
+}
+
+/// A session's transaction, and how far it is.
+pub struct Player {
+    pub number: usize,
+    pub db: Database,
+    pub table: Table,
+    pub steps: Vec<Step>,
+    /// One for each step that is allowed.
+    pub tokens: Receiver<()>,
+    pub replies: Sender<(usize, Reply)>,
+    pub progress: Progress,
+}
+
+/// How far a session is.
+#[derive(Default)]
+pub struct Progress {
+    allowed: usize,
+    told: usize,
+    attempts: usize,
+    answers: Vec<String>,
+    savepoints: HashMap<char, Savepoint>,
+}
+
+impl Player {
+    /// Waits until a step is allowed.
+    fn wait_for(&mut self, at: usize) -> Result<()> {
+        while self.progress.allowed <= at {
+            self.tokens.recv().map_err(|_| fail("the script was given up"))?;
+            self.progress.allowed += 1;
+        }
+        Ok(())
+    }
+
+    /// Does the step of this number, once it is allowed.
+    fn play<'a>(&mut self, at: usize, tx: &Tx<'_, 'a>, own: Option<&ActionContext<'_, 'a>>) -> Result<()> {
+        if at == 0 {
+            self.progress.answers.clear();
+            self.progress.savepoints.clear();
+            self.progress.attempts += 1;
+        }
+        self.wait_for(at)?;
+        let answer = match &self.steps[at] {
+            Step::Commit => return Ok(()),
+            Step::Fail => return Err(fail("its own")),
+            // Without the panic's message on the terminal.
+            Step::Panic => std::panic::resume_unwind(Box::new("its own")),
+            Step::Nested => match self.db.run(|_| Ok(())) {
+                Err(Error::Nested { .. }) => "nested".to_string(),
+                other => format!("{other:?}"),
+            },
+            step => {
+                match perform(&Reach { tx, table: &self.table, own }, step, &mut self.progress.savepoints) {
+                    Err(Error::Overflow { what, detail }) => {
+                        // At the statement or at the commit: which, is the engine's choice.
+                        self.progress.answers.push("ok".to_string());
+                        return Err(Error::Overflow { what, detail });
+                    }
+                    answer => answer?,
+                }
+            }
+        };
+        self.progress.answers.push(answer);
+        if at >= self.progress.told {
+            self.progress.told = at + 1;
+            let _ = self.replies.send((self.number, Reply::Step));
+        }
+        Ok(())
+    }
+}
+
+/// Runs a session to its end, on this thread.
+pub fn run(mut player: Player, way: Way, clock: &AtomicU64) {
+    if player.wait_for(0).is_err() {
+        return;
+    }
+    let (db, table, steps) = (player.db.clone(), player.table.clone(), player.steps.clone());
+    let (number, replies) = (player.number, player.replies.clone());
+    let player = Arc::new(Mutex::new(player));
+    let begin = clock.fetch_add(1, Ordering::SeqCst);
+    let result = match way {
+        Way::Closure => db.run(|tx| {
+            let mut player = player.lock();
+            (0..steps.len()).try_for_each(|at| player.play(at, tx, None))
+        }),
+        Way::WholeTable | Way::EachKey => {
+            let procedure = match way {
+                Way::EachKey => each_key(&db, &table, &steps, &player),
+                _ => whole_table(&db, &table, &steps, &player),
+            };
+            let mut worker = db.worker().expect("a seat");
+            worker.execute(&procedure, args![]).wait().map(drop)
+        }
+    };
+    let ending = match result {
+        Ok(()) => "ok".to_string(),
+        Err(Error::Failed { .. }) => "failed".to_string(),
+        Err(Error::Panicked { .. }) => "panicked".to_string(),
+        Err(Error::Overflow { .. }) => "overflow".to_string(),
+        Err(error) => error.to_string(),
+    };
+    let end = clock.fetch_add(1, Ordering::SeqCst);
+    let (answers, attempts) = {
+        let progress = &mut player.lock().progress;
+        (std::mem::take(&mut progress.answers), progress.attempts)
+    };
+    drop(player);
+    let seen = Seen { begin, end, steps, outcome: Outcome { answers, ending }, attempts };
+    let _ = replies.send((number, Reply::Ended(seen)));
+}
+
+fn whole_table(db: &Database, table: &Table, steps: &[Step], player: &Arc<Mutex<Player>>) -> Procedure {
+    let (player, count) = (player.clone(), steps.len());
+    let reads = steps.iter().all(Step::only_reads);
+    let action = if reads { Action::read(table) } else { Action::write(table) };
+    let action = action.body(move |action| {
+        let mut player = player.lock();
+        (0..count).try_for_each(|at| player.play(at, &action.tx(), None))
+    });
+    db.register(ProcedureDefinition::new("script").phase([action])).expect("a procedure")
+}
+
+fn each_key(db: &Database, table: &Table, steps: &[Step], player: &Arc<Mutex<Player>>) -> Procedure {
+    // A step without a key of its own declares one that the transaction reaches anyway.
+    let some_key = steps.iter().find_map(Step::key);
+    let mut definition = ProcedureDefinition::new("script");
+    for (at, step) in steps.iter().enumerate() {
+        let action = match step {
+            step if step.only_reads() => Action::read(table),
+            step if step.commutes() => Action::commute(table),
+            _ => Action::write(table),
+        };
+        let action = match step.key().or(some_key).filter(|_| !step.is_scan()) {
+            Some(key) => action.key(move |_, builder| builder.push(key)),
+            None => action,
+        };
+        let (player, own_row) = (player.clone(), step.key().is_some());
+        definition =
+            definition
+                .phase([action
+                    .body(move |action| player.lock().play(at, &action.tx(), own_row.then_some(action)))]);
+    }
+    db.register(definition).expect("a procedure")
+}

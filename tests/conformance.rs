@@ -1,0 +1,71 @@
+//! The conformance suite, which every protocol enters with one line: see `src/testing/conformance/mod.rs`.
+
+#[path = "../src/testing/conformance/mod.rs"]
+mod conformance;
+
+use conformance::{Subject, anomalies, histories, semantics};
+use heddledb::{Options, ProtocolKind, SerialVariant};
+
+/// Enters protocols, each with the options under which it is tested; each part becomes a test of its own.
+macro_rules! enter {
+    ($($protocol:ident: [$($options:expr),+ $(,)?];)+) => {
+        $(mod $protocol {
+            use super::*;
+
+            fn subjects() -> Vec<Subject> {
+                named(stringify!($protocol), vec![$($options),+])
+            }
+
+            #[test]
+            fn scripts_on_one_thread_answer_as_they_are_written() {
+                subjects().iter().for_each(semantics::golden);
+            }
+
+            #[test]
+            fn random_scripts_on_one_thread_answer_as_the_model_does_and_as_under_serial() {
+                let reference = named("serial", vec![Options::default()]).remove(0);
+                subjects().iter().for_each(|subject| semantics::random(subject, &reference));
+            }
+
+            #[test]
+            fn no_anomaly_happens() {
+                subjects().iter().for_each(anomalies::golden);
+            }
+
+            #[test]
+            fn random_schedules_have_a_serial_order() {
+                subjects().iter().for_each(anomalies::random);
+            }
+
+            #[test]
+            fn random_histories_are_serializable() {
+                subjects().iter().for_each(histories::random);
+            }
+        })+
+
+        #[test]
+        fn every_protocol_has_entered() {
+            let entered = [$(stringify!($protocol)),+];
+            assert_eq!(ProtocolKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>(), entered);
+        }
+    };
+}
+
+enter! {
+    serial: [
+        Options::default(),
+        Options::default().sites(4).workers(3),
+        Options::default().serial_variant(SerialVariant::Naive).sites(2),
+        Options::default().serial_variant(SerialVariant::Precommit),
+    ];
+    optimistic: [Options::default().workers(2)];
+}
+
+fn named(protocol: &str, options: Vec<Options>) -> Vec<Subject> {
+    let kind: ProtocolKind = protocol.parse().expect("a protocol");
+    let subject = |(number, options): (usize, Options)| Subject {
+        name: format!("{protocol}, {number}"),
+        options: options.protocol(kind),
+    };
+    options.into_iter().enumerate().map(subject).collect()
+}
