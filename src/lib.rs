@@ -27,8 +27,8 @@
 //!
 //! The folders, in the order in which they may name each other: the public face (the files beside this one) →
 //! `pipeline` (stages, queues, threads) → `protocol` (how calls are isolated), `durability` (log, recovery) →
-//! `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit section), `operation` (add, max, …) → `types` (values and
-//! keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the picture.
+//! `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit section), `operation` (add, max,
+//! …) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the picture.
 
 mod base;
 mod check;

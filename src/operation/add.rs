@@ -7,7 +7,6 @@
 use super::{Applied, Commutative, bounds_of_int};
 use crate::error::{Error, Result};
 use crate::types::check::{check_int, coerce, fit_decimal, wrong_type};
-use crate::types::decimal::power_of_ten;
 use crate::types::{DataType, Decimal, ValueRef};
 
 pub(super) struct Add;
@@ -109,7 +108,8 @@ impl Commutative for Add {
         let Some((base, total, (least, most), widest)) = in_units(base, total, data_type) else {
             return false;
         };
-        let room = if total < 0 { base - least } else { most - base };
+        // Where this saturates, it is far beyond what an operand holds.
+        let room = if total < 0 { base.saturating_sub(least) } else { most.saturating_sub(base) };
         let of_all =
             i128::try_from(total.unsigned_abs()).ok().and_then(|one| one.checked_mul(parties.into()));
         of_all.is_some_and(|of_all| of_all <= room.min(widest))
@@ -130,8 +130,8 @@ fn in_units(
         _ => None,
     };
     if let DataType::Decimal { precision, scale } = *data_type {
-        let most = power_of_ten(precision)? - 1;
-        let widest = power_of_ten(Decimal::PRECISION_MAX)? - 1;
+        let most = |digits: u8| 10_i128.checked_pow(digits.into()).map(|beyond| beyond - 1);
+        let (most, widest) = (most(precision)?, most(Decimal::PRECISION_MAX)?);
         return Some((whole(base, scale)?, whole(total, scale)?, (-most, most), widest));
     }
     let (least, most) = bounds_of_int(data_type)?;

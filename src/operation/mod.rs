@@ -207,8 +207,9 @@ macro_rules! operations {
 
             /// Whether each of `parties` participants may have such a total: the merge of all operands that it has
             /// given to the column since that had the value `base`, the newest operand included. If this was so
-            /// after every operand, then all operands succeed, one after the other in whatever sequence, with
-            /// whatever part of them left out; and so do the totals, and the merge of all totals.
+            /// after each of its operands, for each of them, then applying all operands one after the other
+            /// succeeds, however the participants' sequences interleave; and so does applying the totals, merged
+            /// or one after the other.
             pub(crate) fn fits(
                 self,
                 base: ValueRef<'_>,

@@ -7,6 +7,8 @@ use crate::row;
 use crate::types::strategies::{data_type, int, nullable_value, ordered_tuple, value};
 use crate::types::{Date, Decimal, OrderedTuple, TopK, TupleType, Value};
 
+mod headroom;
+
 /// Applies an operand that passed its check.
 fn apply_checked(
     operation: Operation,
@@ -56,7 +58,7 @@ fn applicable() -> impl Strategy<Value = (Operation, DataType)> {
 
 fn operand(operation: Operation, data_type: &DataType) -> BoxedStrategy<Value> {
     match (operation, data_type) {
-        (Operation::Add, _) => value(data_type),
+        (Operation::Add | Operation::Multiply, _) => value(data_type),
         (Operation::TopKInsert, DataType::TopK { of, .. }) => prop_oneof![
             3 => ordered_tuple(of.clone()).prop_map(Value::from),
             1 => nullable_value(data_type),
@@ -91,9 +93,11 @@ proptest! {
                 let at_once = apply_checked(operation, &current, merged.as_value_ref(), &data_type);
                 prop_assert_eq!(bits(stepwise), bits(at_once));
             }
-            // Only the sum of two decimals of 38 digits may be beyond what an operand holds.
+            // Only the sum of two decimals of 38 digits may be beyond what an operand holds, and the product of
+            // two factors for a column that is zero or NULL.
             (Ok(_), Err(error)) => prop_assert!(
-                matches!(error, Error::Overflow { .. }) && matches!(data_type, DataType::Decimal { .. }),
+                matches!(error, Error::Overflow { .. })
+                    && (operation == Operation::Multiply || matches!(data_type, DataType::Decimal { .. })),
                 "{}", error
             ),
             (Err(error), _) => prop_assert!(matches!(error, Error::Overflow { .. }), "{}", error),
@@ -145,7 +149,9 @@ proptest! {
 
     #[test]
     fn the_short_way_for_integers_is_the_long_way(
-        operation in prop::sample::select(&[Operation::Add, Operation::Max, Operation::Min][..]),
+        operation in prop::sample::select(
+            &[Operation::Add, Operation::Multiply, Operation::Max, Operation::Min][..]
+        ),
         current in int(i32::MIN.into(), i32::MAX.into()),
         operand in int(i64::MIN, i64::MAX),
         is_wide: bool,
@@ -158,7 +164,7 @@ proptest! {
         if let Ok(long) = &long {
             let short = operation.apply_int(current, operand, &data_type);
             prop_assert_eq!(short.as_ref().ok().map(|short| Value::from(*short)), Some(long.clone()));
-        } else if operation == Operation::Add {
+        } else if matches!(operation, Operation::Add | Operation::Multiply) {
             prop_assert!(operation.apply_int(current, operand, &data_type).is_err());
         }
     }
@@ -190,23 +196,23 @@ fn decimal(text: &str) -> Value {
 #[test]
 fn codes_and_names_tell_the_operations_apart() {
     let codes: Vec<u8> = Operation::ALL.iter().map(|operation| operation.code()).collect();
-    assert_eq!(codes, [1, 2, 3, 4, 5], "codes are in logs, and stay as they are");
+    assert_eq!(codes, [1, 2, 3, 4, 5, 6], "codes are in logs, and stay as they are");
     for operation in Operation::ALL {
         assert_eq!(Operation::from_code(operation.code()), Some(*operation));
     }
     assert_eq!(Operation::from_code(0), None);
-    assert_eq!(Operation::from_code(6), None);
+    assert_eq!(Operation::from_code(7), None);
     let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
-    assert_eq!(names, ["add", "max", "min", "ordered put", "top-K insert"]);
+    assert_eq!(names, ["add", "max", "min", "ordered put", "top-K insert", "multiply"]);
 }
 
 #[test]
 fn operations_apply_to_the_types_that_they_name() {
-    let numbers = "add max min";
+    let (numbers, integers) = ("add max min", "add max min multiply");
     for (text, accepted) in [
         ("bool", ""),
-        ("int32", numbers),
-        ("int64", numbers),
+        ("int32", integers),
+        ("int64", integers),
         ("float64", numbers),
         ("decimal(10,2)", numbers),
         ("text", ""),
@@ -368,4 +374,35 @@ fn tuples_of_another_type_are_refused() {
         apply(Operation::OrderedPut, &Value::Null, &Value::from(1), &parse("ordered_tuple(int64)")).is_err()
     );
     assert!(Operation::OrderedPut.apply_int(1, 2, &DataType::Int64).is_err());
+}
+
+#[test]
+fn products_are_exact_or_an_error() {
+    let multiply = |current: Value, factor: Value, text: &str| {
+        apply(Operation::Multiply, &current, &factor, &parse(text))
+    };
+    assert_eq!(multiply(Value::from(6), Value::from(-7), "int32"), Ok(Value::from(-42)));
+    assert_eq!(multiply(Value::from(0), Value::from(i64::MAX), "int32"), Ok(Value::from(0)));
+    assert_eq!(multiply(Value::Null, Value::from(2), "int64"), Ok(Value::Null));
+    for (current, factor, text) in [
+        (1 << 30, 2, "int32"),
+        (1 << 62, 2, "int64"),
+        (i64::MIN, -1, "int64"),
+        (i64::from(i32::MIN), -1, "int32"),
+    ] {
+        let error = multiply(Value::from(current), Value::from(factor), text).unwrap_err();
+        assert!(matches!(error, Error::Overflow { .. }), "{current} * {factor}: {error}");
+    }
+    let error = multiply(Value::from(1), Value::Null, "int64").unwrap_err();
+    assert!(error.to_string().contains("multiply needs a value"), "{error}");
+    assert!(matches!(multiply(Value::from(1), Value::from(0.5), "int64"), Err(Error::WrongType { .. })));
+    assert!(matches!(
+        multiply(decimal("1.5"), Value::from(2), "decimal(3,1)"),
+        Err(Error::WrongOperation { .. })
+    ));
+    let merged = merge(Operation::Multiply, &Value::from(1 << 20), &Value::from(1 << 20), &DataType::Int32);
+    assert_eq!(merged, Ok(Value::from(1_i64 << 40)), "a product of operands has 64 bits");
+    let beyond =
+        merge(Operation::Multiply, &Value::from(1_i64 << 40), &Value::from(1_i64 << 40), &DataType::Int64);
+    assert!(matches!(beyond, Err(Error::Overflow { .. })));
 }

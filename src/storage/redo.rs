@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! transaction   stamp 8 · bytes that follow 4 · changes …
-//! change        kind 1 (1 row, 2 columns, 3 gone) · table id · schema version · key bytes · key · …
+//! change        kind 1 (1 row, 2 columns, 3 gone, 4 merged: see `merged`) · table id · schema version · key bytes · key · …
 //!   row         every column's value, in order
 //!   columns     how many · (column, value) …
 //!   gone        nothing
@@ -18,10 +18,14 @@ use bumpalo::Bump;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
-use crate::storage::table::{TableCore, TableId};
+use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, Touched, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
+
+mod merged;
+pub(crate) use merged::MergedHead;
+pub(crate) use merged::append_merged;
 
 /// The schema version of every table: it will rise once tables can be altered.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
@@ -29,7 +33,6 @@ const HEAD_BYTES: usize = 12;
 const ROW: u8 = 1;
 const COLUMNS: u8 = 2;
 const GONE: u8 = 3;
-const MERGED: u8 = 4;
 const NULL: u8 = 0;
 const VALUE: u8 = 1;
 const OPERANDS: u8 = 2;
@@ -98,27 +101,6 @@ pub(crate) unsafe fn append_change(
             });
         }
         Effect::Gone => {}
-    }
-}
-
-/// Appends that operations were merged on split columns of a record, since this epoch.
-pub(crate) fn append_merged(
-    out: &mut Vec<u8>,
-    table: TableId,
-    key: &[u8],
-    since: u64,
-    changes: &[(usize, Operation, ValueRef<'_>)],
-) {
-    out.push(MERGED);
-    number(out, u64::from(table));
-    number(out, SCHEMA_VERSION);
-    bytes(out, key);
-    number(out, since);
-    number(out, changes.len() as u64);
-    for &(column, operation, operand) in changes {
-        number(out, column as u64);
-        out.push(operation.code());
-        value(out, operand);
     }
 }
 
@@ -273,13 +255,26 @@ impl<'a> Reader<'a> {
             GONE => LoggedChange::Gone,
             other => return Err(malformed(format!("change of kind {other}"))),
         };
+        let (table, key) = self.record()?;
+        Ok(Some(ChangeHead { change, table, key }))
+    }
+
+    /// Which record a change is of: its table's id, and its key.
+    fn record(&mut self) -> Result<(u32, &'a [u8])> {
         let table = u32::try_from(self.number()?).map_err(|_| malformed("a table id over 32 bits".into()))?;
         let version = self.number()?;
         if version != SCHEMA_VERSION {
             return Err(malformed(format!("schema version {version} of table {table}")));
         }
-        let key = self.bytes()?;
-        Ok(Some(ChangeHead { change, table, key }))
+        Ok((table, self.bytes()?))
+    }
+
+    fn column_position(&mut self, table: &TableCore) -> Result<usize> {
+        let column = self.number()? as usize;
+        if column >= table.layout().len() {
+            return Err(unknown_column(table, column));
+        }
+        Ok(column)
     }
 
     /// Reads the values of the change whose head was read last, and applies them to `row`.
@@ -302,10 +297,7 @@ impl<'a> Reader<'a> {
             }
             LoggedChange::Columns => {
                 for _ in 0..self.number()? {
-                    let column = self.number()? as usize;
-                    if column >= layout.len() {
-                        return Err(unknown_column(table, column));
-                    }
+                    let column = self.column_position(table)?;
                     self.column(layout, column, row, arena)?;
                 }
                 Ok(())
@@ -325,10 +317,8 @@ impl<'a> Reader<'a> {
             LoggedChange::Columns => self.number()?,
         };
         for next in 0..columns {
-            let column = if change == LoggedChange::Row { next as usize } else { self.number()? as usize };
-            if column >= layout.len() {
-                return Err(unknown_column(table, column));
-            }
+            let column =
+                if change == LoggedChange::Row { next as usize } else { self.column_position(table)? };
             self.skip_column(&layout.column(column).data_type)?;
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! Puts logged changes back into tables, and derives secondary indexes: for recovery, which is alone.
 //!
 //! What it keeps true: a change is applied only if its stamp is above its record's word, so that replaying twice does
-//! nothing more than replaying once.
+//! nothing more than replaying once. What split columns add to this, `group` says.
+
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
@@ -17,11 +19,14 @@ use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
 use crate::types::ValueRef;
 
-/// Applies one logged transaction. Whether it has changed the catalog.
+mod group;
+pub(crate) use group::apply_group;
+
+/// Applies what one commit has logged. Whether it has changed the catalog.
 ///
 /// # Errors
 /// The bytes are no redo of this database.
-pub(crate) fn apply_transaction(
+fn apply_transaction(
     store: &Store,
     transaction: LoggedTransaction<'_>,
     arena: &Bump,
@@ -31,14 +36,19 @@ pub(crate) fn apply_transaction(
     let mut reader = Reader::new(transaction.changes);
     let mut catalog_changed = false;
     while let Some(head) = reader.next_head()? {
-        let Some(table) = store.table(head.table) else {
-            let detail = format!("a change of table {}, which no catalog row names", head.table);
-            return Err(Error::Malformed { what: "redo of this database", detail });
-        };
+        let table = table_of(store, head.table)?;
         catalog_changed |= head.table < crate::storage::catalog::FIRST_USER_TABLE;
         apply_change(&table, transaction.stamp, &head, &mut reader, arena, cutter, guard)?;
     }
     Ok(catalog_changed)
+}
+
+fn table_of(store: &Store, id: u32) -> Result<Arc<TableCore>> {
+    store.table(id).ok_or_else(|| malformed(format!("a change of table {id}, which no catalog row names")))
+}
+
+fn malformed(detail: String) -> Error {
+    Error::Malformed { what: "redo of this database", detail }
 }
 
 fn apply_change(
@@ -68,6 +78,12 @@ fn apply_change(
 }
 
 fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64]) {
+    install_row(table, record, image);
+    record.word().store(stamp.present(), Ordering::Relaxed);
+}
+
+/// Installs a row under the word that the record has.
+fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
     let layout = table.layout();
     let installed: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
     let mut made = Vec::new();
@@ -82,7 +98,6 @@ fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64
             }
         }
     }
-    record.word().store(stamp.present(), Ordering::Relaxed);
 }
 
 /// Fills a table's secondary indexes from its rows.

@@ -14,8 +14,7 @@ use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
 use crate::storage::participant::Memory;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::redo::split_transactions;
-use crate::storage::restore::apply_transaction;
+use crate::storage::restore::apply_group;
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -95,13 +94,7 @@ impl Rig {
     /// Replays a group, as recovery does.
     pub(crate) fn replay(&self, group: &[u8]) -> Result<()> {
         let (guard, mut arena, mut cutter) = (pin(), Bump::new(), Cutter::default());
-        let mut transactions = split_transactions(group)?;
-        transactions.sort_by_key(|transaction| transaction.stamp);
-        for transaction in transactions {
-            arena.reset();
-            apply_transaction(&self.store, transaction, &arena, &mut cutter, &guard)?;
-        }
-        Ok(())
+        apply_group(&self.store, group, &mut arena, &mut cutter, &guard).map(drop)
     }
 
     /// The record of a key, present or not.

@@ -1,0 +1,46 @@
+//! `thread_local!`: one value for each thread of the model.
+
+use std::cell::Cell;
+
+use crate::checker::thread;
+
+/// As the standard library's.
+pub struct LocalKey<T: 'static>(#[doc(hidden)] pub thread::LocalKey<T>);
+
+impl<T> LocalKey<T> {
+    pub fn with<R>(&'static self, act: impl FnOnce(&T) -> R) -> R {
+        self.0.with(act)
+    }
+}
+
+impl<T> LocalKey<Cell<T>> {
+    pub fn set(&'static self, value: T) {
+        self.with(|cell| cell.set(value));
+    }
+
+    pub fn get(&'static self) -> T
+    where
+        T: Copy,
+    {
+        self.with(Cell::get)
+    }
+}
+
+impl<T> std::fmt::Debug for LocalKey<T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("LocalKey")
+    }
+}
+
+/// As the standard library's, for one value.
+#[macro_export]
+macro_rules! model_thread_local {
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $value:ty = const { $init:expr } $(;)?) => {
+        $crate::model_thread_local!($(#[$attribute])* $vis static $name: $value = $init);
+    };
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $value:ty = $init:expr $(;)?) => {
+        $(#[$attribute])* $vis static $name: $crate::LocalKey<$value> = $crate::LocalKey(
+            $crate::checker_crate::thread::LocalKey { init: || $init, _p: std::marker::PhantomData },
+        );
+    };
+}

@@ -1,0 +1,92 @@
+//! `crossbeam_epoch`: what is deferred runs once everybody who was pinned at that moment has unpinned, and not later.
+//!
+//! The real one may be later, never earlier: so a use after the free that is possible at all is possible here. Pins and
+//! frees order nothing between threads (the real ones do: what only they order is found unordered here).
+
+use std::fmt;
+
+use crate::execution;
+
+/// A closure that frees something.
+type Deferred = Box<dyn FnOnce()>;
+
+/// Who is pinned, and what waits for whom.
+#[derive(Default)]
+pub(crate) struct Garbage {
+    next: u64,
+    pinned: Vec<u64>,
+    waiting: Vec<(u64, Deferred)>,
+}
+
+impl Garbage {
+    fn pin(&mut self) -> u64 {
+        self.next += 1;
+        self.pinned.push(self.next);
+        self.next
+    }
+
+    fn unpin(&mut self, number: u64) {
+        self.pinned.retain(|&pinned| pinned != number);
+    }
+
+    /// What nobody can see any more.
+    fn ready(&mut self) -> Vec<Deferred> {
+        let oldest = self.pinned.iter().copied().min().unwrap_or(u64::MAX);
+        self.waiting.extract_if(.., |(after, _)| *after < oldest).map(|(_, deferred)| deferred).collect()
+    }
+}
+
+/// As long as it lives, nothing is freed that its thread can have found.
+pub struct Guard {
+    number: u64,
+}
+
+/// Pins the thread.
+pub fn pin() -> Guard {
+    Guard { number: execution::with_garbage(Garbage::pin) }
+}
+
+impl Guard {
+    /// Runs the closure when everybody who is pinned now has unpinned.
+    ///
+    /// # Safety
+    /// As for crossbeam's.
+    pub unsafe fn defer_unchecked<F: FnOnce() -> R, R>(&self, free: F) {
+        let free: Box<dyn FnOnce() + '_> = Box::new(move || drop(free()));
+        // SAFETY: the caller's promise: what the closure borrows lives until it has run.
+        let free = unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, Deferred>(free) };
+        execution::with_garbage(|garbage| garbage.waiting.push((garbage.next, free)));
+    }
+
+    /// Nothing to do: nothing is kept back here.
+    pub fn flush(&self) {}
+
+    /// Lets go of what was found, and pins again.
+    pub fn repin(&mut self) {
+        let (number, ready) = execution::with_garbage(|garbage| {
+            garbage.unpin(self.number);
+            let ready = garbage.ready();
+            (garbage.pin(), ready)
+        });
+        self.number = number;
+        ready.into_iter().for_each(|free| free());
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let ready = execution::with_garbage(|garbage| {
+            garbage.unpin(self.number);
+            garbage.ready()
+        });
+        if !std::thread::panicking() {
+            ready.into_iter().for_each(|free| free());
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Guard({})", self.number)
+    }
+}

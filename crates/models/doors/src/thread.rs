@@ -1,0 +1,66 @@
+//! `std::thread`, where the checker says who runs.
+//!
+//! No time passes under a checker: a sleep is a turn given away, and a sleep with a limit never ends by itself, so that
+//! a wake-up which the limit would make good in the end is found lost.
+
+use std::time::Duration;
+
+pub use std::thread::{available_parallelism, panicking};
+
+pub use crate::checker::thread::{Builder, JoinHandle, Thread, ThreadId, current, park, spawn};
+
+/// Lets others run first.
+pub fn yield_now() {
+    crate::checker::yield_now();
+}
+
+/// Lets others run first.
+pub fn sleep(_time: Duration) {
+    crate::checker::yield_now();
+}
+
+/// Sleeps until somebody wakes this thread.
+pub fn park_timeout(_time: Duration) {
+    park();
+}
+
+/// `rustix`: the asymmetric barrier of the system's, which no checker has. So both its sides are fences.
+pub use membarrier::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+
+mod membarrier {
+    /// Nothing is offered.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct MembarrierQuery(u32);
+
+    impl MembarrierQuery {
+        pub const PRIVATE_EXPEDITED: MembarrierQuery = MembarrierQuery(1);
+        pub const REGISTER_PRIVATE_EXPEDITED: MembarrierQuery = MembarrierQuery(2);
+
+        pub fn contains(self, other: MembarrierQuery) -> bool {
+            self.0 & other.0 == other.0
+        }
+    }
+
+    impl std::ops::BitOr for MembarrierQuery {
+        type Output = MembarrierQuery;
+
+        fn bitor(self, other: MembarrierQuery) -> MembarrierQuery {
+            MembarrierQuery(self.0 | other.0)
+        }
+    }
+
+    /// What is never asked for, as nothing is offered.
+    #[derive(Clone, Copy, Debug)]
+    pub enum MembarrierCommand {
+        RegisterPrivateExpedited,
+        PrivateExpedited,
+    }
+
+    pub fn membarrier_query() -> MembarrierQuery {
+        MembarrierQuery(0)
+    }
+
+    pub fn membarrier(_command: MembarrierCommand) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}

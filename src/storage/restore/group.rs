@@ -1,0 +1,197 @@
+//! Replays a log group: everything that was committed in one epoch.
+//!
+//! An epoch's group has the transactions of its commits and, while columns are split, for each participant the merged
+//! operations that its calls have given to split columns in this epoch. What the engine keeps true about them:
+//!
+//! - A split phase begins with an epoch: no earlier commit of that epoch has touched what is split now.
+//! - It may end inside an epoch: then the slices are applied to the record, and commits after that may do with the
+//!   column what they like. So in any one epoch, every operation on a split column comes before every other write of
+//!   that column.
+//! - While the column is split, commits change other columns of the row only (and log these only), and do not delete
+//!   it. They raise the record's word, which says nothing about the split column.
+//! - Merged operations commute, and none of their prefixes fails ([`Operation::fits`]).
+//!
+//! So a group is replayed in three steps:
+//!
+//! 1. All merged operations, of all participants, in any sequence. They are applied if the group's epoch is above the
+//!    epoch of the record's word, *and the word stays as it is*: else the first participant's operations would shut
+//!    out the second's, and both the commits of step 2 that have a lower stamp.
+//! 2. The commits, in the order of their stamps, each change applied if its stamp is above its record's word.
+//! 3. The word of every record of step 1 is raised to the highest stamp that its merged operations came with, if that
+//!    is higher.
+//!
+//! Why this is right: call a record *through* epoch e when it holds all effects of epochs up to e and no others.
+//! Replaying group e takes a record that is through e - 1 to one that is through e. Its word's epoch is below e
+//! then, since words have come from groups up to e - 1 only; so step 1 applies all, step 2 applies all in their order,
+//! and by the points above every column's effects happen in an order in which they may have happened. Steps 2 and 3
+//! raise the word into epoch e if anything at all happened to the record in e, be it in split columns only. So if
+//! group e, or any group before it, is replayed once more on a record that is through e or later, then either the
+//! group has nothing for this record, or the record's word has an epoch of at least the group's own: step 1 then
+//! applies nothing, step 2 nothing either (every stamp of the group is at most the word that the record had at the
+//! group's end, and words only rise), and step 3 changes nothing.
+//!
+//! The word alone is enough because a restored record is always through a whole epoch. A *live* record in a split
+//! phase is not: its word may be of epoch e while its split columns still are as before the phase. Whoever makes
+//! a copy of live records must note that they are split, and apply merged operations from `since`, the phase's first
+//! epoch, on, whatever the word says.
+//!
+//! [`Operation::fits`]: crate::operation::Operation::fits
+
+use bumpalo::Bump;
+use crossbeam_epoch::Guard;
+
+use super::{apply_transaction, install_row, malformed, table_of};
+use crate::base::atomics::Ordering;
+use crate::error::Result;
+use crate::operation::Operation;
+use crate::storage::index::Lookup;
+use crate::storage::record::Record;
+use crate::storage::redo::{LoggedTransaction, MergedHead, Reader, split_transactions};
+use crate::storage::row::RowLayout;
+use crate::storage::slab::Cutter;
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, Stamp};
+use crate::types::{ValueRef, check};
+
+/// A record whose word is raised once the group is replayed.
+struct Raise {
+    table: u32,
+    key: Box<[u8]>,
+    stamp: Stamp,
+}
+
+/// Replays a group. How many transactions it had; the merged operations of one participant count as one.
+///
+/// # Errors
+/// The bytes are no redo of this database.
+pub(crate) fn apply_group(
+    store: &Store,
+    payload: &[u8],
+    arena: &mut Bump,
+    cutter: &mut Cutter,
+    guard: &Guard,
+) -> Result<u64> {
+    let mut transactions = split_transactions(payload)?;
+    let count = transactions.len() as u64;
+    let mut raises = Vec::new();
+    for transaction in transactions.extract_if(.., |transaction| transaction.is_merged()) {
+        apply_merged(store, transaction, arena, guard, &mut raises)?;
+    }
+    transactions.sort_by_key(|transaction| transaction.stamp);
+    for transaction in transactions {
+        arena.reset();
+        if apply_transaction(store, transaction, arena, cutter, guard)? {
+            store.add_tables_of_catalog(guard)?;
+        }
+    }
+    for raise in &raises {
+        raise_word(store, raise, guard)?;
+    }
+    Ok(count)
+}
+
+/// Applies a participant's merged operations, and notes the records whose words are to be raised.
+fn apply_merged(
+    store: &Store,
+    transaction: LoggedTransaction<'_>,
+    arena: &mut Bump,
+    guard: &Guard,
+    raises: &mut Vec<Raise>,
+) -> Result<()> {
+    let LoggedTransaction { stamp, changes } = transaction;
+    let mut reader = Reader::new(changes);
+    while let Some(head) = reader.next_merged()? {
+        if head.since > stamp.epoch() {
+            let (since, epoch) = (head.since, stamp.epoch());
+            return Err(malformed(format!(
+                "operations of epoch {epoch} on what is split since epoch {since}"
+            )));
+        }
+        arena.reset();
+        let table = table_of(store, head.table)?;
+        if apply_merged_change(&table, stamp, &head, &mut reader, arena, guard)? {
+            raises.push(Raise { table: head.table, key: head.key.into(), stamp });
+        }
+    }
+    Ok(())
+}
+
+/// Applies the merged operations on one record's columns, unless the record has them. Whether it had them not.
+fn apply_merged_change(
+    table: &TableCore,
+    stamp: Stamp,
+    head: &MergedHead<'_>,
+    reader: &mut Reader<'_>,
+    arena: &Bump,
+    guard: &Guard,
+) -> Result<bool> {
+    let Lookup::Found(record) = table.find(table.hash(head.key), head.key, guard) else {
+        return Err(no_such_row(table));
+    };
+    let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
+    let word = record.read(image);
+    let is_new = stamp.epoch() > Stamp::of(word).epoch();
+    if is_new && word & ABSENT != 0 {
+        return Err(no_such_row(table));
+    }
+    for _ in 0..head.columns {
+        let (column, operation, operand) = reader.merged_column(table)?;
+        if is_new {
+            operate(table.layout(), image, column, operation, operand, arena)?;
+        }
+    }
+    if is_new {
+        install_row(table, record, image);
+    }
+    Ok(is_new)
+}
+
+fn operate(
+    layout: &RowLayout,
+    row: &mut [u64],
+    column: usize,
+    operation: Operation,
+    operand: ValueRef<'_>,
+    arena: &Bump,
+) -> Result<()> {
+    let data_type = &layout.column(column).data_type;
+    // The copy keeps short values, which lie in their words, in place while the row changes.
+    let words = arena.alloc_slice_copy(row);
+    // SAFETY: the row is recovery's own image, its blocks are in the arena or in the installed row.
+    let current = unsafe { layout.value(words, column) };
+    let mut buffer = Vec::new();
+    let applied = operation.apply(current, operand, data_type, &mut buffer);
+    let applied = applied.map_err(|error| malformed(format!("a merged {}: {error}", operation.name())))?;
+    let value = applied.value(current, &buffer);
+    // A row must hold values of its columns' types, whatever the log says.
+    let value = check::coerce(value, data_type, false, operation.name());
+    layout.put(row, column, value.map_err(|error| malformed(error.to_string()))?, arena);
+    Ok(())
+}
+
+fn raise_word(store: &Store, raise: &Raise, guard: &Guard) -> Result<()> {
+    let table = table_of(store, raise.table)?;
+    // Commits of the same epoch may have deleted the record, but nobody has taken it out.
+    let Lookup::Found(record) = table.find(table.hash(&raise.key), &raise.key, guard) else {
+        return Err(no_such_row(&table));
+    };
+    raise_to(record, raise.stamp);
+    Ok(())
+}
+
+fn raise_to(record: Record<'_>, stamp: Stamp) {
+    // Relaxed throughout: recovery is alone.
+    let word = record.word().load(Ordering::Relaxed);
+    if stamp > Stamp::of(word) {
+        let raised = if word & ABSENT == 0 { stamp.present() } else { stamp.absent() };
+        record.word().store(raised, Ordering::Relaxed);
+    }
+}
+
+fn no_such_row(table: &TableCore) -> crate::Error {
+    malformed(format!("operations on a row of {:?} that is not there", table.definition().name()))
+}
+
+#[cfg(test)]
+mod tests;
