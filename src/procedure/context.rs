@@ -10,7 +10,8 @@ use crate::protocol::footprint::Reference;
 use crate::row::Row;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
-use crate::table::ColumnName;
+use crate::storage::write_set::IntChange;
+use crate::table::{ColumnName, position};
 use crate::transaction::{self, Tx};
 use crate::types::key::{EncodedKey, encode_component, encode_int};
 use crate::types::{Args, Value, ValueRef};
@@ -171,6 +172,33 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
     }
 
+    #[inline]
+    fn operate(&self, column: impl ColumnName, operation: Operation, operand: ValueRef<'_>) -> Result<()> {
+        let column = position(self.table, column)?;
+        if let ValueRef::Int(operand) = operand
+            && self.change_int(column, IntChange::Operate(operation, operand))
+        {
+            return Ok(());
+        }
+        self.operate_anyhow(column, operation, operand)
+    }
+
+    #[inline(never)]
+    fn operate_anyhow(&self, column: usize, operation: Operation, operand: ValueRef<'_>) -> Result<()> {
+        self.attempt.operate(&self.target()?, column, operation, operand)
+    }
+
+    /// Changes an integer column, if that is the usual write (see [`Attempt::change_int`]). Whether it was.
+    #[inline]
+    fn change_int(&self, column: usize, change: IntChange) -> bool {
+        self.attempt.change_int(self.table, self.found, column, change)
+    }
+
+    #[inline(never)]
+    fn get_anyhow(&self) -> Result<Option<Row<'a>>> {
+        transaction::get(self.attempt, &self.target()?)
+    }
+
     #[cold]
     fn no_row(&self) -> Error {
         let table = self.table.definition().name();
@@ -185,7 +213,10 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// [`Error::Conflict`] (pass it on).
     #[inline]
     pub fn get(&self) -> Result<Option<Row<'a>>> {
-        transaction::get(self.attempt, &self.target()?)
+        if let Some(row) = self.attempt.row_at_once(self.found) {
+            return Ok(Some(Row::new(self.attempt.hold(self.table)?, row)));
+        }
+        self.get_anyhow()
     }
 
     /// Whether there is a row.
@@ -215,6 +246,11 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// As [`Tx::update`].
     #[inline]
     pub fn update<'v, N: ColumnName>(&self, changes: &[(N, ValueRef<'v>)]) -> Result<()> {
+        if let [(column, ValueRef::Int(value))] = changes
+            && self.change_int(position(self.table, column)?, IntChange::Set(*value))
+        {
+            return Ok(());
+        }
         transaction::update(self.attempt, &self.target()?, changes)
     }
 
@@ -232,7 +268,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// As [`Tx::add`].
     #[inline]
     pub fn add<'v>(&self, column: impl ColumnName, amount: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Add, amount.into())
+        self.operate(column, Operation::Add, amount.into())
     }
 
     /// Raises a column.
@@ -240,7 +276,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::max`].
     pub fn max<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Max, value.into())
+        self.operate(column, Operation::Max, value.into())
     }
 
     /// Lowers a column.
@@ -248,7 +284,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::min`].
     pub fn min<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Min, value.into())
+        self.operate(column, Operation::Min, value.into())
     }
 
     /// Multiplies a column.
@@ -256,7 +292,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::multiply`].
     pub fn multiply<'v>(&self, column: impl ColumnName, factor: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Multiply, factor.into())
+        self.operate(column, Operation::Multiply, factor.into())
     }
 
     /// Puts a tuple.

@@ -161,7 +161,7 @@ impl Routine for Registered {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(
         &self,
         attempt: &Attempt<'_>,
@@ -170,18 +170,24 @@ impl Routine for Registered {
         found: &[Found],
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
-        if let [_] = *self.phase_ends {
-            let values = Values::NONE;
-            return self.run_actions(
-                0..self.actions.len(),
-                attempt,
-                args,
-                footprint,
-                found,
-                &values,
-                gathered,
-            );
+        if let [all] = *self.phase_ends {
+            return self.run_actions(0..all, attempt, args, footprint, found, &Values::NONE, gathered);
         }
+        self.run_phases(attempt, args, footprint, found, gathered)
+    }
+}
+
+impl Registered {
+    /// Runs phase after phase.
+    #[inline(never)]
+    fn run_phases(
+        &self,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()> {
         let (mut values, mut start) = (Values::default(), 0);
         for &end in &self.phase_ends {
             self.run_actions(start..end, attempt, args, footprint, found, &values, gathered)?;
@@ -190,12 +196,10 @@ impl Routine for Registered {
         }
         Ok(())
     }
-}
 
-impl Registered {
     /// Runs the actions of one phase.
     #[allow(clippy::too_many_arguments)]
-    #[inline]
+    #[inline(always)]
     fn run_actions(
         &self,
         numbers: Range<usize>,
@@ -216,7 +220,7 @@ impl Registered {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn run_action<'a>(
     action: &Action,
     attempt: &Attempt<'a>,
@@ -228,10 +232,25 @@ fn run_action<'a>(
 ) -> Result<()> {
     let Some(body) = &action.body else { return Ok(()) };
     let table = &*action.table;
-    let Some(key) = &action.key_from else {
-        let _scope = attempt.enter_scope(declared);
-        return body(&ActionContext { attempt, table, reference: declared, found, args, values, gathered });
-    };
+    if action.key_from.is_some() {
+        return run_led(action, attempt, args, values, gathered, declared);
+    }
+    let _scope = attempt.enter_scope(declared);
+    body(&ActionContext { attempt, table, reference: declared, found, args, values, gathered })
+}
+
+/// Runs an action whose key depends on what earlier phases found.
+#[inline(never)]
+fn run_led(
+    action: &Action,
+    attempt: &Attempt<'_>,
+    args: &Args,
+    values: &Values,
+    gathered: &RefCell<Gathered>,
+    declared: &Reference,
+) -> Result<()> {
+    let (Some(body), Some(key)) = (&action.body, &action.key_from) else { return Ok(()) };
+    let table = &*action.table;
     let mut led_to = Reference::default();
     refer(action, &mut led_to, |builder| key(args, values, builder))?;
     if !led_to.key.starts_with(&declared.key) {

@@ -148,7 +148,8 @@ impl RowLayout {
     #[inline]
     pub(crate) fn int_word(&self, position: usize) -> Option<(usize, bool)> {
         let column = &self.columns[position];
-        (column.shape == Shape::Int).then(|| (column.word as usize, column.data_type == DataType::Int32))
+        (column.shape == Shape::Int)
+            .then(|| (column.word as usize, matches!(column.data_type, DataType::Int32)))
     }
 
     /// Whether the column is NULL in this row.

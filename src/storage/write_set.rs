@@ -263,6 +263,37 @@ impl WriteSet {
         self.push(table, record, Kind::Operate { column: column as u16, operation, operand });
     }
 
+    /// Buffers: an integer column of a record that has not been written yet is changed.
+    #[inline]
+    pub(crate) fn change_int_first(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        column: usize,
+        change: IntChange,
+    ) {
+        debug_assert!(self.position(record).is_none());
+        let column = column as u16;
+        let kind = match change {
+            IntChange::Set(value) => Kind::Set { column, value: Stored::Int(value) },
+            IntChange::Operate(operation, operand) => {
+                Kind::Operate { column, operation, operand: Stored::Int(operand) }
+            }
+        };
+        let touched = self.touch(table, record, self.writes.len() as u32);
+        self.made += 1;
+        self.writes.push(Write {
+            touched,
+            previous: NONE,
+            next: NONE,
+            kind,
+            presence: None,
+            values_end: self.values.len() as u32,
+            bytes_end: self.bytes.len() as u32,
+            number: self.made,
+        });
+    }
+
     #[inline]
     fn push(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
         let write = self.writes.len() as u32;

@@ -50,10 +50,7 @@ fn take<T: Taking>(record: Record<'_>) -> Option<u64> {
     }
     // The orderings: as in `take::take_from_rivals`.
     let taken = T::EXCLUDED
-        || record
-            .word()
-            .compare_exchange(word, word | BUSY, Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok();
+        || record.word().compare_exchange(word, word | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
     taken.then_some(word)
 }
 

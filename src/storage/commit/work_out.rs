@@ -68,7 +68,7 @@ pub(super) struct ChangedWord {
 
 /// The usual write, a value or an operation for one integer column of a record that is there, worked out without a copy
 /// of the row. The record has this word, and is held. `None`: it is another write, or one that cannot be applied.
-#[inline]
+#[inline(always)]
 pub(super) fn changed_word(
     writes: &WriteSet,
     position: usize,
