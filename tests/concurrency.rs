@@ -5,7 +5,7 @@ mod support;
 
 use std::thread;
 
-use heddledb::{DataType, Error, Options, ProtocolKind, Range, TableDefinition, key};
+use heddledb::{DataType, Error, Options, ProtocolKind, Range, TableDefinition, key, row};
 use support::{in_memory, watched};
 
 /// Keys come and go, with blocks of long values, while others read them: nothing is freed under a reader.

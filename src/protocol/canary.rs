@@ -3,11 +3,12 @@
 
 use std::thread;
 
-use super::attempt::{Access, Attempt, DIRECT, Reading, Part, TRACKED};
+use super::attempt::{Access, Attempt, DIRECT, Reading, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, Protocol, Try};
 use crate::error::Result;
 use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::word::Stamp;
 

@@ -51,8 +51,12 @@ fn seeded() -> Option<&'static Seeded> {
 
 fn parse(text: &str) -> Seeded {
     let parts: Vec<&str> = text.splitn(4, '|').collect();
-    let [kind, file, function, code] = parts[..] else { panic!("{VARIABLE}=kind|file|function|code: {text}") };
-    let Some((_, fault)) = FAULTS.iter().find(|(name, _)| *name == kind) else { panic!("no such fault: {kind}") };
+    let [kind, file, function, code] = parts[..] else {
+        panic!("{VARIABLE}=kind|file|function|code: {text}")
+    };
+    let Some((_, fault)) = FAULTS.iter().find(|(name, _)| *name == kind) else {
+        panic!("no such fault: {kind}")
+    };
     Seeded { fault: *fault, file: file.to_string(), line: line_of(file, function, code) }
 }
 
@@ -64,7 +68,8 @@ pub fn line_of(file: &str, function: &str, code: &str) -> u32 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let lines = text.lines().enumerate().skip_while(|(_, line)| !begins(line, function));
-    let body = lines.enumerate().take_while(|(at, (_, line))| *at == 0 || !line.trim_start().starts_with("fn "));
+    let body =
+        lines.enumerate().take_while(|(at, (_, line))| *at == 0 || !line.trim_start().starts_with("fn "));
     let mut places = body.map(|(_, place)| place).filter(|(_, line)| line.contains(code));
     match places.next() {
         Some((line, _)) => line as u32 + 1,
@@ -73,9 +78,8 @@ pub fn line_of(file: &str, function: &str, code: &str) -> u32 {
 }
 
 fn begins(line: &str, function: &str) -> bool {
-    line.split_once("fn ").is_some_and(|(_, rest)| {
-        rest.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<']))
-    })
+    line.split_once("fn ")
+        .is_some_and(|(_, rest)| rest.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<'])))
 }
 
 /// Whether this access is to go wrong.

@@ -17,10 +17,10 @@ pub use std::*;
 
 pub mod atomics;
 mod backoff;
+mod change;
 #[cfg_attr(feature = "loom", path = "checker/loom.rs")]
 #[cfg_attr(not(feature = "loom"), path = "checker/shuttle.rs")]
 mod checker;
-mod change;
 pub mod execution;
 pub mod faults;
 mod futex;
@@ -34,8 +34,8 @@ pub mod thread;
 pub use backoff::{Backoff, CachePadded};
 pub use futex::{wait, wake_all};
 pub use local::LocalKey;
-pub use memory::{FREED, Quarantine};
 pub use locks::{Condvar, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, lock_api};
+pub use memory::{FREED, Quarantine};
 pub use reclamation::{Guard, pin};
 
 #[cfg(feature = "loom")]

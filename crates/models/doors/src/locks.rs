@@ -107,7 +107,11 @@ impl Condvar {
     }
 
     /// As [`wait`](Self::wait): no time passes.
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: std::time::Duration) -> WaitTimeoutResult {
+    pub fn wait_for<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        _time: std::time::Duration,
+    ) -> WaitTimeoutResult {
         self.wait(guard);
         WaitTimeoutResult
     }

@@ -65,7 +65,8 @@ fn object(word: &Word) -> &'static AtomicU64 {
     let bits = unsafe { *word.bits() };
     assert_ne!(bits, crate::FREED, "a word is used whose memory has been freed");
     OBJECTS.with_borrow_mut(|objects| {
-        let (generation, number) = (bits >> GENERATION_SHIFT & GENERATION_MASK, (bits & NUMBER_MASK) as usize);
+        let (generation, number) =
+            (bits >> GENERATION_SHIFT & GENERATION_MASK, (bits & NUMBER_MASK) as usize);
         let marked = bits >> MARK_SHIFT == MARK;
         if !marked || generation != objects.generation {
             let first = if marked { objects.before[number] } else { bits };
