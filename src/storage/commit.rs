@@ -130,7 +130,7 @@ pub(crate) fn commit<T: Taking>(
 ) -> Result<Stamp, CommitFailure> {
     match commit_one_word::<T>(&mut call, &validate) {
         Some(stamp) => Ok(stamp),
-        None => commit_any(taking, call, validate),
+        None => commit_any(taking, call, &validate),
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn commit<T: Taking>(
 fn commit_any<T: Taking>(
     taking: &T,
     call: Committing<'_>,
-    validate: impl Fn(&Taken<'_, '_>) -> bool,
+    validate: &dyn Fn(&Taken<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
     let Committing { store, participant, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();

@@ -79,7 +79,7 @@ impl<'g> Record<'g> {
     }
 
     /// The encoded primary key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(self) -> &'g [u8] {
         // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and nobody writes them afterwards.
         unsafe {
@@ -89,7 +89,7 @@ impl<'g> Record<'g> {
     }
 
     /// Whether this is its key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_key(self, key: &[u8]) -> bool {
         let own = self.key();
         match (own.first_chunk::<8>(), key.first_chunk::<8>()) {
@@ -100,7 +100,7 @@ impl<'g> Record<'g> {
     }
 
     /// The row's fixed part, as atomic words.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn row(self) -> &'g [AtomicU64] {
         // SAFETY: `allocate` put `row_words` words behind the padded key, eight-aligned; they are only ever used
         // as atomics.

@@ -303,10 +303,7 @@ impl TableCore {
     /// costs as much ahead as it does in its time.
     #[inline]
     pub(crate) fn find_ahead<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
-        match self.hash.as_ref()?.get(hash, key, guard) {
-            Lookup::Found(record) => Some(record),
-            Lookup::Missing(_) => None,
-        }
+        self.hash.as_ref()?.get_at_once(hash, key, guard)
     }
 
     /// Finds the record of a key. What is found is not dead at that moment.

@@ -195,7 +195,7 @@ impl WriteSet {
     }
 
     /// Where the record stands among those touched.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
@@ -264,7 +264,7 @@ impl WriteSet {
     }
 
     /// Buffers: an integer column of a record that has not been written yet is changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn change_int_first(
         &mut self,
         table: &TableCore,
@@ -325,7 +325,7 @@ impl WriteSet {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
         let position = self.touched.len() as u32;
         self.touched.push(Touched { record, table, first: write, last: write });

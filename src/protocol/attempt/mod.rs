@@ -81,15 +81,6 @@ pub(crate) struct Access {
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
 }
 
-/// What the running action may reach; none: everything (closures).
-#[derive(Clone, Copy)]
-struct Scope<'a> {
-    table: u32,
-    key: &'a [u8],
-    whole: bool,
-    mode: Mode,
-}
-
 /// As long as it lives, the body may reach only what its action declares.
 pub(crate) struct InScope<'s, 'a> {
     attempt: &'s Attempt<'a>,
@@ -123,7 +114,8 @@ pub(crate) struct Attempt<'a> {
     access: Cell<&'static Access>,
     reads: RefCell<&'a mut ReadSet>,
     seen: Cell<Stamp>,
-    scope: Cell<Option<Scope<'a>>>,
+    /// What the running action may reach; none: everything (closures).
+    scope: Cell<Option<&'a Reference>>,
     /// What is wrong with the body itself, where the call that was wrong tells no error.
     fault: Cell<Option<Box<Error>>>,
     updates_refused: Option<&'a Error>,
@@ -235,11 +227,9 @@ impl<'a> Attempt<'a> {
     /// Restricts what the body may reach, for as long as the answer lives.
     #[inline]
     pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
-        // SAFETY: the key is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too;
-        // and that borrows the reference.
-        let key: &'a [u8] = unsafe { &*std::ptr::from_ref::<[u8]>(&declared.key) };
-        let Reference { table, whole, mode, .. } = *declared;
-        self.scope.set(Some(Scope { table, key, whole, mode }));
+        // SAFETY: it is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too; and that
+        // borrows the reference.
+        self.scope.set(Some(unsafe { &*std::ptr::from_ref(declared) }));
         InScope { attempt: self }
     }
 
@@ -298,7 +288,8 @@ impl<'a> Attempt<'a> {
     fn check_scope(&self, table: &TableCore, key: &[u8], whole: bool, wanted: Mode) -> Result<()> {
         let Some(scope) = self.scope.get() else { return Ok(()) };
         let allowed = scope.mode == Mode::Write || scope.mode == wanted;
-        let covered = if scope.whole { whole && key == scope.key } else { key.starts_with(scope.key) };
+        let declared = scope.key.as_slice();
+        let covered = if scope.whole { whole && key == declared } else { key.starts_with(declared) };
         if scope.table == table.id() && covered && allowed {
             return Ok(());
         }
@@ -306,7 +297,7 @@ impl<'a> Attempt<'a> {
     }
 
     #[cold]
-    fn outside(&self, table: &TableCore, scope: Scope<'_>, wanted: Mode) -> Error {
+    fn outside(&self, table: &TableCore, scope: &Reference, wanted: Mode) -> Error {
         let name = table.definition().name();
         let what = if scope.table != table.id() {
             format!("table {name:?} is outside of what the action declares")

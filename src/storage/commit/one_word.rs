@@ -13,7 +13,7 @@ use crate::storage::redo;
 use crate::storage::word::{ABSENT, BUSY, PROTOCOL, Stamp};
 
 /// Commits, if it is the usual commit and nothing is in its way.
-#[inline]
+#[inline(always)]
 pub(super) fn commit_one_word<T: Taking>(
     call: &mut Committing<'_>,
     validate: &impl Fn(&Taken<'_, '_>) -> bool,
@@ -41,7 +41,7 @@ pub(super) fn commit_one_word<T: Taking>(
 }
 
 /// Takes a record that is there, in nobody's hands and as every other. Gives back its word.
-#[inline]
+#[inline(always)]
 fn take<T: Taking>(record: Record<'_>) -> Option<u64> {
     // Acquire pairs with the release of the last install, whose row is looked at next.
     let word = record.word().load(Ordering::Acquire);
@@ -55,7 +55,7 @@ fn take<T: Taking>(record: Record<'_>) -> Option<u64> {
 }
 
 /// What the record comes to, and the stamp, while it is held.
-#[inline]
+#[inline(always)]
 fn change_and_stamp(
     call: &mut Committing<'_>,
     record: Record<'_>,
@@ -91,7 +91,7 @@ fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWor
 }
 
 /// Appends the redo and installs. Nothing here can fail.
-#[inline]
+#[inline(always)]
 fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: ChangedWord, stamp: Stamp) {
     if call.store.is_logged() {
         append(call.participant, call.workspace, stamp);
