@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use super::attempt::{Access, Attempt, DIRECT, TRACKED};
+use super::attempt::{Access, Attempt, DIRECT, Reading, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, Protocol, Try};
 use crate::error::Result;
@@ -72,9 +72,12 @@ impl Canary {
     }
 }
 
-static HASTY: Access = Access { claim: None, range: None, read: read_hastily, missed: DIRECT.missed };
-static UNVALIDATED: Access = Access { claim: None, range: None, read: DIRECT.read, missed: TRACKED.missed };
-static UNVERSIONED: Access = Access { claim: None, range: None, read: TRACKED.read, missed: DIRECT.missed };
+static HASTY: Access =
+    Access { claim: None, range: None, reading: Reading::ByRead, read: read_hastily, missed: DIRECT.missed };
+static UNVALIDATED: Access =
+    Access { claim: None, range: None, reading: DIRECT.reading, read: DIRECT.read, missed: TRACKED.missed };
+static UNVERSIONED: Access =
+    Access { claim: None, range: None, reading: TRACKED.reading, read: TRACKED.read, missed: DIRECT.missed };
 
 fn read_hastily<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     write_through(attempt);
