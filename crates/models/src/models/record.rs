@@ -8,6 +8,7 @@ use heddle_model_doors::execution::prepare;
 
 use super::{Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::protocol::attempt::ReadSet;
 use crate::storage::index::hash::HashIndex;
 use crate::storage::index::{Insertion, Lookup};
 use crate::storage::record::RecordPointer;
@@ -87,8 +88,10 @@ fn no_two_insert_what_the_other_missed() {
             panic!("nobody else inserts this key")
         };
         let word: &AtomicU64 = record.word();
+        let mut reads = ReadSet::default();
+        reads.nodes.push(missed);
         word.compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            && missed.is_current()
+            && reads.still_holds(|_| false)
     };
     let other = {
         let index = index.clone();
