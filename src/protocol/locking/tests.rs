@@ -35,8 +35,7 @@ fn begun(manager: &Arc<LockManager>, on_conflict: OnConflict) -> Holding {
 
 /// A footprint of one action on this key.
 fn footprint(rig: &Rig, key: &[u8], mode: Mode, whole: bool) -> Footprint {
-    let key = key.iter().copied().collect();
-    let reference = Reference { table: TABLE, key, whole, mode, ..Reference::default() };
+    let reference = Reference { table: TABLE, key: key.into(), whole, mode, ..Reference::default() };
     Footprint { references: vec![reference], writes: mode != Mode::Read }
 }
 
