@@ -103,6 +103,17 @@ fn a_denied_claim_dooms_the_attempt_and_only_that() {
 }
 
 #[test]
+fn what_a_thread_holds_goes_with_it() {
+    let (rig, manager) = (rig(), Arc::new(LockManager::new()));
+    let mut holding = begun(&manager, OnConflict::Wait);
+    holding.claim_key(&rig.table, b"a", Claim::Insert).expect("nobody has it");
+    holding.claim_range(&rig.table, EVERYTHING).expect("nobody else is in it");
+    assert_eq!(manager.in_use(), (3, 1, 0));
+    drop(holding);
+    assert_eq!(manager.in_use(), (0, 0, 0));
+}
+
+#[test]
 fn birth_is_kept_over_attempts_and_every_call_is_born_later() {
     let manager = Arc::new(LockManager::new());
     let mut holding = Holding::default();
