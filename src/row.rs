@@ -67,11 +67,10 @@ impl<'tx> Row<'tx> {
     #[inline]
     pub fn int(&self, column: impl ColumnName) -> Result<i64> {
         let position = position(self.table, column)?;
-        let layout = self.table.layout();
-        if layout.column(position).is_int() && !layout.is_null(self.words, position) {
-            return Ok(self.words[layout.words_of(position).0.start] as i64);
+        match self.table.layout().int_word(position) {
+            Some((at, _)) if !self.table.layout().is_null(self.words, position) => Ok(self.words[at] as i64),
+            _ => Err(self.wrong(position, "an integer")),
         }
-        Err(self.wrong(position, "an integer"))
     }
 
     /// Every column's value, owned.

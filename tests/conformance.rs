@@ -13,7 +13,7 @@ macro_rules! enter {
             use super::*;
 
             fn subjects() -> Vec<Subject> {
-                named(stringify!($protocol), vec![$($options),+])
+                named(stringify!($protocol), vec![$(Entrant::from($options)),+])
             }
 
             #[test]
@@ -23,8 +23,13 @@ macro_rules! enter {
 
             #[test]
             fn random_scripts_on_one_thread_answer_as_the_model_does_and_as_under_serial() {
-                let reference = named("serial", vec![Options::default()]).remove(0);
+                let reference = named("serial", vec![Options::default().into()]).remove(0);
                 subjects().iter().for_each(|subject| semantics::random(subject, &reference));
+            }
+
+            #[test]
+            fn a_transaction_does_not_conflict_with_itself() {
+                subjects().iter().for_each(semantics::own_inserts);
             }
 
             #[test]
@@ -63,13 +68,31 @@ enter! {
         Options::default().workers(8).lock_conflict(LockConflict::NoWait),
     ];
     optimistic: [Options::default().workers(2)];
+    phased: [Options::default().workers(2), labelled(Options::default().workers(2).phase_milliseconds(0.5))];
 }
 
-fn named(protocol: &str, options: Vec<Options>) -> Vec<Subject> {
+/// What a protocol is tested with: its options, and whether columns are labelled to be split.
+struct Entrant {
+    options: Options,
+    labels: bool,
+}
+
+impl From<Options> for Entrant {
+    fn from(options: Options) -> Entrant {
+        Entrant { options, labels: false }
+    }
+}
+
+fn labelled(options: Options) -> Entrant {
+    Entrant { options, labels: true }
+}
+
+fn named(protocol: &str, entrants: Vec<Entrant>) -> Vec<Subject> {
     let kind: ProtocolKind = protocol.parse().expect("a protocol");
-    let subject = |(number, options): (usize, Options)| Subject {
+    let subject = |(number, entrant): (usize, Entrant)| Subject {
         name: format!("{protocol}, {number}"),
-        options: options.protocol(kind),
+        options: entrant.options.protocol(kind),
+        labels: entrant.labels,
     };
-    options.into_iter().enumerate().map(subject).collect()
+    entrants.into_iter().enumerate().map(subject).collect()
 }

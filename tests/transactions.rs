@@ -8,8 +8,8 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Date, Decimal, Durability, Error, Options, PrimaryIndex, Range, Table,
-    TableDefinition, Timestamp, TupleType, Value, ValueRef, fail, key, row,
+    Action, DataType, Database, Date, Decimal, Durability, Error, Options, PrimaryIndex, ProcedureDefinition,
+    Range, Table, TableDefinition, Timestamp, TupleType, Value, ValueRef, args, fail, key, row,
 };
 use tables::{
     account_definition, counter_definition, dump, first_column, in_memory, on_disk, open, order_definition,
@@ -530,6 +530,34 @@ fn ordered_puts_and_top_k_inserts_keep_the_greatest() {
     let db = open(&disk);
     let Value::TopK(top) = &dump(&db, &db.table("operated").unwrap())[0][9] else { panic!("no set") };
     assert_eq!(top.rows(&of).unwrap()[0], entry(10, "ten"));
+}
+
+#[test]
+fn products_are_exact_and_survive_a_restart() {
+    let disk = SimulatedDisk::new();
+    let db = open(&disk);
+    let table = db.create_table(operated()).unwrap();
+    let mut row = vec![ValueRef::Int(1), ValueRef::Int(6), ValueRef::Int(1 << 40)];
+    row.extend([ValueRef::Null; 7]);
+    db.run(|tx| tx.insert(&table, &row)).unwrap();
+    db.run(|tx| {
+        tx.multiply(&table, key![1], "small", -7)?;
+        tx.multiply(&table, key![1], "large", 1 << 10)?;
+        tx.multiply(&table, key![1], "large", -3)
+    })
+    .unwrap();
+    for column in ["small", "large"] {
+        let error = refused(db.run(|tx| tx.multiply(&table, key![1], column, 1_i64 << 31)), &[column]);
+        assert!(matches!(error, Error::Overflow { .. }), "{error:?}");
+    }
+    refused(db.run(|tx| tx.multiply(&table, key![1], "exact", 2)), &["multiply", "int32 and int64"]);
+    let negate = Action::write(&table).key(|_, key| key.push(1)).body(|action| action.multiply("small", -1));
+    let negate = db.register(ProcedureDefinition::new("negate").phase([negate])).unwrap();
+    db.call(&negate, args![]).unwrap();
+    db.close().unwrap();
+    let db = open(&disk);
+    let row = &dump(&db, &db.table("operated").unwrap())[0];
+    assert_eq!(row[1..3], [Value::from(42), Value::from(-3_i64 << 50)]);
 }
 
 #[test]

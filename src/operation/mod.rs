@@ -267,7 +267,20 @@ impl Operation {
     /// Whether every integer is an operand for a column of type `Int64`, as it is.
     #[inline]
     pub(crate) fn takes_every_int(self) -> bool {
-        matches!(self, Operation::Add | Operation::Max | Operation::Min)
+        matches!(self, Operation::Add | Operation::Max | Operation::Min | Operation::Multiply)
+    }
+
+    /// As [`apply_int`](Self::apply_int) on a column of type `Int64`, where that can be done; what is wrong otherwise is
+    /// for `apply_int` to say.
+    #[inline]
+    pub(crate) fn try_int(self, current: i64, operand: i64) -> Option<i64> {
+        match self {
+            Operation::Add => current.checked_add(operand),
+            Operation::Max => Some(current.max(operand)),
+            Operation::Min => Some(current.min(operand)),
+            Operation::Multiply => current.checked_mul(operand),
+            Operation::OrderedPut | Operation::TopKInsert => None,
+        }
     }
 
     /// The new value of a column of type `Int32` or `Int64`: `apply` without the detour through values.

@@ -156,7 +156,10 @@ fn attempt<B: Body + ?Sized>(
     protocol.begin(&attempt, footprint, attempted);
     let ran = run_body(body, &attempt);
     let verdict = conclude(engine, &attempt, ran);
-    if let (Verdict::Done { wrote: true, epoch, .. }, Hold::UntilDurable) = (&verdict, protocol.hold()) {
+    if let Verdict::Done { wrote: true, epoch, .. } = &verdict
+        && engine.store().is_logged()
+        && protocol.hold() == Hold::UntilDurable
+    {
         engine.ring_log();
         // A failure is told to the caller when the result is released.
         let _ = engine.progress().wait(*epoch);

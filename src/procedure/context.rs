@@ -10,7 +10,8 @@ use crate::protocol::footprint::Reference;
 use crate::row::Row;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
-use crate::table::ColumnName;
+use crate::storage::write_set::IntChange;
+use crate::table::{ColumnName, position};
 use crate::transaction::{self, Tx};
 use crate::types::key::{EncodedKey, encode_component, encode_int};
 use crate::types::{Args, Value, ValueRef};
@@ -125,10 +126,15 @@ impl Values {
 ///
 /// The methods that name no key work on the row of the action's key, which was found before the body ran.
 pub struct ActionContext<'t, 'a> {
-    pub(crate) attempt: &'t Attempt<'a>,
+    pub(crate) call: &'t Running<'t, 'a>,
     pub(crate) table: &'t TableCore,
     pub(crate) reference: &'t Reference,
     pub(crate) found: Option<Record<'a>>,
+}
+
+/// A call whose bodies run: what all of them share.
+pub(crate) struct Running<'t, 'a> {
+    pub(crate) attempt: &'t Attempt<'a>,
     pub(crate) args: &'t Args,
     pub(crate) values: &'t Values,
     pub(crate) gathered: &'t RefCell<Gathered>,
@@ -138,28 +144,28 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// The call's arguments.
     #[inline]
     pub fn args(&self) -> &'t Args {
-        self.args
+        self.call.args
     }
 
     /// What earlier phases have set.
     pub fn values(&self) -> &'t Values {
-        self.values
+        self.call.values
     }
 
     /// Sets a value for the phases to come.
     pub fn set_value(&self, number: usize, value: impl Into<Value>) {
-        self.gathered.borrow_mut().fresh.push((number, value.into()));
+        self.call.gathered.borrow_mut().fresh.push((number, value.into()));
     }
 
     /// Gives a row to the caller.
     pub fn return_row(&self, row: Vec<Value>) {
-        self.gathered.borrow_mut().rows.push(row);
+        self.call.gathered.borrow_mut().rows.push(row);
     }
 
     /// For everything inside the declared rows that the methods here don't do: other keys under a declared prefix,
     /// ranges, secondary indexes, savepoints.
     pub fn tx(&self) -> Tx<'t, 'a> {
-        Tx::new(self.attempt)
+        Tx::new(self.call.attempt)
     }
 
     #[inline]
@@ -169,6 +175,33 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         }
         let Reference { key, hash, .. } = self.reference;
         Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
+    }
+
+    #[inline]
+    fn operate(&self, column: impl ColumnName, operation: Operation, operand: ValueRef<'_>) -> Result<()> {
+        let column = position(self.table, column)?;
+        if let ValueRef::Int(operand) = operand
+            && self.change_int(column, IntChange::Operate(operation, operand))
+        {
+            return Ok(());
+        }
+        self.operate_anyhow(column, operation, operand)
+    }
+
+    #[inline(never)]
+    fn operate_anyhow(&self, column: usize, operation: Operation, operand: ValueRef<'_>) -> Result<()> {
+        self.call.attempt.operate(&self.target()?, column, operation, operand)
+    }
+
+    /// Changes an integer column, if that is the usual write (see [`Attempt::change_int`]). Whether it was.
+    #[inline]
+    fn change_int(&self, column: usize, change: IntChange) -> bool {
+        self.call.attempt.change_int(self.table, self.found, column, change)
+    }
+
+    #[inline(never)]
+    fn get_anyhow(&self) -> Result<Option<Row<'a>>> {
+        transaction::get(self.call.attempt, &self.target()?)
     }
 
     #[cold]
@@ -185,7 +218,10 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// [`Error::Conflict`] (pass it on).
     #[inline]
     pub fn get(&self) -> Result<Option<Row<'a>>> {
-        transaction::get(self.attempt, &self.target()?)
+        if let Some(row) = self.call.attempt.row_at_once(self.found) {
+            return Ok(Some(Row::new(self.call.attempt.hold(self.table)?, row)));
+        }
+        self.get_anyhow()
     }
 
     /// Whether there is a row.
@@ -193,7 +229,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn exists(&self) -> Result<bool> {
-        self.attempt.exists(&self.target()?)
+        self.call.attempt.exists(&self.target()?)
     }
 
     /// Inserts the row.
@@ -202,7 +238,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// As [`Tx::insert`].
     pub fn insert<'v>(&self, row: impl AsRef<[ValueRef<'v>]>) -> Result<()> {
         transaction::insert(
-            self.attempt,
+            self.call.attempt,
             self.table,
             row.as_ref(),
             self.reference.whole.then_some(self.reference),
@@ -215,7 +251,12 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// As [`Tx::update`].
     #[inline]
     pub fn update<'v, N: ColumnName>(&self, changes: &[(N, ValueRef<'v>)]) -> Result<()> {
-        transaction::update(self.attempt, &self.target()?, changes)
+        if let [(column, ValueRef::Int(value))] = changes
+            && self.change_int(position(self.table, column)?, IntChange::Set(*value))
+        {
+            return Ok(());
+        }
+        transaction::update(self.call.attempt, &self.target()?, changes)
     }
 
     /// Deletes the row. Whether there was one.
@@ -223,7 +264,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::delete`].
     pub fn delete(&self) -> Result<bool> {
-        self.attempt.delete(&self.target()?)
+        self.call.attempt.delete(&self.target()?)
     }
 
     /// Adds a number to a column.
@@ -232,7 +273,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// As [`Tx::add`].
     #[inline]
     pub fn add<'v>(&self, column: impl ColumnName, amount: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Add, amount.into())
+        self.operate(column, Operation::Add, amount.into())
     }
 
     /// Raises a column.
@@ -240,7 +281,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::max`].
     pub fn max<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Max, value.into())
+        self.operate(column, Operation::Max, value.into())
     }
 
     /// Lowers a column.
@@ -248,7 +289,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::min`].
     pub fn min<'v>(&self, column: impl ColumnName, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Min, value.into())
+        self.operate(column, Operation::Min, value.into())
     }
 
     /// Multiplies a column.
@@ -256,7 +297,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
     /// # Errors
     /// As [`Tx::multiply`].
     pub fn multiply<'v>(&self, column: impl ColumnName, factor: impl Into<ValueRef<'v>>) -> Result<()> {
-        transaction::operate(self.attempt, &self.target()?, column, Operation::Multiply, factor.into())
+        self.operate(column, Operation::Multiply, factor.into())
     }
 
     /// Puts a tuple.
@@ -270,7 +311,7 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         payload: &[ValueRef<'_>],
     ) -> Result<()> {
         let target = self.target()?;
-        transaction::put_tuple(self.attempt, &target, column, Operation::OrderedPut, order, payload)
+        transaction::put_tuple(self.call.attempt, &target, column, Operation::OrderedPut, order, payload)
     }
 
     /// Inserts an entry.
@@ -284,6 +325,6 @@ impl<'t, 'a> ActionContext<'t, 'a> {
         payload: &[ValueRef<'_>],
     ) -> Result<()> {
         let target = self.target()?;
-        transaction::put_tuple(self.attempt, &target, column, Operation::TopKInsert, order, payload)
+        transaction::put_tuple(self.call.attempt, &target, column, Operation::TopKInsert, order, payload)
     }
 }

@@ -7,7 +7,7 @@ use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Routine};
-use crate::procedure::context::{ActionContext, KeyBuilder, Values};
+use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
@@ -161,7 +161,7 @@ impl Routine for Registered {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(
         &self,
         attempt: &Attempt<'_>,
@@ -170,76 +170,74 @@ impl Routine for Registered {
         found: &[Found],
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
-        if let [_] = *self.phase_ends {
-            let values = Values::NONE;
-            return self.run_actions(
-                0..self.actions.len(),
-                attempt,
-                args,
-                footprint,
-                found,
-                &values,
-                gathered,
-            );
+        if let [all] = *self.phase_ends {
+            let call = Running { attempt, args, values: &Values::NONE, gathered };
+            return self.run_actions(0..all, &call, footprint, found);
         }
+        self.run_phases(attempt, args, footprint, found, gathered)
+    }
+}
+
+impl Registered {
+    /// Runs phase after phase.
+    #[inline(never)]
+    fn run_phases(
+        &self,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()> {
         let (mut values, mut start) = (Values::default(), 0);
         for &end in &self.phase_ends {
-            self.run_actions(start..end, attempt, args, footprint, found, &values, gathered)?;
+            let call = Running { attempt, args, values: &values, gathered };
+            self.run_actions(start..end, &call, footprint, found)?;
             gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
             start = end;
         }
         Ok(())
     }
-}
 
-impl Registered {
     /// Runs the actions of one phase.
-    #[allow(clippy::too_many_arguments)]
-    #[inline]
-    fn run_actions(
+    #[inline(always)]
+    fn run_actions<'a>(
         &self,
         numbers: Range<usize>,
-        attempt: &Attempt<'_>,
-        args: &Args,
+        call: &Running<'_, 'a>,
         footprint: &Footprint,
         found: &[Found],
-        values: &Values,
-        gathered: &RefCell<Gathered>,
     ) -> Result<()> {
-        for number in numbers {
+        let actions = self.actions[numbers.clone()].iter();
+        let declared = &footprint.references[numbers.clone()];
+        for ((action, declared), found) in actions.zip(declared).zip(&found[numbers]) {
             // SAFETY: the caller is pinned since before it looked the footprint's keys up.
-            let found = found[number].map(|at| unsafe { at.as_record() });
-            let declared = &footprint.references[number];
-            run_action(&self.actions[number], attempt, args, values, gathered, declared, found)?;
+            let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
+            let Some(body) = &action.body else { continue };
+            if action.key_from.is_some() {
+                run_led(action, call, declared)?;
+                continue;
+            }
+            let _scope = call.attempt.enter_scope(declared);
+            body(&ActionContext { call, table: &action.table, reference: declared, found })?;
         }
         Ok(())
     }
 }
 
-#[inline]
-fn run_action<'a>(
-    action: &Action,
-    attempt: &Attempt<'a>,
-    args: &Args,
-    values: &Values,
-    gathered: &RefCell<Gathered>,
-    declared: &Reference,
-    found: Option<Record<'a>>,
-) -> Result<()> {
-    let Some(body) = &action.body else { return Ok(()) };
+/// Runs an action whose key depends on what earlier phases found.
+#[inline(never)]
+fn run_led(action: &Action, call: &Running<'_, '_>, declared: &Reference) -> Result<()> {
+    let (Some(body), Some(key)) = (&action.body, &action.key_from) else { return Ok(()) };
     let table = &*action.table;
-    let Some(key) = &action.key_from else {
-        let _scope = attempt.enter_scope(declared);
-        return body(&ActionContext { attempt, table, reference: declared, found, args, values, gathered });
-    };
     let mut led_to = Reference::default();
-    refer(action, &mut led_to, |builder| key(args, values, builder))?;
+    refer(action, &mut led_to, |builder| key(call.args, call.values, builder))?;
     if !led_to.key.starts_with(&declared.key) {
         let table = table.definition().name();
         return Err(Error::OutsideFootprint {
             what: format!("the key on {table:?} that an earlier phase led to does not begin as declared"),
         });
     }
-    let _scope = attempt.enter_scope(&led_to);
-    body(&ActionContext { attempt, table, reference: &led_to, found: None, args, values, gathered })
+    let _scope = call.attempt.enter_scope(&led_to);
+    body(&ActionContext { call, table, reference: &led_to, found: None })
 }

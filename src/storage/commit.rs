@@ -15,6 +15,7 @@
 //! excluded by none.
 
 mod install;
+mod one_word;
 mod split;
 mod take;
 mod work_out;
@@ -24,10 +25,11 @@ use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 
 use self::install::install;
+use self::one_word::commit_one_word;
 use self::split::Staged;
 pub(crate) use self::take::{Excluded, InOrder, Taking};
 use self::take::{give_back, take};
-use self::work_out::work_out;
+use self::work_out::{ChangedWord, work_out};
 use crate::error::Error;
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -69,7 +71,7 @@ pub(crate) struct Committing<'c> {
 }
 
 /// One record on its way to its new row.
-struct Pending<'a> {
+pub(crate) struct Pending<'a> {
     record: Record<'a>,
     /// The word that the record had before.
     word: u64,
@@ -82,15 +84,23 @@ struct Pending<'a> {
 }
 
 /// What a commit holds while it validates.
-pub(crate) struct Taken<'t, 'a> {
-    writes: &'t WriteSet,
-    pending: &'t [Pending<'a>],
+pub(crate) enum Taken<'t, 'a> {
+    /// This one record.
+    One(Record<'a>),
+    /// What is taken of the write set.
+    Several(&'t WriteSet, &'t [Pending<'a>]),
 }
 
 impl Taken<'_, '_> {
     /// Whether the record is busy by this commit's own doing.
+    #[inline]
     pub(crate) fn is_own(&self, record: Record<'_>) -> bool {
-        self.writes.position(record.pointer()).is_some_and(|position| self.pending[position].taken)
+        match self {
+            Taken::One(own) => own.pointer() == record.pointer(),
+            Taken::Several(writes, pending) => {
+                writes.position(record.pointer()).is_some_and(|position| pending[position].taken)
+            }
+        }
     }
 }
 
@@ -101,21 +111,35 @@ enum Change<'a> {
     /// The record goes.
     Gone,
     /// One word of the row changes.
-    Word { column: usize, at: usize, new: u64 },
+    Word(ChangedWord),
     /// The whole row, and whether there was none before.
     Image { image: &'a mut [u64], is_new: bool },
 }
 
 /// Commits the buffered writes.
 ///
-/// `validate` says whether what the call has read still holds.
+/// `validate` says whether what the call has read still holds. It may be asked twice.
 ///
 /// # Errors
 /// See [`CommitFailure`].
+#[inline]
 pub(crate) fn commit<T: Taking>(
     taking: &T,
+    mut call: Committing<'_>,
+    validate: impl Fn(&Taken<'_, '_>) -> bool,
+) -> Result<Stamp, CommitFailure> {
+    match commit_one_word::<T>(&mut call, &validate) {
+        Some(stamp) => Ok(stamp),
+        None => commit_any(taking, call, &validate),
+    }
+}
+
+/// As [`commit`], whatever the writes are.
+#[inline(never)]
+fn commit_any<T: Taking>(
+    taking: &T,
     call: Committing<'_>,
-    validate: impl FnOnce(&Taken<'_, '_>) -> bool,
+    validate: &dyn Fn(&Taken<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
     let Committing { store, participant, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
@@ -134,7 +158,7 @@ pub(crate) fn commit<T: Taking>(
         let worked_out = work_out::<T>(store, workspace, arena, &mut pending, &mut made);
         let charge =
             |writes: &WriteSet, epoch| if T::SPLITS { staged.charge(participant, writes, epoch) } else { 0 };
-        let taken = Taken { writes: &workspace.writes, pending: &pending };
+        let taken = Taken::Several(&workspace.writes, &pending);
         let stamp = stamp(store, workspace, floor, worked_out, || validate(&taken), charge);
         if stamp.is_err() {
             give_back(&pending);

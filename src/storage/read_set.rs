@@ -79,7 +79,7 @@ impl ReadSet {
 
     /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
     /// The call is still pinned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
         self.records.iter().all(|entry| entry.still_holds(&own))
             && (self.nodes.is_empty() || self.nodes_still_hold())
@@ -111,16 +111,17 @@ impl ReadSet {
 }
 
 impl ReadEntry {
-    #[inline]
+    #[inline(always)]
     fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
         // SAFETY: the call that noted it is still pinned, so that the record is alive.
         let record = unsafe { self.record.as_record() };
         // SeqCst, as the taking of records is: of two commits of which each has read what the other writes, one sees
         // the other's busy word here. It acquires the last install: the validator goes on from what it sees.
         let word = record.word().load(Ordering::SeqCst);
-        if word == self.word {
-            return true;
-        }
+        word == self.word || self.still_holds_changed(record, word, own)
+    }
+
+    fn still_holds_changed(&self, record: Record<'_>, word: u64, own: impl Fn(Record<'_>) -> bool) -> bool {
         if word & BUSY != 0 && word != DEAD && !own(record) {
             return false;
         }
@@ -180,7 +181,9 @@ mod tests {
         assert!(reads.still_holds(|record| record == made.record()), "its own");
         made.set(word(2));
         assert!(!reads.still_holds(|_| true));
+        assert_eq!(reads.first_changed(), Some((made.0, Part::Row)));
         reads.clear();
+        assert!(reads.first_changed().is_none());
         assert!(reads.still_holds(|_| false));
     }
 

@@ -16,10 +16,11 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
+use bumpalo::Bump;
 use crossbeam_utils::Backoff;
 
 use crate::base::atomics::{AtomicU64, Ordering, fence};
-use crate::storage::word::{ABSENT, BUSY, DEAD};
+use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
 pub(crate) const ALIGNMENT: usize = 8;
@@ -78,7 +79,7 @@ impl<'g> Record<'g> {
     }
 
     /// The encoded primary key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(self) -> &'g [u8] {
         // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and nobody writes them afterwards.
         unsafe {
@@ -88,7 +89,7 @@ impl<'g> Record<'g> {
     }
 
     /// Whether this is its key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_key(self, key: &[u8]) -> bool {
         let own = self.key();
         match (own.first_chunk::<8>(), key.first_chunk::<8>()) {
@@ -99,7 +100,7 @@ impl<'g> Record<'g> {
     }
 
     /// The row's fixed part, as atomic words.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn row(self) -> &'g [AtomicU64] {
         // SAFETY: `allocate` put `row_words` words behind the padded key, eight-aligned; they are only ever used
         // as atomics.
@@ -133,6 +134,20 @@ impl<'g> Record<'g> {
                 return word;
             }
         }
+    }
+
+    /// Copies the row into an arena, and gives back its word, if it can be had in one look: nobody has the record, it is
+    /// there, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
+    #[inline]
+    pub(crate) fn read_at_once<'r>(self, arena: &'r Bump) -> Option<(u64, &'r [u64])> {
+        let word = self.word().load(Ordering::Acquire);
+        if word & (BUSY | ABSENT | PROTOCOL) != 0 {
+            return None;
+        }
+        let row = self.row();
+        let copy = arena.alloc_slice_fill_with(row.len(), |at| row[at].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        (self.word().load(Ordering::Relaxed) == word).then_some((word, copy))
     }
 
     /// The word, once no install is under way; [`DEAD`] counts as such.

@@ -49,7 +49,7 @@ impl Rig {
     /// Commits these writes; `validate` says whether what was read still holds.
     pub(crate) fn commit_if(
         &self,
-        validate: impl FnOnce() -> bool,
+        validate: impl Fn() -> bool,
         writes: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Stamp, CommitFailure> {
         let guard = pin();

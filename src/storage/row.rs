@@ -144,6 +144,14 @@ impl RowLayout {
         (start..start + column.shape.words(), position / 64)
     }
 
+    /// Where the word of an integer column stands in a row, and whether it has 32 bits only; `None`: it is no integer's.
+    #[inline]
+    pub(crate) fn int_word(&self, position: usize) -> Option<(usize, bool)> {
+        let column = &self.columns[position];
+        (column.shape == Shape::Int)
+            .then(|| (column.word as usize, matches!(column.data_type, DataType::Int32)))
+    }
+
     /// Whether the column is NULL in this row.
     #[inline]
     pub(crate) fn is_null(&self, words: &[u64], position: usize) -> bool {

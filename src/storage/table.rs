@@ -46,6 +46,8 @@ pub(crate) struct TableCore {
     indexed: Vec<bool>,
     /// For each column, whether it is in no key and no index, so that it can be changed by itself.
     plain: Vec<bool>,
+    /// For each column, whether it is a plain one of type `Int64`.
+    plain_int: Vec<bool>,
     /// For each column of the key, whether it is of type `Int64`.
     int_key: Box<[bool]>,
     internal: bool,
@@ -89,6 +91,11 @@ impl TableCore {
         table.plain = (0..indexed.len())
             .map(|column| !indexed[column] && !table.definition.key.contains(&column))
             .collect();
+        table.plain_int = (0..indexed.len())
+            .map(|column| {
+                table.plain[column] && table.definition.columns[column].data_type == DataType::Int64
+            })
+            .collect();
         table.indexed = indexed;
         table
     }
@@ -105,6 +112,7 @@ impl TableCore {
             secondary: Vec::new(),
             indexed: Vec::new(),
             plain: Vec::new(),
+            plain_int: Vec::new(),
             int_key: definition
                 .key
                 .iter()
@@ -181,6 +189,12 @@ impl TableCore {
     #[inline]
     pub(crate) fn is_plain(&self, column: usize) -> bool {
         self.plain.get(column).copied().unwrap_or(false)
+    }
+
+    /// Whether this column is of type `Int64`, and in no key and no index.
+    #[inline]
+    pub(crate) fn is_plain_int(&self, column: usize) -> bool {
+        self.plain_int.get(column).copied().unwrap_or(false)
     }
 
     /// For each column of the primary key, whether it is of type `Int64`: such a component needs no look at the column.
@@ -289,10 +303,7 @@ impl TableCore {
     /// costs as much ahead as it does in its time.
     #[inline]
     pub(crate) fn find_ahead<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
-        match self.hash.as_ref()?.get(hash, key, guard) {
-            Lookup::Found(record) => Some(record),
-            Lookup::Missing(_) => None,
-        }
+        self.hash.as_ref()?.get_at_once(hash, key, guard)
     }
 
     /// Finds the record of a key. What is found is not dead at that moment.

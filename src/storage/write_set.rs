@@ -109,6 +109,15 @@ pub(crate) enum WriteView<'w> {
     Operate { column: usize, operation: Operation, operand: ValueRef<'w> },
 }
 
+/// What is written to an integer column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntChange {
+    /// It gets this value, which has been checked.
+    Set(i64),
+    /// It is changed by an operation with this operand.
+    Operate(Operation, i64),
+}
+
 /// What the writes to one record come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -186,7 +195,7 @@ impl WriteSet {
     }
 
     /// Where the record stands among those touched.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
@@ -254,6 +263,37 @@ impl WriteSet {
         self.push(table, record, Kind::Operate { column: column as u16, operation, operand });
     }
 
+    /// Buffers: an integer column of a record that has not been written yet is changed.
+    #[inline(always)]
+    pub(crate) fn change_int_first(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        column: usize,
+        change: IntChange,
+    ) {
+        debug_assert!(self.position(record).is_none());
+        let column = column as u16;
+        let kind = match change {
+            IntChange::Set(value) => Kind::Set { column, value: Stored::Int(value) },
+            IntChange::Operate(operation, operand) => {
+                Kind::Operate { column, operation, operand: Stored::Int(operand) }
+            }
+        };
+        let touched = self.touch(table, record, self.writes.len() as u32);
+        self.made += 1;
+        self.writes.push(Write {
+            touched,
+            previous: NONE,
+            next: NONE,
+            kind,
+            presence: None,
+            values_end: self.values.len() as u32,
+            bytes_end: self.bytes.len() as u32,
+            number: self.made,
+        });
+    }
+
     #[inline]
     fn push(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
         let write = self.writes.len() as u32;
@@ -285,7 +325,7 @@ impl WriteSet {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
         let position = self.touched.len() as u32;
         self.touched.push(Touched { record, table, first: write, last: write });
@@ -463,16 +503,20 @@ impl WriteSet {
         }
     }
 
-    /// If one operation on an integer is all that is written to the record at `position`: its column, what it is,
-    /// and its operand.
+    /// If one integer, or one operation with an integer, is all that is written to the record at `position`: for which
+    /// column, and what.
     #[inline]
-    pub(crate) fn only_int_operation(&self, position: usize) -> Option<(usize, Operation, i64)> {
+    pub(crate) fn only_int_change(&self, position: usize) -> Option<(usize, IntChange)> {
         let touched = &self.touched[position];
+        if touched.first != touched.last {
+            return None;
+        }
         match self.writes[touched.first as usize].kind {
-            Kind::Operate { column, operation, operand: Stored::Int(operand) }
-                if touched.first == touched.last =>
-            {
-                Some((usize::from(column), operation, operand))
+            Kind::Set { column, value: Stored::Int(value) } => {
+                Some((usize::from(column), IntChange::Set(value)))
+            }
+            Kind::Operate { column, operation, operand: Stored::Int(operand) } => {
+                Some((usize::from(column), IntChange::Operate(operation, operand)))
             }
             _ => None,
         }

@@ -35,5 +35,7 @@ mod engine {
     pub(crate) mod worker;
 }
 
+pub mod models;
+
 pub(crate) use engine::*;
 pub(crate) use error::{Error, Result};

@@ -2,14 +2,15 @@
 //!
 //! Bodies read records and buffer writes through an attempt; it never changes a record. How an access is made is the
 //! protocol's: a table of functions ([`Access`]), chosen once for each attempt, so that an access costs one
-//! predictable indirect call and no look at which protocol is in force. The usual table, [`TRACKED`], is known by its
-//! address, and its functions are called directly.
+//! predictable indirect call and no look at which protocol is in force; the most
+//! frequent ones not even that ([`Reading`]).
 //!
 //! What it keeps true: the thread is pinned for as long as the attempt lasts, so that every record and every block
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
 
 mod read;
 mod scan;
+mod usual;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -25,7 +26,8 @@ use crate::protocol::footprint::{Mode, Reference};
 use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
-use crate::storage::read_set::{Part, ReadSet};
+pub(crate) use crate::storage::read_set::Part;
+use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -53,26 +55,30 @@ pub(crate) type ClaimKey = for<'a> fn(&Attempt<'a>, &'a TableCore, &[u8], Claim)
 pub(crate) type ClaimRange =
     for<'a> fn(&Attempt<'a>, &'a TableCore, Bound<&[u8]>, Bound<&[u8]>) -> Result<()>;
 
+/// How an attempt reads a record whose word has no bit of the protocol's set; and finds out whether any record is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As it is.
+    Seen,
+    /// As it is, and its word is noted for a validation.
+    Noted,
+    /// By [`Access::read`], as all others.
+    ByRead,
+}
+
 /// How a protocol makes accesses.
 pub(crate) struct Access {
     /// Called before a key is looked up, with what will be done with it; none: nothing is claimed.
     pub(crate) claim: Option<ClaimKey>,
     /// Called before a range of keys is read; none: nothing is claimed.
     pub(crate) range: Option<ClaimRange>,
+    /// How records are read that show nothing special, and whether they are there: without a call, if so.
+    pub(crate) reading: Reading,
     /// Reads a record into `copy` (empty where only its existence is asked for), notes what the protocol wants to
     /// know later, and gives back the record's word.
     pub(crate) read: for<'a> fn(&Attempt<'a>, Record<'a>, Part, &mut [u64]) -> Result<u64>,
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) missed: for<'a> fn(&Attempt<'a>, NodeVersion<'a>) -> Result<()>,
-}
-
-/// What the running action may reach; none: everything (closures).
-#[derive(Clone, Copy)]
-struct Scope<'a> {
-    table: u32,
-    key: &'a [u8],
-    whole: bool,
-    mode: Mode,
 }
 
 /// As long as it lives, the body may reach only what its action declares.
@@ -108,7 +114,8 @@ pub(crate) struct Attempt<'a> {
     access: Cell<&'static Access>,
     reads: RefCell<&'a mut ReadSet>,
     seen: Cell<Stamp>,
-    scope: Cell<Option<Scope<'a>>>,
+    /// What the running action may reach; none: everything (closures).
+    scope: Cell<Option<&'a Reference>>,
     /// What is wrong with the body itself, where the call that was wrong tells no error.
     fault: Cell<Option<Box<Error>>>,
     updates_refused: Option<&'a Error>,
@@ -220,11 +227,9 @@ impl<'a> Attempt<'a> {
     /// Restricts what the body may reach, for as long as the answer lives.
     #[inline]
     pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
-        // SAFETY: the key is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too;
-        // and that borrows the reference.
-        let key: &'a [u8] = unsafe { &*std::ptr::from_ref::<[u8]>(&declared.key) };
-        let Reference { table, whole, mode, .. } = *declared;
-        self.scope.set(Some(Scope { table, key, whole, mode }));
+        // SAFETY: it is looked at through `scope` only, which is emptied when `InScope` goes, by a panic too; and that
+        // borrows the reference.
+        self.scope.set(Some(unsafe { &*std::ptr::from_ref(declared) }));
         InScope { attempt: self }
     }
 
@@ -256,7 +261,7 @@ impl<'a> Attempt<'a> {
     #[inline]
     pub(crate) fn hold(&self, table: &TableCore) -> Result<&'a TableCore> {
         if table.store() != self.store.identity() {
-            return Err(Error::ForeignTable { table: table.definition().name().to_string() });
+            return Err(foreign(table));
         }
         // SAFETY: the store frees no table before it is dropped itself, and the attempt borrows the store for 'a.
         Ok(unsafe { &*std::ptr::from_ref(table) })
@@ -283,7 +288,8 @@ impl<'a> Attempt<'a> {
     fn check_scope(&self, table: &TableCore, key: &[u8], whole: bool, wanted: Mode) -> Result<()> {
         let Some(scope) = self.scope.get() else { return Ok(()) };
         let allowed = scope.mode == Mode::Write || scope.mode == wanted;
-        let covered = if scope.whole { whole && key == scope.key } else { key.starts_with(scope.key) };
+        let declared = scope.key.as_slice();
+        let covered = if scope.whole { whole && key == declared } else { key.starts_with(declared) };
         if scope.table == table.id() && covered && allowed {
             return Ok(());
         }
@@ -291,7 +297,7 @@ impl<'a> Attempt<'a> {
     }
 
     #[cold]
-    fn outside(&self, table: &TableCore, scope: Scope<'_>, wanted: Mode) -> Error {
+    fn outside(&self, table: &TableCore, scope: &Reference, wanted: Mode) -> Error {
         let name = table.definition().name();
         let what = if scope.table != table.id() {
             format!("table {name:?} is outside of what the action declares")
@@ -303,30 +309,32 @@ impl<'a> Attempt<'a> {
         Error::OutsideFootprint { what }
     }
 
-    /// As [`TRACKED`] reads.
+    /// A record's word, noted as what says whether it is there.
     #[inline(always)]
-    fn read_and_note(&self, record: Record<'a>, part: Part, copy: &mut [u64]) -> u64 {
+    fn existence_noted(&self, record: Record<'a>) -> u64 {
         let mut reads = self.reads.borrow_mut();
-        if part == Part::Existence
-            && let Some(word) = reads.word_noted_last(record)
-        {
+        if let Some(word) = reads.word_noted_last(record) {
             return word;
         }
-        let word = match part {
-            Part::Row => record.read(copy),
-            Part::Existence => record.stable_word(),
-        };
-        reads.note(record, word, part);
+        let word = record.stable_word();
+        reads.note(record, word, Part::Existence);
         word
     }
 
-    /// Reads a record as the protocol has it read: see [`Access::read`].
+    /// Reads a row as the protocol has it read: see [`Access::read`].
     #[inline(always)]
-    fn read(&self, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+    fn read_row(&self, record: Record<'a>, copy: &mut [u64]) -> Result<u64> {
         if self.is_tracked() {
-            return Ok(self.read_and_note(record, part, copy));
+            return Ok(self.row_noted(record, copy));
         }
-        (self.access.get().read)(self, record, part, copy)
+        (self.access.get().read)(self, record, Part::Row, copy)
+    }
+
+    #[inline(always)]
+    fn row_noted(&self, record: Record<'a>, copy: &mut [u64]) -> u64 {
+        let word = record.read(copy);
+        self.reads.borrow_mut().note(record, word, Part::Row);
+        word
     }
 
     /// Tells the protocol which key will be looked up, and what for.
@@ -340,6 +348,7 @@ impl<'a> Attempt<'a> {
 
     /// Closes the gate of the commit sections, so that nothing which the body reads can change, until
     /// [`let_others_in`](Self::let_others_in).
+    #[cold]
     pub(crate) fn run_alone(&self) {
         let mut held = self.held.borrow_mut();
         if !held.alone {
@@ -351,12 +360,18 @@ impl<'a> Attempt<'a> {
     }
 
     /// Opens the gate again, if this call has closed it.
+    #[inline]
     pub(crate) fn let_others_in(&self) {
-        let mut held = self.held.borrow_mut();
-        if std::mem::take(&mut held.alone) {
-            // SAFETY: `alone` says that this thread has closed it.
-            unsafe { self.store.epochs().open_gate() };
+        if self.held.borrow().alone {
+            self.open_gate();
         }
+    }
+
+    #[cold]
+    fn open_gate(&self) {
+        self.held.borrow_mut().alone = false;
+        // SAFETY: `alone` has said that this thread has closed it.
+        unsafe { self.store.epochs().open_gate() };
     }
 
     /// Commits the buffered writes, as the protocol would have them taken; `validate` says whether what was read still
@@ -368,7 +383,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn commit<T: Taking>(
         &self,
         taking: &T,
-        validate: impl FnOnce(&Taken<'_, '_>) -> bool,
+        validate: impl Fn(&Taken<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,
@@ -395,10 +410,15 @@ impl<'a> Attempt<'a> {
 
 /// Accesses that note nothing: for who has excluded all rivals.
 pub(crate) static DIRECT: Access =
-    Access { claim: None, range: None, read: read_directly, missed: note_nothing };
+    Access { claim: None, range: None, reading: Reading::Seen, read: read_directly, missed: note_nothing };
 /// Accesses that note everything that was read, for a validation at commit.
 pub(crate) static TRACKED: Access =
-    Access { claim: None, range: None, read: read_tracked, missed: note_miss };
+    Access { claim: None, range: None, reading: Reading::Noted, read: read_tracked, missed: note_miss };
+
+#[cold]
+fn foreign(table: &TableCore) -> Error {
+    Error::ForeignTable { table: table.definition().name().to_string() }
+}
 
 fn read_directly<'a>(_: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     Ok(match part {
@@ -412,7 +432,10 @@ fn note_nothing<'a>(_: &Attempt<'a>, _: NodeVersion<'a>) -> Result<()> {
 }
 
 fn read_tracked<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
-    Ok(attempt.read_and_note(record, part, copy))
+    Ok(match part {
+        Part::Row => attempt.row_noted(record, copy),
+        Part::Existence => attempt.existence_noted(record),
+    })
 }
 
 fn note_miss<'a>(attempt: &Attempt<'a>, version: NodeVersion<'a>) -> Result<()> {

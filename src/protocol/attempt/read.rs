@@ -1,6 +1,6 @@
 //! Reading records, the call's own writes included.
 
-use super::{Attempt, Claim, Target};
+use super::{Attempt, Claim, Reading, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
@@ -47,7 +47,12 @@ impl<'a> Attempt<'a> {
     /// Whether the record is there for this call; `None`: it is dead.
     #[inline(always)]
     pub(super) fn presence(&self, record: Record<'a>) -> Result<Option<bool>> {
-        let word = self.read(record, Part::Existence, &mut [])?;
+        let access = self.access.get();
+        let word = match access.reading {
+            Reading::Noted => self.existence_noted(record),
+            Reading::Seen => record.stable_word(),
+            Reading::ByRead => (access.read)(self, record, Part::Existence, &mut [])?,
+        };
         if word == DEAD {
             return Ok(None);
         }
@@ -65,7 +70,7 @@ impl<'a> Attempt<'a> {
     pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
         let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
-        let word = self.read(record, Part::Row, row)?;
+        let word = self.read_row(record, row)?;
         if word == DEAD {
             return Ok(Seen::Dead);
         }

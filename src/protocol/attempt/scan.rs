@@ -118,8 +118,9 @@ impl<'a> Attempt<'a> {
     /// Refuses a range that the running action does not declare; a secondary index's may be read where the table is
     /// declared, and each row found is checked.
     pub(crate) fn check_range(&self, table: &TableCore, prefix: &[u8], secondary: bool) -> Result<()> {
-        let key = if secondary { self.scope.get().map_or(&[][..], |scope| scope.key) } else { prefix };
-        if self.scope.get().is_some_and(|scope| scope.whole && !secondary && scope.key != prefix) {
+        let key =
+            if secondary { self.scope.get().map_or(&[][..], |scope| scope.key.as_slice()) } else { prefix };
+        if self.scope.get().is_some_and(|scope| scope.whole && !secondary && scope.key.as_slice() != prefix) {
             return Err(Error::OutsideFootprint {
                 what: format!("a range of {:?} where the action declares one key", table.definition().name()),
             });

@@ -34,9 +34,9 @@ pub(super) fn install<T: Taking>(
             let key = entry.record.key().into();
             deleted.push(Deleted { table: std::ptr::from_ref(table), key, word: stamp.absent() });
         }
-        Change::Word { at, new, .. } => {
+        Change::Word(change) => {
             make_busy(entry);
-            entry.record.row()[*at].store(*new, Ordering::Relaxed);
+            entry.record.row()[change.at].store(change.new, Ordering::Relaxed);
             // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
             word.store(present, Ordering::Release);
         }

@@ -84,9 +84,7 @@ pub(super) fn take<'a, T: Taking>(
         (0..writes.touched().len()).try_for_each(&mut take_one)
     } else {
         // One order for all commits: who waits for a record holds only records before it.
-        let mut order: SmallVec<[u32; 32]> = (0..writes.touched().len() as u32).collect();
-        order.sort_unstable_by_key(|&position| writes.touched()[position as usize].record);
-        order.into_iter().try_for_each(|position| take_one(position as usize))
+        in_order(writes).into_iter().try_for_each(|position| take_one(position as usize))
     };
     match all_taken {
         Ok(()) => Ok(highest),
@@ -196,4 +194,12 @@ pub(super) fn give_back(pending: &[Pending<'_>]) {
         // Release: pairs with who reads or takes the word next; nothing was written in between.
         entry.record.word().store(entry.word, Ordering::Release);
     }
+}
+
+/// The places in the write set, in the order of the records' addresses.
+fn in_order(writes: &WriteSet) -> SmallVec<[u32; 32]> {
+    let touched = writes.touched();
+    let mut order: SmallVec<[u32; 32]> = (0..touched.len() as u32).collect();
+    order.sort_unstable_by_key(|&position| touched[position as usize].record);
+    order
 }

@@ -11,7 +11,7 @@ use crate::storage::redo;
 use crate::storage::store::Store;
 use crate::storage::word::ABSENT;
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::{Effect, WriteSet};
+use crate::storage::write_set::{Effect, IntChange, WriteSet};
 
 /// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
 const MAXIMAL_REDO_BYTES: usize = 2 << 30;
@@ -35,8 +35,9 @@ pub(super) fn work_out<'a, T: Taking>(
             // All that is written to it has gone into slices.
             continue;
         }
-        if !work_out_word(writes, position, entry)? {
-            work_out_row(writes, position, entry, arena)?;
+        match changed_word(writes, position, entry.record, entry.word) {
+            Some(change) => entry.change = Change::Word(change),
+            None => work_out_row(writes, position, entry, arena)?,
         }
         if logged && !writes.touched()[position].table().is_internal() {
             append_redo(writes, position, entry, redo);
@@ -57,24 +58,34 @@ pub(super) fn work_out<'a, T: Taking>(
     Ok(())
 }
 
-/// The usual write, an operation on an integer, without a copy of the row. Whether it is one.
-#[inline]
-fn work_out_word(writes: &WriteSet, position: usize, entry: &mut Pending<'_>) -> Result<bool> {
-    let Some((column, operation, operand)) = writes.only_int_operation(position) else { return Ok(false) };
-    let layout = writes.touched()[position].table().layout();
-    let definition = layout.column(column);
-    let (words, null_word) = layout.words_of(column);
+/// One word of a row that changes: which column's it is, where it stands, and what it comes to.
+#[derive(Clone, Copy)]
+pub(super) struct ChangedWord {
+    pub(super) column: usize,
+    pub(super) at: usize,
+    pub(super) new: u64,
+}
+
+/// The usual write, a value or an operation for one integer column of a record that is there, worked out without a copy
+/// of the row. The record has this word, and is held. `None`: it is another write, or one that cannot be applied.
+#[inline(always)]
+pub(super) fn changed_word(
+    writes: &WriteSet,
+    position: usize,
+    record: Record<'_>,
+    word: u64,
+) -> Option<ChangedWord> {
+    let (column, change) = writes.only_int_change(position)?;
+    let (at, is_narrow) = writes.touched()[position].table().layout().int_word(column)?;
     // Relaxed: as in `copy_row`.
-    let row = |at: usize| entry.record.row()[at].load(Ordering::Relaxed);
-    if entry.word & ABSENT != 0 || !definition.is_int() || row(null_word) >> (column % 64) & 1 == 1 {
-        return Ok(false);
-    }
-    let at = words.start;
-    let new = operation
-        .apply_int(row(at) as i64, operand, &definition.data_type)
-        .map_err(|error| error.in_column(&definition.name))?;
-    entry.change = Change::Word { column, at, new: new as u64 };
-    Ok(true)
+    let row = |at: usize| record.row()[at].load(Ordering::Relaxed);
+    let new = match change {
+        _ if word & ABSENT != 0 || row(column / 64) >> (column % 64) & 1 == 1 => return None,
+        IntChange::Set(value) => value,
+        IntChange::Operate(operation, operand) => operation.try_int(row(at) as i64, operand)?,
+    };
+    let fits = !is_narrow || i32::try_from(new).is_ok();
+    fits.then_some(ChangedWord { column, at, new: new as u64 })
 }
 
 /// A record's whole new row.
@@ -116,9 +127,10 @@ fn work_out_row<'a>(
 fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &mut Vec<u8>) {
     let (effect, image) = match &entry.change {
         Change::Nothing => return,
-        Change::Word { column, new, .. } => {
+        Change::Word(change) => {
             let touched = &writes.touched()[position];
-            return redo::append_int_change(redo, touched, entry.record.key(), *column, *new as i64);
+            let key = entry.record.key();
+            return redo::append_int_change(redo, touched, key, change.column, change.new as i64);
         }
         Change::Gone => (Effect::Gone, &[][..]),
         Change::Image { image, is_new: true } => (Effect::Row, &**image),

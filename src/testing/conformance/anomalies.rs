@@ -43,5 +43,5 @@ pub fn random(subject: &Subject) {
 /// # Errors
 /// There is none.
 pub fn judge(subject: &Subject, script: &Script, way: Way, patience: Duration) -> Result<(), String> {
-    oracle::judge(script, &play(&subject.database(), script, way, patience))
+    oracle::judge(script, &play(subject, script, way, patience))
 }

@@ -36,6 +36,8 @@ pub struct Subject {
     /// For messages.
     pub name: String,
     pub options: Options,
+    /// Whether columns are labelled to be split: under protocols that split nothing it makes no difference.
+    pub labels: bool,
 }
 
 impl Subject {

@@ -15,8 +15,10 @@ pub struct Row {
     pub n: i64,
     pub tag: Option<i64>,
     pub code: Option<i64>,
-    pub best: Option<(i64, i64)>,
-    pub top: Option<Vec<(i64, i64)>>,
+    /// The greatest entry; 0:0 at first.
+    pub best: (i64, i64),
+    /// The greatest entries; none at first.
+    pub top: Vec<(i64, i64)>,
 }
 
 /// A table of the scripts.
@@ -98,7 +100,7 @@ pub fn value_text(value: Option<i64>) -> String {
 /// The entries of a top-K column, or the one of an ordered tuple.
 pub fn entries_text(entries: &[(i64, i64)]) -> String {
     let entries: Vec<_> = entries.iter().map(|(order, payload)| format!("{order}:{payload}")).collect();
-    entries.join(",")
+    if entries.is_empty() { "empty".to_string() } else { entries.join(",") }
 }
 
 impl Row {
@@ -107,8 +109,8 @@ impl Row {
             Column::N => self.n.to_string(),
             Column::Tag => value_text(self.tag),
             Column::Code => value_text(self.code),
-            Column::Best => self.best.map_or("null".to_string(), |entry| entries_text(&[entry])),
-            Column::Top => self.top.as_deref().map_or("null".to_string(), entries_text),
+            Column::Best => entries_text(&[self.best]),
+            Column::Top => entries_text(&self.top),
         }
     }
 
@@ -129,7 +131,7 @@ impl Row {
     }
 
     fn insert_top(&mut self, order: i64, payload: i64) {
-        let top = self.top.get_or_insert_default();
+        let top = &mut self.top;
         match top.iter_mut().find(|entry| entry.0 == order) {
             Some(entry) => entry.1 = entry.1.max(payload),
             None => top.push((order, payload)),
@@ -165,7 +167,7 @@ impl Transaction {
                 })
             }
             Step::Put(key, order, payload) => {
-                self.on_row(*key, |row| row.best = row.best.max(Some((*order, *payload))))
+                self.on_row(*key, |row| row.best = row.best.max((*order, *payload)))
             }
             Step::Top(key, order, payload) => self.on_row(*key, |row| row.insert_top(*order, *payload)),
             Step::Scan(span) => self.table.scan(span, |key, _| span.contains(key).then_some((None, key))),

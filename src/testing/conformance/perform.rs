@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use heddledb::{
-    ActionContext, DataType, Database, Error, PrimaryIndex, Range, Result, Savepoint, Table, TableDefinition,
-    TupleType, Tx, Value, ValueRef, key, row,
+    ActionContext, DataType, Database, Error, OrderedTuple, PrimaryIndex, Range, Result, Savepoint,
+    SplitOperation, Table, TableDefinition, TopK, TupleType, Tx, Value, ValueRef, key, row,
 };
 
 use super::model::{Model, Row, TOP, entries_text, rows_text, value_text};
@@ -12,15 +12,16 @@ use super::step::{Column, Key, Operation, Span, Step};
 
 /// Makes the table of a script, with the rows that it starts from.
 pub fn make_table(db: &Database, index: PrimaryIndex, start: &Model) -> Table {
-    let entry = || TupleType::new(vec![DataType::Int64], vec![DataType::Int64]).expect("a type");
     let mut definition = TableDefinition::new("item")
         .column("id", DataType::Int64)
         .column("n", DataType::Int64)
         .not_null()
         .column("tag", DataType::Int64)
         .column("code", DataType::Int64)
-        .column("best", DataType::OrderedTuple(entry()))
-        .column("top", DataType::TopK { limit: TOP as u32, of: entry() })
+        .column("best", DataType::OrderedTuple(entry_type()))
+        .not_null()
+        .column("top", DataType::TopK { limit: TOP as u32, of: entry_type() })
+        .not_null()
         .primary_key(["id"])
         .primary_index(index);
     if start.indexed {
@@ -28,19 +29,47 @@ pub fn make_table(db: &Database, index: PrimaryIndex, start: &Model) -> Table {
     }
     let table = db.create_table(definition).expect("a table");
     db.run(|tx| {
-        for (&id, row) in &start.rows {
-            tx.insert(&table, row![id, row.n, row.tag, row.code, ValueRef::Null, ValueRef::Null])?;
-            if let Some((order, payload)) = row.best {
-                tx.ordered_put(&table, key![id], "best", &row![order], &row![payload])?;
-            }
-            for (order, payload) in row.top.iter().flatten() {
-                tx.top_k_insert(&table, key![id], "top", &row![*order], &row![*payload])?;
-            }
-        }
-        Ok(())
+        start.rows.iter().try_for_each(|(&id, row)| {
+            debug_assert_eq!((row.best, row.top.len()), Default::default());
+            insert(tx, &table, id, row)
+        })
     })
     .expect("rows");
     table
+}
+
+/// Labels columns to be split: each number for one of the operations, the entries for their own.
+pub fn label(db: &Database, table: &Table) {
+    let numbers = [SplitOperation::ADD, SplitOperation::MAX, SplitOperation::MIN];
+    let entries = [("best", SplitOperation::ORDERED_PUT), ("top", SplitOperation::TOP_K_INSERT)];
+    // The keys that scripts use: only so many columns can be split at once.
+    for id in (1..=8).chain(24..=26) {
+        let number = ("n", numbers[id as usize % numbers.len()]);
+        for (column, operation) in entries.into_iter().chain([number]) {
+            db.split(table, key![id], column, operation).expect("a label");
+        }
+    }
+}
+
+fn entry_type() -> TupleType {
+    TupleType::new(vec![DataType::Int64], vec![DataType::Int64]).expect("a type")
+}
+
+/// Gives the values of a new row to whatever inserts it.
+fn with_new_row<T>(id: Key, row: &Row, insert: impl FnOnce(&[ValueRef<'_>]) -> T) -> T {
+    let best = OrderedTuple::new(&entry_type(), &row![0], &row![0]).expect("an entry");
+    let top = TopK::of(TOP as u32, []).expect("no entries");
+    let values: [Value; 6] =
+        [id.into(), row.n.into(), row.tag.into(), row.code.into(), Value::Tuple(best), Value::TopK(top)];
+    insert(&values.each_ref().map(ValueRef::from))
+}
+
+/// Inserts a row that has no entries yet.
+///
+/// # Errors
+/// As [`Tx::insert`].
+pub fn insert(tx: &Tx<'_, '_>, table: &Table, id: Key, row: &Row) -> Result<()> {
+    with_new_row(id, row, |values| tx.insert(table, values))
 }
 
 /// The whole table, as the model would have it.
@@ -50,7 +79,7 @@ pub fn contents(db: &Database, table: &Table, indexed: bool) -> Model {
             .map(|row| {
                 let row = row?;
                 let number = |column| number_of(&row, column);
-                let best = entries_of(&row, Column::Best)?.and_then(|entries| entries.first().copied());
+                let best = entries_of(&row, Column::Best)?[0];
                 let top = entries_of(&row, Column::Top)?;
                 let (tag, code) = (number("tag")?, number("code")?);
                 Ok((row.int("id")?, Row { n: row.int("n")?, tag, code, best, top }))
@@ -64,18 +93,18 @@ fn number_of(row: &heddledb::Row<'_>, column: &str) -> Result<Option<i64>> {
     if row.is_null(column)? { Ok(None) } else { row.int(column).map(Some) }
 }
 
-fn entries_of(row: &heddledb::Row<'_>, column: Column) -> Result<Option<Vec<(i64, i64)>>> {
-    let of = TupleType::new(vec![DataType::Int64], vec![DataType::Int64])?;
+fn entries_of(row: &heddledb::Row<'_>, column: Column) -> Result<Vec<(i64, i64)>> {
+    let of = entry_type();
     let rows = match row.get(column.name())?.to_value() {
         Value::Tuple(tuple) => vec![tuple.row(&of)?],
         Value::TopK(entries) => entries.rows(&of)?,
-        _ => return Ok(None),
+        other => panic!("no entries: {other:?}"),
     };
     let entry = |row: Vec<Value>| match row[..] {
         [Value::Int(order), Value::Int(payload)] => (order, payload),
         _ => panic!("no entry: {row:?}"),
     };
-    Ok(Some(rows.into_iter().map(entry).collect()))
+    Ok(rows.into_iter().map(entry).collect())
 }
 
 /// How a step reaches its row.
@@ -109,9 +138,7 @@ pub fn perform(
         Step::Get(key, column) => match reach!(reach, key, get())? {
             None => Ok("none".to_string()),
             Some(row) => match column {
-                Column::Best | Column::Top => {
-                    Ok(entries_of(&row, column)?.map_or("null".to_string(), |entries| entries_text(&entries)))
-                }
+                Column::Best | Column::Top => Ok(entries_text(&entries_of(&row, column)?)),
                 column => Ok(value_text(number_of(&row, column.name())?)),
             },
         },
@@ -144,11 +171,11 @@ pub fn perform(
 fn write(reach: &Reach<'_, '_, '_>, step: &Step) -> Result<()> {
     match *step {
         Step::Insert { key, n, tag, code } => {
-            let row = row![key, n, tag, code, ValueRef::Null, ValueRef::Null];
-            match reach.own {
-                Some(action) => action.insert(row),
-                None => reach.tx.insert(reach.table, row),
-            }
+            let row = Row { n, tag, code, ..Row::default() };
+            with_new_row(key, &row, |values| match reach.own {
+                Some(action) => action.insert(values),
+                None => reach.tx.insert(reach.table, values),
+            })
         }
         Step::Set(key, column, value) => reach!(reach, key, update(&[(column.name(), value.into())])),
         Step::Operate(Operation::Add, key, column, value) => reach!(reach, key, add(column.name(), value)),

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use heddledb::{Database, Table};
 
+use super::Subject;
 use super::model::Model;
-use super::perform::{contents, make_table};
+use super::perform::{contents, label, make_table};
 use super::script::Script;
 use super::session::{Player, Progress, Reply, Seen, Way, run};
 
@@ -45,10 +46,14 @@ impl Session {
     }
 }
 
-/// Plays a script in a database that has no table yet. `patience`: how long a step may take before the schedule goes on
+/// Plays a script in a database of its own. `patience`: how long a step may take before the schedule goes on
 /// without it.
-pub fn play(db: &Database, script: &Script, way: Way, patience: Duration) -> Played {
+pub fn play(subject: &Subject, script: &Script, way: Way, patience: Duration) -> Played {
+    let db = &subject.database();
     let table = make_table(db, script.index, &script.start);
+    if subject.labels {
+        label(db, &table);
+    }
     let (replies, heard) = channel();
     let mut sessions = open_sessions(db, &table, script, way, &replies);
     for one in &script.schedule {

@@ -17,9 +17,9 @@ pub enum Column {
     Tag,
     /// An integer or NULL, with a unique index if the table is `indexed`.
     Code,
-    /// An ordered tuple or NULL.
+    /// An ordered tuple; 0:0 at first.
     Best,
-    /// The two greatest entries, or NULL.
+    /// The two greatest entries; none at first.
     Top,
 }
 

@@ -93,7 +93,7 @@ impl Bucket {
     }
 
     /// The record with this key, in one walk without a look at the version.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find<'g>(&'g self, tag: u64, key: &[u8], _guard: &'g Guard) -> Option<Record<'g>> {
         let mut bucket = self;
         loop {

@@ -51,14 +51,14 @@ impl Directory {
     }
 
     /// The number of the place of this hash.
-    #[inline]
+    #[inline(always)]
     fn number(&self, hash: u64) -> usize {
         // In two steps, because a shift by all 64 bits is none.
         (hash >> 1 >> (u64::BITS - 1 - self.depth)) as usize
     }
 
     /// The segment of this hash.
-    #[inline]
+    #[inline(always)]
     pub(super) fn locate(&self, hash: u64) -> Located<'_> {
         // Acquire pairs with the release in `replace`: the segment's content is seen.
         let found = self.places[self.number(hash)].load(Ordering::Acquire);

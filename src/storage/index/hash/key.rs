@@ -14,7 +14,7 @@ use foldhash::quality::SeedableRandomState;
 static SEEDED: LazyLock<SeedableRandomState> = LazyLock::new(SeedableRandomState::random);
 
 /// The hash of an encoded key, the same for all indexes of this process.
-#[inline]
+#[inline(always)]
 pub(crate) fn hash_key(key: &[u8]) -> u64 {
     let mut hasher = SEEDED.build_hasher();
     match key.first_chunk() {

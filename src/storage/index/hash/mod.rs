@@ -81,7 +81,7 @@ impl HashIndex {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn directory<'g>(&'g self, _guard: &'g Guard) -> &'g Directory {
         // Acquire pairs with the release with which a doubled directory is put in.
         let directory = self.directory.load(Ordering::Acquire);
@@ -90,13 +90,13 @@ impl HashIndex {
         unsafe { &*directory }
     }
 
-    #[inline]
+    #[inline(always)]
     fn locate<'g>(&'g self, hash: u64, guard: &'g Guard) -> Located<'g> {
         self.directory(guard).locate(hash)
     }
 
     /// The bucket of this hash, and what the hash's tag is there.
-    #[inline]
+    #[inline(always)]
     fn bucket<'g>(&'g self, hash: u64, guard: &'g Guard) -> (&'g Bucket, u64) {
         let Located { segment, depth } = self.locate(hash, guard);
         (segment.bucket(hash), entry::tag(hash, depth))
@@ -107,6 +107,13 @@ impl HashIndex {
     pub(crate) fn prefetch(&self, hash: u64, guard: &Guard) {
         let (bucket, _) = self.bucket(hash, guard);
         prefetch::prefetch_line(bucket);
+    }
+
+    /// The record with this key, if it is found in one walk: a hit needs no look at the version. For who can do without.
+    #[inline(always)]
+    pub(crate) fn get_at_once<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
+        let (bucket, tag) = self.bucket(hash, guard);
+        bucket.find(tag, key, guard)
     }
 
     /// The record with this key, or the version of the bucket in which it is missing.

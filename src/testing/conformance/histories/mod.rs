@@ -29,7 +29,7 @@ pub fn random(subject: &Subject) {
             let logged = seed % 4 == 3;
             let options = subject.options.clone();
             let db = if logged { on_simulated_disk(options) } else { subject.database() };
-            if let Err(what) = judge(db, seed, threads, each) {
+            if let Err(what) = judge(db, subject.labels, seed, threads, each) {
                 panic!("HEDDLE_SEED={seed} {}, {threads} threads: {what}", subject.name);
             }
         }
@@ -46,8 +46,8 @@ fn on_simulated_disk(options: Options) -> Database {
 ///
 /// # Errors
 /// What is impossible in it.
-pub fn judge(db: Database, seed: u64, threads: u64, each: usize) -> Result<(), String> {
-    let world = Arc::new(World::new(db));
+pub fn judge(db: Database, labels: bool, seed: u64, threads: u64, each: usize) -> Result<(), String> {
+    let world = Arc::new(World::new(db, labels));
     let (done, finished) = mpsc::channel();
     let workers: Vec<_> = (0..threads)
         .map(|thread| {

@@ -10,7 +10,8 @@ use std::thread;
 
 use heddledb::{
     Action, ActionContext, Args, DataType, Database, Error, Output, PrimaryIndex, Procedure,
-    ProcedureDefinition, Range, Result, Row, Table, TableDefinition, Tx, Value, args, fail, key, row,
+    ProcedureDefinition, Range, Result, Row, SplitOperation, Table, TableDefinition, Tx, Value, args, fail,
+    key, row,
 };
 use parking_lot::Mutex;
 
@@ -179,8 +180,8 @@ fn noted(found: &[(i64, i64)], keys: Span<i64>, seen: &mut Seen) {
 }
 
 impl World {
-    /// Half of the rows are there, and all counters.
-    pub fn new(db: Database) -> World {
+    /// Half of the rows are there, and all counters. `labels`: whether the counters are to be split.
+    pub fn new(db: Database, labels: bool) -> World {
         let table = |name: &str| TableDefinition::new(name).column("id", DataType::Int64);
         let items = table("item")
             .column("value", DataType::Int64)
@@ -188,7 +189,7 @@ impl World {
             .primary_index(PrimaryIndex::Both)
             .unique_index("by_value", ["value"]);
         let items = db.create_table(items).expect("a table");
-        let counters = table("counter").column("n", DataType::Int64).primary_key(["id"]);
+        let counters = table("counter").column("n", DataType::Int64).not_null().primary_key(["id"]);
         let counters = db.create_table(counters).expect("a table");
         let world = World {
             touch: touch(&db, &items),
@@ -209,6 +210,12 @@ impl World {
             })
             .expect("rows");
         world.events.lock().push(start);
+        if labels {
+            for counter in 0..COUNTERS {
+                let label = world.db.split(&world.tables.counters, key![counter], "n", SplitOperation::ADD);
+                label.expect("a label");
+            }
+        }
         world
     }
 
@@ -323,7 +330,8 @@ impl World {
     fn note(&self, event: Event, begin: u64, result: Result<()>) {
         match result {
             Ok(()) | Err(Error::Failed { .. }) => {}
-            Err(error) => panic!("{error}"),
+            // A transaction's own error only comes of what cannot have been.
+            Err(error) => panic!("{error}, after {event:?}"),
         }
         let event = Event { begin, end: self.tick(), committed: result.is_ok(), ..event };
         self.events.lock().push(event);

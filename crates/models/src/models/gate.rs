@@ -1,0 +1,131 @@
+//! The gate of the commit sections: nobody is inside while it is held, and everybody goes on when it opens.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::epoch::{epochs, published};
+use super::{MIDDLE, Model, SMALL};
+use crate::base::atomics::{AtomicU64, Ordering};
+use crate::storage::epoch::{Epochs, FIRST, Published};
+
+pub(super) const MODELS: &[Model] = &[
+    Model::new("gate::nobody_is_inside_while_it_is_held", SMALL, nobody_is_inside_while_it_is_held),
+    Model::new("gate::who_enters_sees_what_was_done_behind_it", SMALL, who_enters_sees_what_was_done_behind_it),
+    Model::new("gate::two_who_close_it_take_turns", MIDDLE, two_who_close_it_take_turns),
+    Model::new("gate::the_log_seals_while_somebody_runs_alone", MIDDLE, the_log_seals_while_somebody_runs_alone),
+];
+
+/// Adds one in a commit section, in two steps.
+fn add_inside(epochs: &Epochs, published: &Published, shared: &AtomicU64) {
+    epochs.enter(published);
+    // Relaxed, in both steps and everywhere here: whether it is seen is the gate's doing.
+    shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    published.leave();
+}
+
+fn shared() -> Arc<AtomicU64> {
+    let shared = Arc::new(AtomicU64::new(0));
+    shared.store(0, Ordering::Relaxed);
+    shared
+}
+
+fn open(epochs: &Epochs) {
+    // SAFETY: every caller here has closed it, and opens it once.
+    unsafe { epochs.open_gate() };
+}
+
+/// One thread adds inside twice, the other changes the same number behind the gate: no addition is lost.
+fn nobody_is_inside_while_it_is_held() {
+    let (epochs, inside, shared) = (epochs(), published(), shared());
+    let entrant = {
+        let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
+        thread::spawn(move || (0..2).for_each(|_| add_inside(&epochs, &inside, &shared)))
+    };
+    epochs.close_gate();
+    epochs.wait_for_all([&*inside].into_iter());
+    let before = shared.load(Ordering::Relaxed);
+    assert_eq!(shared.load(Ordering::Relaxed), before);
+    shared.store(before + 10, Ordering::Relaxed);
+    open(&epochs);
+    entrant.join().expect("the entrant goes on");
+    assert_eq!(shared.load(Ordering::Relaxed), 12, "somebody was inside while the gate was held");
+}
+
+/// The gate is closed before the entrant comes: it waits (asleep, if it must), and sees what was done meanwhile.
+fn who_enters_sees_what_was_done_behind_it() {
+    let (epochs, inside, shared) = (epochs(), published(), shared());
+    epochs.close_gate();
+    let entrant = {
+        let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
+        thread::spawn(move || {
+            epochs.enter(&inside);
+            let seen = shared.load(Ordering::Relaxed);
+            inside.leave();
+            seen
+        })
+    };
+    epochs.wait_for_all([&*inside].into_iter());
+    shared.store(7, Ordering::Relaxed);
+    open(&epochs);
+    assert_eq!(entrant.join().expect("the entrant goes on"), 7);
+}
+
+/// Two threads close the gate, and enter by themselves while they hold it.
+fn two_who_close_it_take_turns() {
+    let (epochs, shared) = (epochs(), shared());
+    let places = [published(), published()];
+    let run_alone = |own: usize| {
+        let (epochs, places, shared) = (epochs.clone(), places.clone(), shared.clone());
+        move || {
+            epochs.close_gate();
+            epochs.wait_for_all(places.iter().map(|place| &**place));
+            epochs.enter_alone(&places[own]);
+            shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            places[own].leave();
+            open(&epochs);
+        }
+    };
+    let other = thread::spawn(run_alone(1));
+    run_alone(0)();
+    other.join().expect("the other goes on");
+    assert_eq!(shared.load(Ordering::Relaxed), 2);
+}
+
+/// One runs alone, one enters, and the log raises the epoch, with the gate if it can have it.
+fn the_log_seals_while_somebody_runs_alone() {
+    let (epochs, inside, alone, shared) = (epochs(), published(), published(), shared());
+    let places = [inside.clone(), alone.clone()];
+    let solitary = {
+        let (epochs, places, shared) = (epochs.clone(), places.clone(), shared.clone());
+        thread::spawn(move || {
+            epochs.close_gate();
+            epochs.wait_for_all(places.iter().map(|place| &**place));
+            epochs.enter_alone(&places[1]);
+            shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            places[1].leave();
+            open(&epochs);
+        })
+    };
+    let entrant = {
+        let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
+        thread::spawn(move || add_inside(&epochs, &inside, &shared))
+    };
+    let places = || places.iter().map(|place| &**place);
+    let sealed = match epochs.advance_and_close_gate() {
+        Some(epoch) => {
+            epochs.wait_for_all(places());
+            shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            open(&epochs);
+            epoch
+        }
+        None => {
+            let epoch = epochs.advance();
+            epochs.seal(epoch, places());
+            epoch
+        }
+    };
+    assert_eq!((sealed, epochs.current()), (FIRST, FIRST + 1));
+    solitary.join().expect("it goes on");
+    entrant.join().expect("it goes on");
+    assert!(shared.load(Ordering::Relaxed) >= 2);
+}

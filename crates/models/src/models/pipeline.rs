@@ -1,0 +1,93 @@
+//! The whole engine: a database on the simulated disk, with its own threads.
+
+use std::sync::Arc;
+use std::thread;
+
+use heddle_model_doors::execution::Bounds;
+
+use super::Model;
+use crate::database::Database;
+use crate::options::{Durability, Options, Stages};
+use crate::protocol::ProtocolKind;
+use crate::storage::definition::TableDefinition;
+use crate::testing::SimulatedDisk;
+use crate::types::{DataType, ValueRef};
+
+/// A run takes thousands of steps.
+const WHOLE: Bounds = Bounds { interruptions: None, schedules: 20 };
+
+pub(super) const MODELS: &[Model] = &[
+    Model::new("pipeline::what_was_told_is_on_disk", WHOLE, what_was_told_is_on_disk),
+    Model::new("pipeline::every_protocol_adds_all", WHOLE, every_protocol_adds_all),
+];
+
+fn definition() -> TableDefinition {
+    TableDefinition::new("item")
+        .column("id", DataType::Int64)
+        .column("value", DataType::Int64)
+        .primary_key(["id"])
+}
+
+fn options(disk: &SimulatedDisk) -> Options {
+    Options::default()
+        .disk(Arc::new(disk.clone()))
+        .segment_bytes(64 << 10)
+        .log_buffer_bytes(4 << 10)
+        .max_participants(4)
+        .waiting_places(1)
+        .stages(Stages::Staged)
+        .workers(1)
+}
+
+/// Two callers commit; what each was told is in the image that a loss of power would leave at that moment.
+fn what_was_told_is_on_disk() {
+    let disk = SimulatedDisk::new();
+    let db = Database::open("bank", options(&disk)).expect("a new database");
+    let table = db.create_table(definition()).expect("a new table");
+    let run = {
+        let (db, table, disk) = (db.clone(), table.clone(), disk.clone());
+        move |id: i64| {
+            db.run(|tx| tx.insert(&table, [ValueRef::Int(id), ValueRef::Int(0)])).expect("it commits");
+            let image = disk.crash_image(id as u64);
+            let again = Database::open("bank", options(&image)).expect("a database after a loss of power");
+            let table = again.table("item").expect("its table");
+            let there = again.run(|tx| tx.exists(&table, [ValueRef::Int(id)])).expect("a read");
+            assert!(there, "{id} was told, and is lost");
+            again.close().expect("it closes");
+        }
+    };
+    let other = {
+        let run = run.clone();
+        thread::spawn(move || run(2))
+    };
+    run(1);
+    other.join().expect("it ends");
+    drop(run);
+    db.close().expect("it closes");
+}
+
+/// Two callers add to one row, under each protocol.
+fn every_protocol_adds_all() {
+    for &protocol in ProtocolKind::ALL {
+        let options = Options::default().protocol(protocol).durability(Durability::None).workers(1);
+        let db = Database::in_memory(options.max_participants(4)).expect("a new database");
+        let table = db.create_table(definition()).expect("a new table");
+        db.run(|tx| tx.insert(&table, [ValueRef::Int(1), ValueRef::Int(0)])).expect("it commits");
+        let add = {
+            let (db, table) = (db.clone(), table.clone());
+            move || {
+                for _ in 0..2 {
+                    db.run(|tx| tx.add(&table, [ValueRef::Int(1)], "value", 1)).expect("it commits");
+                }
+            }
+        };
+        let other = thread::spawn(add.clone());
+        add();
+        other.join().expect("it ends");
+        let read = db.run(|tx| tx.get(&table, [ValueRef::Int(1)])?.map(|row| row.int("value")).transpose());
+        let sum = read.expect("a read");
+        assert_eq!(sum, Some(4), "{protocol}");
+        drop(add);
+        db.close().expect("it closes");
+    }
+}

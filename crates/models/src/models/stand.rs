@@ -1,0 +1,152 @@
+//! A store with one table and a protocol, without the pipeline's threads: transactions run on the model's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_epoch::pin;
+use heddle_model_doors::execution::prepare;
+
+use crate::error::{Error, Result};
+use crate::operation::Operation;
+use crate::protocol::attempt::{Attempt, Target};
+use crate::protocol::{Held, LockConflict, Protocol, ProtocolKind, Settings, Try};
+use crate::storage::commit::CommitFailure;
+use crate::storage::definition::TableDefinition;
+use crate::storage::epoch::FIRST;
+use crate::storage::participant::Memory;
+use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::Stamp;
+use crate::types::{DataType, Value, ValueRef};
+
+/// The number of the one table.
+const TABLE: u32 = 16;
+/// How many threads a model has at most.
+const THREADS: usize = 3;
+
+/// See the module's description.
+pub(super) struct Stand {
+    pub(super) store: Store,
+    pub(super) table: Arc<TableCore>,
+    protocol: Box<dyn Protocol>,
+}
+
+/// What a transaction's body works with.
+pub(super) struct Body<'b, 'a> {
+    attempt: &'b Attempt<'a>,
+    table: &'b TableCore,
+}
+
+impl Stand {
+    /// With these rows: a key and the two columns. What threads will share is touched.
+    pub(super) fn new(kind: ProtocolKind, rows: &[(i64, i64, i64)]) -> Arc<Stand> {
+        prepare(|| {
+            let definition = TableDefinition::new("item")
+                .column("id", DataType::Int64)
+                .column("left", DataType::Int64)
+                .column("right", DataType::Int64)
+                .primary_key(["id"]);
+            let store = Store::new(FIRST, THREADS, false);
+            let table = store.add_table(TABLE, definition);
+            let settings = Settings {
+                sites: 1,
+                serial_variant: crate::protocol::SerialVariant::default(),
+                lock_conflict: LockConflict::Wait,
+                phase: Duration::from_millis(20),
+            };
+            let stand = Stand { store, table, protocol: kind.build(&settings) };
+            let seats: Vec<_> = (0..THREADS).map(|_| stand.store.participants().take()).collect();
+            seats.iter().for_each(|seat| seat.participant().published().leave());
+            drop(seats);
+            for &(id, left, right) in rows {
+                stand.transact(|body| body.insert(id, left, right));
+                stand.transact(|body| body.get(id));
+            }
+            Arc::new(stand)
+        })
+    }
+
+    /// Runs the body until it commits.
+    pub(super) fn transact<T>(&self, body: impl Fn(&Body<'_, '_>) -> Result<T>) -> T {
+        let mut number = 0;
+        loop {
+            number += 1;
+            match self.attempt(number, &body) {
+                Ok((answer, _)) => return answer,
+                Err(CommitFailure::Conflict) => heddle_model_doors::thread::yield_now(),
+                Err(failure) => panic!("{failure:?}"),
+            }
+        }
+    }
+
+    /// Runs the body once. The stamp, if it has written.
+    pub(super) fn attempt<T>(
+        &self,
+        number: u32,
+        body: impl Fn(&Body<'_, '_>) -> Result<T>,
+    ) -> Result<(T, Option<Stamp>), CommitFailure> {
+        let (guard, mut held) = (pin(), Held::default());
+        let mut seat = self.store.participants().take();
+        let (participant, memory) = seat.parts();
+        let Memory { workspace, arena } = memory;
+        arena.reset();
+        let attempt =
+            Attempt::new(&self.store, participant, &guard, arena, workspace, &mut held, None);
+        self.protocol.begin(&attempt, None, Try { number });
+        let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
+            Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
+            Err(Error::Conflict) => Err(CommitFailure::Conflict),
+            // As in `pipeline::execute`: only what was a possible state is told.
+            Err(_) if attempt.has_lost_a_record() || !self.protocol.confirm(&attempt) => {
+                Err(CommitFailure::Conflict)
+            }
+            Err(error) => Err(CommitFailure::Refused(error, Stamp::ZERO)),
+        };
+        self.protocol.end(&attempt);
+        self.protocol.end_group(&mut attempt.held().borrow_mut());
+        drop(attempt);
+        collect_placeholders(workspace, &guard);
+        collect_deleted(workspace, u64::MAX, &guard);
+        committed
+    }
+}
+
+impl<'a> Body<'_, 'a> {
+    fn with_target<T>(&self, id: i64, act: impl FnOnce(&Target<'_, 'a>) -> Result<T>) -> Result<T> {
+        let key = self.table.encode_key(&[ValueRef::Int(id)], true)?;
+        let hash = self.table.hash(&key);
+        act(&Target { table: self.table, key: &key, hash, found: None, declared: false })
+    }
+
+    /// Both columns.
+    pub(super) fn get(&self, id: i64) -> Result<Option<(i64, i64)>> {
+        self.with_target(id, |target| {
+            let Some(words) = self.attempt.get(target)? else { return Ok(None) };
+            // SAFETY: the row was just read, and the attempt is pinned.
+            let values = unsafe { self.table.layout().values(words) };
+            let [_, Value::Int(left), Value::Int(right)] = values[..] else { panic!("not a row: {values:?}") };
+            Ok(Some((left, right)))
+        })
+    }
+
+    pub(super) fn insert(&self, id: i64, left: i64, right: i64) -> Result<()> {
+        self.with_target(id, |target| {
+            self.attempt.insert(target, &[ValueRef::Int(id), ValueRef::Int(left), ValueRef::Int(right)])
+        })
+    }
+
+    pub(super) fn set(&self, id: i64, left: i64, right: i64) -> Result<()> {
+        self.with_target(id, |target| {
+            self.attempt.update(target, &[(1, ValueRef::Int(left)), (2, ValueRef::Int(right))])
+        })
+    }
+
+    pub(super) fn add(&self, id: i64, by: i64) -> Result<()> {
+        self.with_target(id, |target| self.attempt.operate(target, 1, Operation::Add, ValueRef::Int(by)))
+    }
+
+    pub(super) fn delete(&self, id: i64) -> Result<bool> {
+        self.with_target(id, |target| self.attempt.delete(target))
+    }
+}

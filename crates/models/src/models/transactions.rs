@@ -1,0 +1,110 @@
+//! Whole transactions of the protocols that let calls run side by side: reads against installs, commits that take two
+//! records from each other, and the anomalies that the validation must prevent.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::stand::Stand;
+use super::{LARGE, MIDDLE, Model};
+use crate::protocol::ProtocolKind;
+
+pub(super) const MODELS: &[Model] = &[
+    Model::new("transactions::a_reader_sees_whole_rows", MIDDLE, a_reader_sees_whole_rows),
+    Model::new("transactions::additions_are_all_there", MIDDLE, additions_are_all_there),
+    Model::new("transactions::two_records_in_opposite_order", LARGE, two_records_in_opposite_order),
+    Model::new("transactions::no_write_skew", LARGE, no_write_skew),
+    Model::new("transactions::no_read_skew", LARGE, no_read_skew),
+    Model::new("transactions::no_lost_update", LARGE, no_lost_update),
+];
+
+const KIND: ProtocolKind = ProtocolKind::Optimistic;
+
+fn beside<T: Send + 'static>(
+    stand: &Arc<Stand>,
+    run: impl FnOnce(&Stand) -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    let stand = stand.clone();
+    thread::spawn(move || run(&stand))
+}
+
+/// The writer keeps both columns equal; whoever sees them different has seen half an install.
+fn a_reader_sees_whole_rows() {
+    let stand = Stand::new(KIND, &[(1, 0, 0)]);
+    let writer = beside(&stand, |stand| stand.transact(|body| body.set(1, 5, 5)));
+    let row = stand.transact(|body| {
+        let row = body.get(1)?;
+        assert!(matches!(row, Some((left, right)) if left == right), "half an install: {row:?}");
+        Ok(row)
+    });
+    assert!(row == Some((0, 0)) || row == Some((5, 5)));
+    writer.join().expect("it commits");
+    assert_eq!(stand.transact(|body| body.get(1)), Some((5, 5)));
+}
+
+fn additions_are_all_there() {
+    let stand = Stand::new(KIND, &[(1, 0, 0)]);
+    let other = beside(&stand, |stand| stand.transact(|body| body.add(1, 1)));
+    stand.transact(|body| body.add(1, 10));
+    other.join().expect("it commits");
+    assert_eq!(stand.transact(|body| body.get(1)), Some((11, 0)));
+}
+
+/// Two commits write the same two records, each in its own order: neither waits for ever, and no record has one's
+/// write and the other record the other's.
+fn two_records_in_opposite_order() {
+    let stand = Stand::new(KIND, &[(1, 0, 0), (2, 0, 0)]);
+    let other = beside(&stand, |stand| {
+        stand.transact(|body| body.set(2, 7, 7).and_then(|()| body.set(1, 7, 7)));
+    });
+    stand.transact(|body| body.set(1, 5, 5).and_then(|()| body.set(2, 5, 5)));
+    other.join().expect("it commits");
+    let rows = stand.transact(|body| Ok([body.get(1)?, body.get(2)?]));
+    assert!(rows[0] == rows[1], "{rows:?}");
+}
+
+/// Each reads both, and takes one away if the sum allows it: not both may.
+fn no_write_skew() {
+    let stand = Stand::new(KIND, &[(1, 1, 0), (2, 1, 0)]);
+    let take = |from: i64| {
+        move |stand: &Stand| {
+            stand.transact(|body| {
+                let of = |id| body.get(id).map(|row| row.map_or(0, |(left, _)| left));
+                if of(1)? + of(2)? >= 2 {
+                    body.set(from, 0, 0)?;
+                }
+                Ok(())
+            });
+        }
+    };
+    let other = beside(&stand, take(2));
+    take(1)(&stand);
+    other.join().expect("it commits");
+    let rows = stand.transact(|body| Ok([body.get(1)?, body.get(2)?]));
+    assert!(rows.iter().any(|row| *row == Some((1, 0))), "both took one away: {rows:?}");
+}
+
+/// A reader of two records sees both before the writer or both after it, if it commits.
+fn no_read_skew() {
+    let stand = Stand::new(KIND, &[(1, 0, 0), (2, 0, 0)]);
+    let writer = beside(&stand, |stand| {
+        stand.transact(|body| body.set(1, 5, 5).and_then(|()| body.set(2, 5, 5)));
+    });
+    let rows = stand.transact(|body| Ok([body.get(1)?, body.get(2)?]));
+    assert!(rows[0] == rows[1], "a reader has committed with {rows:?}");
+    writer.join().expect("it commits");
+}
+
+/// Each adds one to what it has read.
+fn no_lost_update() {
+    let stand = Stand::new(KIND, &[(1, 0, 0)]);
+    let increment = |stand: &Stand| {
+        stand.transact(|body| {
+            let (left, _) = body.get(1)?.unwrap_or_default();
+            body.set(1, left + 1, 0)
+        });
+    };
+    let other = beside(&stand, increment);
+    increment(&stand);
+    other.join().expect("it commits");
+    assert_eq!(stand.transact(|body| body.get(1)), Some((2, 0)));
+}

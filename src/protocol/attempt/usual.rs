@@ -1,0 +1,75 @@
+//! The usual accesses, in a straight line: to the running action's own row, which was found before the body ran and has
+//! not been written yet, a look at it or a change of one integer column.
+//!
+//! They do what [`Attempt::get`], [`Attempt::operate`] and [`Attempt::update`] would do; tests compare them. Wherever
+//! anything is unusual they do nothing and say so, and the general way is taken.
+
+use super::{Attempt, Reading};
+use crate::protocol::footprint::Mode;
+use crate::storage::read_set::Part;
+use crate::storage::record::Record;
+use crate::storage::table::TableCore;
+use crate::storage::word::ABSENT;
+use crate::storage::write_set::IntChange;
+
+impl<'a> Attempt<'a> {
+    /// The row of the running action, if that is the usual look.
+    pub(crate) fn row_at_once(&self, found: Option<Record<'a>>) -> Option<&'a [u64]> {
+        let record = found?;
+        let access = self.access.get();
+        let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
+        if !allowed || access.claim.is_some() || access.reading == Reading::ByRead {
+            return None;
+        }
+        if self.workspace.borrow().writes.position(record.pointer()).is_some() {
+            return None;
+        }
+        let (word, row) = record.read_at_once(self.arena)?;
+        if access.reading == Reading::Noted {
+            self.reads.borrow_mut().note(record, word, Part::Row);
+        }
+        self.note_seen(word);
+        Some(row)
+    }
+
+    /// Buffers the change, if it is the usual write. Whether it was.
+    ///
+    /// `table` and `found` are those of the running action.
+    pub(crate) fn change_int(
+        &self,
+        table: &TableCore,
+        found: Option<Record<'a>>,
+        column: usize,
+        change: IntChange,
+    ) -> bool {
+        let Some(record) = found else { return false };
+        let access = self.access.get();
+        let allowed = match (self.scope.get(), change) {
+            (Some(scope), IntChange::Set(_)) => scope.mode == Mode::Write,
+            (Some(scope), IntChange::Operate(operation, _)) => {
+                scope.mode != Mode::Read && operation.takes_every_int()
+            }
+            (None, _) => false,
+        };
+        if !allowed || !table.is_plain_int(column) || self.updates_refused.is_some() || access.claim.is_some()
+        {
+            return false;
+        }
+        let mut workspace = self.workspace.borrow_mut();
+        if workspace.writes.position(record.pointer()).is_some() {
+            return false;
+        }
+        let word = match access.reading {
+            Reading::Noted => self.existence_noted(record),
+            Reading::Seen => record.stable_word(),
+            Reading::ByRead => return false,
+        };
+        // A dead record's word says so, too.
+        if word & ABSENT != 0 {
+            return false;
+        }
+        self.note_seen(word);
+        workspace.writes.change_int_first(table, record.pointer(), column, change);
+        workspace.writes.check_size().is_ok()
+    }
+}

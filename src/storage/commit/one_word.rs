@@ -1,0 +1,106 @@
+//! The usual commit, in a straight line: one integer column of one record that is there.
+//!
+//! It does what [`commit_any`](super::commit_any) would do, in the same order, with the same stamps and the same redo; a
+//! test compares the two. Wherever anything is unusual (a rival has the record, it is absent or split, the operation cannot
+//! be applied, what was read has changed, there is no room in the log) it leaves with nothing done, and the general way
+//! finds out what is to be said or waited for.
+
+use super::work_out::{ChangedWord, changed_word};
+use super::{Committing, Taken, Taking, append};
+use crate::base::atomics::{Ordering, fence};
+use crate::storage::record::Record;
+use crate::storage::redo;
+use crate::storage::word::{ABSENT, BUSY, PROTOCOL, Stamp};
+
+/// Commits, if it is the usual commit and nothing is in its way.
+#[inline(always)]
+pub(super) fn commit_one_word<T: Taking>(
+    call: &mut Committing<'_>,
+    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+) -> Option<Stamp> {
+    let [touched] = call.workspace.writes.touched() else { return None };
+    if call.alone || call.workspace.writes.only_int_change(0).is_none() {
+        return None;
+    }
+    // SAFETY: the call is pinned, so the record that it touched is alive.
+    let record = unsafe { touched.record.as_record() };
+    let published = call.participant.published();
+    call.store.epochs().enter(published);
+    let committed = take::<T>(record).and_then(|word| {
+        let committed = change_and_stamp(call, record, word, validate);
+        match committed {
+            Some((change, stamp)) => install(call, record, word, change, stamp),
+            // Release: pairs with who reads or takes the word next; nothing was written in between.
+            None if !T::EXCLUDED => record.word().store(word, Ordering::Release),
+            None => {}
+        }
+        committed.map(|(_, stamp)| stamp)
+    });
+    published.leave();
+    committed
+}
+
+/// Takes a record that is there, in nobody's hands and as every other. Gives back its word.
+#[inline(always)]
+fn take<T: Taking>(record: Record<'_>) -> Option<u64> {
+    // Acquire pairs with the release of the last install, whose row is looked at next.
+    let word = record.word().load(Ordering::Acquire);
+    if word & (BUSY | ABSENT | PROTOCOL) != 0 {
+        return None;
+    }
+    // The orderings: as in `take::take_from_rivals`.
+    let taken = T::EXCLUDED
+        || record.word().compare_exchange(word, word | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    taken.then_some(word)
+}
+
+/// What the record comes to, and the stamp, while it is held.
+#[inline(always)]
+fn change_and_stamp(
+    call: &mut Committing<'_>,
+    record: Record<'_>,
+    word: u64,
+    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+) -> Option<(ChangedWord, Stamp)> {
+    let epochs = call.store.epochs();
+    let change = changed_word(&call.workspace.writes, 0, record, word)?;
+    if call.store.is_logged() && !encode_redo(call, record, change) {
+        return None;
+    }
+    let floor = call.seen.max(Stamp::of(word)).max(call.workspace.last_stamp);
+    let epoch = epochs.current();
+    if !validate(&Taken::One(record)) || epochs.is_closed() {
+        return None;
+    }
+    let stamp = Stamp::next(floor, epoch)?;
+    epochs.count_in(epoch).then_some((change, stamp))
+}
+
+/// Encodes the redo. Whether there is room for it.
+fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWord) -> bool {
+    let workspace = &mut *call.workspace;
+    workspace.redo.clear();
+    let start = redo::begin(&mut workspace.redo);
+    let touched = &workspace.writes.touched()[0];
+    if !touched.table().is_internal() {
+        let new = change.new as i64;
+        redo::append_int_change(&mut workspace.redo, touched, record.key(), change.column, new);
+    }
+    redo::finish(&mut workspace.redo, start);
+    workspace.redo.len() <= workspace.log_credit
+}
+
+/// Appends the redo and installs. Nothing here can fail.
+#[inline(always)]
+fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: ChangedWord, stamp: Stamp) {
+    if call.store.is_logged() {
+        append(call.participant, call.workspace, stamp);
+    }
+    call.workspace.last_stamp = stamp;
+    // Where rivals are excluded it is not busy yet. Relaxed, and the fence: as in `install::make_busy`.
+    record.word().store(word | BUSY, Ordering::Relaxed);
+    fence(Ordering::Release);
+    record.row()[change.at].store(change.new, Ordering::Relaxed);
+    // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
+    record.word().store(stamp.present(), Ordering::Release);
+}
