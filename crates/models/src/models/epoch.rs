@@ -11,7 +11,11 @@ use crate::storage::participant::Participants;
 pub(super) const MODELS: &[Model] = &[
     Model::new("epoch::nothing_is_added_to_a_sealed_epoch", SMALL, nothing_is_added_to_a_sealed_epoch),
     Model::new("epoch::redo_of_two_epochs_never_mixes", SMALL, redo_of_two_epochs_never_mixes),
-    Model::new("epoch::a_slot_that_comes_into_use_is_not_missed", SMALL, a_slot_that_comes_into_use_is_not_missed),
+    Model::new(
+        "epoch::a_slot_that_comes_into_use_is_not_missed",
+        SMALL,
+        a_slot_that_comes_into_use_is_not_missed,
+    ),
 ];
 
 /// Touched, as every word that threads share must be before they start.
