@@ -18,7 +18,10 @@ impl<'a> Attempt<'a> {
         let record = found?;
         let access = self.access.get();
         let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
-        if !allowed || access.claim.is_some() || access.reading == Reading::ByRead {
+        if !allowed
+            || access.claim.is_some()
+            || matches!(access.reading, Reading::RowsByRead | Reading::ByRead)
+        {
             return None;
         }
         if self.workspace.borrow().writes.position(record.pointer()).is_some() {
@@ -60,7 +63,7 @@ impl<'a> Attempt<'a> {
             return false;
         }
         let word = match access.reading {
-            Reading::Noted => self.existence_noted(record),
+            Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
             Reading::ByRead => return false,
         };

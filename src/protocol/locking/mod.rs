@@ -52,9 +52,9 @@ const ATTEMPTS_WITHOUT_WAITING: u32 = 32;
 static LOCKING: Access = Access {
     claim: Some(claim_key),
     range: Some(claim_range),
-    reading: DIRECT.reading,
     read: DIRECT.read,
     missed: DIRECT.missed,
+    reading: DIRECT.reading,
 };
 
 fn claim_key<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {

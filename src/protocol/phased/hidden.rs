@@ -5,7 +5,7 @@
 //! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split column is
 //! not stashed.
 
-use super::super::attempt::{self, Attempt, TRACKED};
+use super::super::attempt::{self, Attempt, Reading, TRACKED};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::storage::read_set::Part;
@@ -13,7 +13,8 @@ use crate::storage::record::Record;
 use crate::storage::word::{ABSENT, DEAD, SPLIT};
 
 /// Accesses that note everything that was read, and hide what is split.
-pub(super) static SPLIT_AWARE: attempt::Access = attempt::Access { read: read_around, ..TRACKED };
+pub(super) static SPLIT_AWARE: attempt::Access =
+    attempt::Access { read: read_around, reading: Reading::RowsByRead, ..TRACKED };
 
 fn read_around<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     let word = (TRACKED.read)(attempt, record, part, copy)?;
