@@ -64,8 +64,6 @@ pub(crate) enum Reading {
     Noted,
     /// Rows by [`Access::read`]; whether records are there, as `Noted`.
     RowsByRead,
-    /// By [`Access::read`], as all others.
-    ByRead,
 }
 
 /// How a protocol makes accesses.

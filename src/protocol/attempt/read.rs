@@ -51,7 +51,6 @@ impl<'a> Attempt<'a> {
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
-            Reading::ByRead => (access.read)(self, record, Part::Existence, &mut [])?,
         };
         if word == DEAD {
             return Ok(None);

@@ -51,8 +51,12 @@ fn seeded() -> Option<&'static Seeded> {
 
 fn parse(text: &str) -> Seeded {
     let parts: Vec<&str> = text.splitn(4, '|').collect();
-    let [kind, file, function, code] = parts[..] else { panic!("{VARIABLE}=kind|file|function|code: {text}") };
-    let Some((_, fault)) = FAULTS.iter().find(|(name, _)| *name == kind) else { panic!("no such fault: {kind}") };
+    let [kind, file, function, code] = parts[..] else {
+        panic!("{VARIABLE}=kind|file|function|code: {text}")
+    };
+    let Some((_, fault)) = FAULTS.iter().find(|(name, _)| *name == kind) else {
+        panic!("no such fault: {kind}")
+    };
     Seeded { fault: *fault, file: file.to_string(), line: line_of(file, function, code) }
 }
 

@@ -14,9 +14,11 @@ pub(super) const MODELS: &[Model] = &[
 ];
 
 /// The words of a slot cannot be touched before it comes into use: for the random checker.
-pub(super) const RANDOM: &[Model] = &[
-    Model::new("epoch::a_slot_that_comes_into_use_is_not_missed", SMALL, a_slot_that_comes_into_use_is_not_missed),
-];
+pub(super) const RANDOM: &[Model] = &[Model::new(
+    "epoch::a_slot_that_comes_into_use_is_not_missed",
+    SMALL,
+    a_slot_that_comes_into_use_is_not_missed,
+)];
 
 /// Touched, as every word that threads share must be before they start.
 pub(super) fn epochs() -> Arc<Epochs> {

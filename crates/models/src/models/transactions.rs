@@ -25,7 +25,11 @@ pub(super) const RANDOM: &[Model] = &[
         MIDDLE,
         a_placeholder_is_filled_or_collected,
     ),
-    Model::new("transactions::no_two_insert_what_the_other_missed", LARGE, no_two_insert_what_the_other_missed),
+    Model::new(
+        "transactions::no_two_insert_what_the_other_missed",
+        LARGE,
+        no_two_insert_what_the_other_missed,
+    ),
     Model::new("transactions::a_deleted_key_comes_in_again", LARGE, a_deleted_key_comes_in_again),
 ];
 

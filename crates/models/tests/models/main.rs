@@ -30,7 +30,8 @@ fn every_model_holds() {
 #[test]
 fn every_fault_is_found() {
     // A model that finds one leaves its threads where they stand: so each runs in a process of its own.
-    let missed: Vec<&str> = faults::ALL.iter().filter_map(|fault| (!is_found(fault)).then_some(fault.place)).collect();
+    let missed: Vec<&str> =
+        faults::ALL.iter().filter_map(|fault| (!is_found(fault)).then_some(fault.place)).collect();
     assert!(missed.is_empty(), "no model has noticed:\n{}", missed.join("\n"));
 }
 
