@@ -73,7 +73,7 @@ impl Canary {
 }
 
 static HASTY: Access =
-    Access { claim: None, range: None, reading: Reading::ByRead, read: read_hastily, missed: DIRECT.missed };
+    Access { claim: None, range: None, reading: Reading::RowsByRead, read: read_hastily, missed: DIRECT.missed };
 static UNVALIDATED: Access =
     Access { claim: None, range: None, reading: DIRECT.reading, read: DIRECT.read, missed: TRACKED.missed };
 static UNVERSIONED: Access =

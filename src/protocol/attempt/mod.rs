@@ -171,12 +171,6 @@ impl<'a> Attempt<'a> {
         self.guard
     }
 
-    /// The memory of the attempt.
-    #[inline]
-    pub(crate) fn arena(&self) -> &'a Bump {
-        self.arena
-    }
-
     /// The buffered writes and the rest of the participant's memory.
     #[inline]
     pub(crate) fn workspace(&self) -> &RefCell<&'a mut Workspace> {

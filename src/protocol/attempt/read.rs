@@ -4,7 +4,6 @@ use super::{Attempt, Claim, Reading, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
-use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};
