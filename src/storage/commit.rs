@@ -15,6 +15,7 @@
 //! excluded by none.
 
 mod install;
+mod one_slice;
 mod one_word;
 mod split;
 mod take;
@@ -25,6 +26,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 
 use self::install::install;
+use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::split::Staged;
 pub(crate) use self::take::{Excluded, InOrder, Taking};
@@ -85,6 +87,8 @@ pub(crate) struct Pending<'a> {
 
 /// What a commit holds while it validates.
 pub(crate) enum Taken<'t, 'a> {
+    /// Nothing: all that is written goes into slices.
+    Nothing,
     /// This one record.
     One(Record<'a>),
     /// What is taken of the write set.
@@ -96,6 +100,7 @@ impl Taken<'_, '_> {
     #[inline]
     pub(crate) fn is_own(&self, record: Record<'_>) -> bool {
         match self {
+            Taken::Nothing => false,
             Taken::One(own) => own.pointer() == record.pointer(),
             Taken::Several(writes, pending) => {
                 writes.position(record.pointer()).is_some_and(|position| pending[position].taken)
@@ -128,6 +133,11 @@ pub(crate) fn commit<T: Taking>(
     mut call: Committing<'_>,
     validate: impl Fn(&Taken<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
+    if T::SPLITS
+        && let Some(stamp) = commit_one_slice(&mut call, &validate)
+    {
+        return Ok(stamp);
+    }
     match commit_one_word::<T>(&mut call, &validate) {
         Some(stamp) => Ok(stamp),
         None => commit_any(taking, call, &validate),

@@ -99,6 +99,12 @@ impl Slice {
         if let Merged::Int(int) = self.merged { Some(int) } else { None }
     }
 
+    /// Sets the merged operand of an integer column; none: the slice is untouched.
+    #[inline]
+    pub(crate) fn set_int(&mut self, int: Option<i64>) {
+        self.merged = int.map_or(Merged::Untouched, Merged::Int);
+    }
+
     /// The merged operand; none: nothing is to be applied.
     #[inline]
     pub(crate) fn value(&self) -> Option<ValueRef<'_>> {

@@ -39,7 +39,7 @@ pub(crate) struct SplitColumn {
     pub(crate) operation: Operation,
     /// The column's value when it was split.
     base: Value,
-    /// For additions to integers: between which bounds the sum of one participant's operands may lie.
+    /// For integers: between which bounds the merge of one participant's operands may lie, if that is all there is to it.
     share: Option<(i64, i64)>,
 }
 
@@ -176,7 +176,12 @@ fn share_of_integers(column: &SplitColumn, parties: usize) -> Option<(i64, i64)>
         DataType::Int64 => (i64::MIN, i64::MAX),
         _ => return None,
     };
-    let (Operation::Add, Value::Int(base)) = (column.operation, &column.base) else { return None };
+    let base = match (column.operation, &column.base) {
+        (Operation::Add, Value::Int(base)) => base,
+        // These keep one of the values that there are, and every operand has been checked.
+        (Operation::Max | Operation::Min, Value::Int(_)) => return Some((low, high)),
+        _ => return None,
+    };
     let share = |bound: i64| (i128::from(bound) - i128::from(*base)) / parties as i128;
     // Of the room on either side: at most the distance between the bounds, divided; beyond 64 bits by far enough.
     let clamp = |share: i128| share.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
@@ -287,6 +292,37 @@ impl Totals {
             return None;
         }
         Some(before)
+    }
+
+    /// As [`take`](Self::take), of an integer that an integer column's slice can take by itself, and which has been given
+    /// a share; gives back what the slice was before.
+    #[inline]
+    pub(crate) fn take_int(
+        &mut self,
+        set: &SplitSet,
+        number: usize,
+        operand: i64,
+        participant: usize,
+    ) -> Option<Option<i64>> {
+        let column = &set.columns[number];
+        let slice = &mut self.slices[number];
+        let before = match slice.int() {
+            None if !slice.is_untouched() => return None,
+            before => before,
+        };
+        let merged = before.map_or(Some(operand), |before| column.operation.merge_int(before, operand))?;
+        let (low, high) = column.share?;
+        if !(low..=high).contains(&merged) || participant >= set.parties {
+            return None;
+        }
+        slice.set_int(Some(merged));
+        Some(before)
+    }
+
+    /// Takes an integer out again: the slice is as it was before.
+    #[inline]
+    pub(crate) fn put_back_int(&mut self, number: usize, before: Option<i64>) {
+        self.slices[number].set_int(before);
     }
 
     /// Takes an operand out again: the slice is as it was before.

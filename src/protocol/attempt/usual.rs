@@ -18,7 +18,10 @@ impl<'a> Attempt<'a> {
         let record = found?;
         let access = self.access.get();
         let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
-        if !allowed || access.claim.is_some() || matches!(access.reading, Reading::RowsByRead | Reading::ByRead) {
+        if !allowed
+            || access.claim.is_some()
+            || matches!(access.reading, Reading::RowsByRead | Reading::ByRead)
+        {
             return None;
         }
         if self.workspace.borrow().writes.position(record.pointer()).is_some() {

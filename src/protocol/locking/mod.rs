@@ -49,8 +49,13 @@ use crate::storage::word::Stamp;
 const ATTEMPTS_WITHOUT_WAITING: u32 = 32;
 
 /// Claims what it reads and writes; then reads are direct, because nobody can be writing.
-static LOCKING: Access =
-    Access { claim: Some(claim_key), range: Some(claim_range), read: DIRECT.read, missed: DIRECT.missed, reading: DIRECT.reading };
+static LOCKING: Access = Access {
+    claim: Some(claim_key),
+    range: Some(claim_range),
+    read: DIRECT.read,
+    missed: DIRECT.missed,
+    reading: DIRECT.reading,
+};
 
 fn claim_key<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
     attempt.held().borrow_mut().locking.claim_key(table, key, what)

@@ -35,8 +35,7 @@ fn begun(manager: &Arc<LockManager>, on_conflict: OnConflict) -> Holding {
 
 /// A footprint of one action on this key.
 fn footprint(rig: &Rig, key: &[u8], mode: Mode, whole: bool) -> Footprint {
-    let key = key.iter().copied().collect();
-    let reference = Reference { table: TABLE, key, whole, mode, ..Reference::default() };
+    let reference = Reference { table: TABLE, key: key.into(), whole, mode, ..Reference::default() };
     Footprint { references: vec![reference], writes: mode != Mode::Read }
 }
 
@@ -100,6 +99,17 @@ fn a_denied_claim_dooms_the_attempt_and_only_that() {
     assert!(!holding.is_doomed());
     holding.claim_key(&rig.table, b"a", Claim::Write).expect("it is free again");
     holding.end();
+    assert_eq!(manager.in_use(), (0, 0, 0));
+}
+
+#[test]
+fn what_a_thread_holds_goes_with_it() {
+    let (rig, manager) = (rig(), Arc::new(LockManager::new()));
+    let mut holding = begun(&manager, OnConflict::Wait);
+    holding.claim_key(&rig.table, b"a", Claim::Insert).expect("nobody has it");
+    holding.claim_range(&rig.table, EVERYTHING).expect("nobody else is in it");
+    assert_eq!(manager.in_use(), (3, 1, 0));
+    drop(holding);
     assert_eq!(manager.in_use(), (0, 0, 0));
 }
 

@@ -13,7 +13,8 @@ use crate::storage::record::Record;
 use crate::storage::word::{ABSENT, DEAD, SPLIT};
 
 /// Accesses that note everything that was read, and hide what is split.
-pub(super) static SPLIT_AWARE: attempt::Access = attempt::Access { read: read_around, reading: Reading::RowsByRead, ..TRACKED };
+pub(super) static SPLIT_AWARE: attempt::Access =
+    attempt::Access { read: read_around, reading: Reading::RowsByRead, ..TRACKED };
 
 fn read_around<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
     let word = (TRACKED.read)(attempt, record, part, copy)?;

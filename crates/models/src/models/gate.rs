@@ -10,9 +10,17 @@ use crate::storage::epoch::{Epochs, FIRST, Published};
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("gate::nobody_is_inside_while_it_is_held", SMALL, nobody_is_inside_while_it_is_held),
-    Model::new("gate::who_enters_sees_what_was_done_behind_it", SMALL, who_enters_sees_what_was_done_behind_it),
+    Model::new(
+        "gate::who_enters_sees_what_was_done_behind_it",
+        SMALL,
+        who_enters_sees_what_was_done_behind_it,
+    ),
     Model::new("gate::two_who_close_it_take_turns", MIDDLE, two_who_close_it_take_turns),
-    Model::new("gate::the_log_seals_while_somebody_runs_alone", MIDDLE, the_log_seals_while_somebody_runs_alone),
+    Model::new(
+        "gate::the_log_seals_while_somebody_runs_alone",
+        MIDDLE,
+        the_log_seals_while_somebody_runs_alone,
+    ),
 ];
 
 /// Adds one in a commit section, in two steps.

@@ -14,8 +14,16 @@ use crate::pipeline::queue::HandoverQueue;
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("handover::no_ring_is_lost", SMALL, no_ring_is_lost),
-    Model::new("handover::a_waiter_goes_when_its_epoch_is_durable", SMALL, a_waiter_goes_when_its_epoch_is_durable),
-    Model::new("handover::a_place_used_again_lets_nobody_go_early", MIDDLE, a_place_used_again_lets_nobody_go_early),
+    Model::new(
+        "handover::a_waiter_goes_when_its_epoch_is_durable",
+        SMALL,
+        a_waiter_goes_when_its_epoch_is_durable,
+    ),
+    Model::new(
+        "handover::a_place_used_again_lets_nobody_go_early",
+        MIDDLE,
+        a_place_used_again_lets_nobody_go_early,
+    ),
     Model::new("handover::a_failure_wakes_who_waits", SMALL, a_failure_wakes_who_waits),
     Model::new("handover::from_append_to_waiter", MIDDLE, from_append_to_waiter),
     Model::new("handover::a_queue_gives_everything_out_once", MIDDLE, a_queue_gives_everything_out_once),

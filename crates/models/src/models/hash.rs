@@ -70,7 +70,8 @@ fn one_record_for_each_key() {
     let run = |index: &HashIndex| -> Vec<usize> {
         let inserted = (MANY - 4..MANY).map(|number| {
             let guard = pin();
-            let (Insertion::Found(record) | Insertion::Inserted { record, .. }) = insert(index, number, &guard);
+            let (Insertion::Found(record) | Insertion::Inserted { record, .. }) =
+                insert(index, number, &guard);
             check(record, number);
             record.pointer().memory().as_ptr().addr()
         });

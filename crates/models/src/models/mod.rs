@@ -44,7 +44,7 @@ const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 300 };
 pub fn all() -> impl Iterator<Item = Model> {
     let both = [epoch::MODELS, gate::MODELS, handover::MODELS, record::MODELS, transactions::MODELS];
     // These make words while threads run, which loom cannot follow, or take more steps than it can try.
-    let random = [hash::MODELS, ordered::MODELS, pipeline::MODELS];
+    let random = [epoch::RANDOM, transactions::RANDOM, hash::MODELS, ordered::MODELS, pipeline::MODELS];
     let random = random.into_iter().filter(|_| !cfg!(feature = "loom"));
     both.into_iter().chain(random).flatten().copied()
 }

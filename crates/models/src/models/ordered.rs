@@ -102,7 +102,10 @@ fn a_scan_meets_what_stays() {
     };
     let seen = numbers(&index);
     assert!(seen.is_sorted_by(|left, right| left < right), "not in order: {seen:?}");
-    assert!([0, 2, 4, 6, 8, 16, 18].iter().all(|number| seen.contains(number)), "something is lost: {seen:?}");
+    assert!(
+        [0, 2, 4, 6, 8, 16, 18].iter().all(|number| seen.contains(number)),
+        "something is lost: {seen:?}"
+    );
     changer.join().expect("it ends");
 }
 

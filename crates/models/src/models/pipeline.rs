@@ -34,7 +34,7 @@ fn options(disk: &SimulatedDisk) -> Options {
         .segment_bytes(64 << 10)
         .log_buffer_bytes(4 << 10)
         .max_participants(4)
-        .waiting_places(1)
+        .waiting_places(2)
         .stages(Stages::Staged)
         .workers(1)
 }

@@ -8,6 +8,7 @@ use heddle_model_doors::execution::prepare;
 
 use super::{Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::protocol::attempt::ReadSet;
 use crate::storage::index::hash::HashIndex;
 use crate::storage::index::{Insertion, Lookup};
 use crate::storage::record::RecordPointer;
@@ -37,7 +38,10 @@ fn a_placeholder_is_filled_or_collected() {
     let record = unsafe { pointer.as_record() };
     let committer = thread::spawn(move || {
         let word = record.word();
-        if word.compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        if word
+            .compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed)
+            .is_err()
+        {
             return false;
         }
         crate::base::atomics::fence(Ordering::Release);
@@ -79,12 +83,15 @@ fn no_two_insert_what_the_other_missed() {
         let guard = pin();
         let Lookup::Missing(missed) = index.get(other, b"new", &guard) else { return false };
         let made = record(PLACEHOLDER, b"new", 0);
-        let Insertion::Inserted { record, .. } = index.get_or_insert(own, b"new", || made, |_| {}, &guard) else {
+        let Insertion::Inserted { record, .. } = index.get_or_insert(own, b"new", || made, |_| {}, &guard)
+        else {
             panic!("nobody else inserts this key")
         };
         let word: &AtomicU64 = record.word();
+        let mut reads = ReadSet::default();
+        reads.nodes.push(missed);
         word.compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            && missed.is_current()
+            && reads.still_holds(|_| false)
     };
     let other = {
         let index = index.clone();

@@ -91,8 +91,7 @@ impl Stand {
         let (participant, memory) = seat.parts();
         let Memory { workspace, arena } = memory;
         arena.reset();
-        let attempt =
-            Attempt::new(&self.store, participant, &guard, arena, workspace, &mut held, None);
+        let attempt = Attempt::new(&self.store, participant, &guard, arena, workspace, &mut held, None);
         self.protocol.begin(&attempt, None, Try { number });
         let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
             Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
@@ -125,7 +124,9 @@ impl<'a> Body<'_, 'a> {
             let Some(words) = self.attempt.get(target)? else { return Ok(None) };
             // SAFETY: the row was just read, and the attempt is pinned.
             let values = unsafe { self.table.layout().values(words) };
-            let [_, Value::Int(left), Value::Int(right)] = values[..] else { panic!("not a row: {values:?}") };
+            let [_, Value::Int(left), Value::Int(right)] = values[..] else {
+                panic!("not a row: {values:?}")
+            };
             Ok(Some((left, right)))
         })
     }
