@@ -203,6 +203,7 @@ mod tests {
         semantics::own_inserts(&honest);
         anomalies::golden(&honest);
         anomalies::random(&honest);
+        histories::race::for_keys(&honest);
         histories::random(&honest);
     }
 
