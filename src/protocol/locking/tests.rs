@@ -34,7 +34,7 @@ fn begun(manager: &Arc<LockManager>, on_conflict: OnConflict) -> Holding {
 }
 
 /// A footprint of one action on this key.
-fn footprint(rig: &Rig, key: &[u8], mode: Mode, whole: bool) -> Footprint {
+fn footprint(key: &[u8], mode: Mode, whole: bool) -> Footprint {
     let reference = Reference { table: TABLE, key: key.into(), whole, mode, ..Reference::default() };
     Footprint { references: vec![reference], writes: mode != Mode::Read }
 }
@@ -144,7 +144,7 @@ fn what_is_declared_to_be_written_is_read_alone() {
     ];
     for (mode, whole, is_shared) in cases {
         let mut holding = Holding::default();
-        let footprint = footprint(&rig, b"a", mode, whole);
+        let footprint = footprint(b"a", mode, whole);
         holding.begin(&manager, Some(&footprint), true, OnConflict::Abort);
         holding.claim_key(&rig.table, b"a", Claim::Read).expect("nobody has it");
         holding.claim_key(&rig.table, b"b", Claim::Read).expect("nobody has it");
