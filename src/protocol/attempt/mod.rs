@@ -353,6 +353,13 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Whether this call has closed the gate, so that nothing it has read can have changed. An index node may look as if
+    /// it had: where the call's own inserts have split one that it had read.
+    #[cold]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.held.borrow().alone
+    }
+
     /// Opens the gate again, if this call has closed it.
     #[inline]
     pub(crate) fn let_others_in(&self) {

@@ -140,7 +140,8 @@ impl Protocol for Phased {
         }
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, participant: attempt.participant() };
-        let validate = |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record));
+        let validate =
+            |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record)) || attempt.is_alone();
         let committed = attempt.commit(&taking, validate);
         if let Err(CommitFailure::Conflict) = committed {
             drop(reads);
@@ -150,7 +151,7 @@ impl Protocol for Phased {
     }
 
     fn confirm(&self, attempt: &Attempt<'_>) -> bool {
-        !self.is_stashed(attempt) && attempt.reads().borrow().still_holds(|_| false)
+        !self.is_stashed(attempt) && (attempt.reads().borrow().still_holds(|_| false) || attempt.is_alone())
     }
 
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
