@@ -72,8 +72,13 @@ impl Canary {
     }
 }
 
-static HASTY: Access =
-    Access { claim: None, range: None, reading: Reading::RowsByRead, read: read_hastily, missed: DIRECT.missed };
+static HASTY: Access = Access {
+    claim: None,
+    range: None,
+    reading: Reading::RowsByRead,
+    read: read_hastily,
+    missed: DIRECT.missed,
+};
 static UNVALIDATED: Access =
     Access { claim: None, range: None, reading: DIRECT.reading, read: DIRECT.read, missed: TRACKED.missed };
 static UNVERSIONED: Access =

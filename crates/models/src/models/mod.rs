@@ -36,9 +36,9 @@ impl Model {
 /// For models of some ten accesses: loom goes through every schedule.
 const SMALL: Bounds = Bounds { interruptions: None, schedules: 2_000 };
 /// For models of a hundred: loom interrupts at most twice.
-const MIDDLE: Bounds = Bounds { interruptions: Some(2), schedules: 1_000 };
+const MIDDLE: Bounds = Bounds { interruptions: Some(2), schedules: 500 };
 /// For whole transactions.
-const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 300 };
+const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 150 };
 
 /// All models.
 pub fn all() -> impl Iterator<Item = Model> {

@@ -14,7 +14,7 @@ use crate::testing::SimulatedDisk;
 use crate::types::{DataType, ValueRef};
 
 /// A run takes thousands of steps.
-const WHOLE: Bounds = Bounds { interruptions: None, schedules: 20 };
+const WHOLE: Bounds = Bounds { interruptions: None, schedules: 100 };
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("pipeline::what_was_told_is_on_disk", WHOLE, what_was_told_is_on_disk),

@@ -8,9 +8,9 @@ use heddle_model_doors::execution::prepare;
 
 use super::{Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
-use crate::protocol::attempt::ReadSet;
 use crate::storage::index::hash::HashIndex;
 use crate::storage::index::{Insertion, Lookup};
+use crate::storage::read_set::ReadSet;
 use crate::storage::record::RecordPointer;
 use crate::storage::word::{ABSENT, BUSY, DEAD, PLACEHOLDER, Stamp};
 
@@ -89,7 +89,7 @@ fn no_two_insert_what_the_other_missed() {
         };
         let word: &AtomicU64 = record.word();
         let mut reads = ReadSet::default();
-        reads.nodes.push(missed);
+        reads.note_node(missed);
         word.compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
             && reads.still_holds(|_| false)
     };

@@ -71,10 +71,6 @@ pub const ALL: &[Seeded] = &[
         "hash::one_record_for_each_key",
     ),
     fault(
-        "stale|src/storage/index/hash/bucket.rs|is_still|version.load",
-        "hash::a_validated_miss_was_a_miss",
-    ),
-    fault(
         "skip|src/storage/index/hash/bucket.rs|set_moved|version.store",
         "hash::a_validated_miss_was_a_miss",
     ),
@@ -91,7 +87,7 @@ pub const ALL: &[Seeded] = &[
         "ordered::a_scan_meets_what_stays_once_and_in_order",
     ),
     fault(
-        "skip|src/storage/index/ordered/locked.rs|remove|slots[left].store",
+        "blind|src/storage/index/ordered/latch.rs|lock|compare_exchange",
         "ordered::what_stays_is_found_while_nodes_are_replaced",
     ),
 ];

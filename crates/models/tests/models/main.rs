@@ -42,6 +42,7 @@ fn is_found(fault: &faults::Seeded) -> bool {
         .env(ONE_MODEL, fault.model)
         .env(heddle_model_doors::faults::VARIABLE, fault.place)
         .env("RUST_BACKTRACE", "0")
+        .env("HEDDLE_MODEL_FACTOR", "4")
         .output()
         .expect("it runs");
     let told = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
