@@ -264,12 +264,16 @@ impl Database {
         statistics
     }
 
-    /// Checks the whole database: constraints, and indexes against tables.
+    /// Checks the whole database: constraints, and indexes against tables. Nothing is committed meanwhile.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`]: the first thing that is wrong, and where.
+    /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::Nested`] inside a transaction.
     pub fn check(&self) -> Result<CheckReport> {
-        self.run(|_| check_store(self.engine().store()))
+        nesting::check("a check")?;
+        self.shared.check_open()?;
+        // It looks at records past every protocol, so that none could tell whether what it saw was one state.
+        let _still = self.engine().store().stand_still();
+        check_store(self.engine().store())
     }
 
     /// Waits until everything is durable, and closes the database, for all its handles.

@@ -128,11 +128,13 @@ impl Participants {
         }
     }
 
-    /// Every slot that was ever used.
+    /// Every slot that was ever used, as of the moment at which the first is asked for.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Participant> {
-        // Acquire pairs with the release in `take`: a slot counted here is fully there. A slot that comes into use
-        // later shows a later epoch: its thread took it, then read the global epoch.
-        self.slots[..self.used.load(Ordering::SeqCst)].iter().map(|slot| &**slot)
+        // Acquire pairs with the release in `take`: a slot counted here is fully there. Who waits for participants asks
+        // for the first behind its side of the barrier (`Epochs::wait_for`): a slot that comes into use later has its
+        // thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
+        let used = || self.slots[..self.used.load(Ordering::SeqCst)].iter();
+        std::iter::once_with(used).flatten().map(|slot| &**slot)
     }
 
     /// Takes a slot; waits while all are taken.
@@ -141,8 +143,8 @@ impl Participants {
         loop {
             if let Some(number) = free.pop() {
                 drop(free);
-                // SeqCst: ordered before the slot's publishing of an epoch, as the sealer's reads are after its
-                // raising of the epoch; so the sealer either counts the slot or the slot sees the new epoch.
+                // SeqCst: ordered before the slot's publishing of an epoch and its barrier, as the sealer's count is after
+                // its own; so the sealer either counts the slot or the slot sees the new epoch.
                 self.used.fetch_max(number + 1, Ordering::SeqCst);
                 let participant = &*self.slots[number];
                 let memory = participant.memory.lock().take().unwrap_or_default();

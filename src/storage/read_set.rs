@@ -36,7 +36,13 @@ pub(crate) struct ReadSet {
     nodes: Vec<NodeVersion<'static>>,
     /// What the call itself has put into nodes, in order: the version before, and the one after.
     own_inserts: Vec<(u64, NodeVersion<'static>)>,
+    /// The number of the split phase in which rows of split records were read; [`NEVER`]: of none that is known, or of
+    /// several; 0: there were no such rows.
+    phase: u64,
 }
+
+/// A phase that there never is: what was read in it does not hold.
+const NEVER: u64 = u64::MAX;
 
 /// A version that outlives the pin under which it was observed.
 fn keep(version: NodeVersion<'_>) -> NodeVersion<'static> {
@@ -52,6 +58,20 @@ impl ReadSet {
         self.records.clear();
         self.nodes.clear();
         self.own_inserts.clear();
+        self.phase = 0;
+    }
+
+    /// Notes that the row of a split record was read, and which split phase said what of it is hidden; none: it was over,
+    /// or had not quite begun. A record's word does not tell split phases apart in which nobody has changed it.
+    pub(crate) fn note_phase(&mut self, phase: Option<u64>) {
+        let phase = phase.unwrap_or(NEVER);
+        self.phase = if self.phase == 0 || self.phase == phase { phase } else { NEVER };
+    }
+
+    /// Whether rows of split records, if any were read, were read in this split phase.
+    #[inline]
+    pub(crate) fn is_of_phase(&self, now: impl FnOnce() -> Option<u64>) -> bool {
+        self.phase == 0 || now() == Some(self.phase)
     }
 
     /// Notes that this part of a record was read, when its word was this.
@@ -81,8 +101,33 @@ impl ReadSet {
     /// The call is still pinned.
     #[inline(always)]
     pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
-        self.records.iter().all(|entry| entry.still_holds(&own))
+        (self.records.iter().all(|entry| entry.still_holds(&own)) || self.records_hold_together(&own))
             && (self.nodes.is_empty() || self.nodes_still_hold())
+    }
+
+    /// As the look at all records in `still_holds`, where others have changed records of which only the existence was
+    /// read.
+    ///
+    /// That such a record is there says nothing about a moment before the look: it may have been deleted and put in
+    /// again since. So it is looked at before all others and once more with them: if its word is the same both times, it
+    /// was there at the moment between, at which all others were as they were read.
+    #[cold]
+    #[inline(never)]
+    fn records_hold_together(&self, own: &dyn Fn(Record<'_>) -> bool) -> bool {
+        let mut changed = Vec::new();
+        for (number, entry) in self.records.iter().enumerate().filter(|(_, entry)| !entry.still_holds(own)) {
+            match entry.word_if_there() {
+                Some(word) => changed.push((number, word)),
+                None => return false,
+            }
+        }
+        let mut changed = changed.into_iter().peekable();
+        self.records.iter().enumerate().all(|(number, entry)| {
+            match changed.next_if(|(changed, _)| *changed == number) {
+                Some((_, word)) => entry.look().1 == word,
+                None => entry.still_holds(own),
+            }
+        })
     }
 
     /// The first record that is not as it was read, if there is one, and whether its row was read; who is busy with one
@@ -115,28 +160,38 @@ impl ReadSet {
 }
 
 impl ReadEntry {
+    /// The record, and its word now.
     #[inline(always)]
-    fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
+    fn look(&self) -> (Record<'_>, u64) {
         // SAFETY: the call that noted it is still pinned, so that the record is alive.
         let record = unsafe { self.record.as_record() };
         // SeqCst, as the taking of records is: of two commits of which each has read what the other writes, one sees
         // the other's busy word here. It acquires the last install: the validator goes on from what it sees.
-        let word = record.word().load(Ordering::SeqCst);
-        word == self.word || self.still_holds_changed(record, word, own)
+        (record, record.word().load(Ordering::SeqCst))
     }
 
-    fn still_holds_changed(&self, record: Record<'_>, word: u64, own: impl Fn(Record<'_>) -> bool) -> bool {
-        if word & BUSY != 0 && word != DEAD && !own(record) {
-            return false;
-        }
-        let (word, noted) = (word & !BUSY, self.word & !BUSY);
+    #[inline(always)]
+    fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
+        let (record, word) = self.look();
+        word == self.word || own(record) && self.holds_in_own_hands(word)
+    }
+
+    /// Whether a record that the caller holds, and nobody can change meanwhile, is as it was read.
+    fn holds_in_own_hands(&self, word: u64) -> bool {
         match self.part {
-            Part::Row => word == noted,
-            // Neither inserted nor deleted in between: a deleted and again inserted record counts as there.
+            Part::Row => word & !BUSY == self.word & !BUSY,
+            // A deleted and again inserted record counts as there.
             Part::Existence => {
-                word & ABSENT == noted & ABSENT && (word == DEAD & !BUSY) == (noted == DEAD & !BUSY)
+                word & ABSENT == self.word & ABSENT && (word | BUSY == DEAD) == (self.word | BUSY == DEAD)
             }
         }
+    }
+
+    /// The word of a record of which only the existence was read, if it was there and is there, in nobody's hands. One
+    /// that was absent has the same word as long as it is.
+    fn word_if_there(&self) -> Option<u64> {
+        let word = self.look().1;
+        (self.part == Part::Existence && (word | self.word) & (ABSENT | BUSY) == 0).then_some(word)
     }
 }
 
@@ -203,6 +258,56 @@ mod tests {
         assert!(!reads.still_holds(|_| true));
         made.set(word(9));
         assert!(reads.still_holds(|_| false), "deleted and put in again: it is there");
+    }
+
+    /// It was put in and deleted since: at the moment at which everything else was as it was read, it may have been there.
+    #[test]
+    fn absence_holds_only_while_nothing_has_come_and_gone() {
+        let absent = |sequence| Stamp::new(5, sequence).absent();
+        let (made, mut reads) = (Made::new(absent(1)), ReadSet::default());
+        reads.note(made.record(), absent(1), Part::Existence);
+        assert!(reads.still_holds(|_| false));
+        made.set(absent(1) | BUSY);
+        assert!(reads.still_holds(|record| record == made.record()) && !reads.still_holds(|_| false));
+        made.set(absent(3));
+        assert!(!reads.still_holds(|_| false));
+        assert!(reads.still_holds(|_| true), "in its own hands it cannot have come meanwhile");
+    }
+
+    #[test]
+    fn existence_is_looked_at_twice_where_others_have_changed_the_record() {
+        let (first, second, mut reads) = (Made::new(word(1)), Made::new(word(1)), ReadSet::default());
+        reads.note(first.record(), word(1), Part::Existence);
+        reads.note(second.record(), word(1), Part::Existence);
+        first.set(word(2));
+        second.set(word(2));
+        assert!(reads.still_holds(|_| false));
+        let others_change_it = |record: Record<'_>| {
+            if record == second.record() {
+                first.set(word(3));
+            }
+            false
+        };
+        assert!(!reads.still_holds(others_change_it), "it may have gone and come back between the looks");
+        assert!(reads.still_holds(|_| false), "and stands still now");
+        second.set(word(4) | BUSY);
+        assert!(!reads.still_holds(|_| false));
+    }
+
+    #[test]
+    fn rows_of_split_records_hold_in_the_phase_in_which_they_were_read() {
+        let mut reads = ReadSet::default();
+        assert!(reads.is_of_phase(|| None) && reads.is_of_phase(|| Some(7)), "there were none");
+        reads.note_phase(Some(7));
+        reads.note_phase(Some(7));
+        assert!(
+            reads.is_of_phase(|| Some(7)) && !reads.is_of_phase(|| Some(8)) && !reads.is_of_phase(|| None)
+        );
+        reads.note_phase(Some(8));
+        assert!(![None, Some(7), Some(8)].into_iter().any(|now| reads.is_of_phase(|| now)), "of two phases");
+        reads.clear();
+        reads.note_phase(None);
+        assert!(![None, Some(7)].into_iter().any(|now| reads.is_of_phase(|| now)), "between two phases");
     }
 
     #[test]

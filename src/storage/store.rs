@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
-use crate::storage::participant::Participants;
+use crate::storage::participant::{Participant, Participants};
 use crate::storage::slab::Slabs;
 use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
@@ -29,6 +29,18 @@ pub(crate) struct Store {
     /// Every table that there ever was: none is freed before the store is.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     logged: bool,
+}
+
+/// As long as it lives, nobody commits.
+pub(crate) struct StandStill<'s> {
+    epochs: &'s Epochs,
+}
+
+impl Drop for StandStill<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `Store::stand_still` has closed it, and nobody else opens it.
+        unsafe { self.epochs.open_gate() };
+    }
 }
 
 impl Store {
@@ -83,6 +95,14 @@ impl Store {
     #[inline]
     pub(crate) fn participants(&self) -> &Participants {
         &self.participants
+    }
+
+    /// Waits until nobody is in a commit section, and lets nobody in: the rows of all tables, and their indexes, are as
+    /// they are at one moment, for as long as the answer lives. The caller holds nothing that a commit may wait for.
+    pub(crate) fn stand_still(&self) -> StandStill<'_> {
+        self.epochs.close_gate();
+        self.epochs.wait_for_all(self.participants.all().map(Participant::published));
+        StandStill { epochs: &self.epochs }
     }
 
     /// How many calls all participants have committed.

@@ -27,10 +27,11 @@ fn read_around<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: 
 #[cold]
 fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, copy: &mut [u64]) {
     let met = &attempt.participant().met_hidden;
-    let Some(set) = attempt.store().splits().current(attempt.guard()) else {
-        // The phase has changed since the record was read: what was noted about it does not hold any more.
-        return;
-    };
+    let set = attempt.store().splits().current(attempt.guard());
+    // None: the phase has ended since the record was read, or is just beginning. The record's word may be the same in the
+    // next one, or in this; so what was noted about it does not say that it holds.
+    attempt.reads().borrow_mut().note_phase(set.map(|set| set.phase()));
+    let Some(set) = set else { return };
     let (_, columns) = set.of_record(record.pointer());
     for column in columns {
         column.table.layout().hide(copy, column.column, met);

@@ -15,7 +15,8 @@
 //! In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything that all
 //! others did to them and returned nothing, so the order that its other reads and writes give it is right for these,
 //! too (section 5.6). A body that ran into another phase has read records whose words have changed since, if they
-//! were split or merged, and is run again.
+//! were split or merged, and is run again; and so is one that has read rows of split records in another split phase,
+//! where other columns were hidden, though nobody has changed them.
 
 mod classify;
 mod hidden;
@@ -73,6 +74,11 @@ impl Phased {
         let key = unsafe { record.as_record() }.key();
         sampler.report_conflict(touched.table().id(), key, &accesses);
     }
+}
+
+/// The number of the present split phase.
+fn phase_now(attempt: &Attempt<'_>) -> Option<u64> {
+    attempt.store().splits().current(attempt.guard()).map(|set| set.phase())
 }
 
 /// What a commit does to the record at this position.
@@ -140,8 +146,11 @@ impl Protocol for Phased {
         }
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, participant: attempt.participant() };
-        let validate =
-            |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record)) || attempt.is_alone();
+        let validate = |taken: &Taken<'_, '_>| {
+            let holds = reads.still_holds(|record| taken.is_own(record))
+                && reads.is_of_phase(|| phase_now(attempt));
+            holds || attempt.is_alone()
+        };
         let committed = attempt.commit(&taking, validate);
         if let Err(CommitFailure::Conflict) = committed {
             drop(reads);
@@ -151,7 +160,10 @@ impl Protocol for Phased {
     }
 
     fn confirm(&self, attempt: &Attempt<'_>) -> bool {
-        !self.is_stashed(attempt) && (attempt.reads().borrow().still_holds(|_| false) || attempt.is_alone())
+        let reads = attempt.reads().borrow();
+        // The phase last: all that was read holds at the moment before the first look, and the phase still lasts.
+        let holds = || reads.still_holds(|_| false) && reads.is_of_phase(|| phase_now(attempt));
+        !self.is_stashed(attempt) && (holds() || attempt.is_alone())
     }
 
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
