@@ -160,7 +160,7 @@ impl Shared {
             Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: false };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
-            self.input.append_to_workers(&mut vec![call]);
+            self.input.append_to_workers(&self.engine, &mut vec![call]);
         }
         Submitted::new(answer)
     }

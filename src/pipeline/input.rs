@@ -61,12 +61,15 @@ impl Input {
         &self.workers[next % self.workers.len()]
     }
 
-    /// Gives calls that have been prepared already to the workers.
-    pub(crate) fn append_to_workers(&self, calls: &mut Vec<Call>) {
+    /// Gives calls that have been prepared already to the workers. If these take no more, because the database is being
+    /// closed, that is the calls' answer.
+    pub(crate) fn append_to_workers(&self, engine: &Engine, calls: &mut Vec<Call>) {
         let share = calls.len().div_ceil(self.workers.len()).max(1);
         while !calls.is_empty() {
             let mut part: Vec<Call> = calls.drain(..share.min(calls.len())).collect();
-            self.next_queue().append(&mut part);
+            if !self.next_queue().append(&mut part) {
+                part.iter().for_each(|call| refuse(engine, &call.answer, Error::Closed));
+            }
         }
     }
 
@@ -105,18 +108,21 @@ impl Input {
                 let answer = arrived.answer.clone();
                 match prepare(arrived) {
                     Ok(call) => ready.push(call),
-                    Err(error) => {
-                        if let Some(waiting) = answer.give(Err(error)) {
-                            waiting.unpark();
-                        }
-                        engine.in_flight().leave();
-                    }
+                    Err(error) => refuse(engine, &answer, error),
                 }
             }
             self.next_queue().append(&mut ready);
             engine.clocks().add(Stage::Input, start);
         }
     }
+}
+
+/// Ends a call that was let in, and never came to a worker.
+fn refuse(engine: &Engine, answer: &Answer, error: Error) {
+    if let Some(waiting) = answer.give(Err(error)) {
+        waiting.unpark();
+    }
+    engine.in_flight().leave();
 }
 
 fn prepare(arrived: Arrived) -> Result<Call> {

@@ -166,7 +166,7 @@ impl Coordinator<'_> {
                 std::thread::sleep(LOOK);
             }
             let mut calls = self.engine.stash().take();
-            self.input.append_to_workers(&mut calls);
+            self.input.append_to_workers(self.engine, &mut calls);
             return;
         }
     }

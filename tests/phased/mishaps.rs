@@ -267,3 +267,34 @@ fn closing_answers_every_stashed_call() {
         });
     }
 }
+
+/// A caller's own worker finds out in the middle of the closing that its call must wait.
+#[test]
+fn a_worker_whose_calls_are_stashed_while_the_database_closes_gets_answers() {
+    in_time(|| {
+        for _ in 0..40 {
+            let (db, table) = labelled(1.0);
+            let call = procedures(&db, &table).read_and_add;
+            wait_for_split(&db, &table);
+            let others = db.clone();
+            let worker = thread::spawn(move || {
+                // It may be too late for it.
+                let Ok(mut worker) = others.worker() else { return };
+                let mut executed = Vec::new();
+                for _ in 0..2_000 {
+                    executed.push(worker.execute(&call, args![1]));
+                    if executed.last().is_some_and(heddledb::Executed::failed) {
+                        break;
+                    }
+                }
+                for executed in executed {
+                    let result = executed.wait();
+                    assert!(matches!(result, Ok(_) | Err(Error::Closed)), "{result:?}");
+                }
+            });
+            thread::sleep(Duration::from_micros(500));
+            db.close().expect("closed");
+            worker.join().expect("no panic");
+        }
+    });
+}
