@@ -1,5 +1,24 @@
 //! Phase reconciliation, seen from outside: split columns, stashing, exact errors, recovery.
 
+#[path = "phased/change.rs"]
+mod change;
+#[path = "phased/crash.rs"]
+mod crash;
+#[path = "phased/exact.rs"]
+mod exact;
+#[path = "phased/failures.rs"]
+mod failures;
+#[path = "phased/hammer.rs"]
+mod hammer;
+#[path = "phased/mishaps.rs"]
+mod mishaps;
+#[path = "phased/rows.rs"]
+mod rows;
+#[path = "phased/several_columns.rs"]
+mod several_columns;
+#[path = "support/split.rs"]
+mod split;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,9 +55,11 @@ fn count(db: &Database, table: &Table, id: i64) -> i64 {
 }
 
 /// Waits until a split phase has begun.
-fn wait_for_split(db: &Database) {
+fn wait_for_split(db: &Database, table: &Table) {
     let start = Instant::now();
     while db.phases().expect("phased").split == 0 {
+        // Labels alone lead to split phases only where calls commit.
+        db.run(|tx| tx.add(table, key![0], "high", 1)).expect("an addition");
         assert!(start.elapsed() < Duration::from_secs(10), "nothing is split");
         thread::sleep(Duration::from_millis(1));
     }
@@ -49,7 +70,7 @@ fn additions_to_a_split_column_are_all_there_and_readers_see_whole_states() {
     let db = Database::in_memory(options()).expect("options");
     let table = counters(&db);
     db.split(&table, key![3], "n", SplitOperation::ADD).expect("a label");
-    wait_for_split(&db);
+    wait_for_split(&db, &table);
     let (stop, added) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -80,7 +101,7 @@ fn other_columns_of_a_split_row_are_read_and_written_as_usual() -> Result<()> {
     let db = Database::in_memory(options().phase_milliseconds(200.0))?;
     let table = counters(&db);
     db.split(&table, key![3], "n", SplitOperation::ADD)?;
-    wait_for_split(&db);
+    wait_for_split(&db, &table);
     let before = db.phases().expect("phased").stashed;
     for round in 0..20 {
         let note = format!("another note, number {round}");

@@ -27,15 +27,15 @@ pub const ALL: &[Seeded] = &[
         "transactions::additions_are_all_there",
     ),
     fault(
-        "stale|src/protocol/attempt/mod.rs|still_holds|self.record.word().load",
+        "stale|src/storage/read_set.rs|still_holds|record.word().load",
         "transactions::no_write_skew",
     ),
     fault(
-        "stale|src/protocol/attempt/mod.rs|still_holds|self.record.word().load",
+        "stale|src/storage/read_set.rs|still_holds|record.word().load",
         "transactions::no_read_skew",
     ),
     fault(
-        "stale|src/protocol/attempt/mod.rs|still_holds|self.record.word().load",
+        "stale|src/storage/read_set.rs|still_holds|record.word().load",
         "transactions::no_lost_update",
     ),
     fault(
@@ -118,7 +118,7 @@ pub const ALL: &[Seeded] = &[
         "transactions::additions_are_all_there",
     ),
     fault(
-        "weaken|src/protocol/attempt/mod.rs|nodes_still_hold|fence(",
+        "weaken|src/storage/read_set.rs|nodes_still_hold|fence(",
         "record::no_two_insert_what_the_other_missed",
     ),
     fault("weaken|src/base/barrier.rs|light| fence(", "epoch::nothing_is_added_to_a_sealed_epoch"),

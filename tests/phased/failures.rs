@@ -1,0 +1,214 @@
+//! A disk that fails, is full or is slow while columns are split: reads of split records end, with a value or with the
+//! log's error, and nothing that was told is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use heddledb::testing::{Fault, Operation, SimulatedDisk};
+use heddledb::{Database, Error, Options, ProtocolKind, Result, SplitOperation, Table, key};
+
+use crate::split::*;
+
+const SEGMENT: u64 = 64 << 10;
+/// A read that takes longer than this hangs, whatever the machine is doing.
+const BOUND: Duration = Duration::from_secs(5);
+
+fn options(disk: &SimulatedDisk, phase_milliseconds: f64) -> Options {
+    Options::default()
+        .protocol(ProtocolKind::Phased)
+        .phase_milliseconds(phase_milliseconds)
+        .disk(Arc::new(disk.clone()))
+        .segment_bytes(SEGMENT)
+        .log_buffer_bytes(4 << 10)
+        .workers(1)
+}
+
+/// Row 1's counter is labelled, and split now.
+fn split_counter(disk: &SimulatedDisk, phase_milliseconds: f64) -> (Database, Table) {
+    let db = Database::open("counters", options(disk, phase_milliseconds)).expect("a new database");
+    let table = board(&db);
+    db.split(&table, key![1], "n", SplitOperation::ADD).expect("a label");
+    wait_for_split(&db, &table);
+    (db, table)
+}
+
+/// The counter, after a crash.
+fn recovered(disk: &SimulatedDisk, seed: u64) -> i64 {
+    let db = Database::open("counters", options(&disk.crash_image(seed), 20.0)).expect("opens");
+    let table = db.table("board").expect("it was made");
+    db.check().expect("consistent");
+    int(&db, &table, 1, "n").expect("readable")
+}
+
+/// Reads the split column, in bounded time.
+fn read(db: &Database, table: &Table) -> Result<i64> {
+    let begun = Instant::now();
+    let n = int(db, table, 1, "n");
+    assert!(begun.elapsed() < BOUND, "a read of a split column took {:?}", begun.elapsed());
+    n
+}
+
+/// Threads add 1 until they are refused; gives back how many additions were acknowledged, how many calls ended unknown,
+/// and what `meanwhile` has come to.
+fn add_until_refused<T>(
+    db: &Database,
+    table: &Table,
+    meanwhile: impl FnOnce(&AtomicI64) -> T,
+) -> (i64, i64, T) {
+    let (acknowledged, unknown) = (AtomicI64::new(0), AtomicI64::new(0));
+    let done = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                loop {
+                    match db.run(|tx| tx.add(table, key![1], "n", 1)) {
+                        Ok(()) => acknowledged.fetch_add(1, Ordering::SeqCst),
+                        Err(Error::NoLogSpace { .. }) => return,
+                        Err(Error::LogFailed { .. }) => {
+                            unknown.fetch_add(1, Ordering::SeqCst);
+                            return;
+                        }
+                        Err(error) => panic!("{error}"),
+                    };
+                }
+            });
+        }
+        meanwhile(&acknowledged)
+    });
+    (acknowledged.into_inner(), unknown.into_inner(), done)
+}
+
+fn the_log_fails(operation: Operation, phase_milliseconds: f64) {
+    in_time(move || {
+        let disk = SimulatedDisk::new();
+        let (db, table) = split_counter(&disk, phase_milliseconds);
+        let (acknowledged, unknown, ()) = add_until_refused(&db, &table, |acknowledged| {
+            wait_until("some additions", || acknowledged.load(Ordering::SeqCst) >= 20);
+            disk.fail_from_now(operation, Fault::InputOutput);
+        });
+        assert!(unknown > 0, "nobody heard of it");
+        for _ in 0..5 {
+            match read(&db, &table) {
+                // All of it is durable.
+                Ok(n) => assert_eq!(n, acknowledged),
+                Err(error) => assert!(matches!(error, Error::LogFailed { .. }), "{error}"),
+            }
+            // What nobody has changed is readable, split or not.
+            assert_eq!(int(&db, &table, 2, "n"), Ok(0));
+            // Whether the row is there is known with its last stamp, which may never be durable.
+            let exists = db.run(|tx| tx.exists(&table, key![1]));
+            assert!(matches!(exists, Ok(true) | Err(Error::LogFailed { .. })), "{exists:?}");
+        }
+        disk.heal();
+        assert!(matches!(db.run(|tx| tx.add(&table, key![1], "n", 1)), Err(Error::LogFailed { .. })));
+        let closed = db.close();
+        assert!(matches!(closed, Err(Error::LogFailed { .. })), "{closed:?}");
+        for seed in 0..4 {
+            let n = recovered(&disk, seed);
+            assert!((acknowledged..=acknowledged + unknown).contains(&n), "{acknowledged}, {unknown}, {n}");
+        }
+    });
+}
+
+#[test]
+fn reads_of_split_columns_end_when_a_sync_has_failed() {
+    for phase_milliseconds in [1.0, 50.0] {
+        the_log_fails(Operation::Sync, phase_milliseconds);
+    }
+}
+
+#[test]
+fn reads_of_split_columns_end_when_a_write_has_failed() {
+    for phase_milliseconds in [1.0, 50.0] {
+        the_log_fails(Operation::Write, phase_milliseconds);
+    }
+}
+
+/// Who was stashed before the log failed gets an answer, too.
+#[test]
+fn readers_who_wait_in_a_split_phase_are_answered_when_the_log_fails() {
+    in_time(|| {
+        let disk = SimulatedDisk::new();
+        let (db, table) = split_counter(&disk, 30.0);
+        wait_until("everything is durable", || read(&db, &table) == Ok(0));
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let readers: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut told = 0;
+                        while !stop.load(Ordering::SeqCst) {
+                            told += u32::from(read(&db, &table).is_ok());
+                        }
+                        told
+                    })
+                })
+                .collect();
+            wait_for_split(&db, &table);
+            disk.fail_from_now(Operation::Sync, Fault::InputOutput);
+            wait_until("the log has failed", || {
+                matches!(db.run(|tx| tx.add(&table, key![2], "n", 1)), Err(Error::LogFailed { .. }))
+            });
+            thread::sleep(Duration::from_millis(50));
+            stop.store(true, Ordering::SeqCst);
+            readers.into_iter().for_each(|reader| drop(reader.join().expect("no panic")));
+        });
+        // Its own last value was durable before: nobody has changed it since.
+        assert_eq!(read(&db, &table), Ok(0));
+    });
+}
+
+#[test]
+fn reads_of_split_columns_go_on_while_the_disk_is_full_and_additions_resume() {
+    in_time(|| {
+        let disk = SimulatedDisk::new();
+        let (db, table) = split_counter(&disk, 2.0);
+        let (mut acknowledged, unknown, ()) = add_until_refused(&db, &table, |_| disk.set_capacity(0));
+        assert_eq!(unknown, 0);
+        for _ in 0..5 {
+            assert_eq!(read(&db, &table), Ok(acknowledged));
+        }
+        assert_eq!(recovered(&disk, 0), acknowledged);
+        disk.heal();
+        wait_until("additions resume", || db.run(|tx| tx.add(&table, key![1], "n", 1)).is_ok());
+        acknowledged += 1;
+        let phases = report(&db).split;
+        wait_until("split phases go on", || {
+            acknowledged += i64::from(db.run(|tx| tx.add(&table, key![1], "n", 1)).is_ok());
+            report(&db).split > phases + 3
+        });
+        assert_eq!(read(&db, &table), Ok(acknowledged));
+        db.close().expect("durable");
+        assert_eq!(recovered(&disk, 0), acknowledged);
+    });
+}
+
+/// A sync that takes long holds the change of phases up, and with it who waits for that: no longer than it takes.
+#[test]
+fn a_slow_sync_holds_phase_changes_up_and_nothing_is_told_too_early() {
+    in_time(|| {
+        let disk = SimulatedDisk::new();
+        let (db, table) = split_counter(&disk, 2.0);
+        disk.hold_syncs();
+        let told = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let adder = scope.spawn(|| {
+                db.run(|tx| tx.add(&table, key![1], "n", 1)).expect("committed");
+                told.store(true, Ordering::SeqCst);
+            });
+            disk.wait_for_held_syncs(1);
+            let reader = scope.spawn(|| int(&db, &table, 1, "n"));
+            thread::sleep(Duration::from_millis(30));
+            assert!(!told.load(Ordering::SeqCst), "it is not durable");
+            for seed in 0..3 {
+                assert!((0..=1).contains(&recovered(&disk, seed)));
+            }
+            disk.release_syncs();
+            adder.join().expect("no panic");
+            assert!(reader.join().expect("no panic").is_ok_and(|n| n == 0 || n == 1));
+        });
+        assert_eq!(read(&db, &table), Ok(1));
+        assert_eq!(recovered(&disk, 0), 1);
+    });
+}
