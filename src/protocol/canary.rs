@@ -75,7 +75,7 @@ impl Canary {
 static HASTY: Access = Access {
     claim: None,
     range: None,
-    reading: Reading::RowsByRead,
+    reading: Reading::ByRead,
     read: read_hastily,
     missed: DIRECT.missed,
 };

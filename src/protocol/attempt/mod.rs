@@ -64,6 +64,9 @@ pub(crate) enum Reading {
     Noted,
     /// Rows by [`Access::read`]; whether records are there, as `Noted`.
     RowsByRead,
+    /// By [`Access::read`], as all others: what breaks on purpose reads like this.
+    #[cfg(test)]
+    ByRead,
 }
 
 /// How a protocol makes accesses.

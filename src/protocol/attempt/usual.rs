@@ -18,7 +18,7 @@ impl<'a> Attempt<'a> {
         let record = found?;
         let access = self.access.get();
         let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
-        if !allowed || access.claim.is_some() || access.reading == Reading::RowsByRead {
+        if !allowed || access.claim.is_some() || !matches!(access.reading, Reading::Seen | Reading::Noted) {
             return None;
         }
         if self.workspace.borrow().writes.position(record.pointer()).is_some() {
@@ -62,6 +62,8 @@ impl<'a> Attempt<'a> {
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
+            #[cfg(test)]
+            Reading::ByRead => return false,
         };
         // A dead record's word says so, too.
         if word & ABSENT != 0 {

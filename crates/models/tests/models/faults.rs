@@ -106,7 +106,7 @@ pub const ALL: &[Seeded] = &[
     ),
     fault("weaken|src/storage/commit/install.rs|make_busy|fence(", "transactions::a_reader_sees_whole_rows"),
     fault(
-        "weaken|src/storage/commit/install.rs|install|stamp.present()@2",
+        "weaken|src/storage/commit/install.rs|install|present, Ordering::Release@2",
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
