@@ -81,8 +81,9 @@ fn additions_to_a_split_column_are_all_there_and_readers_see_whole_states() {
                 }
             });
         }
-        let mut last = 0;
-        for _ in 0..50 {
+        let (mut last, mut reads) = (0, 0);
+        while reads < 50 || db.phases().expect("phased").stashed < 3 {
+            reads += 1;
             let before = added.load(Ordering::Relaxed) as i64;
             let now = count(&db, &table, 3);
             assert!(now >= last && now >= before, "{now} after {last}, {before} were told");
