@@ -43,6 +43,11 @@ macro_rules! enter {
             }
 
             #[test]
+            fn who_finds_no_row_can_insert_one() {
+                subjects().iter().for_each(histories::race::for_keys);
+            }
+
+            #[test]
             fn random_histories_are_serializable() {
                 subjects().iter().for_each(histories::random);
             }

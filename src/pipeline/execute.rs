@@ -115,14 +115,9 @@ pub(crate) fn execute<B: Body + ?Sized>(
                 }
             }
             Verdict::NeedsLogSpace(bytes) => {
-                engine.protocol().end_group(held);
-                // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
-                let (_, memory) = seat.parts();
-                engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
-                if let Err(error) = engine.reserve(bytes) {
+                if let Err(error) = wait_for_log_space(engine, seat, held, bytes) {
                     break Ending::refused(number, error);
                 }
-                memory.workspace.log_credit = bytes;
                 reserved = true;
             }
         }
@@ -132,6 +127,18 @@ pub(crate) fn execute<B: Body + ?Sized>(
         engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
     ending
+}
+
+/// Reserves room in the log for a call that needs so much.
+#[cold]
+fn wait_for_log_space(engine: &Engine, seat: &mut Seat<'_>, held: &mut Held, bytes: usize) -> Result<()> {
+    engine.protocol().end_group(held);
+    // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
+    let (_, memory) = seat.parts();
+    engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
+    engine.reserve(bytes)?;
+    memory.workspace.log_credit = bytes;
+    Ok(())
 }
 
 #[allow(clippy::too_many_arguments)]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_epoch::Guard;
 use parking_lot::{Condvar, Mutex};
 
-use crate::base::atomics::{AtomicBool, AtomicU8, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::protocol::{Phase, Phases};
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(crate) struct PhaseChange {
     /// 0: nothing; else the phase, plus one.
-    wanted: AtomicU8,
+    wanted: AtomicU32,
     /// What the last change came to.
     outcome: Mutex<Option<bool>>,
     changed: Condvar,
@@ -60,7 +60,7 @@ impl PhaseChange {
     fn request(&self, engine: &Engine, phase: Phase) -> bool {
         let mut outcome = self.outcome.lock();
         *outcome = None;
-        self.wanted.store(1 + phase as u8, Ordering::Release);
+        self.wanted.store(1 + phase as u32, Ordering::Release);
         engine.log_bell().ring();
         while outcome.is_none() {
             self.changed.wait(&mut outcome);

@@ -72,8 +72,13 @@ impl Canary {
     }
 }
 
-static HASTY: Access =
-    Access { claim: None, range: None, reading: Reading::ByRead, read: read_hastily, missed: DIRECT.missed };
+static HASTY: Access = Access {
+    claim: None,
+    range: None,
+    reading: Reading::RowsByRead,
+    read: read_hastily,
+    missed: DIRECT.missed,
+};
 static UNVALIDATED: Access =
     Access { claim: None, range: None, reading: DIRECT.reading, read: DIRECT.read, missed: TRACKED.missed };
 static UNVERSIONED: Access =
@@ -203,6 +208,7 @@ mod tests {
         semantics::own_inserts(&honest);
         anomalies::golden(&honest);
         anomalies::random(&honest);
+        histories::race::for_keys(&honest);
         histories::random(&honest);
     }
 

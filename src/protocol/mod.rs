@@ -193,7 +193,7 @@ pub(crate) trait Protocol: Send + Sync {
 
 /// A phase that can be changed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(u32)]
 pub(crate) enum Phase {
     /// Nothing is split.
     Joined,

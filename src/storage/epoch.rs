@@ -122,10 +122,11 @@ impl Epochs {
         let mut epoch = self.current.load(Ordering::Relaxed);
         loop {
             if epoch & GATE == 0 {
-                // Relaxed store and acquire load, with the light barrier between: see the module's argument; the
-                // partners are in `advance`, `close_gate` and `wait_for`. Acquire: who enters after a gate has opened
-                // sees what was done behind it.
-                published.0.store(epoch, Ordering::Relaxed);
+                // A store and a load with the light barrier between: see the module's argument; the partners are in
+                // `advance`, `close_gate` and `wait_for`. Release: a sealer of an earlier epoch that meets this store,
+                // and not the `leave` before it, sees what was done before that all the same. Acquire: who enters
+                // after a gate has opened sees what was done behind it.
+                published.0.store(epoch, Ordering::Release);
                 self.barrier.light();
                 let now = self.current.load(Ordering::Acquire);
                 if now == epoch {
@@ -143,7 +144,7 @@ impl Epochs {
     pub(crate) fn enter_alone(&self, published: &Published) -> u64 {
         loop {
             let epoch = self.current();
-            published.0.store(epoch, Ordering::Relaxed);
+            published.0.store(epoch, Ordering::Release);
             self.barrier.light();
             if self.current() == epoch {
                 return epoch;

@@ -7,7 +7,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::base::atomics::Ordering;
+use crate::base::atomics::{Ordering, fence};
 use crate::storage::index::NodeVersion;
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::word::{ABSENT, BUSY, DEAD};
@@ -141,6 +141,10 @@ impl ReadSet {
     /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
     /// square of their number.
     fn nodes_still_hold(&self) -> bool {
+        // Own inserts come before the looks at other nodes, in one order with everybody's: of two calls that each have
+        // inserted what the other has missed, one sees the other's. What made a node's version is no access of that
+        // order (in `storage/index`), so it takes a fence; its partner is the same fence in the other call.
+        fence(Ordering::SeqCst);
         if self.own_inserts.is_empty() {
             return self.nodes.iter().all(NodeVersion::is_current);
         }

@@ -14,11 +14,12 @@
 //!   call is stashed, and succeeds or fails on the whole record.
 
 use std::cell::UnsafeCell;
+use std::ptr;
 use std::sync::Arc;
 
-use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+use crossbeam_epoch::Guard;
 
-use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::record::RecordPointer;
@@ -189,35 +190,63 @@ fn share_of_integers(column: &SplitColumn, parties: usize) -> Option<(i64, i64)>
 }
 
 /// The present set of split columns of a store; none in joined phases.
-#[derive(Default)]
 pub(crate) struct Splits {
-    current: Atomic<Arc<SplitSet>>,
+    /// A box of the set; null: none.
+    current: AtomicPtr<Arc<SplitSet>>,
+}
+
+impl Default for Splits {
+    fn default() -> Splits {
+        Splits { current: AtomicPtr::new(ptr::null_mut()) }
+    }
 }
 
 impl Splits {
     /// The present set.
     #[inline]
-    pub(crate) fn current<'g>(&self, guard: &'g Guard) -> Option<&'g Arc<SplitSet>> {
+    pub(crate) fn current<'g>(&self, _guard: &'g Guard) -> Option<&'g Arc<SplitSet>> {
         // Acquire pairs with the release in `replace`.
-        let shared = self.current.load(Ordering::Acquire, guard);
-        // SAFETY: a set that is replaced is dropped only when everybody who was pinned then has unpinned.
-        unsafe { shared.as_ref() }
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: it is null or came from a box; one that is replaced is dropped only when everybody who was pinned then
+        // has unpinned.
+        unsafe { current.as_ref() }
     }
 
     /// Puts another set in its place. The caller has closed the gate and waited for all.
     pub(crate) fn replace(&self, set: Option<Arc<SplitSet>>, guard: &Guard) {
-        let new = set.map_or_else(Shared::null, |set| Owned::new(set).into_shared(guard));
-        let old = self.current.swap(new, Ordering::AcqRel, guard);
+        let new = set.map_or(ptr::null_mut(), |set| Box::into_raw(Box::new(set)));
+        let old = self.current.swap(new, Ordering::AcqRel);
         if !old.is_null() {
-            // SAFETY: it has just been taken out, by the only one who may.
-            unsafe { guard.defer_destroy(old) };
+            let old = Retired(old);
+            // SAFETY: it came from a box, it has just been taken out by the only one who may, and only those who are pinned
+            // now can still use it.
+            unsafe { guard.defer_unchecked(move || old.free()) };
         }
+    }
+}
+
+/// A set on its way out.
+struct Retired(*mut Arc<SplitSet>);
+
+// SAFETY: a set may be dropped by any thread: it is made of what may be sent.
+unsafe impl Send for Retired {}
+
+impl Retired {
+    /// # Safety
+    /// It came from a box, and nobody uses it any more.
+    unsafe fn free(self) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
 impl Drop for Splits {
     fn drop(&mut self) {
-        self.replace(None, &crossbeam_epoch::pin());
+        let current = *self.current.get_mut();
+        if !current.is_null() {
+            // SAFETY: it came from a box, and nobody else has the store any more.
+            unsafe { Retired(current).free() };
+        }
     }
 }
 

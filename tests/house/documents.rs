@@ -17,6 +17,8 @@ const FOREIGN_PLACES: &[&str] = &[
 const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("Cargo.toml", &[]),
     ("crates/workloads/Cargo.toml", &["heddledb"]),
+    ("crates/models/Cargo.toml", &["heddle-model-doors"]),
+    ("crates/models/doors/Cargo.toml", &[]),
     ("crates/sql/Cargo.toml", &["heddledb"]),
     ("crates/server/Cargo.toml", &["heddledb", "heddle-sql"]),
     ("crates/cli/Cargo.toml", &["heddledb", "heddle-workloads", "heddle-sql", "heddle-server"]),

@@ -18,6 +18,14 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "records on a scan's page are pinned; the row decoder reads their blocks",
     ),
     ("src/protocol/attempt/write.rs", "the row decoder reads blocks of rows that the attempt has pinned"),
+    (
+        "src/protocol/phased/mod.rs",
+        "keys of records that a commit has met are reported while they are pinned",
+    ),
+    (
+        "src/pipeline/log.rs",
+        "the log stage empties slices of sealed epochs, and opens the gate that it has closed",
+    ),
     ("src/protocol/serial/site.rs", "a raw shared/exclusive lock, given up by whoever took it, later"),
     (
         "src/procedure/run.rs",

@@ -11,7 +11,7 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "workload",
     "protocol",
     "threads",
@@ -31,6 +31,7 @@ const KEYS: [&str; 20] = [
     "throughput_over_time",
     "handover_mean",
     "stage_busy",
+    "locks_per_100",
     "peak_rss_bytes",
 ];
 
@@ -232,6 +233,21 @@ fn small_workloads_keep_their_sums_under_every_protocol() {
             assert!(number(&object, "/committed") > 0.0, "{workload:?} {protocol}");
         }
     }
+}
+
+#[test]
+fn locks_are_counted_for_every_hundred_calls() {
+    let run = |protocol: &str| {
+        let more = ["--seconds=0.3", "--threads=2", "--durability=none", "--json", protocol];
+        json(&with(&["bench"], &with(SINGLE_RECORDS[0], &more)))
+    };
+    let object = run("--protocol=locking");
+    // A record each; its table and the database. (Counts are read while calls run.)
+    assert!((number(&object, "/locks_per_100/row") - 100.0).abs() < 5.0, "{object}");
+    assert!((number(&object, "/locks_per_100/higher") - 200.0).abs() < 10.0, "{object}");
+    assert_eq!(number(&object, "/locks_per_100/local"), 0.0);
+    let none = serde_json::json!({ "row": 0.0, "higher": 0.0, "local": 0.0 });
+    assert_eq!(run("--protocol=optimistic")["locks_per_100"], none);
 }
 
 #[test]

@@ -1,5 +1,14 @@
 //! The engine's own files, compiled with a model checker's doors in place of the machine's, and models that run them.
-#![allow(dead_code)]
+//!
+//! Nothing is copied: the modules below *are* the engine's files. What they take from the standard library, from
+//! `parking_lot`, crossbeam, `atomic-wait` and `rustix` comes from `heddle_model_doors` instead, under those names. So
+//! the checker schedules every access to an atomic, every lock, every sleep and every thread of the engine's.
+//!
+//! Which models there are: [`models::all`]. How they are run: `CONTRIBUTING.md`.
+
+// The engine's own tests need the machine's threads, not a checker's: this crate is never compiled with them. Its models
+// are run from `tests/`.
+#![cfg(not(test))]
 
 extern crate heddle_model_doors as atomic_wait;
 extern crate heddle_model_doors as crossbeam_epoch;
@@ -13,13 +22,20 @@ macro_rules! thread_local {
     ($($local:tt)*) => { heddle_model_doors::model_thread_local! { $($local)* } };
 }
 
+/// The engine, as `src/lib.rs` lists it.
 #[path = "../../../src"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the models use a part of the engine; its own crate tells what is unused"
+)]
 mod engine {
     pub(crate) mod base;
     pub(crate) mod check;
     pub(crate) mod database;
     pub(crate) mod durability;
     pub(crate) mod error;
+    pub(crate) mod lock;
     pub(crate) mod operation;
     pub(crate) mod options;
     pub(crate) mod pipeline;

@@ -64,8 +64,6 @@ pub(crate) enum Reading {
     Noted,
     /// Rows by [`Access::read`]; whether records are there, as `Noted`.
     RowsByRead,
-    /// By [`Access::read`], as all others.
-    ByRead,
 }
 
 /// How a protocol makes accesses.
@@ -171,12 +169,6 @@ impl<'a> Attempt<'a> {
     #[inline]
     pub(crate) fn guard(&self) -> &'a Guard {
         self.guard
-    }
-
-    /// The memory of the attempt.
-    #[inline]
-    pub(crate) fn arena(&self) -> &'a Bump {
-        self.arena
     }
 
     /// The buffered writes and the rest of the participant's memory.
@@ -359,6 +351,13 @@ impl<'a> Attempt<'a> {
             epochs.wait_for_all(self.store.participants().all().map(Participant::published));
             held.alone = true;
         }
+    }
+
+    /// Whether this call has closed the gate, so that nothing it has read can have changed. An index node may look as if
+    /// it had: where the call's own inserts have split one that it had read.
+    #[cold]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.held.borrow().alone
     }
 
     /// Opens the gate again, if this call has closed it.

@@ -4,7 +4,6 @@ use super::{Attempt, Claim, Reading, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
-use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, DEAD};
@@ -51,7 +50,6 @@ impl<'a> Attempt<'a> {
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
-            Reading::ByRead => (access.read)(self, record, Part::Existence, &mut [])?,
         };
         if word == DEAD {
             return Ok(None);

@@ -18,10 +18,7 @@ impl<'a> Attempt<'a> {
         let record = found?;
         let access = self.access.get();
         let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
-        if !allowed
-            || access.claim.is_some()
-            || matches!(access.reading, Reading::RowsByRead | Reading::ByRead)
-        {
+        if !allowed || access.claim.is_some() || access.reading == Reading::RowsByRead {
             return None;
         }
         if self.workspace.borrow().writes.position(record.pointer()).is_some() {
@@ -65,7 +62,6 @@ impl<'a> Attempt<'a> {
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
-            Reading::ByRead => return false,
         };
         // A dead record's word says so, too.
         if word & ABSENT != 0 {

@@ -10,8 +10,10 @@ use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
+use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
+use crate::storage::word::PLACEHOLDER;
 use crate::storage::workspace::Placeholder;
 use crate::types::key::decode_component;
 use crate::types::{DataType, Value, ValueRef};
@@ -189,6 +191,9 @@ impl<'a> Attempt<'a> {
             if placed.is_new {
                 let placeholder = Placeholder { record: placed.record.pointer(), table };
                 self.workspace.borrow_mut().placeholders.push(placeholder);
+                // Noted as it was made, not as it is found at the next look: a rival may have filled it by then, and
+                // what the call found missing before it made the placeholder would count as missing still.
+                self.reads.borrow_mut().note(placed.record, PLACEHOLDER, Part::Existence);
             }
             for (before, after) in placed.own_inserts.into_iter().flatten() {
                 self.reads.borrow_mut().note_own_insert(before, after);

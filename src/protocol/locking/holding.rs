@@ -126,6 +126,13 @@ fn identity(table: &TableCore) -> u64 {
     std::ptr::from_ref(table).addr() as u64
 }
 
+/// Nothing is held when a thread goes, however it goes.
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl fmt::Debug for Holding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -34,9 +34,8 @@ fn begun(manager: &Arc<LockManager>, on_conflict: OnConflict) -> Holding {
 }
 
 /// A footprint of one action on this key.
-fn footprint(rig: &Rig, key: &[u8], mode: Mode, whole: bool) -> Footprint {
-    let key = key.iter().copied().collect();
-    let reference = Reference { table: TABLE, key, whole, mode, ..Reference::default() };
+fn footprint(key: &[u8], mode: Mode, whole: bool) -> Footprint {
+    let reference = Reference { table: TABLE, key: key.into(), whole, mode, ..Reference::default() };
     Footprint { references: vec![reference], writes: mode != Mode::Read }
 }
 
@@ -104,6 +103,17 @@ fn a_denied_claim_dooms_the_attempt_and_only_that() {
 }
 
 #[test]
+fn what_a_thread_holds_goes_with_it() {
+    let (rig, manager) = (rig(), Arc::new(LockManager::new()));
+    let mut holding = begun(&manager, OnConflict::Wait);
+    holding.claim_key(&rig.table, b"a", Claim::Insert).expect("nobody has it");
+    holding.claim_range(&rig.table, EVERYTHING).expect("nobody else is in it");
+    assert_eq!(manager.in_use(), (3, 1, 0));
+    drop(holding);
+    assert_eq!(manager.in_use(), (0, 0, 0));
+}
+
+#[test]
 fn birth_is_kept_over_attempts_and_every_call_is_born_later() {
     let manager = Arc::new(LockManager::new());
     let mut holding = Holding::default();
@@ -134,7 +144,7 @@ fn what_is_declared_to_be_written_is_read_alone() {
     ];
     for (mode, whole, is_shared) in cases {
         let mut holding = Holding::default();
-        let footprint = footprint(&rig, b"a", mode, whole);
+        let footprint = footprint(b"a", mode, whole);
         holding.begin(&manager, Some(&footprint), true, OnConflict::Abort);
         holding.claim_key(&rig.table, b"a", Claim::Read).expect("nobody has it");
         holding.claim_key(&rig.table, b"b", Claim::Read).expect("nobody has it");

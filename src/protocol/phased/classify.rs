@@ -90,6 +90,7 @@ pub(crate) struct Decision {
     /// What a split phase splits, by record and column; those that are in no change stay as they are.
     pub(crate) split: Vec<Candidate>,
     /// What is different from the last decision.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask why"))]
     pub(crate) changes: Vec<Change>,
     /// Whether there should be a split phase next.
     pub(crate) worth_splitting: bool,

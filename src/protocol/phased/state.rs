@@ -49,6 +49,7 @@ impl State {
             just_joined: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 counts: PhaseCounts { joined: 1, ..PhaseCounts::default() },
+                classifier: Classifier::new(),
                 ..Inner::default()
             }),
         }

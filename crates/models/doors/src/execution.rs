@@ -38,6 +38,7 @@ pub fn check(bounds: Bounds, model: fn()) {
 }
 
 /// How many times the usual number of schedules are wanted.
+#[cfg(not(feature = "loom"))]
 pub(crate) fn factor() -> usize {
     std::env::var("HEDDLE_MODEL_FACTOR").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
@@ -62,6 +63,7 @@ pub fn prepare<T>(preparations: impl FnOnce() -> T) -> T {
 }
 
 /// Whether accesses are to be scheduled.
+#[cfg(not(feature = "loom"))]
 pub(crate) fn is_scheduled() -> bool {
     INSIDE.get() && !QUIET.get()
 }

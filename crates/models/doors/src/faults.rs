@@ -60,26 +60,34 @@ fn parse(text: &str) -> Seeded {
     Seeded { fault: *fault, file: file.to_string(), line: line_of(file, function, code) }
 }
 
-/// The line, from 1, of the first place in the function that contains the code.
+/// The line, from 1, of the first place in a function of this name that contains the code; `code@2`: of the second.
 ///
 /// # Panics
 /// There is none: the code has changed.
 pub fn line_of(file: &str, function: &str, code: &str) -> u32 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let lines = text.lines().enumerate().skip_while(|(_, line)| !begins(line, function));
-    let body =
-        lines.enumerate().take_while(|(at, (_, line))| *at == 0 || !line.trim_start().starts_with("fn "));
-    let mut places = body.map(|(_, place)| place).filter(|(_, line)| line.contains(code));
-    match places.next() {
-        Some((line, _)) => line as u32 + 1,
+    let (code, number) = match code.rsplit_once('@') {
+        Some((code, number)) => (code, number.parse().unwrap_or(1)),
+        None => (code, 1),
+    };
+    let mut name = "";
+    let lines = text.lines().enumerate().filter(|(_, line)| {
+        name = name_of_function(line).unwrap_or(name);
+        name == function && line.contains(code)
+    });
+    match lines.map(|(line, _)| line as u32 + 1).nth(number - 1) {
+        Some(line) => line,
         None => panic!("{file}: `{function}` has no `{code}` (any more): name the fault's new place"),
     }
 }
 
-fn begins(line: &str, function: &str) -> bool {
-    line.split_once("fn ")
-        .is_some_and(|(_, rest)| rest.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<'])))
+/// The function that begins in this line.
+fn name_of_function(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let (before, rest) = line.split_once("fn ")?;
+    let is_declared = ["", "pub ", "pub(crate) ", "pub(super) ", "pub(crate) unsafe "].contains(&before);
+    is_declared.then(|| rest.split(['(', '<']).next().unwrap_or_default())
 }
 
 /// Whether this access is to go wrong.

@@ -23,6 +23,11 @@ pub fn wait(word: &AtomicU32, value: u32) {
     }
 }
 
+/// Wakes one who sleeps: here all, who look again.
+pub fn wake_one(word: *const AtomicU32) {
+    wake_all(word);
+}
+
 /// Wakes whoever sleeps.
 pub fn wake_all(_word: *const AtomicU32) {
     let queue = execution::queue();

@@ -32,7 +32,7 @@ pub mod sync;
 pub mod thread;
 
 pub use backoff::{Backoff, CachePadded};
-pub use futex::{wait, wake_all};
+pub use futex::{wait, wake_all, wake_one};
 pub use local::LocalKey;
 pub use locks::{Condvar, Mutex, MutexGuard, RawMutex, RawRwLock, RwLock, lock_api};
 pub use memory::{FREED, Quarantine};

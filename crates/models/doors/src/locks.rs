@@ -241,7 +241,9 @@ struct Held {
 }
 
 impl Held {
-    const INIT: Held = Held { state: Mutex::new(0), freed: Condvar::new() };
+    const fn new() -> Held {
+        Held { state: Mutex::new(0), freed: Condvar::new() }
+    }
 
     fn take(&self, wait: bool, next: impl Fn(i64) -> Option<i64>) -> bool {
         let mut state = self.state.lock();
@@ -275,7 +277,7 @@ fn shared(state: i64) -> Option<i64> {
 pub struct RawMutex(Held);
 
 impl lock_api::RawMutex for RawMutex {
-    const INIT: RawMutex = RawMutex(Held::INIT);
+    const INIT: RawMutex = RawMutex(Held::new());
 
     fn lock(&self) {
         self.0.take(true, exclusive);
@@ -294,7 +296,7 @@ impl lock_api::RawMutex for RawMutex {
 pub struct RawRwLock(Held);
 
 impl lock_api::RawRwLock for RawRwLock {
-    const INIT: RawRwLock = RawRwLock(Held::INIT);
+    const INIT: RawRwLock = RawRwLock(Held::new());
 
     fn lock_shared(&self) {
         self.0.take(true, shared);

@@ -119,18 +119,16 @@ fn the_log_seals_while_somebody_runs_alone() {
         thread::spawn(move || add_inside(&epochs, &inside, &shared))
     };
     let places = || places.iter().map(|place| &**place);
-    let sealed = match epochs.advance_and_close_gate() {
-        Some(epoch) => {
-            epochs.wait_for_all(places());
-            shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            open(&epochs);
-            epoch
-        }
-        None => {
-            let epoch = epochs.advance();
-            epochs.seal(epoch, places());
-            epoch
-        }
+    let sealed = if epochs.try_close_gate() {
+        epochs.wait_for_all(places());
+        let epoch = epochs.advance();
+        shared.store(shared.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        open(&epochs);
+        epoch
+    } else {
+        let epoch = epochs.advance();
+        epochs.seal(epoch, places());
+        epoch
     };
     assert_eq!((sealed, epochs.current()), (FIRST, FIRST + 1));
     solitary.join().expect("it goes on");

@@ -36,15 +36,15 @@ impl Model {
 /// For models of some ten accesses: loom goes through every schedule.
 const SMALL: Bounds = Bounds { interruptions: None, schedules: 2_000 };
 /// For models of a hundred: loom interrupts at most twice.
-const MIDDLE: Bounds = Bounds { interruptions: Some(2), schedules: 1_000 };
+const MIDDLE: Bounds = Bounds { interruptions: Some(2), schedules: 500 };
 /// For whole transactions.
-const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 300 };
+const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 150 };
 
 /// All models.
 pub fn all() -> impl Iterator<Item = Model> {
     let both = [epoch::MODELS, gate::MODELS, handover::MODELS, record::MODELS, transactions::MODELS];
     // These make words while threads run, which loom cannot follow, or take more steps than it can try.
-    let random = [hash::MODELS, ordered::MODELS, pipeline::MODELS];
+    let random = [epoch::RANDOM, transactions::RANDOM, hash::MODELS, ordered::MODELS, pipeline::MODELS];
     let random = random.into_iter().filter(|_| !cfg!(feature = "loom"));
     both.into_iter().chain(random).flatten().copied()
 }

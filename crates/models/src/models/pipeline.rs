@@ -14,7 +14,7 @@ use crate::testing::SimulatedDisk;
 use crate::types::{DataType, ValueRef};
 
 /// A run takes thousands of steps.
-const WHOLE: Bounds = Bounds { interruptions: None, schedules: 20 };
+const WHOLE: Bounds = Bounds { interruptions: None, schedules: 100 };
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("pipeline::what_was_told_is_on_disk", WHOLE, what_was_told_is_on_disk),
@@ -34,7 +34,7 @@ fn options(disk: &SimulatedDisk) -> Options {
         .segment_bytes(64 << 10)
         .log_buffer_bytes(4 << 10)
         .max_participants(4)
-        .waiting_places(1)
+        .waiting_places(2)
         .stages(Stages::Staged)
         .workers(1)
 }

@@ -10,6 +10,7 @@ use super::{Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::storage::index::hash::HashIndex;
 use crate::storage::index::{Insertion, Lookup};
+use crate::storage::read_set::ReadSet;
 use crate::storage::record::RecordPointer;
 use crate::storage::word::{ABSENT, BUSY, DEAD, PLACEHOLDER, Stamp};
 
@@ -87,8 +88,10 @@ fn no_two_insert_what_the_other_missed() {
             panic!("nobody else inserts this key")
         };
         let word: &AtomicU64 = record.word();
+        let mut reads = ReadSet::default();
+        reads.note_node(missed);
         word.compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            && missed.is_current()
+            && reads.still_holds(|_| false)
     };
     let other = {
         let index = index.clone();

@@ -54,6 +54,7 @@ impl Stand {
                 serial_variant: crate::protocol::SerialVariant::default(),
                 lock_conflict: LockConflict::Wait,
                 phase: Duration::from_millis(20),
+                max_participants: THREADS,
             };
             let stand = Stand { store, table, protocol: kind.build(&settings) };
             let seats: Vec<_> = (0..THREADS).map(|_| stand.store.participants().take()).collect();
@@ -89,9 +90,10 @@ impl Stand {
         let (guard, mut held) = (pin(), Held::default());
         let mut seat = self.store.participants().take();
         let (participant, memory) = seat.parts();
-        let Memory { workspace, arena } = memory;
+        let Memory { workspace, reads, arena } = memory;
         arena.reset();
-        let attempt = Attempt::new(&self.store, participant, &guard, arena, workspace, &mut held, None);
+        let attempt =
+            Attempt::new(&self.store, participant, &guard, arena, workspace, reads, &mut held, None);
         self.protocol.begin(&attempt, None, Try { number });
         let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
             Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
@@ -106,7 +108,7 @@ impl Stand {
         self.protocol.end_group(&mut attempt.held().borrow_mut());
         drop(attempt);
         collect_placeholders(workspace, &guard);
-        collect_deleted(workspace, u64::MAX, &guard);
+        collect_deleted(workspace, || u64::MAX, &guard);
         committed
     }
 }

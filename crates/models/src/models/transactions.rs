@@ -6,6 +6,7 @@ use std::thread;
 
 use super::stand::Stand;
 use super::{LARGE, MIDDLE, Model};
+use crate::error::Error;
 use crate::protocol::ProtocolKind;
 
 pub(super) const MODELS: &[Model] = &[
@@ -15,6 +16,21 @@ pub(super) const MODELS: &[Model] = &[
     Model::new("transactions::no_write_skew", LARGE, no_write_skew),
     Model::new("transactions::no_read_skew", LARGE, no_read_skew),
     Model::new("transactions::no_lost_update", LARGE, no_lost_update),
+];
+
+/// These make records while threads run: for the random checker.
+pub(super) const RANDOM: &[Model] = &[
+    Model::new(
+        "transactions::a_placeholder_is_filled_or_collected",
+        MIDDLE,
+        a_placeholder_is_filled_or_collected,
+    ),
+    Model::new(
+        "transactions::no_two_insert_what_the_other_missed",
+        LARGE,
+        no_two_insert_what_the_other_missed,
+    ),
+    Model::new("transactions::a_deleted_key_comes_in_again", LARGE, a_deleted_key_comes_in_again),
 ];
 
 const KIND: ProtocolKind = ProtocolKind::Optimistic;
@@ -80,7 +96,7 @@ fn no_write_skew() {
     take(1)(&stand);
     other.join().expect("it commits");
     let rows = stand.transact(|body| Ok([body.get(1)?, body.get(2)?]));
-    assert!(rows.iter().any(|row| *row == Some((1, 0))), "both took one away: {rows:?}");
+    assert!(rows.contains(&Some((1, 0))), "both took one away: {rows:?}");
 }
 
 /// A reader of two records sees both before the writer or both after it, if it commits.
@@ -107,4 +123,63 @@ fn no_lost_update() {
     increment(&stand);
     other.join().expect("it commits");
     assert_eq!(stand.transact(|body| body.get(1)), Some((2, 0)));
+}
+
+/// One inserts and gives up, so that its placeholder is collected; one inserts the same key and commits; one reads.
+fn a_placeholder_is_filled_or_collected() {
+    let stand = Stand::new(KIND, &[(1, 0, 0)]);
+    let quitter = beside(&stand, |stand| {
+        let given_up = stand.attempt(1, |body| body.insert(5, 1, 1).and(Err::<(), _>(Error::Conflict)));
+        assert!(given_up.is_err());
+    });
+    let inserter = beside(&stand, |stand| stand.transact(|body| body.insert(5, 9, 9)));
+    let row = stand.transact(|body| body.get(5));
+    assert!(row.is_none_or(|row| row == (9, 9)), "{row:?}");
+    quitter.join().expect("it gives up");
+    inserter.join().expect("it commits");
+    assert_eq!(stand.transact(|body| body.get(5)), Some((9, 9)), "a committed row is lost");
+}
+
+/// Each inserts its own key unless the other's is there: not both may.
+fn no_two_insert_what_the_other_missed() {
+    let stand = Stand::new(KIND, &[(1, 0, 0)]);
+    let insert = |own: i64, other: i64| {
+        move |stand: &Stand| {
+            stand.transact(|body| if body.get(other)?.is_none() { body.insert(own, 1, 1) } else { Ok(()) });
+        }
+    };
+    let other = beside(&stand, insert(6, 5));
+    insert(5, 6)(&stand);
+    other.join().expect("it commits");
+    let rows = stand.transact(|body| Ok([body.get(5)?, body.get(6)?]));
+    assert!(rows.iter().flatten().count() == 1, "each has inserted what the other has missed: {rows:?}");
+}
+
+/// One deletes a row, with so many deleted before that the collector comes; one inserts it again as soon as it can; one
+/// reads. The delete's leftover must not take the new row with it.
+fn a_deleted_key_comes_in_again() {
+    let stand = Stand::new(KIND, &[(1, 3, 3)]);
+    heddle_model_doors::execution::prepare(|| {
+        for id in 100..163 {
+            stand.transact(|body| body.insert(id, 0, 0));
+            stand.transact(|body| body.delete(id));
+        }
+    });
+    let deleter = beside(&stand, |stand| assert!(stand.transact(|body| body.delete(1))));
+    let inserter = beside(&stand, |stand| {
+        while !stand.transact(|body| {
+            let gone = body.get(1)?.is_none();
+            if gone {
+                body.insert(1, 9, 9)?;
+            }
+            Ok(gone)
+        }) {
+            heddle_model_doors::thread::yield_now();
+        }
+    });
+    let row = stand.transact(|body| body.get(1));
+    assert!([None, Some((3, 3)), Some((9, 9))].contains(&row), "{row:?}");
+    deleter.join().expect("it commits");
+    inserter.join().expect("it commits");
+    assert_eq!(stand.transact(|body| body.get(1)), Some((9, 9)), "a committed row is lost");
 }

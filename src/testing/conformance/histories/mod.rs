@@ -4,6 +4,7 @@
 //! the machine, so a seed says what they do, not when.
 
 mod graph;
+pub mod race;
 mod work;
 
 use std::sync::{Arc, mpsc};

@@ -4,13 +4,15 @@
 //! that stands for it. So a word needs no more memory than its value, and can be made of zero bytes.
 //!
 //! Two limits. The object comes to be at the first access: words that threads share must have been touched before they
-//! start (or loom says so). And loom takes sequentially consistent accesses for acquire and release only: here such loads
-//! and read-modify-writes are preceded by a sequentially consistent fence, which loom knows. That is a little more than
-//! the language promises, where such an access meets weaker ones of the same thread.
+//! start (or loom says so). And loom takes sequentially consistent accesses for acquire and release only: here such an
+//! access, or any write, that follows a write of that kind by the same thread first passes one counter which all such
+//! pairs pass. So of two threads that each write and then look at the other's word, one sees the other's write. It also
+//! orders what the threads have done before, which the language does not promise: a fault that this hides is not found.
 
 use std::cell::RefCell;
 
 use loom::sync::atomic::{self, AtomicU64};
+use loom::thread::ThreadId;
 
 use crate::atomics::{Ordering, Word};
 use crate::execution::Bounds;
@@ -34,6 +36,10 @@ struct Objects {
     generation: u64,
     present: Vec<(Box<AtomicU64>, u64)>,
     before: Vec<u64>,
+    /// What sequentially consistent accesses pass.
+    order: Option<Box<AtomicU64>>,
+    /// The threads whose last such access was a write, and has not passed yet.
+    writers: Vec<ThreadId>,
 }
 
 thread_local! {
@@ -52,6 +58,8 @@ pub(crate) fn begin() {
     OBJECTS.with_borrow_mut(|objects| {
         objects.generation = (objects.generation + 1) & GENERATION_MASK;
         objects.before = objects.present.drain(..).map(|(_, first)| first).collect();
+        objects.order = Some(Box::new(AtomicU64::new(0)));
+        objects.writers.clear();
     });
 }
 
@@ -85,29 +93,57 @@ fn reference(object: &AtomicU64) -> &'static AtomicU64 {
     unsafe { &*std::ptr::from_ref(object) }
 }
 
-/// loom's own ordering for an access that is sequentially consistent, and the fence before it.
-fn ordered(ordering: Ordering, instead: Ordering) -> Ordering {
-    if ordering == Ordering::SeqCst {
-        atomic::fence(Ordering::SeqCst);
-        return instead;
+/// Before a sequentially consistent access, and before a write: see the module's description.
+fn pass() {
+    let own = loom::thread::current().id();
+    let order = OBJECTS.with_borrow_mut(|objects| {
+        let at = objects.writers.iter().position(|writer| *writer == own)?;
+        objects.writers.swap_remove(at);
+        objects.order.as_deref().map(reference)
+    });
+    if let Some(order) = order {
+        order.fetch_add(1, Ordering::AcqRel);
     }
-    ordering
+}
+
+/// After a sequentially consistent write.
+fn note_write() {
+    OBJECTS.with_borrow_mut(|objects| objects.writers.push(loom::thread::current().id()));
 }
 
 pub(crate) fn load(word: &Word, ordering: Ordering) -> u64 {
     let object = object(word);
-    object.load(ordered(ordering, Ordering::Acquire))
+    if ordering == Ordering::SeqCst {
+        pass();
+        return object.load(Ordering::Acquire);
+    }
+    object.load(ordering)
 }
 
 pub(crate) fn store(word: &Word, value: u64, ordering: Ordering) {
-    let ordering = if ordering == Ordering::SeqCst { Ordering::Release } else { ordering };
-    object(word).store(value, ordering);
+    let object = object(word);
+    pass();
+    if ordering == Ordering::SeqCst {
+        object.store(value, Ordering::Release);
+        note_write();
+    } else {
+        object.store(value, ordering);
+    }
 }
 
 pub(crate) fn change(word: &Word, change: Change, success: Ordering, failure: Ordering) -> Result<u64, u64> {
     let object = object(word);
-    let success = ordered(success, Ordering::AcqRel);
     let failure = if failure == Ordering::SeqCst { Ordering::Acquire } else { failure };
+    pass();
+    if success != Ordering::SeqCst {
+        return apply(object, change, success, failure);
+    }
+    let changed = apply(object, change, Ordering::AcqRel, failure);
+    note_write();
+    changed
+}
+
+fn apply(object: &AtomicU64, change: Change, success: Ordering, failure: Ordering) -> Result<u64, u64> {
     match change {
         Change::Swap(value) => Ok(object.swap(value, success)),
         Change::Add(value) => Ok(object.fetch_add(value, success)),

@@ -212,7 +212,10 @@ impl Engine {
             return;
         };
         let mut buffer = Vec::new();
-        let Ok(total) = split.totals[party].merged(operation, operand, of, &mut buffer) else { return };
+        let mut total = split.totals[party].clone();
+        if total.merge(operation, operand, of, &mut buffer).is_err() {
+            return;
+        }
         let fits = |total| operation.fits((&split.base).into(), total, of, PARTICIPANTS as u32);
         if split.operation != operation || !total.value().is_some_and(fits) {
             return;

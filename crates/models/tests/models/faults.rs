@@ -1,0 +1,142 @@
+//! The faults: each names a place in the engine, what goes wrong there, and the model that must notice.
+
+/// One fault.
+pub struct Seeded {
+    /// As `heddle_model_doors::faults` reads it.
+    pub place: &'static str,
+    pub model: &'static str,
+}
+
+const fn fault(place: &'static str, model: &'static str) -> Seeded {
+    Seeded { place, model }
+}
+
+/// Those that any schedule shows.
+#[cfg(not(feature = "loom"))]
+pub const ALL: &[Seeded] = &[
+    fault(
+        "stale|src/storage/record.rs|read|self.word().load(Ordering::Relaxed)",
+        "transactions::a_reader_sees_whole_rows",
+    ),
+    fault(
+        "blind|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
+        "transactions::additions_are_all_there",
+    ),
+    fault(
+        "tear|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
+        "transactions::additions_are_all_there",
+    ),
+    fault(
+        "stale|src/protocol/attempt/mod.rs|still_holds|self.record.word().load",
+        "transactions::no_write_skew",
+    ),
+    fault(
+        "stale|src/protocol/attempt/mod.rs|still_holds|self.record.word().load",
+        "transactions::no_read_skew",
+    ),
+    fault(
+        "stale|src/protocol/attempt/mod.rs|still_holds|self.record.word().load",
+        "transactions::no_lost_update",
+    ),
+    fault(
+        "blind|src/storage/reclaim.rs|take_out|compare_exchange",
+        "transactions::a_placeholder_is_filled_or_collected",
+    ),
+    fault(
+        "tear|src/storage/reclaim.rs|take_out|compare_exchange",
+        "transactions::a_placeholder_is_filled_or_collected",
+    ),
+    fault("skip|src/storage/epoch.rs|enter|published.0.store", "epoch::nothing_is_added_to_a_sealed_epoch"),
+    fault("stale|src/storage/epoch.rs|enter|let now", "epoch::nothing_is_added_to_a_sealed_epoch"),
+    fault("skip|src/storage/epoch.rs|enter|published.0.store", "epoch::redo_of_two_epochs_never_mixes"),
+    fault(
+        "skip|src/storage/participant.rs|take|self.used.fetch_max",
+        "epoch::a_slot_that_comes_into_use_is_not_missed",
+    ),
+    fault("skip|src/storage/epoch.rs|close_gate|fetch_or", "gate::nobody_is_inside_while_it_is_held"),
+    fault("skip|src/storage/epoch.rs|enter|published.0.store", "gate::nobody_is_inside_while_it_is_held"),
+    fault("skip|src/storage/epoch.rs|open_gate|fetch_and", "gate::who_enters_sees_what_was_done_behind_it"),
+    fault("skip|src/pipeline/bell.rs|sleep|self.asleep.store(true", "handover::no_ring_is_lost"),
+    fault(
+        "skip|src/durability/progress.rs|wake|count.fetch_add",
+        "handover::a_waiter_goes_when_its_epoch_is_durable",
+    ),
+    fault("skip|src/durability/progress.rs|wait|waiting.fetch_add", "handover::from_append_to_waiter"),
+    fault(
+        "blind|src/storage/index/hash/bucket.rs|take|compare_exchange_weak",
+        "hash::one_record_for_each_key",
+    ),
+    fault(
+        "tear|src/storage/index/hash/bucket.rs|take|compare_exchange_weak",
+        "hash::one_record_for_each_key",
+    ),
+    fault(
+        "skip|src/storage/index/hash/bucket.rs|set_moved|version.store",
+        "hash::a_validated_miss_was_a_miss",
+    ),
+    fault(
+        "skip|src/storage/index/hash/bucket.rs|remove|slot.store",
+        "hash::a_removed_record_is_not_freed_under_a_reader",
+    ),
+    fault(
+        "blind|src/storage/index/ordered/latch.rs|lock|compare_exchange",
+        "ordered::two_insert_side_by_side",
+    ),
+    fault(
+        "stale|src/storage/index/ordered/latch.rs|validate|word.load",
+        "ordered::a_scan_meets_what_stays_once_and_in_order",
+    ),
+    fault(
+        "blind|src/storage/index/ordered/latch.rs|lock|compare_exchange",
+        "ordered::what_stays_is_found_while_nodes_are_replaced",
+    ),
+];
+
+/// Those that only the memory model shows, and the worst of the others.
+#[cfg(feature = "loom")]
+pub const ALL: &[Seeded] = &[
+    fault("weaken|src/storage/record.rs|read|fence(", "transactions::a_reader_sees_whole_rows"),
+    fault(
+        "weaken|src/storage/record.rs|stable_word|self.word().load",
+        "transactions::a_reader_sees_whole_rows",
+    ),
+    fault(
+        "stale|src/storage/record.rs|read|self.word().load(Ordering::Relaxed)",
+        "transactions::a_reader_sees_whole_rows",
+    ),
+    fault("weaken|src/storage/commit/install.rs|make_busy|fence(", "transactions::a_reader_sees_whole_rows"),
+    fault(
+        "weaken|src/storage/commit/install.rs|install|stamp.present()@2",
+        "transactions::a_reader_sees_whole_rows",
+    ),
+    fault(
+        "weaken|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
+        "transactions::no_write_skew",
+    ),
+    fault(
+        "blind|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
+        "transactions::additions_are_all_there",
+    ),
+    fault(
+        "weaken|src/protocol/attempt/mod.rs|nodes_still_hold|fence(",
+        "record::no_two_insert_what_the_other_missed",
+    ),
+    fault("weaken|src/base/barrier.rs|light| fence(", "epoch::nothing_is_added_to_a_sealed_epoch"),
+    fault("weaken|src/base/barrier.rs|heavy| fence(", "epoch::nothing_is_added_to_a_sealed_epoch"),
+    fault("weaken|src/storage/epoch.rs|enter|published.0.store", "epoch::nothing_is_added_to_a_sealed_epoch"),
+    fault("weaken|src/storage/epoch.rs|leave|self.0.store", "epoch::nothing_is_added_to_a_sealed_epoch"),
+    fault(
+        "weaken|src/storage/epoch.rs|shows_at_most|self.0.load",
+        "epoch::nothing_is_added_to_a_sealed_epoch",
+    ),
+    fault("weaken|src/base/barrier.rs|light| fence(", "gate::nobody_is_inside_while_it_is_held"),
+    fault("weaken|src/storage/epoch.rs|leave|self.0.store", "gate::nobody_is_inside_while_it_is_held"),
+    fault("weaken|src/storage/epoch.rs|open_gate|fetch_and", "gate::who_enters_sees_what_was_done_behind_it"),
+    fault("weaken|src/pipeline/bell.rs|ring|fence(", "handover::no_ring_is_lost"),
+    fault("weaken|src/pipeline/bell.rs|sleep|fence(", "handover::no_ring_is_lost"),
+    fault(
+        "weaken|src/durability/progress.rs|publish|released.store",
+        "handover::a_waiter_goes_when_its_epoch_is_durable",
+    ),
+    fault("weaken|src/durability/progress.rs|wait|waiting.fetch_add", "handover::from_append_to_waiter"),
+];

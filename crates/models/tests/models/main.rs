@@ -1,0 +1,54 @@
+//! Every model under the checker that was compiled in; and every fault that one of them must find.
+
+mod faults;
+
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use heddle_model_doors::Quarantine;
+use heddle_models::models::{Model, all};
+
+#[global_allocator]
+static ALLOCATOR: Quarantine = Quarantine;
+
+/// Only the model of this name.
+const ONE_MODEL: &str = "HEDDLE_MODEL";
+
+#[test]
+fn every_model_holds() {
+    let only = std::env::var(ONE_MODEL).ok();
+    let chosen: Vec<Model> =
+        all().filter(|model| only.as_deref().is_none_or(|only| only == model.name)).collect();
+    assert!(!chosen.is_empty(), "there is no model of the name {only:?}");
+    for model in chosen {
+        let start = Instant::now();
+        model.check();
+        println!("{:6.2} s  {}", start.elapsed().as_secs_f64(), model.name);
+    }
+}
+
+#[test]
+fn every_fault_is_found() {
+    // A model that finds one leaves its threads where they stand: so each runs in a process of its own.
+    let missed: Vec<&str> =
+        faults::ALL.iter().filter_map(|fault| (!is_found(fault)).then_some(fault.place)).collect();
+    assert!(missed.is_empty(), "no model has noticed:\n{}", missed.join("\n"));
+}
+
+fn is_found(fault: &faults::Seeded) -> bool {
+    let exe = std::env::current_exe().expect("this test's own file");
+    let Output { status, stdout, stderr } = Command::new(exe)
+        .args(["--exact", "every_model_holds", "--nocapture"])
+        .env(ONE_MODEL, fault.model)
+        .env(heddle_model_doors::faults::VARIABLE, fault.place)
+        .env("RUST_BACKTRACE", "0")
+        .env("HEDDLE_MODEL_FACTOR", "4")
+        .output()
+        .expect("it runs");
+    let told = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    // A fault whose place is not there any more is no fault found.
+    assert!(!told.contains("(any more)"), "{told}");
+    assert!(!told.contains("there is no model"), "{told}");
+    println!("{:5}  {}  {}", !status.success(), fault.place, fault.model);
+    !status.success()
+}
