@@ -61,8 +61,8 @@ impl Input {
         &self.workers[next % self.workers.len()]
     }
 
-    /// Gives calls that have been prepared already, and are in flight, to the workers; if these take no more, because the
-    /// database has been closed, the calls are told so.
+    /// Gives calls that have been prepared already to the workers. If these take no more, because the database is being
+    /// closed, that is the calls' answer.
     pub(crate) fn append_to_workers(&self, engine: &Engine, calls: &mut Vec<Call>) {
         let share = calls.len().div_ceil(self.workers.len()).max(1);
         while !calls.is_empty() {
@@ -117,7 +117,7 @@ impl Input {
     }
 }
 
-/// Tells a call in flight that it is not run.
+/// Ends a call that was let in, and never came to a worker.
 fn refuse(engine: &Engine, answer: &Answer, error: Error) {
     if let Some(waiting) = answer.give(Err(error)) {
         waiting.unpark();

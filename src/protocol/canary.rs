@@ -72,13 +72,8 @@ impl Canary {
     }
 }
 
-static HASTY: Access = Access {
-    claim: None,
-    range: None,
-    reading: Reading::ByRead,
-    read: read_hastily,
-    missed: DIRECT.missed,
-};
+static HASTY: Access =
+    Access { claim: None, range: None, reading: Reading::ByRead, read: read_hastily, missed: DIRECT.missed };
 static UNVALIDATED: Access =
     Access { claim: None, range: None, reading: DIRECT.reading, read: DIRECT.read, missed: TRACKED.missed };
 static UNVERSIONED: Access =
@@ -126,6 +121,8 @@ impl Protocol for Canary {
                 thread::yield_now();
                 still_holds(taken)
             }),
+            // What it has installed before its end has changed what it has read.
+            Canary::Hasty => attempt.commit(&InOrder, |_| true),
             _ => attempt.commit(&InOrder, still_holds),
         };
         stamp.map(Some)

@@ -147,9 +147,8 @@ impl Protocol for Phased {
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, participant: attempt.participant() };
         let validate = |taken: &Taken<'_, '_>| {
-            let holds = reads.still_holds(|record| taken.is_own(record))
-                && reads.is_of_phase(|| phase_now(attempt));
-            holds || attempt.is_alone()
+            reads.still_holds(|record| taken.is_own(record)) && reads.is_of_phase(|| phase_now(attempt))
+                || attempt.is_alone()
         };
         let committed = attempt.commit(&taking, validate);
         if let Err(CommitFailure::Conflict) = committed {
@@ -160,10 +159,12 @@ impl Protocol for Phased {
     }
 
     fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+        if self.is_stashed(attempt) {
+            return false;
+        }
         let reads = attempt.reads().borrow();
         // The phase last: all that was read holds at the moment before the first look, and the phase still lasts.
-        let holds = || reads.still_holds(|_| false) && reads.is_of_phase(|| phase_now(attempt));
-        !self.is_stashed(attempt) && (holds() || attempt.is_alone())
+        reads.still_holds(|_| false) && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone()
     }
 
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
