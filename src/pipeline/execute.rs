@@ -79,10 +79,8 @@ pub(crate) fn execute<B: Body + ?Sized>(
         let (_, memory) = seat.parts();
         let log_credit = &mut memory.workspace.log_credit;
         let mut refused: Option<Box<Error>> = None;
-        if may_write {
-            if let Err(error) = engine.admit(log_credit) {
-                refused = Some(Box::new(error));
-            }
+        if may_write && let Err(error) = engine.admit(log_credit) {
+            refused = Some(Box::new(error));
         }
         if declared_writes {
             if let Some(error) = refused {

@@ -139,7 +139,7 @@ impl<'g> Record<'g> {
     /// Copies the row into an arena, and gives back its word, if it can be had in one look: nobody has the record, it is
     /// there, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
     #[inline]
-    pub(crate) fn read_at_once<'r>(self, arena: &'r Bump) -> Option<(u64, &'r [u64])> {
+    pub(crate) fn read_at_once(self, arena: &Bump) -> Option<(u64, &[u64])> {
         let word = self.word().load(Ordering::Acquire);
         if word & (BUSY | ABSENT | PROTOCOL) != 0 {
             return None;

@@ -149,7 +149,7 @@ impl RowLayout {
     pub(crate) fn int_word(&self, position: usize) -> Option<(usize, bool)> {
         let column = &self.columns[position];
         (column.shape == Shape::Int)
-            .then(|| (column.word as usize, matches!(column.data_type, DataType::Int32)))
+            .then_some((column.word as usize, matches!(column.data_type, DataType::Int32)))
     }
 
     /// Whether the column is NULL in this row.
