@@ -25,6 +25,12 @@
 //! # }
 //! ```
 //!
+//! Every transaction is serializable, and durable before its result is told. How transactions are kept apart is chosen
+//! when the database is opened ([`Options::protocol`], [`ProtocolKind`]): `optimistic`, the default, lets them run side by
+//! side and validates; `phased` splits contended columns over the threads, for the operations that return nothing
+//! ([`Database::split`] labels one by hand); `serial` runs updates one after another; `locking` locks what they touch.
+//! Transactions are written once, and run under each; a body may run several times, and only its last run counts.
+//!
 //! The folders, in the order in which they may name each other: the public face (the files beside this one) →
 //! `pipeline` (stages, queues, threads) → `protocol` (how calls are isolated), `durability` (log, recovery) →
 //! `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit section), `operation` (add, max,

@@ -28,7 +28,8 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   heddle bench debit-credit                 the 1985 benchmark, durable, verified before and after recovery
-  heddle bench probe --clients 35 --json
+  heddle bench incr1 --hot-percent 100 --protocol phased    all add to one row, under phase reconciliation
+  heddle bench probe --clients 35 --protocol serial --json
   heddle bench flights --input flights.csv.gz --dir flights.heddle
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it

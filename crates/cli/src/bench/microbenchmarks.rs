@@ -15,24 +15,28 @@ pub const INCR1_EXAMPLES: &str = "\
 Examples:
   heddle bench incr1 --hot-percent 100 --durability none
   heddle bench incr1 --hot-percent 10 --rotate-seconds 5 --seconds 20    the hot key moves; throughput over time
+  heddle bench incr1 --hot-percent 100 --protocol phased                 the hot key is split by itself
   heddle bench incr1 --hot-percent 100 --protocol phased --split incr1.value:1:add
   heddle bench incr1 --hot-percent 100 --contender atomic                what bounds every engine that locks";
 
 pub const INCRZ_EXAMPLES: &str = "\
 Examples:
   heddle bench incrz --alpha 1.4 --durability none
+  heddle bench incrz --alpha 1.4 --protocol phased --json                which keys were split
   heddle bench incrz --alpha 0                                           all keys alike";
 
 pub const LIKE_EXAMPLES: &str = "\
 Examples:
   heddle bench like --durability none
   heddle bench like --alpha 1.4 --write-percent 10 --json                latencies of reads and likes apart
+  heddle bench like --protocol phased --phase-ms 5                       readers of split pages wait about so long
   heddle bench like --alpha 0                                            all pages alike";
 
 pub const YCSB_EXAMPLES: &str = "\
 Examples:
   heddle bench ycsb --rmw --durability none                              half of 10 operations read, modify and write
   heddle bench ycsb --rmw --theta 0.99
+  heddle bench ycsb --rmw --theta 0.99 --protocol locking
   heddle bench ycsb --read-percent 95 --value-size 100                   blind writes of 100 bytes";
 
 /// Options of `incr1`.

@@ -38,6 +38,8 @@ Examples:
   heddle bench debit-credit
   heddle bench debit-credit --clients 32 --seconds 10 --json
   heddle bench incr1 --hot-percent 100 --durability none
+  heddle bench like --protocol phased --phase-ms 5
+  heddle bench flights --input flights.csv.gz --protocol locking --lock-conflict no-wait
   heddle bench probe --help";
 
 /// Runs the command.

@@ -57,13 +57,14 @@ pub struct CommonOptions {
     /// Variant of the serial protocol: naive, precommit, sp [default: sp]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub variant: Option<SerialVariant>,
-    /// What a call does that has met a rival's change before it is run again: backoff, immediate
+    /// What a call does that has met a rival's change, or its lock, before it is run again: backoff, immediate
     #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "Engine")]
     pub retry: Retry,
     /// What a call does that meets a lock of another call's: wait, no-wait (the locking protocol)
     #[arg(long, value_name = "HOW", default_value_t = LockConflict::default(), help_heading = "Engine")]
     pub lock_conflict: LockConflict,
-    /// Longest split phase of the phased protocol, in milliseconds, fractions allowed [default: 20]
+    /// Longest split phase of the phased protocol, in milliseconds, fractions allowed: about so long readers of a split
+    /// record wait [default: 20]
     #[arg(long, value_name = "M", help_heading = "Engine")]
     pub phase_ms: Option<f64>,
     /// Split this column of this record for this operation, by hand (the phased protocol); repeatable

@@ -49,17 +49,20 @@ Examples:
   heddle bench debit-credit                              workers make their own calls
   heddle bench debit-credit --clients 32                 32 clients, each waiting for its durable answer
   heddle bench debit-credit --preset tpk --rate 20000    the bank of 1988 under a fixed load
-  heddle bench debit-credit --durability none            without a log";
+  heddle bench debit-credit --durability none            without a log
+  heddle bench debit-credit --protocol serial            updates one after another";
 
 const PROBE_EXAMPLES: &str = "\
 Examples:
   heddle bench probe --clients 35 --update-percent 10
-  heddle bench probe --clients 35 --update-percent 100 --variant naive
+  heddle bench probe --clients 35 --update-percent 100 --protocol serial --variant naive
+  heddle bench probe --clients 35 --update-percent 10 --protocol locking
   heddle bench probe --clients 35 --update-percent 2 --rate 5000";
 
 const FLIGHTS_EXAMPLES: &str = "\
 Examples:
   heddle bench flights --input flights.csv.gz --verify-recovery
+  heddle bench flights --input flights.csv.gz --protocol phased --threads 8
   zcat flights.csv.gz | heddle bench flights --input - --reference data";
 
 /// Options of `debit-credit`.
