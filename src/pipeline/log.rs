@@ -24,6 +24,15 @@ const SLICE: Duration = Duration::from_millis(1);
 /// How long the log waits before it tries again to get room on a full disk.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// So often in a row no segment can be made, for another reason than a full disk, before the log has failed.
+const FAILURES_MAX: u32 = 10;
+
+/// Whether a disk has no room, and may have some later.
+fn is_full(error: &Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
+}
+
 /// What the log stage works on.
 pub(crate) struct LogStage {
     engine: Arc<Engine>,
@@ -218,12 +227,14 @@ impl Preparation {
     }
 
     /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
-    /// lost, and nothing is told.
+    /// lost, and nothing is told. Where it fails in another way for long, it gives up: the group's write then says how.
     fn ensure_room(&self, engine: &Engine, bytes: u64, stop: &AtomicBool) {
+        let mut failures = 0;
         while self.segments.remaining_bytes() < bytes {
             if let Err(error) = self.segments.prepare_next() {
                 engine.space().set_refused(Some(no_space(&error)));
-                if stop.load(Ordering::SeqCst) {
+                failures += u32::from(!is_full(&error));
+                if stop.load(Ordering::SeqCst) || failures > FAILURES_MAX {
                     return;
                 }
                 change_phase_within_epoch(engine);

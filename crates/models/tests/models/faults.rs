@@ -26,9 +26,9 @@ pub const ALL: &[Seeded] = &[
         "tear|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
         "transactions::additions_are_all_there",
     ),
-    fault("stale|src/storage/read_set.rs|still_holds|record.word().load", "transactions::no_write_skew"),
-    fault("stale|src/storage/read_set.rs|still_holds|record.word().load", "transactions::no_read_skew"),
-    fault("stale|src/storage/read_set.rs|still_holds|record.word().load", "transactions::no_lost_update"),
+    fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_write_skew"),
+    fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_read_skew"),
+    fault("stale|src/storage/read_set.rs|look|record.word().load", "transactions::no_lost_update"),
     fault(
         "blind|src/storage/reclaim.rs|take_out|compare_exchange",
         "transactions::a_placeholder_is_filled_or_collected",
