@@ -16,6 +16,9 @@ use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 
+/// So many calls can wait for the end of a split phase: beyond that memory is better spent on running them.
+const WAITING_MAX: u64 = 1 << 16;
+
 /// The most columns whose history is kept for the report.
 const HISTORY: usize = 1_000;
 
@@ -82,7 +85,7 @@ impl State {
     }
 
     pub(super) fn should_hurry(&self, stashed: u64, committed: u64) -> bool {
-        Classifier::should_end_split_early(stashed, committed, self.samplers.len() as u64)
+        Classifier::should_end_split_early(stashed, committed, WAITING_MAX)
     }
 
     pub(super) fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool {
