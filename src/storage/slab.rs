@@ -14,7 +14,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
 
 /// How large a chunk is.
-const CHUNK_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 10 };
+const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 256 << 10 };
 /// With less left than this, the next chunk is fetched when there is time for it.
 const LITTLE: usize = CHUNK_BYTES / 8;
 const PAGE_BYTES: usize = 4 << 10;

@@ -8,8 +8,8 @@ use super::entry;
 use super::key::hash_key;
 use crate::base::atomics::{AtomicUsize, Ordering};
 
-/// Few under test, so that segments split early and often.
-pub(super) const BUCKETS: usize = if cfg!(test) { 4 } else { 128 };
+/// Few under test and in models, so that segments split early and often.
+pub(super) const BUCKETS: usize = if cfg!(any(test, heddle_model)) { 4 } else { 128 };
 
 /// With more overflow buckets than this, a segment should split: about one lookup in ten then reads a second line.
 const OVERFLOWS_MAX: usize = (BUCKETS / 8).saturating_sub(1) + 1;

@@ -76,8 +76,8 @@ use super::{Insertion, Lookup, NodeVersion};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::storage::record::Record;
 
-/// How many entries a node holds. Tests have small nodes, so that splits and merges are common.
-const DEFAULT_FAN_OUT: usize = if cfg!(test) { 4 } else { 64 };
+/// How many entries a node holds. Tests and models have small nodes, so that splits and merges are common.
+const DEFAULT_FAN_OUT: usize = if cfg!(any(test, heddle_model)) { 4 } else { 64 };
 
 /// An ordered index; the entries' records belong to the table.
 ///
