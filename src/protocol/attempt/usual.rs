@@ -1,7 +1,7 @@
 //! The usual accesses, in a straight line: to the running action's own row, which was found before the body ran and has
 //! not been written yet, a look at it or a change of one integer column.
 //!
-//! They do what [`Attempt::get`], [`Attempt::operate`] and [`Attempt::update`] would do; tests compare them. Wherever
+//! They do what [`Attempt::get`], [`Attempt::operate`] and [`Attempt::update`] would do. Wherever
 //! anything is unusual they do nothing and say so, and the general way is taken.
 
 use super::{Attempt, Reading};

@@ -1,6 +1,6 @@
 //! The usual commit of a split phase, in a straight line: one operation on one integer column that is split for it.
 //!
-//! It does what [`commit_any`](super::commit_any) would do, in the same order; a test compares the two. Wherever anything is
+//! It does what [`commit_any`](super::commit_any) would do, in the same order. Wherever anything is
 //! unusual (the operation does not fit into the slice, another one is wanted, what was read has changed, there is no room
 //! in the log) it leaves with nothing done, and the general way finds out what is to be said or waited for.
 

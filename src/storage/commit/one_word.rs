@@ -1,7 +1,7 @@
 //! The usual commit, in a straight line: one integer column of one record that is there.
 //!
-//! It does what [`commit_any`](super::commit_any) would do, in the same order, with the same stamps and the same redo; a
-//! test compares the two. Wherever anything is unusual (a rival has the record, it is absent or split, the operation cannot
+//! It does what [`commit_any`](super::commit_any) would do, in the same order, with the same stamps and the same redo.
+//! Wherever anything is unusual (a rival has the record, it is absent or split, the operation cannot
 //! be applied, what was read has changed, there is no room in the log) it leaves with nothing done, and the general way
 //! finds out what is to be said or waited for.
 
