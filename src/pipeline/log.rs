@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::space::no_space;
 use crate::durability::{LogWriter, Segments, group_bytes_max};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
@@ -152,8 +152,8 @@ impl LogStage {
             let merged = (!self.merged.is_empty()).then_some(self.merged.as_slice());
             let parts: Vec<&[u8]> =
                 buffers.iter().map(|buffer| buffer.bytes.as_slice()).chain(merged).collect();
-            preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
-            if let Err(error) = writer.append_group(epoch, &parts) {
+            let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
+            if let Err(error) = room.and_then(|()| writer.append_group(epoch, &parts)) {
                 engine.progress().fail(error);
                 // Whoever was let in before commits nothing any more: with `Async` it would be told as a success.
                 engine.store().epochs().close();
@@ -227,20 +227,27 @@ impl Preparation {
     }
 
     /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
-    /// lost, and nothing is told. Where it fails in another way for long, it gives up: the group's write then says how.
-    fn ensure_room(&self, engine: &Engine, bytes: u64, stop: &AtomicBool) {
+    /// lost, and nothing is told.
+    ///
+    /// # Errors
+    /// [`Error::LogFailed`]: it fails in another way for long.
+    fn ensure_room(&self, engine: &Engine, bytes: u64, stop: &AtomicBool) -> Result<()> {
         let mut failures = 0;
         while self.segments.remaining_bytes() < bytes {
             if let Err(error) = self.segments.prepare_next() {
                 engine.space().set_refused(Some(no_space(&error)));
                 failures += u32::from(!is_full(&error));
-                if stop.load(Ordering::SeqCst) || failures > FAILURES_MAX {
-                    return;
+                if failures > FAILURES_MAX {
+                    return Err(Error::LogFailed { reason: error.to_string() });
+                }
+                if stop.load(Ordering::SeqCst) {
+                    return Ok(());
                 }
                 change_phase_within_epoch(engine);
                 std::thread::sleep(RETRY);
             }
         }
+        Ok(())
     }
 
     /// Where segments are made.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use heddledb::{Database, Error, PhaseReport, SplitOperation, Table, key};
+use heddledb::{Database, Error, PhaseReport, Result, SplitOperation, Table, Tx, key};
 
 use crate::split::*;
 
@@ -13,8 +13,23 @@ const THREADS: i64 = 4;
 const ADD: u8 = 0;
 const MAX: u8 = 1;
 const READ: u8 = 2;
+/// Every so many calls one is slow.
+const SLOW: i64 = 16;
 /// So long each kind of use lasts at least.
 const LEAST: Duration = Duration::from_millis(300);
+
+/// Changes the key's row, of which it has seen another column. Some calls lose the processor in the middle: so that they
+/// conflict in joined phases, whatever the machine has to do besides.
+fn changed(db: &Database, table: &Table, is_slow: bool, change: impl Fn(&Tx<'_, '_>) -> Result<()>) {
+    db.run(|tx| {
+        tx.get(table, key![1])?.ok_or(Error::Closed)?.int("plain")?;
+        if is_slow {
+            thread::yield_now();
+        }
+        change(tx)
+    })
+    .expect("committed");
+}
 
 fn use_the_key(db: &Database, table: &Table, what: &AtomicU8, stop: &AtomicBool, thread: i64) -> i64 {
     let mut added = 0;
@@ -22,13 +37,14 @@ fn use_the_key(db: &Database, table: &Table, what: &AtomicU8, stop: &AtomicBool,
         if stop.load(Ordering::Relaxed) {
             break;
         }
+        let is_slow = number % SLOW == 0;
         match what.load(Ordering::Relaxed) {
             ADD => {
-                db.run(|tx| tx.add(table, key![1], "n", 1)).expect("an addition");
+                changed(db, table, is_slow, |tx| tx.add(table, key![1], "n", 1));
                 added += 1;
             }
             // Not above what has been added, so that the sum can be told in the end.
-            MAX => db.run(|tx| tx.max(table, key![1], "n", -number - thread)).expect("a maximum"),
+            MAX => changed(db, table, is_slow, |tx| tx.max(table, key![1], "n", -number - thread)),
             _ => {
                 let n = db.run(|tx| tx.get(table, key![1])?.ok_or(Error::Closed)?.int("n"));
                 assert!(n.is_ok_and(|n| n >= added));
@@ -57,7 +73,7 @@ fn one_key_is_split_for_add_then_for_max_and_then_not_at_all() {
                 .collect();
             for (next, operation) in [(MAX, SplitOperation::ADD), (READ, SplitOperation::MAX)] {
                 let begun = Instant::now();
-                wait_until("the column is split for what is done to it", || {
+                wait_until(&format!("the column is split for {operation}"), || {
                     is_split_for(&report(&db), operation) && begun.elapsed() >= LEAST
                 });
                 what.store(next, Ordering::Relaxed);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
@@ -19,6 +19,8 @@ use crate::split::*;
 
 /// The labelled rows are 1 to this.
 const ROWS: i64 = 3;
+/// Far longer than any of them works.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The least calls that a thread of a short life makes.
 const CALLS: i64 = 9;
 
@@ -209,7 +211,7 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
             while !enough(journal, next - first) {
                 match journal.call(thread, next) {
                     Ok(()) => next += 1,
-                    Err(Error::LogFailed { .. } | Error::NoLogSpace { .. }) => break,
+                    Err(Error::LogFailed { .. } | Error::NoLogSpace { .. } | Error::Closed) => break,
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -217,6 +219,15 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
         };
         let threads: Vec<_> =
             (0..).zip(made).map(|(thread, &first)| scope.spawn(move || call(thread, first))).collect();
+        let begun = Instant::now();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if begun.elapsed() > PATIENCE {
+                // It could not make a segment for what was committed already, and would wait for one for ever.
+                let _ = journal.db.clone().close();
+                break;
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }
