@@ -89,7 +89,7 @@ pub struct SplitReport {
     pub operation: SplitOperation,
     /// In how many split phases.
     pub phases: u64,
-    /// Whether it is split now, or was in the last split phase.
+    /// Whether it is split now.
     pub now: bool,
 }
 

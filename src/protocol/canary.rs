@@ -5,15 +5,12 @@ use std::thread;
 
 use super::attempt::{Access, Attempt, DIRECT, Reading, TRACKED};
 use super::footprint::Footprint;
-use super::{Held, Protocol, Try};
+use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
 use crate::error::Result;
 use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::word::Stamp;
-
-/// So often a call is tried beside others; after that, alone, where nothing that it reads can change.
-const ATTEMPTS_IN_COMPANY: u32 = 24;
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

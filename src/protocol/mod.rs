@@ -126,6 +126,9 @@ pub enum LockConflict {
     NoWait,
 }
 
+/// So often a call is tried beside others, under protocols that hold nothing while it runs; after that, alone.
+pub(crate) const ATTEMPTS_IN_COMPANY: u32 = 24;
+
 /// How a call can try to run: the first time as it comes, later with more force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Try {

@@ -26,6 +26,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 
 use self::install::install;
+pub(super) use self::install::install_row;
 use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::split::Staged;

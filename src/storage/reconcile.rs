@@ -14,9 +14,9 @@ use crossbeam_epoch::Guard;
 use crate::base::atomics::{Ordering, fence};
 use crate::error::Result;
 use crate::operation::Operation;
+use crate::storage::commit::install_row;
 use crate::storage::index::Lookup;
 use crate::storage::participant::Participant;
-use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
 use crate::storage::split::{SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
@@ -158,14 +158,7 @@ fn merge(
     record.word().store(word | BUSY, Ordering::Relaxed);
     // Release fence: as in `commit::install`; the gate keeps writers out, and not readers.
     fence(Ordering::Release);
-    for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
-        if installed[at] != *new {
-            row.store(*new, Ordering::Relaxed);
-            if layout.has_blocks() && layout.is_block_at(at, installed[at]) {
-                retire_block(installed[at], guard);
-            }
-        }
-    }
+    install_row(&columns[0].table, record, image, guard);
     // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
     record.word().store(stamp.present(), Ordering::Release);
     Ok(())

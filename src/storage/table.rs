@@ -485,8 +485,10 @@ fn is_settled(placed: Placed<'_>) -> bool {
         && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
 }
 
-fn wait_a_little(backoff: &Backoff) {
+/// Waits for somebody who is in the middle of a few instructions.
+pub(crate) fn wait_a_little(backoff: &Backoff) {
     if backoff.is_completed() {
+        // Whoever it is may have lost its processor: give it ours.
         std::thread::yield_now();
     } else {
         backoff.snooze();

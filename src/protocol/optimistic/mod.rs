@@ -15,12 +15,9 @@
 
 use super::attempt::{Attempt, TRACKED};
 use super::footprint::Footprint;
-use super::{Held, Protocol, Try};
+use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, Taken};
 use crate::storage::word::Stamp;
-
-/// So often a call is tried beside others; after that, alone.
-const ATTEMPTS_IN_COMPANY: u32 = 24;
 
 /// The optimistic protocol. It has no state of its own.
 pub(super) struct Optimistic;

@@ -33,7 +33,7 @@ use self::sample::Access;
 use self::state::State;
 use super::attempt::Attempt;
 use super::footprint::Footprint;
-use super::{Held, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
+use super::{ATTEMPTS_IN_COMPANY, Held, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
 use crate::base::atomics::Ordering;
 use crate::storage::commit::{CommitFailure, Taken, Taking};
 use crate::storage::participant::Participant;
@@ -43,9 +43,6 @@ use crate::storage::split::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{WriteSet, WriteView};
-
-/// So often a call is tried beside others; after that, alone.
-const ATTEMPTS_IN_COMPANY: u32 = 24;
 
 /// The phased protocol.
 pub(super) struct Phased {

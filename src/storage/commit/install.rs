@@ -5,6 +5,7 @@ use crossbeam_epoch::Guard;
 use super::{Change, Pending, Taking};
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::reclaim::retire_block;
+use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::word::{BUSY, SPLIT, Stamp};
 use crate::storage::workspace::Deleted;
@@ -42,7 +43,7 @@ pub(super) fn install<T: Taking>(
         }
         Change::Image { image, .. } => {
             make_busy(entry);
-            install_row(table, entry, image, guard);
+            install_row(table, entry.record, image, guard);
             // Release: as above.
             word.store(present, Ordering::Release);
         }
@@ -59,9 +60,10 @@ fn make_busy(entry: &Pending<'_>) {
     fence(Ordering::Release);
 }
 
-fn install_row(table: &TableCore, entry: &Pending<'_>, image: &[u64], guard: &Guard) {
+/// Writes the words of a row that is held, and marked as busy; blocks that it had and has no more are retired.
+pub(in super::super) fn install_row(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {
     let layout = table.layout();
-    for (at, (new, row)) in image.iter().zip(entry.record.row()).enumerate() {
+    for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
         // Relaxed: the record is held.
         let old = row.load(Ordering::Relaxed);
         if old != *new {

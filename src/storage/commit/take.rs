@@ -13,6 +13,7 @@ use crate::storage::participant::Participant;
 use crate::storage::record::Record;
 use crate::storage::split::SplitColumn;
 use crate::storage::store::Store;
+use crate::storage::table::wait_a_little;
 use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};
 use crate::storage::write_set::WriteSet;
 
@@ -176,15 +177,6 @@ fn take_from_rivals<T: Taking>(
             wait_a_little(backoff);
             seen = word.load(Ordering::Relaxed);
         }
-    }
-}
-
-fn wait_a_little(backoff: &Backoff) {
-    if backoff.is_completed() {
-        // Whoever holds it may have lost its processor: give it ours.
-        std::thread::yield_now();
-    } else {
-        backoff.snooze();
     }
 }
 
