@@ -5,6 +5,7 @@
 //! split phase:  conflicts (the rest) ─────┘  ▲
 //!               writes, stashes ─► judged ───┤──────► kept, or split for another operation
 //!                                            └ caution ◄─ removed (the next time it takes more conflicts)
+//! both:         calls that commit ─► trial: what was added is removed if they are fewer ───┘
 //! ```
 //!
 //! It is pure logic: it is told how long an interval was and what was counted in it, and has neither clock nor thread.
@@ -17,6 +18,7 @@
 mod caution;
 mod contention;
 mod judgement;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use self::caution::Caution;
 use self::contention::Contention;
 use self::judgement::{Judgement, SplitColumn};
+use self::trial::{Trial, Verdict};
 use super::sample::{Access, Candidate, Counts, RecordKey, Samples};
 use crate::operation::Operation;
 
@@ -71,6 +74,8 @@ pub(crate) enum Reason {
     FewWrites,
     /// Not split any more: too many calls had to wait because of it.
     Stashes,
+    /// Not split any more: fewer calls committed than before.
+    Slower,
     /// Not split any more: its label was taken away.
     LabelRemoved,
     /// Not split any more: labels took its place.
@@ -104,6 +109,7 @@ pub(crate) struct Classifier {
     split: BTreeMap<RecordKey, BTreeMap<u16, SplitColumn>>,
     contention: Contention,
     caution: Caution,
+    trial: Trial,
     /// Joined intervals that pass before labelled columns alone are worth a split phase again.
     label_pause: u32,
     /// How many they were the last time.
@@ -149,6 +155,7 @@ impl Classifier {
         if self.has_labelled_in(&report.samples.conflicts) {
             self.label_pause = 0;
         }
+        self.end_trial(report.length, report.committed, true);
         self.add_contended();
         self.decide(report.committed > 0, false)
     }
@@ -158,6 +165,7 @@ impl Classifier {
         self.observe(report.length, report.committed, &report.samples.conflicts);
         self.note_use_of_labels(report);
         self.judge(report);
+        self.end_trial(report.length, report.committed, report.stashed == 0);
         self.add_contended();
         self.decide(report.committed > 0, report.stashed == 0)
     }
@@ -182,8 +190,27 @@ impl Classifier {
         self.contention.observe(length, committed, conflicts, is_settled, |record| caution.factor(record));
     }
 
+    /// Gives up what was split of late, if it has made the engine slower.
+    fn end_trial(&mut self, length: Duration, committed: u64, is_whole: bool) {
+        let records = match self.trial.observe(length, committed, is_whole) {
+            None => return,
+            Some(Verdict::Worth(records)) => return self.caution.forget(&records),
+            Some(Verdict::Slower(records)) => records,
+        };
+        for record in &records {
+            let is_of_record = |candidate: &Candidate| candidate.record == *record;
+            let given_up = self.candidates(|split| !split.labelled).into_iter().filter(is_of_record);
+            for candidate in given_up.collect::<Vec<_>>() {
+                self.remove(&candidate.record, candidate.column, Reason::Slower);
+            }
+            self.caution.was_slower(record);
+            self.contention.forget(record);
+        }
+    }
+
     /// Splits what has become contended, as far as there is room: what is split already has priority.
     fn add_contended(&mut self) {
+        let mut records = Vec::new();
         let caution = &self.caution;
         for contended in self.contention.contended(|record| caution.factor(record)) {
             let mut columns = contended.columns;
@@ -193,8 +220,13 @@ impl Classifier {
             }
             for candidate in columns {
                 self.contention.forget(&candidate.record);
+                records.push(candidate.record.clone());
                 self.add(candidate, Reason::Contended);
             }
+        }
+        records.dedup();
+        if !records.is_empty() {
+            self.trial.begin(records);
         }
     }
 
@@ -229,6 +261,7 @@ impl Classifier {
                 _ => self.caution.hardly_written(&record),
             }
             self.contention.forget(&record);
+            self.trial.forget(&record);
             self.remove(&record, column, reason);
         }
     }

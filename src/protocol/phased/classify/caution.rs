@@ -17,6 +17,10 @@ const MAX: f64 = 256.0;
 const AFTER_LACK_OF_WRITES: f64 = 2.0;
 /// After so long caution is halved.
 const HALF_LIFE: Duration = Duration::from_secs(1);
+/// After splitting that has made the engine slower, this time passes before it is tried again; doubled each time.
+const PAUSE_AFTER_SLOWNESS: Duration = Duration::from_secs(1);
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(16);
 /// Below this the record's past is forgotten: three seconds after caution has ended, so that one which comes back
 /// earlier is known to.
 const FORGOTTEN: f64 = 0.125;
@@ -27,35 +31,61 @@ pub(super) struct Caution(BTreeMap<RecordKey, Past>);
 
 struct Past {
     factor: f64,
-    /// How often calls were stashed in vain.
+    /// How often it was split in vain.
     failures: i32,
+    /// Until then it is not split at all.
+    pause: Duration,
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past { factor: 1.0, failures: 0, pause: Duration::ZERO }
+    }
 }
 
 impl Caution {
     /// How many times more conflicts than others this record needs.
     pub(super) fn factor(&self, record: &RecordKey) -> f64 {
-        self.0.get(record).map_or(1.0, |past| past.factor.max(1.0))
+        self.0
+            .get(record)
+            .map_or(1.0, |past| if past.pause.is_zero() { past.factor.max(1.0) } else { f64::INFINITY })
     }
 
     /// So much time has passed.
     pub(super) fn fade(&mut self, length: Duration) {
         let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();
         self.0.retain(|_, past| {
-            past.factor *= remaining;
+            if past.pause.is_zero() {
+                past.factor *= remaining;
+            }
+            past.pause = past.pause.saturating_sub(length);
             past.factor >= FORGOTTEN
         });
     }
 
     /// A column of this record was split, and too many calls had to wait.
     pub(super) fn stashed_in_vain(&mut self, record: &RecordKey) {
-        let past = self.0.entry(record.clone()).or_insert(Past { factor: 1.0, failures: 0 });
+        let past = self.0.entry(record.clone()).or_default();
         past.factor = (AFTER_STASHES * f64::from(past.failures).exp2()).min(MAX);
         past.failures += 1;
     }
 
+    /// A column of this record was split, and fewer calls committed than before.
+    pub(super) fn was_slower(&mut self, record: &RecordKey) {
+        let past = self.0.entry(record.clone()).or_default();
+        past.pause = (PAUSE_AFTER_SLOWNESS * (1 << past.failures.min(10))).min(PAUSE_MAX);
+        past.factor = past.factor.max(AFTER_STASHES);
+        past.failures += 1;
+    }
+
+    /// Splitting these records was worth while.
+    pub(super) fn forget(&mut self, records: &[RecordKey]) {
+        records.iter().for_each(|record| drop(self.0.remove(record)));
+    }
+
     /// A column of this record was split, and hardly written.
     pub(super) fn hardly_written(&mut self, record: &RecordKey) {
-        let past = self.0.entry(record.clone()).or_insert(Past { factor: 1.0, failures: 0 });
+        let past = self.0.entry(record.clone()).or_default();
         past.factor = past.factor.max(AFTER_LACK_OF_WRITES);
     }
 }
@@ -101,6 +131,22 @@ mod tests {
         assert_eq!(caution.factor(&record(1)), 4.0);
         seconds(&mut caution, 6);
         assert!(caution.0.is_empty());
+    }
+
+    #[test]
+    fn after_slowness_a_record_is_left_alone_longer_each_time_until_it_is_worth_while() {
+        let mut caution = Caution::default();
+        for pause in [1, 2, 4, 8, 16, 16] {
+            caution.was_slower(&record(1));
+            (0..50 * pause - 1).for_each(|_| caution.fade(Duration::from_millis(20)));
+            assert_eq!(caution.factor(&record(1)), f64::INFINITY, "{pause} seconds");
+            seconds(&mut caution, 3);
+            assert_eq!(caution.factor(&record(1)), 1.0, "then as others");
+        }
+        caution.forget(&[record(1)]);
+        caution.was_slower(&record(1));
+        seconds(&mut caution, 2);
+        assert!(caution.factor(&record(1)) < 4.0);
     }
 
     #[test]
