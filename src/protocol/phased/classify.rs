@@ -5,7 +5,7 @@
 //! split phase:  conflicts (the rest) ─────┘  ▲
 //!               writes, stashes ─► judged ───┤──────► kept, or split for another operation
 //!                                            └ caution ◄─ removed (the next time it takes more conflicts)
-//! both:         calls that commit ─► trial: what was added is removed if they are fewer ───┘
+//! both:         calls that commit ─► trial: what was added is removed if they are more without ─┘
 //! ```
 //!
 //! It is pure logic: it is told how long an interval was and what was counted in it, and has neither clock nor thread.
@@ -74,7 +74,7 @@ pub(crate) enum Reason {
     FewWrites,
     /// Not split any more: too many calls had to wait because of it.
     Stashes,
-    /// Not split any more: fewer calls committed than before.
+    /// Not split any more: more calls commit without.
     Slower,
     /// Not split any more: its label was taken away.
     LabelRemoved,
@@ -92,7 +92,8 @@ pub(crate) struct Change {
 /// What to do next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decision {
-    /// What a split phase splits, by record and column; those that are in no change stay as they are.
+    /// What a split phase splits, by record and column; those that are in no change stay as they are, or are suspended by a
+    /// trial.
     pub(crate) split: Vec<Candidate>,
     /// What is different from the last decision.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests ask why"))]
@@ -193,7 +194,7 @@ impl Classifier {
     /// Gives up what was split of late, if it has made the engine slower.
     fn end_trial(&mut self, length: Duration, committed: u64, is_whole: bool) {
         let records = match self.trial.observe(length, committed, is_whole) {
-            None => return,
+            None => return self.try_again(),
             Some(Verdict::Worth(records)) => return self.caution.forget(&records),
             Some(Verdict::Slower(records)) => records,
         };
@@ -205,6 +206,19 @@ impl Classifier {
             }
             self.caution.was_slower(record);
             self.contention.forget(record);
+        }
+    }
+
+    /// Puts everything on trial, if it is time for that.
+    fn try_again(&mut self) {
+        if self.trial.is_due() {
+            let mut records: Vec<RecordKey> = self
+                .candidates(|split| !split.labelled)
+                .into_iter()
+                .map(|candidate| candidate.record)
+                .collect();
+            records.dedup();
+            self.trial.begin(records);
         }
     }
 
@@ -282,8 +296,11 @@ impl Classifier {
     }
 
     fn decide(&mut self, has_calls: bool, nobody_waits: bool) -> Decision {
-        let is_contended = self.split.values().flat_map(BTreeMap::values).any(|split| !split.labelled);
-        let split = self.candidates(|_| true);
+        let mut split = self.candidates(|split| !split.labelled);
+        split.retain(|candidate| !self.trial.suspends(&candidate.record));
+        let is_contended = !split.is_empty();
+        split.extend(self.candidates(|split| split.labelled));
+        split.sort_by(|one, other| (&one.record, one.column).cmp(&(&other.record, other.column)));
         let by_label = !split.is_empty() && has_calls && self.label_pause == 0;
         let worth_splitting = is_contended || by_label;
         Decision {

@@ -70,7 +70,7 @@ impl Caution {
         past.failures += 1;
     }
 
-    /// A column of this record was split, and fewer calls committed than before.
+    /// A column of this record was split, and the engine commits more without.
     pub(super) fn was_slower(&mut self, record: &RecordKey) {
         let past = self.0.entry(record.clone()).or_default();
         past.pause = (PAUSE_AFTER_SLOWNESS * (1 << past.failures.min(10))).min(PAUSE_MAX);

@@ -1,83 +1,81 @@
-//! Whether splitting pays: what was just split is on trial, and is given up if the engine commits less than before.
+//! Whether splitting pays: what was just split is on trial, and is given up if the engine commits more without it.
 //!
 //! Conflicts say what costs, but not how much: a cache line that two processors of one chip share is handed over in the
 //! time of a hundred instructions, and a call that waits for the joined phase is run twice. So the samples only propose;
-//! what decides is the number of calls that commit in a second.
+//! what decides is the number of calls that commit in a second, with and without, in turns:
 //!
-//! What it keeps true: a trial ends within [`TRIAL`] and some phases, and needs [`WINDOWS`] windows of whole phases that
-//! agree, so that one burst of other work on the machine condemns nothing. An engine that commits as it is asked to, and
-//! not as fast as it can, commits as much with what was split as without, and keeps it.
+//! ```text
+//! split ─► as before ─► split ─► as before ─► … ─► most rounds say the same: given up, or on trial again some day
+//! ```
+//!
+//! What it keeps true: parts end only where all calls of the time before are counted; and one burst of other work on the
+//! machine decides nothing. An engine that commits as it is asked to, and not as fast as it can, commits as much with
+//! what was split as without, and keeps it.
 
 use std::time::Duration;
 
 use super::super::sample::RecordKey;
 
-/// How long what was just split is observed.
-const TRIAL: Duration = Duration::from_millis(200);
-/// In how many parts; each must say the same.
-const WINDOWS: usize = 2;
-/// What was split is given up where the engine commits less than this share of what it did before.
+/// How long the part of a round with the records split is.
+const SPLIT_PART: Duration = Duration::from_millis(60);
+/// How long the part without is: hardly noticed where splitting doubles the rate.
+const CONTROL_PART: Duration = Duration::from_millis(30);
+/// So many rounds that say the same decide.
+const ROUNDS: u32 = 3;
+/// What was split is given up where the engine commits less than this share of what it does without.
 const SHARE_MIN: f64 = 0.95;
-/// The rate from before counts half after so long.
-const HALF_LIFE: Duration = Duration::from_millis(100);
-/// There is nothing to compare with before so much time was observed.
-const KNOWN_AFTER: Duration = Duration::from_millis(15);
-/// With fewer calls in a window chance decides: nothing is given up.
-const CALLS_MIN: u64 = 1_000;
+/// With fewer calls in a part chance decides: such a round speaks for what is split.
+const CALLS_MIN: u64 = 300;
+/// What has stood its trial is put on trial again after so long: rivals come and go.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// Calls in some time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    calls: f64,
-    seconds: f64,
-}
-
-impl Tally {
-    fn add(&mut self, length: Duration, committed: u64) {
-        self.calls += committed as f64;
-        self.seconds += length.as_secs_f64();
-    }
-
-    fn rate(&self) -> f64 {
-        self.calls / self.seconds
-    }
-}
-
-/// The trial that is on, if one is, and what the engine commits otherwise.
+/// The trial that is on, if one is.
 #[derive(Default)]
 pub(super) struct Trial {
-    /// Of the last tenths of a second in which nothing was on trial.
-    usual: Tally,
     on: Option<OnTrial>,
+    /// Since the last one.
+    quiet: Duration,
 }
 
+#[derive(Default)]
 struct OnTrial {
     records: Vec<RecordKey>,
-    /// Calls a second before.
-    before: f64,
-    window: Tally,
-    /// Windows in which fewer calls committed than before.
-    slower: usize,
+    /// Calls per second in the round's first part, if that is over.
+    split: Option<f64>,
+    /// Of the part that is on.
+    length: Duration,
+    committed: u64,
+    /// Rounds that spoke against what is split, and for it.
+    slower: u32,
+    worth: u32,
 }
 
 /// How a trial has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Worth(Vec<RecordKey>),
-    /// The engine commits less with these split.
+    /// The engine commits more without these split.
     Slower(Vec<RecordKey>),
 }
 
 impl Trial {
     /// These records have just been split. Where a trial is on already it begins anew, with all of them.
-    pub(super) fn begin(&mut self, records: Vec<RecordKey>) {
-        if let Some(on) = &mut self.on {
-            on.records.extend(records);
-            (on.window, on.slower) = (Tally::default(), 0);
-        } else if self.usual.seconds >= KNOWN_AFTER.as_secs_f64() {
-            let before = self.usual.rate();
-            self.on = Some(OnTrial { records, before, window: Tally::default(), slower: 0 });
+    pub(super) fn begin(&mut self, mut records: Vec<RecordKey>) {
+        if let Some(on) = self.on.take() {
+            records.extend(on.records);
         }
+        self.on = (!records.is_empty()).then(|| OnTrial { records, ..OnTrial::default() });
+        self.quiet = Duration::ZERO;
+    }
+
+    /// Whether everything that is split should be on trial again.
+    pub(super) fn is_due(&self) -> bool {
+        self.on.is_none() && self.quiet >= AGAIN_AFTER
+    }
+
+    /// Whether this record is not split for the moment, to see how the engine does without.
+    pub(super) fn suspends(&self, record: &RecordKey) -> bool {
+        self.on.as_ref().is_some_and(|on| on.split.is_some() && on.records.contains(record))
     }
 
     /// A record is not split any more, for another reason.
@@ -94,34 +92,29 @@ impl Trial {
     /// the calls of the time before are all counted.
     pub(super) fn observe(&mut self, length: Duration, committed: u64, is_whole: bool) -> Option<Verdict> {
         let Some(on) = &mut self.on else {
-            let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();
-            self.usual.calls *= remaining;
-            self.usual.seconds *= remaining;
-            self.usual.add(length, committed);
+            self.quiet += length;
             return None;
         };
-        on.window.add(length, committed);
-        let is_over = is_whole && on.window.seconds >= (TRIAL / WINDOWS as u32).as_secs_f64();
-        if !is_over {
+        on.length += length;
+        on.committed += committed;
+        let wanted = if on.split.is_some() { CONTROL_PART } else { SPLIT_PART };
+        if !is_whole || on.length < wanted {
             return None;
         }
-        let window = std::mem::take(&mut on.window);
-        let enough = window.calls >= CALLS_MIN as f64;
-        if enough && window.rate() < SHARE_MIN * on.before {
-            on.slower += 1;
-            if on.slower < WINDOWS {
-                return None;
-            }
-        } else {
-            on.slower = 0;
-        }
-        let (slower, records) = (on.slower > 0, std::mem::take(&mut on.records));
-        self.on = None;
-        if slower {
-            return Some(Verdict::Slower(records));
-        }
-        self.usual = window;
-        Some(Verdict::Worth(records))
+        let (length, calls) = (std::mem::take(&mut on.length), std::mem::take(&mut on.committed));
+        let rate = calls as f64 / length.as_secs_f64();
+        let Some(split) = on.split.take() else {
+            on.split = Some(rate);
+            return None;
+        };
+        let is_slower = calls >= CALLS_MIN && split < SHARE_MIN * rate;
+        *(if is_slower { &mut on.slower } else { &mut on.worth }) += 1;
+        let verdict = match (on.slower >= ROUNDS, on.worth >= ROUNDS) {
+            (false, false) => return None,
+            (true, _) => Verdict::Slower,
+            (_, true) => Verdict::Worth,
+        };
+        self.on.take().map(|on| verdict(on.records))
     }
 }
 
@@ -136,85 +129,100 @@ mod tests {
         RecordKey { table: 1, key: EncodedKey::from([number].as_slice()) }
     }
 
-    /// Phases with so many calls each, up to the first verdict.
-    fn phases(trial: &mut Trial, calls: &[u64]) -> Option<Verdict> {
-        calls.iter().find_map(|&calls| trial.observe(PHASE, calls, true))
-    }
-
-    /// A trial of two records, after a while with 10,000 calls a phase.
     fn on_trial() -> Trial {
         let mut trial = Trial::default();
-        assert_eq!(phases(&mut trial, &[10_000; 20]), None);
         trial.begin(vec![record(1), record(2)]);
         trial
     }
 
-    #[test]
-    fn what_makes_the_engine_slower_is_given_up_and_what_does_not_is_kept() {
-        for (calls, verdict) in [
-            (5_000, Verdict::Slower(vec![record(1), record(2)])),
-            (9_300, Verdict::Slower(vec![record(1), record(2)])),
-            (9_700, Verdict::Worth(vec![record(1), record(2)])),
-            (30_000, Verdict::Worth(vec![record(1), record(2)])),
-        ] {
-            assert_eq!(phases(&mut on_trial(), &[calls; 12]), Some(verdict), "{calls} calls a phase");
-        }
-    }
-
-    #[test]
-    fn one_slow_window_condemns_nothing() {
-        let mut calls = vec![2_000; 5];
-        calls.extend([10_000; 5]);
-        assert!(matches!(phases(&mut on_trial(), &calls), Some(Verdict::Worth(_))));
-    }
-
-    #[test]
-    fn a_window_ends_only_where_all_calls_are_counted() {
-        let mut trial = on_trial();
-        // In split phases half of the calls wait; in the joined phases between they are all made up for.
-        for _ in 0..20 {
-            assert_eq!(trial.observe(5 * PHASE, 25_000, false), None);
-            match trial.observe(PHASE, 35_000, true) {
-                None => {}
-                Some(verdict) => return assert!(matches!(verdict, Verdict::Worth(_))),
+    /// Rounds with so many calls in each phase of their two parts, up to a verdict.
+    fn tried(trial: &mut Trial, rounds: &[(u64, u64)]) -> Option<Verdict> {
+        for &(with, without) in rounds {
+            for (part, calls, phases) in [(0, with, 3), (1, without, 2)] {
+                for _ in 0..phases {
+                    assert_eq!(trial.suspends(&record(2)), part == 1);
+                    assert!(!trial.suspends(&record(7)), "it was split before");
+                    if let Some(verdict) = trial.observe(PHASE, calls, true) {
+                        return Some(verdict);
+                    }
+                }
             }
         }
-        unreachable!("a trial ends");
+        None
     }
 
     #[test]
-    fn too_little_is_no_evidence() {
-        let mut trial = Trial::default();
-        phases(&mut trial, &[100; 20]);
-        trial.begin(vec![record(1)]);
-        assert!(matches!(phases(&mut trial, &[10; 12]), Some(Verdict::Worth(_))), "few calls");
+    fn what_makes_the_engine_slower_is_given_up_and_what_does_not_is_kept() {
+        for (calls, slower) in [(5_000, true), (9_300, true), (9_700, false), (30_000, false)] {
+            let records = vec![record(1), record(2)];
+            let expected = if slower { Verdict::Slower(records) } else { Verdict::Worth(records) };
+            assert_eq!(
+                tried(&mut on_trial(), &[(calls, 10_000); 3]),
+                Some(expected),
+                "{calls} calls a phase"
+            );
+        }
+    }
 
-        let mut trial = Trial::default();
-        trial.observe(Duration::from_millis(10), 10_000, true);
-        trial.begin(vec![record(1)]);
-        assert_eq!(phases(&mut trial, &[100; 40]), None, "nothing to compare with, so no trial");
+    #[test]
+    fn most_rounds_decide() {
+        let (slow, fast) = ((5_000, 10_000), (20_000, 10_000));
+        let worth = |rounds: &[(u64, u64)]| match tried(&mut on_trial(), rounds) {
+            None => None,
+            Some(verdict) => Some(matches!(verdict, Verdict::Worth(_))),
+        };
+        assert_eq!(worth(&[slow, fast, slow, fast]), None);
+        assert_eq!(worth(&[slow, fast, slow, fast, fast]), Some(true));
+        assert_eq!(worth(&[slow, fast, slow, fast, slow]), Some(false));
+    }
+
+    #[test]
+    fn few_calls_are_no_evidence() {
+        assert!(matches!(tried(&mut on_trial(), &[(10, 100); 3]), Some(Verdict::Worth(_))));
+    }
+
+    #[test]
+    fn a_part_ends_only_where_all_calls_are_counted() {
+        let mut trial = on_trial();
+        let mut verdict = None;
+        for _ in 0..3 {
+            // Half of the calls wait in split phases; in the joined phases between they are all made up for.
+            for _ in 0..4 {
+                assert_eq!(trial.observe(PHASE, 5_000, false), None);
+                assert!(!trial.suspends(&record(1)));
+            }
+            assert_eq!(trial.observe(PHASE, 30_000, true), None);
+            assert!(trial.suspends(&record(1)));
+            verdict = trial.observe(2 * PHASE, 20_000, true);
+        }
+        assert_eq!(verdict, Some(Verdict::Worth(vec![record(1), record(2)])));
     }
 
     #[test]
     fn what_comes_to_it_begins_it_anew_and_what_leaves_is_not_judged() {
         let mut trial = on_trial();
-        assert_eq!(phases(&mut trial, &[5_000; 9]), None);
+        assert_eq!(tried(&mut trial, &[(5_000, 10_000); 2]), None);
         trial.begin(vec![record(3)]);
-        assert_eq!(phases(&mut trial, &[5_000; 9]), None);
         trial.forget(&record(1));
-        assert_eq!(phases(&mut trial, &[5_000]), Some(Verdict::Slower(vec![record(2), record(3)])));
+        assert_eq!(tried(&mut trial, &[(5_000, 10_000); 2]), None);
+        let verdict = tried(&mut trial, &[(5_000, 10_000)]);
+        assert_eq!(verdict, Some(Verdict::Slower(vec![record(3), record(2)])));
 
         let mut trial = on_trial();
         trial.forget(&record(1));
         trial.forget(&record(2));
-        assert_eq!(phases(&mut trial, &[5_000; 40]), None);
+        (0..40).for_each(|_| assert_eq!(trial.observe(PHASE, 5_000, true), None));
     }
 
     #[test]
-    fn the_next_trial_is_compared_with_what_the_last_one_came_to() {
+    fn after_some_time_it_is_due_again() {
         let mut trial = on_trial();
-        assert!(matches!(phases(&mut trial, &[20_000; 12]), Some(Verdict::Worth(_))));
-        trial.begin(vec![record(3)]);
-        assert_eq!(phases(&mut trial, &[15_000; 12]), Some(Verdict::Slower(vec![record(3)])));
+        assert!(tried(&mut trial, &[(10_000, 10_000); 3]).is_some());
+        (0..499).for_each(|_| assert_eq!(trial.observe(PHASE, 10_000, true), None));
+        assert!(!trial.is_due());
+        trial.observe(PHASE, 10_000, true);
+        assert!(trial.is_due());
+        trial.begin(Vec::new());
+        assert!(!trial.is_due(), "nothing is split: later");
     }
 }
