@@ -204,9 +204,9 @@ impl Classifier {
             for candidate in given_up.collect::<Vec<_>>() {
                 self.remove(&candidate.record, candidate.column, Reason::Slower);
             }
-            self.caution.was_slower(record);
             self.contention.forget(record);
         }
+        self.caution.was_slower(&records);
     }
 
     /// Puts everything on trial, if it is time for that.
