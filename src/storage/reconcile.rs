@@ -92,12 +92,11 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
     Some(SplitColumn::new(table.clone(), pointer, wanted.key.clone(), wanted.column, wanted.operation, base))
 }
 
-/// Merges all slices of the present split phase into their records, whose marks go. Whether it could be
-/// done: if the epoch has no stamp left, it must be tried in a later one.
+/// Merges all slices of the present split phase into their records, whose marks go.
 ///
 /// # Errors
 /// Slices that do not fit together: never, as each has kept to its share.
-pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard) -> Result<bool> {
+pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard) -> Result<()> {
     let records = || {
         set.columns().chunk_by(|one, next| one.record == next.record).map(|columns| {
             // SAFETY: a split record is not deleted before its phase has ended.
@@ -109,7 +108,7 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
     let all = || store.participants().all().map(Participant::slices);
     // SAFETY: the caller has closed the gate and waited for all.
     let floor = words.max().max(Some(unsafe { highest_stamp(set, all()) })).unwrap_or_default();
-    let Some(stamp) = Stamp::next(floor, epoch) else { return Ok(false) };
+    let stamp = Stamp::of_merge(floor, epoch);
     // SAFETY: as above.
     let gathered = unsafe { gather(set, all()) }?;
     let mut arena = Bump::new();
@@ -121,7 +120,7 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
         merge(record, columns, slices, stamp, &arena, guard)?;
     }
     store.splits().replace(None, guard);
-    Ok(true)
+    Ok(())
 }
 
 /// Merges the slices of one record's columns into it.
@@ -163,3 +162,6 @@ fn merge(
     record.word().store(stamp.present(), Ordering::Release);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
