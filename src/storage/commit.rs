@@ -21,6 +21,8 @@ mod split;
 mod take;
 mod work_out;
 
+use std::cell::Cell;
+
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
@@ -67,8 +69,8 @@ pub(crate) struct Committing<'c> {
     pub(crate) workspace: &'c mut Workspace,
     pub(crate) arena: &'c Bump,
     pub(crate) guard: &'c Guard,
-    /// The highest stamp that the call has met.
-    pub(crate) seen: Stamp,
+    /// The highest stamp that the call has met; it may rise in its validation.
+    pub(crate) seen: &'c Cell<Stamp>,
     /// Whether the caller has closed the gate, so that it alone may enter.
     pub(crate) alone: bool,
 }
@@ -165,12 +167,12 @@ fn commit_any<T: Taking>(
     let mut staged = Staged::default();
     let context = (store, participant, guard, arena);
     let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
-        let floor = seen.max(highest).max(workspace.last_stamp);
+        let floor = highest.max(workspace.last_stamp);
         let worked_out = work_out::<T>(store, workspace, arena, &mut pending, &mut made);
         let charge =
             |writes: &WriteSet, epoch| if T::SPLITS { staged.charge(participant, writes, epoch) } else { 0 };
         let taken = Taken::Several(&workspace.writes, &pending);
-        let stamp = stamp(store, workspace, floor, worked_out, || validate(&taken), charge);
+        let stamp = stamp(store, workspace, (floor, seen), worked_out, || validate(&taken), charge);
         if stamp.is_err() {
             give_back(&pending);
         }
@@ -211,13 +213,18 @@ fn commit_any<T: Taking>(
 fn stamp(
     store: &Store,
     workspace: &Workspace,
-    floor: Stamp,
+    (floor, seen): (Stamp, &Cell<Stamp>),
     worked_out: Result<(), Error>,
     validate: impl FnOnce() -> bool,
     charge: impl FnOnce(&WriteSet, u64) -> usize,
 ) -> Result<(Stamp, usize), CommitFailure> {
     let epoch = store.epochs().current();
     if !validate() {
+        return Err(CommitFailure::Conflict);
+    }
+    let floor = floor.max(seen.get());
+    if floor.epoch() > epoch {
+        // The validation has met what is of a later epoch: this commit may not become durable before that.
         return Err(CommitFailure::Conflict);
     }
     worked_out.map_err(|error| CommitFailure::Refused(error, floor))?;

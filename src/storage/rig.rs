@@ -1,5 +1,6 @@
 //! A store without a pipeline, for the unit tests of this folder: commits, and what they leave in the redo buffers.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bumpalo::Bump;
@@ -62,14 +63,14 @@ impl Rig {
         validate: impl Fn() -> bool,
         writes: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Stamp, CommitFailure> {
-        self.commit_as(&Excluded, validate, writes)
+        self.commit_as(&Excluded, |_| validate(), writes)
     }
 
-    /// As [`commit_if`](Self::commit_if), with records taken in this way.
+    /// As [`commit_if`](Self::commit_if), with records taken in this way, and a validation that may have the call meet more.
     pub(crate) fn commit_as<T: Taking>(
         &self,
         taking: &T,
-        validate: impl Fn() -> bool,
+        validate: impl Fn(&Cell<Stamp>) -> bool,
         writes: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Stamp, CommitFailure> {
         let guard = pin();
@@ -80,16 +81,17 @@ impl Rig {
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;
         writes(&mut Writer { table: &self.table, workspace, guard: &guard });
+        let seen = Cell::new(Stamp::ZERO);
         let call = Committing {
             store: &self.store,
             participant,
             workspace,
             arena,
             guard: &guard,
-            seen: Stamp::ZERO,
+            seen: &seen,
             alone: false,
         };
-        let stamp = commit(taking, call, |_| validate());
+        let stamp = commit(taking, call, |_| validate(&seen));
         crate::storage::reclaim::collect_placeholders(workspace, &guard);
         stamp
     }

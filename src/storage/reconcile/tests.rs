@@ -28,7 +28,7 @@ fn rig() -> Rig {
 fn add(rig: &Rig, column: usize, highest: Option<Stamp>) -> Result<Stamp, CommitFailure> {
     rig.commit_as(
         &Splitting,
-        || true,
+        |_| true,
         |writer| {
             if let Some(highest) = highest {
                 writer.set_last_stamp(highest);
@@ -118,7 +118,7 @@ fn one_merge_has_one_stamp_for_all_its_records() {
     let set = rig.begin_split(1, &[(1, 1, Operation::Add), (2, 1, Operation::Max)]);
     add(&rig, 1, None).expect("committed");
     let last = rig
-        .commit_as(&Splitting, || true, |writer| writer.operate(2, 1, Operation::Max, &Value::Int(500)))
+        .commit_as(&Splitting, |_| true, |writer| writer.operate(2, 1, Operation::Max, &Value::Int(500)))
         .expect("committed");
     rig.end_split(&set);
     let words = [1, 2].map(|key| rig.word(key).expect("there"));
