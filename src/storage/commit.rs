@@ -34,7 +34,7 @@ use self::one_word::commit_one_word;
 use self::split::Staged;
 pub(crate) use self::take::{Excluded, InOrder, Taking};
 use self::take::{give_back, take};
-use self::work_out::{ChangedWord, work_out};
+use self::work_out::{ChangedWord, Unfeasible, work_out};
 use crate::error::Error;
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -83,6 +83,8 @@ pub(crate) struct Pending<'a> {
     taken: bool,
     /// The columns that are split, and whose operations have gone into slices, if there are others besides.
     sliced: &'a [u16],
+    /// How many bytes slices may add to the row, if they have bytes.
+    room_of_slices: Option<usize>,
     /// Whether a value of the image may lie in a block of the arena.
     has_blocks: bool,
     change: Change<'a>,
@@ -214,7 +216,7 @@ fn stamp(
     store: &Store,
     workspace: &Workspace,
     (floor, seen): (Stamp, &Cell<Stamp>),
-    worked_out: Result<(), Error>,
+    worked_out: Result<(), Unfeasible>,
     validate: impl FnOnce() -> bool,
     charge: impl FnOnce(&WriteSet, u64) -> usize,
 ) -> Result<(Stamp, usize), CommitFailure> {
@@ -227,7 +229,10 @@ fn stamp(
         // The validation has met what is of a later epoch: this commit may not become durable before that.
         return Err(CommitFailure::Conflict);
     }
-    worked_out.map_err(|error| CommitFailure::Refused(error, floor))?;
+    worked_out.map_err(|unfeasible| match unfeasible {
+        Unfeasible::Refused(error) => CommitFailure::Refused(error, floor),
+        Unfeasible::InThisPhase => CommitFailure::Stash,
+    })?;
     if store.epochs().is_closed() {
         return Err(CommitFailure::Refused(Error::Closed, Stamp::ZERO));
     }

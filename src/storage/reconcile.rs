@@ -87,9 +87,10 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
         return None;
     }
     // SAFETY: the row was just read, and the thread is pinned.
-    let base = unsafe { table.layout().value(&row, wanted.column) }.to_value();
-    let pointer = record.pointer();
-    Some(SplitColumn::new(table.clone(), pointer, wanted.key.clone(), wanted.column, wanted.operation, base))
+    let (base, bytes) =
+        unsafe { (table.layout().value(&row, wanted.column).to_value(), table.layout().image_bytes(&row)) };
+    let place = (table.clone(), record.pointer());
+    Some(SplitColumn::new(place, wanted.key.clone(), (wanted.column, wanted.operation), (base, bytes)))
 }
 
 /// Merges all slices of the present split phase into their records, whose marks go.
