@@ -9,7 +9,7 @@ use std::time::Duration;
 use heddledb::testing::simulated_disk::SimulatedDisk;
 use heddledb::{
     Action, ActionContext, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
-    Result, Stages, Table, TableDefinition, ValueRef, args, fail, key, row,
+    ProtocolKind, Result, Stages, Table, TableDefinition, ValueRef, args, fail, key, row,
 };
 
 /// What does not end within this time never ends: it is far more than anything here takes.
@@ -420,4 +420,51 @@ fn a_full_disk_refuses_those_who_have_room_reserved() {
         }
         assert_eq!(n_of(&db, &table, 0), Some(0), "reads go on");
     });
+}
+
+/// A row that a call has found there, and that others have deleted and put in again since, is there by what they did:
+/// the call is told about it only when that is durable. Else a crash would leave what no sequence of calls leads to.
+#[test]
+fn what_was_put_in_again_since_it_was_read_is_told_when_that_is_durable() {
+    for protocol in [ProtocolKind::Optimistic, ProtocolKind::Phased] {
+        let disk = SimulatedDisk::new();
+        let db = Database::open("db", on_disk(&disk).protocol(protocol)).expect("a database");
+        let table = counters(&db);
+        db.run(|tx| (1..3).try_for_each(|id| tx.insert(&table, row![id, 0, ValueRef::Null]))).expect("rows");
+        let (looked, has_looked) = mpsc::channel();
+        let (go, gone) = mpsc::channel::<()>();
+        let (told, answer) = mpsc::channel();
+        let reader = {
+            let (db, table) = (db.clone(), table.clone());
+            thread::spawn(move || {
+                let seen = db.run(|tx| {
+                    let there = tx.exists(&table, key![1])?;
+                    // Only the first attempt waits.
+                    let _ = looked.send(());
+                    let _ = gone.recv_timeout(FOR_EVER);
+                    Ok((there, tx.get(&table, key![2])?.ok_or_else(|| fail("no row"))?.int("n")?))
+                });
+                let _ = told.send(seen);
+            })
+        };
+        has_looked.recv_timeout(FOR_EVER).expect("it has begun");
+        db.run(|tx| {
+            tx.delete(&table, key![1])?;
+            tx.update(&table, key![2], &[("n", 7.into())])
+        })
+        .expect("durable");
+        disk.hold_syncs();
+        let again = {
+            let (db, table) = (db.clone(), table.clone());
+            thread::spawn(move || db.run(|tx| tx.insert(&table, row![1, 0, ValueRef::Null])))
+        };
+        disk.wait_for_held_syncs(1);
+        drop(go);
+        let early = answer.recv_timeout(Duration::from_millis(100));
+        disk.release_syncs();
+        assert_eq!(early, Err(mpsc::RecvTimeoutError::Timeout), "{protocol}: the insert is not durable");
+        assert_eq!(answer.recv_timeout(FOR_EVER), Ok(Ok((true, 7))), "{protocol}");
+        again.join().expect("no panic").expect("durable");
+        reader.join().expect("no panic");
+    }
 }

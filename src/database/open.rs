@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::database::SchemaChanges;
-use crate::durability::progress::Progress;
+use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovery, replay};
 use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogOptions, LogReader, LogWriter, repair};
@@ -94,7 +94,11 @@ impl Shared {
         let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(most));
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
-        let waits = options.durability == Durability::Group && log.is_some();
+        let release = match (&log, options.durability) {
+            (None, _) => Release::Always,
+            (Some(_), Durability::Group) => Release::Durable,
+            (Some(_), Durability::Async | Durability::None) => Release::UntilFailure,
+        };
         let preparation = log.as_ref().map(|(_, preparation)| preparation);
         let segments = preparation.map(|preparation| preparation.segments().clone());
         let space = LogSpace::new(options.log_buffer_bytes, segments);
@@ -102,7 +106,7 @@ impl Shared {
         let engine = Engine::new(
             store,
             protocol,
-            Progress::new(recovery.durable_epoch, options.waiting_places, waits),
+            Progress::new(recovery.durable_epoch, options.waiting_places, release),
             space,
             Output::new(staged),
             InFlight::new(options.max_in_flight),

@@ -224,7 +224,7 @@ pub(crate) trait Phases: Send + Sync {
     fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool;
 
     /// Changes the phase. The caller has closed the gate and waited for all. The epochs: the last that the present phase
-    /// has commits of, and the first of the next one. Whether it could be done now.
+    /// has commits of, and the first of the next one. Whether it was done: a joined phase can always begin.
     fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool;
 
     /// Splits a column of a record by hand, from the next phase on; or no longer.

@@ -4,13 +4,15 @@
 //! What it keeps true: entries are addresses, which are only followed while the call that noted them is still pinned;
 //! the set is emptied before the next call.
 
+use std::cell::Cell;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::index::NodeVersion;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::word::{ABSENT, BUSY, DEAD};
+use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 
 /// What part of a record is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +100,11 @@ impl ReadSet {
     }
 
     /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
-    /// The call is still pinned.
+    /// The call is still pinned. `seen`, the highest stamp that the call has met, rises where what holds rests on
+    /// others' later commits.
     #[inline(always)]
-    pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
-        (self.records.iter().all(|entry| entry.still_holds(&own)) || self.records_hold_together(&own))
+    pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool, seen: &Cell<Stamp>) -> bool {
+        (self.records.iter().all(|entry| entry.still_holds(&own)) || self.records_hold_together(&own, seen))
             && (self.nodes.is_empty() || self.nodes_still_hold())
     }
 
@@ -110,14 +113,18 @@ impl ReadSet {
     ///
     /// That such a record is there says nothing about a moment before the look: it may have been deleted and put in
     /// again since. So it is looked at before all others and once more with them: if its word is the same both times, it
-    /// was there at the moment between, at which all others were as they were read.
+    /// was there at the moment between, at which all others were as they were read. That it was may be the doing of who
+    /// wrote it last, which is not durable with what the body met: so that is met now.
     #[cold]
     #[inline(never)]
-    fn records_hold_together(&self, own: &dyn Fn(Record<'_>) -> bool) -> bool {
+    fn records_hold_together(&self, own: &dyn Fn(Record<'_>) -> bool, seen: &Cell<Stamp>) -> bool {
         let mut changed = Vec::new();
         for (number, entry) in self.records.iter().enumerate().filter(|(_, entry)| !entry.still_holds(own)) {
             match entry.word_if_there() {
-                Some(word) => changed.push((number, word)),
+                Some(word) => {
+                    seen.set(seen.get().max(Stamp::of(word)));
+                    changed.push((number, word));
+                }
                 None => return false,
             }
         }
@@ -180,7 +187,7 @@ impl ReadEntry {
     fn holds_in_own_hands(&self, word: u64) -> bool {
         match self.part {
             Part::Row => word & !BUSY == self.word & !BUSY,
-            // A deleted and again inserted record counts as there.
+            // A deleted and again inserted record counts as there; who has taken it has met its stamp.
             Part::Existence => {
                 word & ABSENT == self.word & ABSENT && (word | BUSY == DEAD) == (self.word | BUSY == DEAD)
             }
@@ -230,20 +237,24 @@ mod tests {
         Stamp::new(5, sequence).present()
     }
 
+    fn holds(reads: &ReadSet, own: impl Fn(Record<'_>) -> bool) -> bool {
+        reads.still_holds(own, &Cell::default())
+    }
+
     #[test]
     fn a_row_holds_while_its_word_is_the_same_and_busy_by_nobody_else() {
         let (made, mut reads) = (Made::new(word(1)), ReadSet::default());
         reads.note(made.record(), word(1), Part::Row);
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         made.set(word(1) | BUSY);
-        assert!(!reads.still_holds(|_| false), "a rival has it");
-        assert!(reads.still_holds(|record| record == made.record()), "its own");
+        assert!(!holds(&reads, |_| false), "a rival has it");
+        assert!(holds(&reads, |record| record == made.record()), "its own");
         made.set(word(2));
-        assert!(!reads.still_holds(|_| true));
+        assert!(!holds(&reads, |_| true));
         assert_eq!(reads.first_changed(), Some((made.0, Part::Row)));
         reads.clear();
         assert!(reads.first_changed().is_none());
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
     }
 
     #[test]
@@ -251,13 +262,13 @@ mod tests {
         let (made, mut reads) = (Made::new(word(1)), ReadSet::default());
         reads.note(made.record(), word(1), Part::Existence);
         made.set(word(7));
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         made.set(Stamp::new(5, 8).absent());
-        assert!(!reads.still_holds(|_| false));
+        assert!(!holds(&reads, |_| false));
         made.set(DEAD);
-        assert!(!reads.still_holds(|_| true));
+        assert!(!holds(&reads, |_| true));
         made.set(word(9));
-        assert!(reads.still_holds(|_| false), "deleted and put in again: it is there");
+        assert!(holds(&reads, |_| false), "deleted and put in again: it is there");
     }
 
     /// It was put in and deleted since: at the moment at which everything else was as it was read, it may have been there.
@@ -266,12 +277,12 @@ mod tests {
         let absent = |sequence| Stamp::new(5, sequence).absent();
         let (made, mut reads) = (Made::new(absent(1)), ReadSet::default());
         reads.note(made.record(), absent(1), Part::Existence);
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         made.set(absent(1) | BUSY);
-        assert!(reads.still_holds(|record| record == made.record()) && !reads.still_holds(|_| false));
+        assert!(holds(&reads, |record| record == made.record()) && !holds(&reads, |_| false));
         made.set(absent(3));
-        assert!(!reads.still_holds(|_| false));
-        assert!(reads.still_holds(|_| true), "in its own hands it cannot have come meanwhile");
+        assert!(!holds(&reads, |_| false));
+        assert!(holds(&reads, |_| true), "in its own hands it cannot have come meanwhile");
     }
 
     #[test]
@@ -281,17 +292,34 @@ mod tests {
         reads.note(second.record(), word(1), Part::Existence);
         first.set(word(2));
         second.set(word(2));
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         let others_change_it = |record: Record<'_>| {
             if record == second.record() {
                 first.set(word(3));
             }
             false
         };
-        assert!(!reads.still_holds(others_change_it), "it may have gone and come back between the looks");
-        assert!(reads.still_holds(|_| false), "and stands still now");
+        assert!(!holds(&reads, others_change_it), "it may have gone and come back between the looks");
+        assert!(holds(&reads, |_| false), "and stands still now");
         second.set(word(4) | BUSY);
-        assert!(!reads.still_holds(|_| false));
+        assert!(!holds(&reads, |_| false));
+    }
+
+    /// What was there when it was read is there at the validation because somebody has put it in again: the result must not
+    /// be told before that is durable.
+    #[test]
+    fn who_wrote_last_what_is_still_there_has_been_met() {
+        let (made, mut reads, seen) = (Made::new(word(1)), ReadSet::default(), Cell::new(Stamp::new(5, 1)));
+        reads.note(made.record(), word(1), Part::Existence);
+        assert!(reads.still_holds(|_| false, &seen));
+        assert_eq!(seen.get(), Stamp::new(5, 1), "it is as it was");
+        let again = Stamp::new(7, 2);
+        made.set(again.present());
+        assert!(reads.still_holds(|_| false, &seen));
+        assert_eq!(seen.get(), again);
+        seen.set(Stamp::new(9, 1));
+        assert!(reads.still_holds(|_| false, &seen));
+        assert_eq!(seen.get(), Stamp::new(9, 1), "it never falls");
     }
 
     #[test]
@@ -326,14 +354,14 @@ mod tests {
     fn a_node_holds_through_own_inserts_only() {
         let (node, mut reads) = (AtomicU64::new(10), ReadSet::default());
         reads.note_node(NodeVersion::new(&node, 10));
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         for own in [11, 12] {
             node.store(own, Ordering::Relaxed);
-            assert!(!reads.still_holds(|_| false));
+            assert!(!holds(&reads, |_| false));
             reads.note_own_insert(own - 1, NodeVersion::new(&node, own));
-            assert!(reads.still_holds(|_| false), "what it has put in itself");
+            assert!(holds(&reads, |_| false), "what it has put in itself");
         }
         node.store(13, Ordering::Relaxed);
-        assert!(!reads.still_holds(|_| true), "what a rival has put in");
+        assert!(!holds(&reads, |_| true), "what a rival has put in");
     }
 }

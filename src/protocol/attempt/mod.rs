@@ -210,6 +210,12 @@ impl<'a> Attempt<'a> {
         self.seen.get()
     }
 
+    /// As [`seen`](Self::seen), for a validation that meets more.
+    #[inline]
+    pub(crate) fn highest_seen(&self) -> &Cell<Stamp> {
+        &self.seen
+    }
+
     /// Whether a record that the attempt writes has left its table: what it was told since may not have shown its own
     /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
     pub(crate) fn has_lost_a_record(&self) -> bool {
@@ -395,7 +401,7 @@ impl<'a> Attempt<'a> {
             workspace: &mut self.workspace.borrow_mut(),
             arena: self.arena,
             guard: self.guard,
-            seen: self.seen(),
+            seen: &self.seen,
             alone: self.held.borrow().alone,
         };
         commit(taking, call, validate)

@@ -144,7 +144,8 @@ impl Protocol for Phased {
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, participant: attempt.participant() };
         let validate = |taken: &Taken<'_, '_>| {
-            reads.still_holds(|record| taken.is_own(record)) && reads.is_of_phase(|| phase_now(attempt))
+            reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
+                && reads.is_of_phase(|| phase_now(attempt))
                 || attempt.is_alone()
         };
         let committed = attempt.commit(&taking, validate);
@@ -161,7 +162,8 @@ impl Protocol for Phased {
         }
         let reads = attempt.reads().borrow();
         // The phase last: all that was read holds at the moment before the first look, and the phase still lasts.
-        reads.still_holds(|_| false) && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone()
+        reads.still_holds(|_| false, attempt.highest_seen()) && reads.is_of_phase(|| phase_now(attempt))
+            || attempt.is_alone()
     }
 
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {

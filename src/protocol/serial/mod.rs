@@ -186,8 +186,9 @@ impl Protocol for Serial {
         }
         drop(held);
         // Who is busy with a record is the caller itself: it has every site.
-        let stamp =
-            attempt.commit(&Excluded, |_| !optimistic || attempt.reads().borrow().still_holds(|_| true))?;
+        let stamp = attempt.commit(&Excluded, |_| {
+            !optimistic || attempt.reads().borrow().still_holds(|_| true, attempt.highest_seen())
+        })?;
         let held = attempt.held().borrow();
         for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
             self.sites[number].set_last_epoch(stamp.epoch());
