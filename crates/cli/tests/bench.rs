@@ -260,6 +260,38 @@ fn small_workloads_recover() {
     }
 }
 
+/// Small runs of whole applications.
+const APPLICATIONS: [&[&str]; 3] = [
+    &["tatp", "--subscribers=300"],
+    &["tatp", "--subscribers=100", "--mix=paper", "--hot=5", "--hot-percent=90"],
+    &["tatp", "--subscribers=100", "--only=update-by-number", "--probe-records=10"],
+];
+
+#[test]
+fn applications_hold_together_under_every_protocol() {
+    for workload in APPLICATIONS {
+        for protocol in ProtocolKind::ALL {
+            let protocol = format!("--protocol={protocol}");
+            let more = ["--seconds=0.3", "--threads=2", "--durability=none", "--json", &protocol];
+            let object = json(&[&["bench"], workload, &more].concat());
+            assert_eq!(object["check"], "ok", "{workload:?} {protocol}");
+            assert!(number(&object, "/committed") > 0.0, "{workload:?} {protocol}");
+        }
+    }
+}
+
+#[test]
+fn applications_recover() {
+    for workload in APPLICATIONS {
+        for path in ["--clients=3", "--threads=3"] {
+            let object = json(
+                &[&["bench"], workload, &["--seconds=0.2", "--verify-recovery", "--json", path]].concat(),
+            );
+            assert_eq!(object["check"], "ok", "{workload:?} {path}");
+        }
+    }
+}
+
 #[test]
 fn likes_and_reads_have_latencies_of_their_own() {
     let object = json(&["bench", "like", "--users=200", "--pages=200", "--seconds=0.3", "--json"]);

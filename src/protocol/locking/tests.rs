@@ -36,7 +36,7 @@ fn begun(manager: &Arc<LockManager>, on_conflict: OnConflict) -> Holding {
 /// A footprint of one action on this key.
 fn footprint(key: &[u8], mode: Mode, whole: bool) -> Footprint {
     let reference = Reference { table: TABLE, key: key.into(), whole, mode, ..Reference::default() };
-    Footprint { references: vec![reference], writes: mode != Mode::Read }
+    Footprint { references: vec![reference], writes: mode != Mode::Read, ..Footprint::default() }
 }
 
 #[test]
