@@ -297,6 +297,11 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
         self.value = Some((self.body)(&Tx::new(attempt))?);
         Ok(())
     }
+
+    fn code(&self) -> usize {
+        // Each closure has a type of its own, and so each has a function of its own here.
+        <Self as Body>::run as *const () as usize
+    }
 }
 
 /// Changes of the schema, one at a time.

@@ -100,6 +100,12 @@ impl<R: Routine + ?Sized> Body for Run<'_, R> {
         self.gathered.borrow_mut().clear();
         self.routine.run(attempt, self.args, self.footprint, self.found, self.gathered)
     }
+
+    #[inline]
+    fn code(&self) -> usize {
+        // What it does is declared.
+        0
+    }
 }
 
 /// The record of a footprint's key, if it was found before the bodies run.

@@ -26,6 +26,9 @@ pub(crate) trait Body {
     /// # Errors
     /// Its own; or [`Error::Conflict`], and it is run again.
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()>;
+
+    /// Where its code is.
+    fn code(&self) -> usize;
 }
 
 /// How a call ended.
@@ -92,7 +95,16 @@ pub(crate) fn execute<B: Body + ?Sized>(
             }
         }
         let counters = &seat.participant().counters;
-        match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused.as_deref()) {
+        match attempt(
+            engine,
+            seat,
+            held,
+            guard,
+            footprint,
+            body,
+            Try { number, code: body.code() },
+            refused.as_deref(),
+        ) {
             Verdict::Done { epoch, wrote, failure } => {
                 Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, failure, stashed: false };
