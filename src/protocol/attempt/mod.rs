@@ -363,7 +363,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether this call has closed the gate, so that nothing it has read can have changed. An index node may look as if
-    /// it had: where the call's own inserts have split one that it had read.
+    /// it had: where the call's own inserts have split a hash index's segment that it had read.
     #[cold]
     pub(crate) fn is_alone(&self) -> bool {
         self.held.borrow().alone
