@@ -255,12 +255,14 @@ impl Database {
         };
         for participant in engine.store().participants().all() {
             statistics.committed += relaxed(&participant.counters.committed);
-            statistics.aborted += relaxed(&participant.counters.aborted);
+            statistics.aborted_write += relaxed(&participant.counters.aborted_write);
+            statistics.aborted_read += relaxed(&participant.counters.aborted_read);
             statistics.failed += relaxed(&participant.counters.failed);
             statistics.readers_waited += relaxed(&participant.counters.readers_waited);
             statistics.locks_row += relaxed(&participant.counters.locks_row);
             statistics.locks_higher += relaxed(&participant.counters.locks_higher);
         }
+        statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics
     }
 

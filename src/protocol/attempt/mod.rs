@@ -227,6 +227,17 @@ impl<'a> Attempt<'a> {
         words.any(|word| word == DEAD)
     }
 
+    /// Of an attempt that must be run again: whether a rival has taken, changed or deleted a record that it would have
+    /// written, and not only what it has read.
+    #[cold]
+    pub(crate) fn met_rival_in_writes(&self) -> bool {
+        if self.held.borrow().denied_write || self.has_lost_a_record() {
+            return true;
+        }
+        let changed = self.reads.borrow().first_changed();
+        changed.is_some_and(|(record, _)| self.workspace.borrow().writes.position(record).is_some())
+    }
+
     /// Restricts what the body may reach, for as long as the answer lives.
     #[inline]
     pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
