@@ -161,7 +161,7 @@ impl Shared {
         let answer = Answer::new();
         self.engine.in_flight().add();
         let call =
-            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: false };
+            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: None };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);

@@ -257,6 +257,8 @@ pub(crate) struct Held {
     pub(crate) code: Option<usize>,
     /// Whether the thread has closed the gate: the call runs alone.
     pub(crate) alone: bool,
+    /// Whether the running attempt was denied what it wanted to write.
+    pub(crate) denied_write: bool,
     /// The locks of the running attempt.
     locking: locking::Holding,
 }
