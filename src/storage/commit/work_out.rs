@@ -127,13 +127,16 @@ fn work_out_row<'a>(
         Effect::Gone => false,
     };
     if entry.has_blocks {
-        // SAFETY: the image's blocks are in the arena or belong to the installed row.
         match entry.room_of_slices {
-            // Whether the row is too large tells the joined phase only.
-            Some(room) if unsafe { layout.image_bytes(image) } > MAXIMAL_ROW_BYTES - room => {
-                return Err(Unfeasible::InThisPhase);
+            Some(room) => {
+                // SAFETY: the image's blocks are in the arena or belong to the installed row.
+                let bytes = unsafe { layout.image_bytes(image) };
+                // Whether the row is too large tells the joined phase only.
+                if bytes > MAXIMAL_ROW_BYTES - room {
+                    return Err(Unfeasible::InThisPhase);
+                }
             }
-            Some(_) => {}
+            // SAFETY: as above.
             None => unsafe { layout.check_image(image) }?,
         }
     }
