@@ -127,19 +127,6 @@ fn work_out_row<'a>(
         Effect::Gone => false,
     };
     if entry.has_blocks {
-<<<<<<< HEAD
-        match entry.room_of_slices {
-            Some(room) => {
-                // SAFETY: the image's blocks are in the arena or belong to the installed row.
-                let bytes = unsafe { layout.image_bytes(image) };
-                // Whether the row is too large tells the joined phase only.
-                if bytes > MAXIMAL_ROW_BYTES - room {
-                    return Err(Unfeasible::InThisPhase);
-                }
-            }
-            // SAFETY: as above.
-            None => unsafe { layout.check_image(image) }?,
-=======
         // SAFETY: the image's blocks are in the arena or belong to the installed row.
         let bytes = unsafe { layout.image_bytes(image) };
         match entry.room_of_slices {
@@ -148,7 +135,6 @@ fn work_out_row<'a>(
             // Whether the row is too large tells the joined phase only.
             Some(room) if bytes > MAXIMAL_ROW_BYTES - room => return Err(Unfeasible::InThisPhase),
             Some(_) => {}
->>>>>>> mend
         }
     }
     entry.change = match effect {
