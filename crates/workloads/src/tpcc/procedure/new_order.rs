@@ -90,7 +90,7 @@ fn of(args: &Args, line: usize, place: usize) -> Result<i64> {
 /// Takes the next order number.
 fn district(tables: &Tables, pause: Pause) -> Result<Action> {
     let (tax, next) = (tables.district.column("d_tax")?, tables.district.column("d_next_o_id")?);
-    let take = Action::write(&tables.district).key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key)).body(
+    let take = Action::write(&tables.district).key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).body(
         move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("district", action.args()))?;
             let order = row.int(next)?;
@@ -106,7 +106,7 @@ fn district(tables: &Tables, pause: Pause) -> Result<Action> {
 
 fn warehouse(tables: &Tables, pause: Pause) -> Result<Action> {
     let tax = tables.warehouse.column("w_tax")?;
-    let read = Action::read(&tables.warehouse).key(|args, key| push(args, &[WAREHOUSE], key)).body(
+    let read = Action::read(&tables.warehouse).key(|args, key| push(args, [WAREHOUSE], key)).body(
         move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("warehouse", action.args()))?;
             action.set_value(value::WAREHOUSE_TAX, row.decimal(tax)?.unscaled() as i64);
@@ -121,7 +121,7 @@ fn customer(tables: &Tables, pause: Pause) -> Result<Action> {
     let discount = tables.customer.column("c_discount")?;
     let (last, credit) = (tables.customer.column("c_last")?, tables.customer.column("c_credit")?);
     let read = Action::read(&tables.customer)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT, CUSTOMER], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT, CUSTOMER], key))
         .body(move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("customer", action.args()))?;
             black_box((row.text(last)?, row.text(credit)?));
@@ -191,9 +191,9 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
 
 fn orders(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.orders)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key))
         .key_from(|args, values, key| {
-            push(args, &[WAREHOUSE, DISTRICT], key)?;
+            push(args, [WAREHOUSE, DISTRICT], key)?;
             key.push(values.int(value::ORDER)?)
         })
         .body(move |action: &ActionContext| {
@@ -220,9 +220,9 @@ fn orders(tables: &Tables, pause: Pause) -> Action {
 
 fn new_order(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.new_order)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key))
         .key_from(|args, values, key| {
-            push(args, &[WAREHOUSE, DISTRICT], key)?;
+            push(args, [WAREHOUSE, DISTRICT], key)?;
             key.push(values.int(value::ORDER)?)
         })
         .body(move |action: &ActionContext| {
@@ -236,9 +236,9 @@ fn new_order(tables: &Tables, pause: Pause) -> Action {
 
 fn order_lines(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.order_line)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key))
         .key_from(|args, values, key| {
-            push(args, &[WAREHOUSE, DISTRICT], key)?;
+            push(args, [WAREHOUSE, DISTRICT], key)?;
             key.push(values.int(value::ORDER)?)
         })
         .body(move |action: &ActionContext| {
