@@ -46,16 +46,16 @@ mod value {
         4 + line
     }
 
-    /// What the stock says about the district.
+    /// What the stock says about the district, behind [`ORIGINAL`](super::ORIGINAL) or [`GENERIC`](super::GENERIC); NULL
+    /// if there is no such stock.
     pub const fn info(lines: usize, line: usize) -> usize {
-        4 + lines + 2 * line
-    }
-
-    /// Whether the stock is original.
-    pub const fn is_original(lines: usize, line: usize) -> usize {
-        info(lines, line) + 1
+        4 + lines + line
     }
 }
+
+/// What comes before a stock's information: whether its data say that it is original.
+const ORIGINAL: char = 'B';
+const GENERIC: char = 'G';
 
 pub(super) fn definition(tables: &Tables, pause: Pause) -> Result<ProcedureDefinition> {
     let mut definition = with_parameters("new-order", ["w_id", "d_id", "c_id", "o_ol_cnt", "o_entry_d"]);
@@ -168,7 +168,6 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             let Some(row) = action.get()? else {
                 // There is no such item either: the order fails by that.
                 action.set_value(value::info(lines, line), Value::Null);
-                action.set_value(value::is_original(lines, line), 0);
                 return Ok(());
             };
             let (there, ordered) = (row.int(quantity)?, of(args, line, QUANTITY)?);
@@ -181,8 +180,10 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             }
             let info = usize::try_from(args.int(DISTRICT)? - 1).ok().and_then(|place| infos.get(place));
             let info = info.ok_or_else(|| missing("district", args))?;
-            action.set_value(value::info(lines, line), row.text(*info)?);
-            action.set_value(value::is_original(lines, line), i64::from(is_original(row.text(data)?)));
+            let mut told = String::with_capacity(32);
+            told.push(if is_original(row.text(data)?) { ORIGINAL } else { GENERIC });
+            told.push_str(row.text(*info)?);
+            action.set_value(value::info(lines, line), told);
             pause.take();
             Ok(())
         });
@@ -250,10 +251,11 @@ fn order_lines(tables: &Tables, pause: Pause) -> Action {
                 let Value::Int(price) = *values.get(value::price(line))? else {
                     return Err(fail(UNUSED_ITEM));
                 };
-                let Value::Text(info) = values.get(value::info(lines, line))? else {
+                let Value::Text(told) = values.get(value::info(lines, line))? else {
                     return Err(missing("stock", args));
                 };
-                let is_generic = values.int(value::is_original(lines, line))? == 0 || price & 1 == 0;
+                let (of_stock, info) = told.split_at(1);
+                let is_generic = of_stock.starts_with(GENERIC) || price & 1 == 0;
                 let quantity = of(args, line, QUANTITY)?;
                 let amount = quantity * (price >> 1);
                 sum += amount;
