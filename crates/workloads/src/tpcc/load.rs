@@ -12,9 +12,9 @@ use super::tables::{DISTRICTS, Tables};
 use crate::Error;
 
 /// Items and stocks of a loading transaction.
-const BATCH: i64 = 500;
+const BATCH: i64 = 2_000;
 /// Customers and orders of a loading transaction.
-const SMALL_BATCH: i64 = 100;
+const SMALL_BATCH: i64 = 500;
 
 /// When everything that is there at first has happened: a moment of 2026.
 const THEN: i64 = 1_767_225_600_000_000;

@@ -64,8 +64,12 @@ fn with_parameters<'a>(name: &str, parameters: impl IntoIterator<Item = &'a str>
 }
 
 /// Pushes arguments in order.
-fn push(args: &Args, places: &[usize], key: &mut KeyBuilder<'_>) -> Result<()> {
-    places.iter().try_for_each(|place| key.push(args.int(*place)?))
+#[inline]
+fn push<const N: usize>(args: &Args, places: [usize; N], key: &mut KeyBuilder<'_>) -> Result<()> {
+    for place in places {
+        key.push(args.int(place)?)?;
+    }
+    Ok(())
 }
 
 /// An amount of money in cents.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heddledb::{Database, Range, Result, Row, Table, key};
+use heddledb::{Database, Range, Result, Table, ValueRef, key};
 
 use crate::scan;
 use crate::tpcc::tables::{
@@ -75,26 +75,61 @@ pub(super) struct Stock {
     pub remote: i128,
 }
 
-fn cents(row: &Row<'_>, column: &str) -> Result<i128> {
-    Ok(row.decimal(column)?.unscaled())
+/// What stands where a column is NULL.
+const NULL: i64 = i64::MIN;
+
+/// Some columns of a range's rows, as numbers: amounts in cents, times in microseconds.
+///
+/// They are gathered anew whenever the transaction runs again, as it does where a split phase was under way.
+fn numbers<const N: usize>(
+    db: &Database,
+    table: &Table,
+    range: &Range,
+    columns: [&str; N],
+) -> Result<Vec<[i64; N]>> {
+    let columns = columns.map(|name| table.column(name)).into_iter().collect::<Result<Vec<_>>>()?;
+    db.run(|tx| {
+        let mut rows = Vec::new();
+        for row in tx.scan(table, range.clone())? {
+            let row = row?;
+            let mut numbers = [NULL; N];
+            for (number, column) in numbers.iter_mut().zip(&columns) {
+                *number = match row.get(*column)? {
+                    ValueRef::Int(value) => value,
+                    // Amounts have 12 digits.
+                    ValueRef::Decimal(value) => value.unscaled() as i64,
+                    ValueRef::Timestamp(value) => value.microseconds(),
+                    _ => NULL,
+                };
+            }
+            rows.push(numbers);
+        }
+        Ok(rows)
+    })
+}
+
+/// The same of a whole table; none of one that is missing, because a load may have been cut short.
+fn all<const N: usize>(db: &Database, name: &str, columns: [&str; N]) -> Result<Vec<[i64; N]>> {
+    match scan::table_if_there(db, name)? {
+        Some(table) => numbers(db, &table, &Range::all(), columns),
+        None => Ok(Vec::new()),
+    }
 }
 
 impl Books {
-    /// Reads all tables; one that is missing counts as empty, because a load may have been cut short.
+    /// Reads all tables.
     pub fn read(db: &Database) -> Result<Self> {
-        let mut books = Self::default();
-        books.add_table(db, WAREHOUSE, Self::add_warehouse)?;
-        books.add_table(db, DISTRICT, Self::add_district)?;
-        books.add_table(db, CUSTOMER, Self::add_customer)?;
-        books.add_table(db, HISTORY, Self::add_payment)?;
-        books.add_table(db, ORDERS, Self::add_order)?;
-        books.add_table(db, NEW_ORDER, Self::add_new_order)?;
-        books.add_table(db, STOCK, Self::add_stock)?;
-        if let Some(item) = scan::table_if_there(db, ITEM)? {
-            books.items = scan::count(db, &item)?;
-        }
+        let mut books = Self { items: all(db, ITEM, ["i_id"])?.len() as u64, ..Self::default() };
+        books.read_places(db)?;
+        books.read_payments(db)?;
+        books.read_orders(db)?;
+        books.read_stocks(db)?;
+        // Order lines are many: a transaction for each district keeps what is read at a time small.
         if let Some(order_line) = scan::table_if_there(db, ORDER_LINE)? {
-            books.add_lines(db, &order_line)?;
+            let districts: Vec<(i64, i64)> = books.districts.keys().copied().collect();
+            for place in districts {
+                books.read_lines(db, &order_line, place)?;
+            }
         }
         Ok(books)
     }
@@ -104,134 +139,94 @@ impl Books {
         self.districts.values().map(|district| district.orders.len() as u64 + district.payments).sum()
     }
 
-    fn add_table(
-        &mut self,
-        db: &Database,
-        name: &str,
-        add: impl Fn(&mut Self, &Row<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let Some(table) = scan::table_if_there(db, name)? else { return Ok(()) };
-        self.add_range(db, &table, &Range::all(), add)
+    fn district(&mut self, warehouse: i64, district: i64) -> &mut District {
+        self.districts.entry((warehouse, district)).or_default()
     }
 
-    /// A transaction for each range. A check runs by itself, so no transaction runs again; but one that would, is not to
-    /// count twice.
-    fn add_range(
-        &mut self,
-        db: &Database,
-        table: &Table,
-        range: &Range,
-        add: impl Fn(&mut Self, &Row<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let mut has_begun = false;
-        db.run(|tx| {
-            if std::mem::replace(&mut has_begun, true) {
-                return Err(heddledb::fail("the tables change while they are checked"));
-            }
-            for row in tx.scan(table, range.clone())? {
-                add(self, &row?)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Order lines are many: a transaction for each district keeps what is read at a time small.
-    fn add_lines(&mut self, db: &Database, table: &Table) -> Result<()> {
-        let districts: Vec<(i64, i64)> = self.districts.keys().copied().collect();
-        for (warehouse, district) in districts {
-            self.add_range(db, table, &Range::prefix(key![warehouse, district]), Self::add_line)?;
+    /// Warehouses, districts, customers.
+    fn read_places(&mut self, db: &Database) -> Result<()> {
+        for [warehouse, paid] in all(db, WAREHOUSE, ["w_id", "w_ytd"])? {
+            self.warehouses.entry(warehouse).or_default().paid = Some(paid.into());
+        }
+        let columns = ["d_w_id", "d_id", "d_ytd", "d_next_o_id"];
+        for [warehouse, district, paid, next] in all(db, DISTRICT, columns)? {
+            self.district(warehouse, district).own = Some((paid.into(), next));
+        }
+        let columns =
+            ["c_w_id", "c_d_id", "c_id", "c_balance", "c_ytd_payment", "c_payment_cnt", "c_delivery_cnt"];
+        for [warehouse, district, id, balance, paid, payments, deliveries] in all(db, CUSTOMER, columns)? {
+            let customer = Customer {
+                is_there: true,
+                balance: balance.into(),
+                paid: paid.into(),
+                payments,
+                deliveries,
+                ..Customer::default()
+            };
+            self.district(warehouse, district).customers.insert(id, customer);
         }
         Ok(())
     }
 
-    fn district(&mut self, row: &Row<'_>, warehouse: &str, district: &str) -> Result<&mut District> {
-        Ok(self.districts.entry((row.int(warehouse)?, row.int(district)?)).or_default())
-    }
-
-    fn add_warehouse(&mut self, row: &Row<'_>) -> Result<()> {
-        self.warehouses.entry(row.int("w_id")?).or_default().paid = Some(cents(row, "w_ytd")?);
+    fn read_payments(&mut self, db: &Database) -> Result<()> {
+        let columns = ["h_w_id", "h_d_id", "h_c_w_id", "h_c_d_id", "h_c_id", "h_amount"];
+        for [warehouse, district, of_warehouse, of_district, customer, amount] in all(db, HISTORY, columns)? {
+            let amount = i128::from(amount);
+            self.warehouses.entry(warehouse).or_default().history += amount;
+            let paid_at = self.district(warehouse, district);
+            paid_at.history += amount;
+            paid_at.payments += 1;
+            let customers = &mut self.district(of_warehouse, of_district).customers;
+            let customer = customers.entry(customer).or_default();
+            customer.history += amount;
+            customer.payments_in_history += 1;
+        }
         Ok(())
     }
 
-    fn add_district(&mut self, row: &Row<'_>) -> Result<()> {
-        let own = (cents(row, "d_ytd")?, row.int("d_next_o_id")?);
-        self.district(row, "d_w_id", "d_id")?.own = Some(own);
+    fn read_orders(&mut self, db: &Database) -> Result<()> {
+        let columns = ["o_w_id", "o_d_id", "o_id", "o_c_id", "o_carrier_id", "o_ol_cnt"];
+        for [warehouse, district, id, customer, carrier, lines] in all(db, ORDERS, columns)? {
+            let has_carrier = carrier != NULL;
+            let order = Order { is_there: true, customer, has_carrier, lines, ..Order::default() };
+            self.district(warehouse, district).orders.insert(id, order);
+        }
+        for [warehouse, district, id] in all(db, NEW_ORDER, ["no_w_id", "no_d_id", "no_o_id"])? {
+            self.district(warehouse, district).new_orders.push(id);
+        }
         Ok(())
     }
 
-    fn add_customer(&mut self, row: &Row<'_>) -> Result<()> {
-        let customer = Customer {
-            is_there: true,
-            balance: cents(row, "c_balance")?,
-            paid: cents(row, "c_ytd_payment")?,
-            payments: row.int("c_payment_cnt")?,
-            deliveries: row.int("c_delivery_cnt")?,
-            ..Customer::default()
-        };
-        self.district(row, "c_w_id", "c_d_id")?.customers.insert(row.int("c_id")?, customer);
+    fn read_stocks(&mut self, db: &Database) -> Result<()> {
+        let columns = ["s_w_id", "s_i_id", "s_ytd", "s_order_cnt", "s_remote_cnt"];
+        for [warehouse, item, quantity, orders, remote] in all(db, STOCK, columns)? {
+            let [quantity, orders, remote] = [quantity, orders, remote].map(i128::from);
+            self.stocks.insert((warehouse, item), Stock { is_there: true, quantity, orders, remote });
+        }
         Ok(())
     }
 
-    fn add_payment(&mut self, row: &Row<'_>) -> Result<()> {
-        let amount = cents(row, "h_amount")?;
-        self.warehouses.entry(row.int("h_w_id")?).or_default().history += amount;
-        let district = self.district(row, "h_w_id", "h_d_id")?;
-        district.history += amount;
-        district.payments += 1;
-        let customers = &mut self.district(row, "h_c_w_id", "h_c_d_id")?.customers;
-        let customer = customers.entry(row.int("h_c_id")?).or_default();
-        customer.history += amount;
-        customer.payments_in_history += 1;
-        Ok(())
-    }
-
-    fn add_order(&mut self, row: &Row<'_>) -> Result<()> {
-        let order = Order {
-            is_there: true,
-            customer: row.int("o_c_id")?,
-            has_carrier: !row.is_null("o_carrier_id")?,
-            lines: row.int("o_ol_cnt")?,
-            ..Order::default()
-        };
-        self.district(row, "o_w_id", "o_d_id")?.orders.insert(row.int("o_id")?, order);
-        Ok(())
-    }
-
-    fn add_new_order(&mut self, row: &Row<'_>) -> Result<()> {
-        let order = row.int("no_o_id")?;
-        self.district(row, "no_w_id", "no_d_id")?.new_orders.push(order);
-        Ok(())
-    }
-
-    fn add_stock(&mut self, row: &Row<'_>) -> Result<()> {
-        let stock = self.stocks.entry((row.int("s_w_id")?, row.int("s_i_id")?)).or_default();
-        stock.is_there = true;
-        stock.quantity += i128::from(row.int("s_ytd")?);
-        stock.orders += i128::from(row.int("s_order_cnt")?);
-        stock.remote += i128::from(row.int("s_remote_cnt")?);
-        Ok(())
-    }
-
-    /// After orders, customers and stocks.
-    fn add_line(&mut self, row: &Row<'_>) -> Result<()> {
-        let (warehouse, supplier) = (row.int("ol_w_id")?, row.int("ol_supply_w_id")?);
-        let (number, is_delivered) = (row.int("ol_o_id")?, !row.is_null("ol_delivery_d")?);
-        let district = self.district(row, "ol_w_id", "ol_d_id")?;
+    /// A district's order lines, after orders, customers and stocks.
+    fn read_lines(&mut self, db: &Database, table: &Table, (warehouse, number): (i64, i64)) -> Result<()> {
+        let columns = ["ol_o_id", "ol_i_id", "ol_supply_w_id", "ol_delivery_d", "ol_quantity", "ol_amount"];
+        let lines = numbers(db, table, &Range::prefix(key![warehouse, number]), columns)?;
+        let district = self.districts.entry((warehouse, number)).or_default();
         // As many orders as customers were there at first, and no stock has supplied them.
-        let is_first = number <= district.customers.len() as i64;
-        district.order_lines += 1;
-        let order = district.orders.entry(number).or_default();
-        order.lines_found += 1;
-        order.lines_delivered += i64::from(is_delivered);
-        if is_delivered {
-            let customer = district.customers.entry(order.customer).or_default();
-            customer.delivered += cents(row, "ol_amount")?;
-        }
-        if !is_first {
-            let stock = self.stocks.entry((supplier, row.int("ol_i_id")?)).or_default();
-            stock.quantity -= i128::from(row.int("ol_quantity")?);
-            stock.orders -= 1;
-            stock.remote -= i128::from(supplier != warehouse);
+        let first_orders = district.customers.len() as i64;
+        for [order_number, item, supplier, delivered, quantity, amount] in lines {
+            district.order_lines += 1;
+            let order = district.orders.entry(order_number).or_default();
+            order.lines_found += 1;
+            if delivered != NULL {
+                order.lines_delivered += 1;
+                district.customers.entry(order.customer).or_default().delivered += i128::from(amount);
+            }
+            if order_number > first_orders {
+                let stock = self.stocks.entry((supplier, item)).or_default();
+                stock.quantity -= i128::from(quantity);
+                stock.orders -= 1;
+                stock.remote -= i128::from(supplier != warehouse);
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(super) fn find_by_name(
     pause: Pause,
 ) -> Result<Action> {
     let (table, id) = (tables.customer.clone(), tables.customer.column("c_id")?);
-    let find = Action::read(&tables.customer).key(move |args, key| push(args, &district, key)).body(
+    let find = Action::read(&tables.customer).key(move |args, key| push(args, district, key)).body(
         move |action: &ActionContext| {
             let args = action.args();
             let last = LastName::new(args.int(name)?);

@@ -47,7 +47,7 @@ fn oldest(tables: &Tables, pause: Pause) -> Result<Action> {
         .each(
             |_| Ok(DISTRICTS as usize),
             |args, place, key| {
-                push(args, &[WAREHOUSE], key)?;
+                push(args, [WAREHOUSE], key)?;
                 key.push(place as i64 + 1)
             },
         )
@@ -85,7 +85,7 @@ fn for_each_order(
 fn orders(tables: &Tables, pause: Pause) -> Result<Action> {
     let table = tables.orders.clone();
     let (carrier, customer) = (table.column("o_carrier_id")?, table.column("o_c_id")?);
-    let update = Action::write(&tables.orders).key(|args, key| push(args, &[WAREHOUSE], key)).body(
+    let update = Action::write(&tables.orders).key(|args, key| push(args, [WAREHOUSE], key)).body(
         move |action: &ActionContext| {
             let (args, tx) = (action.args(), action.tx());
             let warehouse = args.int(WAREHOUSE)?;
@@ -106,7 +106,7 @@ fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
     let table = tables.order_line.clone();
     let (number, amount, delivered) =
         (table.column("ol_number")?, table.column("ol_amount")?, table.column("ol_delivery_d")?);
-    let update = Action::write(&tables.order_line).key(|args, key| push(args, &[WAREHOUSE], key)).body(
+    let update = Action::write(&tables.order_line).key(|args, key| push(args, [WAREHOUSE], key)).body(
         move |action: &ActionContext| {
             let (args, tx) = (action.args(), action.tx());
             let (warehouse, now) = (args.int(WAREHOUSE)?, Timestamp::from_microseconds(args.int(DATE)?)?);
@@ -130,7 +130,7 @@ fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
 fn customers(tables: &Tables, pause: Pause) -> Result<Action> {
     let table = tables.customer.clone();
     let (balance, deliveries) = (table.column("c_balance")?, table.column("c_delivery_cnt")?);
-    let add = Action::commute(&tables.customer).key(|args, key| push(args, &[WAREHOUSE], key)).body(
+    let add = Action::commute(&tables.customer).key(|args, key| push(args, [WAREHOUSE], key)).body(
         move |action: &ActionContext| {
             let (tx, values) = (action.tx(), action.values());
             let warehouse = action.args().int(WAREHOUSE)?;

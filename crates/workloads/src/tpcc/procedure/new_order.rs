@@ -46,16 +46,16 @@ mod value {
         4 + line
     }
 
-    /// What the stock says about the district.
+    /// What the stock says about the district, behind [`ORIGINAL`](super::ORIGINAL) or [`GENERIC`](super::GENERIC); NULL
+    /// if there is no such stock.
     pub const fn info(lines: usize, line: usize) -> usize {
-        4 + lines + 2 * line
-    }
-
-    /// Whether the stock is original.
-    pub const fn is_original(lines: usize, line: usize) -> usize {
-        info(lines, line) + 1
+        4 + lines + line
     }
 }
+
+/// What comes before a stock's information: whether its data say that it is original.
+const ORIGINAL: char = 'B';
+const GENERIC: char = 'G';
 
 pub(super) fn definition(tables: &Tables, pause: Pause) -> Result<ProcedureDefinition> {
     let mut definition = with_parameters("new-order", ["w_id", "d_id", "c_id", "o_ol_cnt", "o_entry_d"]);
@@ -90,7 +90,7 @@ fn of(args: &Args, line: usize, place: usize) -> Result<i64> {
 /// Takes the next order number.
 fn district(tables: &Tables, pause: Pause) -> Result<Action> {
     let (tax, next) = (tables.district.column("d_tax")?, tables.district.column("d_next_o_id")?);
-    let take = Action::write(&tables.district).key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key)).body(
+    let take = Action::write(&tables.district).key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).body(
         move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("district", action.args()))?;
             let order = row.int(next)?;
@@ -106,7 +106,7 @@ fn district(tables: &Tables, pause: Pause) -> Result<Action> {
 
 fn warehouse(tables: &Tables, pause: Pause) -> Result<Action> {
     let tax = tables.warehouse.column("w_tax")?;
-    let read = Action::read(&tables.warehouse).key(|args, key| push(args, &[WAREHOUSE], key)).body(
+    let read = Action::read(&tables.warehouse).key(|args, key| push(args, [WAREHOUSE], key)).body(
         move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("warehouse", action.args()))?;
             action.set_value(value::WAREHOUSE_TAX, row.decimal(tax)?.unscaled() as i64);
@@ -121,7 +121,7 @@ fn customer(tables: &Tables, pause: Pause) -> Result<Action> {
     let discount = tables.customer.column("c_discount")?;
     let (last, credit) = (tables.customer.column("c_last")?, tables.customer.column("c_credit")?);
     let read = Action::read(&tables.customer)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT, CUSTOMER], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT, CUSTOMER], key))
         .body(move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("customer", action.args()))?;
             black_box((row.text(last)?, row.text(credit)?));
@@ -168,7 +168,6 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             let Some(row) = action.get()? else {
                 // There is no such item either: the order fails by that.
                 action.set_value(value::info(lines, line), Value::Null);
-                action.set_value(value::is_original(lines, line), 0);
                 return Ok(());
             };
             let (there, ordered) = (row.int(quantity)?, of(args, line, QUANTITY)?);
@@ -181,8 +180,10 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             }
             let info = usize::try_from(args.int(DISTRICT)? - 1).ok().and_then(|place| infos.get(place));
             let info = info.ok_or_else(|| missing("district", args))?;
-            action.set_value(value::info(lines, line), row.text(*info)?);
-            action.set_value(value::is_original(lines, line), i64::from(is_original(row.text(data)?)));
+            let mut told = String::with_capacity(32);
+            told.push(if is_original(row.text(data)?) { ORIGINAL } else { GENERIC });
+            told.push_str(row.text(*info)?);
+            action.set_value(value::info(lines, line), told);
             pause.take();
             Ok(())
         });
@@ -191,9 +192,9 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
 
 fn orders(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.orders)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key))
         .key_from(|args, values, key| {
-            push(args, &[WAREHOUSE, DISTRICT], key)?;
+            push(args, [WAREHOUSE, DISTRICT], key)?;
             key.push(values.int(value::ORDER)?)
         })
         .body(move |action: &ActionContext| {
@@ -220,9 +221,9 @@ fn orders(tables: &Tables, pause: Pause) -> Action {
 
 fn new_order(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.new_order)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key))
         .key_from(|args, values, key| {
-            push(args, &[WAREHOUSE, DISTRICT], key)?;
+            push(args, [WAREHOUSE, DISTRICT], key)?;
             key.push(values.int(value::ORDER)?)
         })
         .body(move |action: &ActionContext| {
@@ -236,9 +237,9 @@ fn new_order(tables: &Tables, pause: Pause) -> Action {
 
 fn order_lines(tables: &Tables, pause: Pause) -> Action {
     Action::write(&tables.order_line)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key))
         .key_from(|args, values, key| {
-            push(args, &[WAREHOUSE, DISTRICT], key)?;
+            push(args, [WAREHOUSE, DISTRICT], key)?;
             key.push(values.int(value::ORDER)?)
         })
         .body(move |action: &ActionContext| {
@@ -250,10 +251,11 @@ fn order_lines(tables: &Tables, pause: Pause) -> Action {
                 let Value::Int(price) = *values.get(value::price(line))? else {
                     return Err(fail(UNUSED_ITEM));
                 };
-                let Value::Text(info) = values.get(value::info(lines, line))? else {
+                let Value::Text(told) = values.get(value::info(lines, line))? else {
                     return Err(missing("stock", args));
                 };
-                let is_generic = values.int(value::is_original(lines, line))? == 0 || price & 1 == 0;
+                let (of_stock, info) = told.split_at(1);
+                let is_generic = of_stock.starts_with(GENERIC) || price & 1 == 0;
                 let quantity = of(args, line, QUANTITY)?;
                 let amount = quantity * (price >> 1);
                 sum += amount;

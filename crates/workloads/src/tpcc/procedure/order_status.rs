@@ -26,18 +26,17 @@ pub(super) fn definition(tables: &Tables, search: Search, pause: Pause) -> Resul
     let lines = lines(tables, pause)?;
     Ok(match search {
         Search::ByNumber => {
-            let look = look.key(|args, key| push(args, &[WAREHOUSE, DISTRICT, CUSTOMER], key));
+            let look = look.key(|args, key| push(args, [WAREHOUSE, DISTRICT, CUSTOMER], key));
             with_parameters("order-status", names).phase([look, last_order]).phase([lines])
         }
         Search::ByName => {
             let find =
                 customer::find_by_name(tables, [WAREHOUSE, DISTRICT], CUSTOMER, value::CUSTOMER, pause)?;
-            let look = look.key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key)).key_from(
-                |args, values, key| {
-                    push(args, &[WAREHOUSE, DISTRICT], key)?;
+            let look =
+                look.key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).key_from(|args, values, key| {
+                    push(args, [WAREHOUSE, DISTRICT], key)?;
                     key.push(values.int(value::CUSTOMER)?)
-                },
-            );
+                });
             with_parameters("order-status-by-name", names)
                 .phase([find])
                 .phase([look, last_order])
@@ -66,7 +65,7 @@ fn last_order(tables: &Tables, search: Search, pause: Pause) -> Result<Action> {
     let table = tables.orders.clone();
     let column = |name: &str| table.column(name);
     let (id, entered, carrier) = (column("o_id")?, column("o_entry_d")?, column("o_carrier_id")?);
-    let read = Action::read(&tables.orders).key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key)).body(
+    let read = Action::read(&tables.orders).key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).body(
         move |action: &ActionContext| {
             let args = action.args();
             let customer = match search {
@@ -99,9 +98,8 @@ fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
         black_box((cents(row, amount)?, row.get(delivered)?));
         Ok(())
     };
-    let read = Action::read(&tables.order_line)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
-        .body(move |action: &ActionContext| {
+    let read = Action::read(&tables.order_line).key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).body(
+        move |action: &ActionContext| {
             let (args, values) = (action.args(), action.values());
             let Ok(order) = values.int(value::ORDER) else { return Ok(()) };
             let all = Range::prefix(key![args.int(WAREHOUSE)?, args.int(DISTRICT)?, order]);
@@ -110,6 +108,7 @@ fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
             }
             pause.take();
             Ok(())
-        });
+        },
+    );
     Ok(read)
 }

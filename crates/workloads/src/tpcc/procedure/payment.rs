@@ -46,14 +46,14 @@ const DATA_BYTES: usize = 500;
 
 pub(super) fn definition(tables: &Tables, search: Search, pause: Pause) -> Result<ProcedureDefinition> {
     let warehouse = place(&tables.warehouse, "w", value::WAREHOUSE_NAME, pause)?
-        .key(|args, key| push(args, &[WAREHOUSE], key));
+        .key(|args, key| push(args, [WAREHOUSE], key));
     let district = place(&tables.district, "d", value::DISTRICT_NAME, pause)?
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key));
+        .key(|args, key| push(args, [WAREHOUSE, DISTRICT], key));
     let pay = pay(tables, pause)?;
     let whole_key = [CUSTOMER_WAREHOUSE, CUSTOMER_DISTRICT, CUSTOMER];
     Ok(match search {
         Search::ByNumber => {
-            let pay = pay.key(move |args, key| push(args, &whole_key, key));
+            let pay = pay.key(move |args, key| push(args, whole_key, key));
             with_parameters("payment", NAMES)
                 .phase([warehouse, district, pay])
                 .phase([history(tables, pause)])
@@ -62,8 +62,8 @@ pub(super) fn definition(tables: &Tables, search: Search, pause: Pause) -> Resul
             let district_of = [CUSTOMER_WAREHOUSE, CUSTOMER_DISTRICT];
             let find = customer::find_by_name(tables, district_of, CUSTOMER, value::CUSTOMER, pause)?;
             let pay =
-                pay.key(move |args, key| push(args, &district_of, key)).key_from(move |args, values, key| {
-                    push(args, &district_of, key)?;
+                pay.key(move |args, key| push(args, district_of, key)).key_from(move |args, values, key| {
+                    push(args, district_of, key)?;
                     key.push(values.int(value::CUSTOMER)?)
                 });
             with_parameters("payment-by-name", NAMES)
@@ -151,7 +151,7 @@ fn note(action: &ActionContext<'_, '_>, customer: i64, data: &str) -> Result<Str
 }
 
 fn history(tables: &Tables, pause: Pause) -> Action {
-    Action::write(&tables.history).key(|args, key| push(args, &[WAREHOUSE, CALLER, SEQUENCE], key)).body(
+    Action::write(&tables.history).key(|args, key| push(args, [WAREHOUSE, CALLER, SEQUENCE], key)).body(
         move |action: &ActionContext| {
             let (args, values) = (action.args(), action.values());
             // By number, no phase has looked for the customer.

@@ -30,7 +30,7 @@ pub(super) fn definition(tables: &Tables, pause: Pause) -> Result<ProcedureDefin
 
 fn district(tables: &Tables, pause: Pause) -> Result<Action> {
     let next = tables.district.column("d_next_o_id")?;
-    let read = Action::read(&tables.district).key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key)).body(
+    let read = Action::read(&tables.district).key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).body(
         move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("district", action.args()))?;
             action.set_value(NEXT_ORDER, row.int(next)?);
@@ -43,9 +43,8 @@ fn district(tables: &Tables, pause: Pause) -> Result<Action> {
 
 fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
     let (table, item) = (tables.order_line.clone(), tables.order_line.column("ol_i_id")?);
-    let read = Action::read(&tables.order_line)
-        .key(|args, key| push(args, &[WAREHOUSE, DISTRICT], key))
-        .body(move |action: &ActionContext| {
+    let read = Action::read(&tables.order_line).key(|args, key| push(args, [WAREHOUSE, DISTRICT], key)).body(
+        move |action: &ActionContext| {
             let args = action.args();
             let (warehouse, district) = (args.int(WAREHOUSE)?, args.int(DISTRICT)?);
             let next = action.values().int(NEXT_ORDER)?;
@@ -62,13 +61,14 @@ fn lines(tables: &Tables, pause: Pause) -> Result<Action> {
             action.set_value(ITEMS, bytes);
             pause.take();
             Ok(())
-        });
+        },
+    );
     Ok(read)
 }
 
 fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
     let (table, quantity) = (tables.stock.clone(), tables.stock.column("s_quantity")?);
-    let read = Action::read(&tables.stock).key(|args, key| push(args, &[WAREHOUSE], key)).body(
+    let read = Action::read(&tables.stock).key(|args, key| push(args, [WAREHOUSE], key)).body(
         move |action: &ActionContext| {
             let (args, tx) = (action.args(), action.tx());
             let (warehouse, threshold) = (args.int(WAREHOUSE)?, args.int(THRESHOLD)?);
