@@ -1,5 +1,6 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
+mod checkpoint;
 mod open;
 mod phases;
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bumpalo::Bump;
 use crossbeam_epoch::{Guard, pin};
 
 use crate::base::atomics::Ordering;
@@ -14,8 +13,7 @@ use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
 use crate::storage::participant::Memory;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::restore::apply_group;
-use crate::storage::slab::Cutter;
+use crate::storage::restore::{Overlap, Tools, apply_group};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
@@ -93,8 +91,12 @@ impl Rig {
 
     /// Replays a group, as recovery does.
     pub(crate) fn replay(&self, group: &[u8]) -> Result<()> {
-        let (guard, mut arena, mut cutter) = (pin(), Bump::new(), Cutter::default());
-        apply_group(&self.store, group, &mut arena, &mut cutter, &guard).map(drop)
+        self.replay_with(&mut Tools::new(Overlap::default()), group)
+    }
+
+    /// Replays a group on what a checkpoint has left.
+    pub(crate) fn replay_with(&self, tools: &mut Tools, group: &[u8]) -> Result<()> {
+        apply_group(&self.store, group, tools, &pin()).map(drop)
     }
 
     /// The record of a key, present or not.
