@@ -124,7 +124,7 @@ impl Shared {
             options.output_threads,
             log,
             checkpointer.clone(),
-            |log, stop| LogStage::new(engine.clone(), log, group_time, stop),
+            |log, stop| LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone()),
         );
         Arc::new(Shared {
             engine,

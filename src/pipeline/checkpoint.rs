@@ -20,10 +20,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::copying::Job;
-use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::durability::Segments;
 use crate::durability::checkpoint::{Checkpoints, Content, Manifest, NewCheckpoint};
 use crate::error::{Error, Result};
@@ -33,8 +33,8 @@ use crate::storage::copy::{Copied, first_epoch_needed};
 
 pub use report::{CheckpointReport, CheckpointStatus};
 
-/// So often it is looked whether a checkpoint is due.
-const LOOK: Duration = Duration::from_millis(100);
+/// So often it is looked whether a checkpoint is due by time.
+const LOOK: Duration = Duration::from_millis(50);
 /// So often it is looked whether the log has got far enough.
 const SHORT: Duration = Duration::from_millis(1);
 /// After a failure the next attempt waits so long, then twice as long, and so on.
@@ -56,6 +56,13 @@ pub(crate) struct CheckpointSettings {
     pub(crate) directories: Vec<PathBuf>,
 }
 
+impl CheckpointSettings {
+    /// With how many bytes in the log a checkpoint is due, if the last one was begun with so many.
+    fn due_bytes(&self, begun: u64) -> u64 {
+        if self.log_bytes == 0 { u64::MAX } else { begun.saturating_add(self.log_bytes) }
+    }
+}
+
 /// Makes checkpoints.
 pub(crate) struct Checkpointer {
     settings: CheckpointSettings,
@@ -64,6 +71,8 @@ pub(crate) struct Checkpointer {
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
+    /// With so many bytes in the log a checkpoint is due; nobody need look while one is being made.
+    due_bytes: AtomicU64,
 }
 
 struct State {
@@ -112,12 +121,25 @@ impl Checkpointer {
             state: Mutex::new(state),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
+            due_bytes: AtomicU64::new(u64::MAX),
         })
     }
 
     /// How many threads it wants.
     pub(crate) fn threads(&self) -> usize {
         self.settings.threads
+    }
+
+    /// Looks whether the log has grown enough: for the log stage, after each group.
+    pub(crate) fn look(&self) {
+        // Relaxed: the leader sets the bound, then looks at the bytes itself. Either it sees those of the last group, or
+        // the lock around them lets this see the bound.
+        if self.segments.log_bytes() >= self.due_bytes.load(Ordering::Relaxed) {
+            let _state = self.state.lock();
+            // Once is enough: the leader sets it again before it sleeps.
+            self.due_bytes.store(u64::MAX, Ordering::Relaxed);
+            self.changed.notify_all();
+        }
     }
 
     /// Has a checkpoint made that begins after this call, and waits until it is whole.
@@ -160,8 +182,9 @@ impl Checkpointer {
     pub(crate) fn lead(&self, engine: &Engine) {
         let mut state = self.state.lock();
         while !self.is_stopped() {
+            self.due_bytes.store(self.settings.due_bytes(state.last_log_bytes), Ordering::Relaxed);
             if !self.is_due(&state) {
-                self.changed.wait_for(&mut state, LOOK);
+                self.wait_until_due(&mut state);
                 continue;
             }
             let asked = state.asked;
@@ -176,6 +199,14 @@ impl Checkpointer {
         }
     }
 
+    fn wait_until_due(&self, state: &mut MutexGuard<'_, State>) {
+        if self.settings.interval.is_some() || state.not_before.is_some() {
+            self.changed.wait_for(state, LOOK);
+        } else {
+            self.changed.wait(state);
+        }
+    }
+
     fn is_due(&self, state: &State) -> bool {
         if state.asked > state.answered {
             return true;
@@ -186,10 +217,10 @@ impl Checkpointer {
         let grown = self.segments.log_bytes() - state.last_log_bytes;
         let has_waited =
             self.settings.interval.is_some_and(|interval| state.last_begun.elapsed() >= interval);
-        let limit = self.settings.log_bytes;
-        let is_automatic = limit > 0 || self.settings.interval.is_some();
+        let is_automatic = self.settings.log_bytes > 0 || self.settings.interval.is_some();
         let is_tried_again = is_automatic && state.not_before.is_some();
-        limit > 0 && grown >= limit || grown > 0 && has_waited || is_tried_again
+        let is_large = self.segments.log_bytes() >= self.settings.due_bytes(state.last_log_bytes);
+        is_large || grown > 0 && has_waited || is_tried_again
     }
 
     /// The life of a thread that helps.
