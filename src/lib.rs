@@ -70,7 +70,7 @@ pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::Statistics;
-pub use procedure::{Action, ActionContext, KeyBuilder, Procedure, ProcedureDefinition, Values};
+pub use procedure::{Action, ActionContext, EachAction, KeyBuilder, Procedure, ProcedureDefinition, Values};
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;
 pub use row::Row;

@@ -17,7 +17,7 @@ pub enum Durability {
     /// Nothing is logged: the data lives as long as the process.
     None,
     /// Results are told at once; the log follows by at most the group's time. A crash may lose the last of them, and
-    /// never leaves one half done.
+    /// never leaves one half done. Once the log has failed, only results of durable data are told.
     Async,
     /// Results are told when all that they wrote and read is durable (group commit).
     #[default]

@@ -7,6 +7,7 @@
 
 mod context;
 mod definition;
+mod repeat;
 mod run;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::pipeline::call::Routine;
 
 pub use context::{ActionContext, KeyBuilder, Values};
 pub use definition::{Action, ProcedureDefinition};
+pub use repeat::EachAction;
 pub(crate) use run::Registered;
 
 /// A handle of a registered procedure: cheap to clone, good for as long as its database.

@@ -223,3 +223,38 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
         assert!(is_unknown(&late), "{late:?}");
     });
 }
+
+/// With `Async`: what is told after the log has failed rests on durable data; all else is unknown, as it is with `Group`.
+#[test]
+fn with_async_only_results_of_durable_data_are_told_after_the_failure() {
+    for stages in Stages::ALL {
+        in_time("results after the failure", || {
+            let disk = SimulatedDisk::new();
+            bank(&disk).db.close().expect("durable");
+            let options = options(&disk).stages(*stages).durability(heddledb::Durability::Async);
+            let bank = reopened_with(options.group_milliseconds(1.0));
+            bank.wait_for_segments(&disk);
+            let held = HeldSyncs::of(&disk);
+            let mut worker = bank.db.worker().expect("open");
+            let written = worker.execute(&bank.set, args![1, 7]);
+            disk.wait_for_held_syncs(1);
+            let next = worker.execute(&bank.set, args![2, 7]);
+            assert!(written.is_released() && next.is_released());
+            worker.execute(&bank.set, args![3, 7]).wait().expect("told before the failure");
+            disk.fail_next(Operation::Sync, Fault::InputOutput);
+            held.release();
+            while bank.db.run(|tx| tx.add(&bank.items, key![4], "value", 1)).is_ok() {
+                thread::yield_now();
+            }
+            assert!(is_unknown(&written.wait()) && is_unknown(&next.wait()), "told after the failure");
+            drop(worker);
+            for id in 1..4 {
+                assert!(is_unknown(&bank.value(id)), "{id}: it never becomes durable");
+                assert!(is_unknown(&bank.db.call(&bank.get, args![id, 0])));
+                assert!(is_unknown(&bank.db.call(&bank.read_and_fail, args![id, 0]).map(drop)));
+            }
+            updates_are_refused_and_reads_go_on(&bank, "00000001.log");
+            assert!(is_unknown(&bank.db.close()));
+        });
+    }
+}

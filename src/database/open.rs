@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::database::SchemaChanges;
-use crate::durability::progress::Progress;
+use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
 use crate::durability::{DatabaseDirectory, LogOptions, LogWriter, repair};
@@ -99,7 +99,11 @@ impl Shared {
         let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(most));
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
-        let waits = options.durability == Durability::Group && log.is_some();
+        let release = match (&log, options.durability) {
+            (None, _) => Release::Always,
+            (Some(_), Durability::Group) => Release::Durable,
+            (Some(_), Durability::Async | Durability::None) => Release::UntilFailure,
+        };
         let preparation = log.as_ref().map(|(_, preparation)| preparation);
         let segments = preparation.map(|preparation| preparation.segments().clone());
         let space = LogSpace::new(options.log_buffer_bytes, segments);
@@ -107,7 +111,7 @@ impl Shared {
         let engine = Engine::new(
             store,
             protocol,
-            Progress::new(recovery.durable_epoch, options.waiting_places, waits),
+            Progress::new(recovery.durable_epoch, options.waiting_places, release),
             space,
             Output::new(staged),
             InFlight::new(options.max_in_flight),
@@ -168,7 +172,7 @@ impl Shared {
         let answer = Answer::new();
         self.engine.in_flight().add();
         let call =
-            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: false };
+            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: None };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);

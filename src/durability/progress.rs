@@ -12,15 +12,26 @@ use crossbeam_utils::CachePadded;
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
-/// Shown by who needs no durability: every epoch counts as released.
+/// Shown where nobody waits for durability: every epoch counts as released.
 const ALL: u64 = u64::MAX;
+
+/// Which results may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// Those of durable epochs.
+    Durable,
+    /// All, until the log has failed; then those of durable epochs: what is in memory alone never reaches the disk.
+    UntilFailure,
+    /// All: nothing is logged.
+    Always,
+}
 
 /// The log's progress.
 pub(crate) struct Progress {
     durable: CachePadded<AtomicU64>,
     /// Results are released up to this epoch: the durable one, or all where nobody is to wait for the disk.
     released: CachePadded<AtomicU64>,
-    waits: bool,
+    release: Release,
     places: Box<[CachePadded<Place>]>,
     failure: Mutex<Option<Error>>,
     failed: AtomicU32,
@@ -34,12 +45,13 @@ struct Place {
 }
 
 impl Progress {
-    /// Everything up to `durable` is durable. `waits`: whether results wait for their epochs.
-    pub(crate) fn new(durable: u64, places: usize, waits: bool) -> Progress {
+    /// Everything up to `durable` is durable.
+    pub(crate) fn new(durable: u64, places: usize, release: Release) -> Progress {
+        let released = if release == Release::Durable { durable } else { ALL };
         Progress {
             durable: CachePadded::new(AtomicU64::new(durable)),
-            released: CachePadded::new(AtomicU64::new(if waits { durable } else { ALL })),
-            waits,
+            released: CachePadded::new(AtomicU64::new(released)),
+            release,
             places: (0..places).map(|_| CachePadded::default()).collect(),
             failure: Mutex::new(None),
             failed: AtomicU32::new(0),
@@ -94,7 +106,7 @@ impl Progress {
     /// Says that everything up to `epoch` is durable, and wakes who waits for it. Only the log stage calls it.
     pub(crate) fn publish(&self, epoch: u64) {
         let before = self.durable.swap(epoch, Ordering::AcqRel);
-        if self.waits {
+        if self.release == Release::Durable {
             self.released.store(epoch, Ordering::SeqCst);
         }
         let count = (epoch - before).min(self.places.len() as u64);
@@ -113,6 +125,11 @@ impl Progress {
 
     /// Says that the log has failed, for good.
     pub(crate) fn fail(&self, error: Error) {
+        if self.release == Release::UntilFailure {
+            // SeqCst, and before the failure is shown: who has registered and finds its epoch not released finds the
+            // failure, or is woken below.
+            self.released.store(self.durable(), Ordering::SeqCst);
+        }
         self.failure.lock().get_or_insert(error);
         self.failed.store(1, Ordering::SeqCst);
         (0..self.places.len()).for_each(|place| self.wake(place));
@@ -136,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_place_used_again_lets_nobody_go_early() {
-        let progress = Progress::new(0, 2, true);
+        let progress = Progress::new(0, 2, Release::Durable);
         let gone = [const { AtomicBool::new(false) }; 8];
         std::thread::scope(|scope| {
             for epoch in 1..8 {
@@ -161,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_failure_wakes_all_and_what_is_durable_stays_readable() {
-        let progress = Progress::new(3, 4, true);
+        let progress = Progress::new(3, 4, Release::Durable);
         let failure = Error::LogFailed { reason: "no disk".to_string() };
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| progress.wait(4));
@@ -175,10 +192,25 @@ mod tests {
 
     #[test]
     fn who_does_not_wait_for_the_disk_is_released_at_once() {
-        let progress = Progress::new(0, 1, false);
-        assert_eq!(progress.wait(1_000), Ok(false));
+        for release in [Release::UntilFailure, Release::Always] {
+            let progress = Progress::new(0, 1, release);
+            assert_eq!(progress.wait(1_000), Ok(false));
+            progress.publish(5);
+            assert_eq!(progress.durable(), 5);
+            assert!(progress.is_released(6));
+        }
+    }
+
+    #[test]
+    fn after_a_failure_only_what_is_durable_is_released_to_those_who_did_not_wait_before() {
+        let failure = Error::LogFailed { reason: "no disk".to_string() };
+        let progress = Progress::new(0, 4, Release::UntilFailure);
         progress.publish(5);
-        assert_eq!(progress.durable(), 5);
-        assert!(progress.is_released(6));
+        progress.fail(failure.clone());
+        assert_eq!((progress.wait(5), progress.wait(6)), (Ok(false), Err(failure.clone())));
+        assert!(progress.is_released(5) && !progress.is_released(6));
+        let progress = Progress::new(0, 4, Release::Always);
+        progress.fail(failure);
+        assert_eq!(progress.wait(6), Ok(false), "there is no log that could lose it");
     }
 }

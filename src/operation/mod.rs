@@ -92,6 +92,11 @@ trait Commutative {
         Self::apply(first, second, data_type, buffer)
     }
 
+    /// See [`Operation::merged_bytes`]. Where one of the values that there are is kept, it is as long as the longest.
+    fn merged_bytes(bytes: usize, _parties: usize) -> usize {
+        bytes
+    }
+
     /// See [`Operation::fits`]. True of operations that have no bounds but their operands'.
     fn fits(_base: ValueRef<'_>, _total: ValueRef<'_>, _data_type: &DataType, _parties: u32) -> bool {
         true
@@ -219,6 +224,14 @@ macro_rules! operations {
             ) -> bool {
                 match self {
                     $(Operation::$name => <$implementation>::fits(base, total, data_type, parties),)*
+                }
+            }
+
+            /// How many bytes of its own, at most, a column's value has more than it had, when the totals of so many
+            /// participants have been applied to it, none of which has more than `bytes`.
+            pub(crate) fn merged_bytes(self, bytes: usize, parties: usize) -> usize {
+                match self {
+                    $(Operation::$name => <$implementation>::merged_bytes(bytes, parties),)*
                 }
             }
 

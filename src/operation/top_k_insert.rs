@@ -5,7 +5,7 @@
 use super::{Applied, Commutative};
 use crate::error::Result;
 use crate::types::check::{coerce, wrong_type};
-use crate::types::top_k::{Set, insert, union};
+use crate::types::top_k::{SET_OF_ONE_BYTES, Set, insert, union};
 use crate::types::{DataType, ValueRef, tuple};
 
 pub(super) struct TopKInsert;
@@ -20,6 +20,11 @@ impl Commutative for TopKInsert {
 
     fn splittable(data_type: &DataType) -> bool {
         Self::accepts(data_type)
+    }
+
+    fn merged_bytes(bytes: usize, parties: usize) -> usize {
+        // A total may be a tuple, which is longer as a set of one.
+        (bytes + SET_OF_ONE_BYTES).saturating_mul(parties)
     }
 
     fn check_operand<'a>(operand: ValueRef<'a>, data_type: &DataType) -> Result<ValueRef<'a>> {

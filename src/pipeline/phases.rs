@@ -161,10 +161,8 @@ impl Coordinator<'_> {
             {
                 continue;
             }
-            while !self.change(Phase::Joined) {
-                // The epoch has no stamps left; a little later there is another one.
-                std::thread::sleep(LOOK);
-            }
+            // Never refused: what is split can be merged in any epoch, and in one that cannot end, too.
+            self.change(Phase::Joined);
             let mut calls = self.engine.stash().take();
             self.input.append_to_workers(self.engine, &mut calls);
             return;

@@ -1,5 +1,7 @@
 //! The queue between two stages: who takes, takes all that waits, so that the cost of a hand-over is shared.
 
+use std::collections::VecDeque;
+
 use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicU64, Ordering};
@@ -13,7 +15,7 @@ pub(crate) struct HandoverQueue<T> {
 }
 
 struct State<T> {
-    items: Vec<T>,
+    items: VecDeque<T>,
     sleeping: usize,
     closed: bool,
 }
@@ -21,7 +23,7 @@ struct State<T> {
 impl<T> HandoverQueue<T> {
     /// An empty queue.
     pub(crate) fn new() -> Self {
-        let state = Mutex::new(State { items: Vec::new(), sleeping: 0, closed: false });
+        let state = Mutex::new(State { items: VecDeque::new(), sleeping: 0, closed: false });
         HandoverQueue {
             state,
             filled: Condvar::new(),
@@ -32,15 +34,15 @@ impl<T> HandoverQueue<T> {
 
     /// Puts one in. Whether the queue is open.
     pub(crate) fn push(&self, item: T) -> bool {
-        self.push_with(|items| items.push(item))
+        self.push_with(|items| items.push_back(item))
     }
 
     /// Puts all of these in.
     pub(crate) fn append(&self, more: &mut Vec<T>) -> bool {
-        more.is_empty() || self.push_with(|items| items.append(more))
+        more.is_empty() || self.push_with(|items| items.extend(more.drain(..)))
     }
 
-    fn push_with(&self, put: impl FnOnce(&mut Vec<T>)) -> bool {
+    fn push_with(&self, put: impl FnOnce(&mut VecDeque<T>)) -> bool {
         let mut state = self.state.lock();
         if state.closed {
             return false;
@@ -62,13 +64,10 @@ impl<T> HandoverQueue<T> {
             self.filled.wait(&mut state);
             state.sleeping -= 1;
         }
-        if state.items.len() <= at_most {
-            into.append(&mut state.items);
-        } else {
-            into.extend(state.items.drain(..at_most));
-            if state.sleeping > 0 {
-                self.filled.notify_one();
-            }
+        let taken = state.items.len().min(at_most);
+        into.extend(state.items.drain(..taken));
+        if !state.items.is_empty() && state.sleeping > 0 {
+            self.filled.notify_one();
         }
         drop(state);
         // Relaxed: statistics.

@@ -53,6 +53,10 @@ pub struct Statistics {
     pub committed: u64,
     /// Attempts that were run again.
     pub aborted: u64,
+    /// Those of them for which a record that they would have written had been taken, changed or deleted by another call.
+    pub aborted_write: u64,
+    /// The others: something that they had only read had been changed, or (`locking`) was taken.
+    pub aborted_read: u64,
     /// Calls that ended in an error of their own.
     pub failed: u64,
     /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
@@ -94,6 +98,8 @@ impl Sub for Statistics {
         Statistics {
             committed: self.committed - before.committed,
             aborted: self.aborted - before.aborted,
+            aborted_write: self.aborted_write - before.aborted_write,
+            aborted_read: self.aborted_read - before.aborted_read,
             failed: self.failed - before.failed,
             readers_waited: self.readers_waited - before.readers_waited,
             locks_row: self.locks_row - before.locks_row,

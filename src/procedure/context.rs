@@ -80,7 +80,8 @@ impl<'k> KeyBuilder<'k> {
 /// What the phases before have found.
 #[derive(Debug, Default)]
 pub struct Values {
-    /// Few, and their numbers are the caller's choice: so they are looked through.
+    /// In the order of their numbers, which are the procedure's choice: usually 0, 1, 2, so that a value stands at its
+    /// number.
     values: Vec<(usize, Value)>,
 }
 
@@ -88,15 +89,24 @@ impl Values {
     /// What the first phase finds.
     pub(crate) const NONE: Values = Values { values: Vec::new() };
 
+    /// Where the value of this number stands, or should.
+    #[inline]
+    fn place(&self, number: usize) -> std::result::Result<usize, usize> {
+        match self.values.get(number) {
+            Some((there, _)) if *there == number => Ok(number),
+            _ => self.values.binary_search_by_key(&number, |(there, _)| *there),
+        }
+    }
+
     /// The value that an earlier phase set under this number.
     ///
     /// # Errors
     /// None did.
     pub fn get(&self, number: usize) -> Result<&Value> {
-        let found = self.values.iter().find(|(other, _)| *other == number);
-        found.map(|(_, value)| value).ok_or_else(|| Error::OutsideFootprint {
-            what: format!("value {number} was set by no earlier phase"),
-        })
+        match self.place(number) {
+            Ok(place) => Ok(&self.values[place].1),
+            Err(_) => Err(not_set(number)),
+        }
     }
 
     /// The integer that an earlier phase set under this number.
@@ -114,12 +124,26 @@ impl Values {
         }
     }
 
-    pub(crate) fn set(&mut self, number: usize, value: Value) {
-        match self.values.iter_mut().find(|(other, _)| *other == number) {
-            Some((_, old)) => *old = value,
-            None => self.values.push((number, value)),
+    /// Takes what a phase has set.
+    pub(crate) fn take(&mut self, fresh: &mut Vec<(usize, Value)>) {
+        self.values.reserve(fresh.len());
+        fresh.drain(..).for_each(|(number, value)| self.set(number, value));
+    }
+
+    fn set(&mut self, number: usize, value: Value) {
+        if self.values.last().is_none_or(|(last, _)| *last < number) {
+            return self.values.push((number, value));
+        }
+        match self.place(number) {
+            Ok(place) => self.values[place].1 = value,
+            Err(place) => self.values.insert(place, (number, value)),
         }
     }
+}
+
+#[cold]
+fn not_set(number: usize) -> Error {
+    Error::OutsideFootprint { what: format!("value {number} was set by no earlier phase") }
 }
 
 /// What an action's body works with: the arguments, the earlier phases' values, and the rows that it declared.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::procedure::context::{ActionContext, KeyBuilder, Values};
+use crate::procedure::repeat::{Each, EachAction};
 use crate::protocol::footprint::Mode;
 use crate::storage::table::TableCore;
 use crate::table::Table;
@@ -25,11 +26,13 @@ pub struct Action {
     pub(crate) key: Option<KeyOfArgs>,
     pub(crate) key_from: Option<KeyOfValues>,
     pub(crate) body: Option<ActionBody>,
+    /// What a repeated action has instead of `key` and `body`.
+    pub(crate) each: Option<Box<Each>>,
 }
 
 impl Action {
     fn new(table: &Table, mode: Mode) -> Action {
-        Action { table: table.shared().clone(), mode, key: None, key_from: None, body: None }
+        Action { table: table.shared().clone(), mode, key: None, key_from: None, body: None, each: None }
     }
 
     /// An action that only reads.
@@ -66,6 +69,37 @@ impl Action {
     ) -> Action {
         self.key_from = Some(Box::new(key));
         self
+    }
+
+    /// Repeats the action as often as the arguments say, each time on other rows: `key` is told which instance it
+    /// names, counted from 0, and so is the body. Every instance is declared before the call runs, and looked up
+    /// and fetched like an action of its own.
+    ///
+    /// ```
+    /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let stock = db.create_table(
+    /// #     TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64).primary_key(["item"]),
+    /// # )?;
+    /// # db.run(|tx| (1..=9).try_for_each(|item| tx.insert(&stock, row![item, 100])))?;
+    /// // The number of lines, then an item for each line that is used.
+    /// let mut order = ProcedureDefinition::new("order").parameter("lines", DataType::Int64);
+    /// for line in 0..3 {
+    ///     order = order.parameter(format!("item_{line}"), DataType::Int64);
+    /// }
+    /// let order = db.register(order.phase([Action::commute(&stock)
+    ///     .each(|args| Ok(args.int(0)?.clamp(0, 3) as usize), |args, line, key| key.push(args.int(1 + line)?))
+    ///     .body(|action, _line| action.add("n", -1))]))?;
+    /// db.call(&order, args![2, 7, 9, None::<i64>])?;
+    /// # assert_eq!(db.run(|tx| tx.get(&stock, heddledb::key![9])?.unwrap().int("n"))?, 99);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    pub fn each(
+        self,
+        count: impl Fn(&Args) -> Result<usize> + Send + Sync + 'static,
+        key: impl Fn(&Args, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> EachAction {
+        EachAction { action: self, count: Box::new(count), key: Box::new(key) }
     }
 
     /// What is done. It may be run several times, and on any thread.

@@ -1,6 +1,7 @@
 //! How a registered procedure runs: footprint, look-ups, bodies phase by phase.
 
 use std::cell::RefCell;
+use std::mem::take;
 use std::ops::Range;
 
 use crossbeam_epoch::Guard;
@@ -9,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Routine};
 use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
+use crate::procedure::repeat::Repeating;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::storage::record::Record;
@@ -19,10 +21,14 @@ pub(crate) struct Registered {
     store: u64,
     name: String,
     parameters: Vec<(String, DataType)>,
-    /// The actions of all phases, in order.
+    /// The actions of all phases, in order; none if one is repeated, and `repeating` has them.
     actions: Box<[Action]>,
     /// For each phase, how many actions there are up to its end.
     phase_ends: Box<[usize]>,
+    /// The actions, if one of them is repeated.
+    repeating: Option<Box<Repeating>>,
+    /// How many references every call makes; no number of references is this one if an action is repeated.
+    references: usize,
     read_only: bool,
 }
 
@@ -44,8 +50,17 @@ impl Registered {
                 if action.table.store() != store {
                     return Err(Error::ForeignTable { table: table.to_string() });
                 }
-                if action.body.is_none() {
+                if action.body.is_none() && action.each.is_none() {
                     return wrong(format!("an action on {table:?} in phase {} has no body", number + 1));
+                }
+                if action.each.is_some()
+                    && (action.body.is_some() || action.key.is_some() || action.key_from.is_some())
+                {
+                    return wrong(format!(
+                        "a repeated action on {table:?} in phase {} has a second key or body; leave out what stands \
+                         beside each(..).body(..)",
+                        number + 1
+                    ));
                 }
                 if action.key_from.is_some() && number == 0 {
                     return wrong(format!(
@@ -65,7 +80,27 @@ impl Registered {
         let ProcedureDefinition { name, parameters, phases } = definition;
         let actions: Box<[Action]> = phases.into_iter().flatten().collect();
         let read_only = actions.iter().all(|action| action.mode == Mode::Read);
-        Ok(Registered { store, name, parameters, actions, phase_ends: phase_ends.into(), read_only })
+        let mut registered = Registered {
+            store,
+            name,
+            parameters,
+            references: actions.len(),
+            actions,
+            phase_ends: phase_ends.into(),
+            repeating: None,
+            read_only,
+        };
+        registered.set_repeating_apart();
+        Ok(registered)
+    }
+
+    /// Puts the actions where a call looks for them if one is repeated.
+    fn set_repeating_apart(&mut self) {
+        if self.actions.iter().any(|action| action.each.is_some()) {
+            let (actions, phase_ends) = (take(&mut self.actions), take(&mut self.phase_ends));
+            self.repeating = Some(Box::new(Repeating::new(actions, phase_ends)));
+            self.references = usize::MAX;
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -104,7 +139,7 @@ impl Registered {
 
 /// Works out what an action touches; `into` is used again from call to call.
 #[inline]
-fn refer(
+pub(super) fn refer(
     action: &Action,
     into: &mut Reference,
     fill: impl FnOnce(&mut KeyBuilder<'_>) -> Result<()>,
@@ -126,10 +161,13 @@ fn refer(
 impl Routine for Registered {
     fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()> {
         self.check_arguments(args)?;
-        if into.references.len() != self.actions.len() {
-            into.references.resize_with(self.actions.len(), Reference::default);
-        }
         into.writes = !self.read_only;
+        if into.references.len() != self.references {
+            if let Some(repeating) = &self.repeating {
+                return repeating.footprint(args, into);
+            }
+            into.references.resize_with(self.references, Reference::default);
+        }
         for (action, into) in self.actions.iter().zip(&mut into.references) {
             match &action.key {
                 Some(key) => refer(action, into, |builder| key(args, builder))?,
@@ -141,6 +179,9 @@ impl Routine for Registered {
 
     #[inline]
     fn prefetch(&self, footprint: &Footprint, guard: &Guard) {
+        if self.actions.len() != footprint.references.len() {
+            return self.prefetch_repeating(footprint, guard);
+        }
         for (action, reference) in self.actions.iter().zip(&footprint.references) {
             if reference.whole {
                 action.table.prefetch(reference.hash, guard);
@@ -150,14 +191,11 @@ impl Routine for Registered {
 
     #[inline]
     fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &Guard) {
+        if self.actions.len() != footprint.references.len() {
+            return self.find_repeating(footprint, found, guard);
+        }
         for (action, reference) in self.actions.iter().zip(&footprint.references) {
-            let wanted = reference.whole && action.key_from.is_none();
-            let record =
-                if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
-            found.push(record.map(|record| {
-                record.prefetch();
-                record.pointer()
-            }));
+            found.push(find_ahead(action, reference, guard));
         }
     }
 
@@ -179,6 +217,20 @@ impl Routine for Registered {
 }
 
 impl Registered {
+    #[inline(never)]
+    fn prefetch_repeating(&self, footprint: &Footprint, guard: &Guard) {
+        if let Some(repeating) = &self.repeating {
+            repeating.prefetch(footprint, guard);
+        }
+    }
+
+    #[inline(never)]
+    fn find_repeating(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &Guard) {
+        if let Some(repeating) = &self.repeating {
+            repeating.find(footprint, found, guard);
+        }
+    }
+
     /// Runs phase after phase.
     #[inline(never)]
     fn run_phases(
@@ -189,11 +241,14 @@ impl Registered {
         found: &[Found],
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
+        if let Some(repeating) = &self.repeating {
+            return repeating.run(attempt, args, footprint, found, gathered);
+        }
         let (mut values, mut start) = (Values::default(), 0);
         for &end in &self.phase_ends {
             let call = Running { attempt, args, values: &values, gathered };
             self.run_actions(start..end, &call, footprint, found)?;
-            gathered.borrow_mut().fresh.drain(..).for_each(|(number, value)| values.set(number, value));
+            values.take(&mut gathered.borrow_mut().fresh);
             start = end;
         }
         Ok(())
@@ -222,6 +277,39 @@ impl Registered {
             body(&ActionContext { call, table: &action.table, reference: declared, found })?;
         }
         Ok(())
+    }
+}
+
+/// Looks the record of an action's key up, if the whole key is known beforehand, and asks for it to be fetched.
+#[inline(always)]
+pub(super) fn find_ahead(action: &Action, reference: &Reference, guard: &Guard) -> Found {
+    let wanted = reference.whole && action.key_from.is_none();
+    let record = if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
+    record.map(|record| {
+        record.prefetch();
+        record.pointer()
+    })
+}
+
+/// Runs an action of a procedure that repeats some, or one instance of a repeated one.
+pub(super) fn run_action<'a>(
+    action: &Action,
+    instance: usize,
+    call: &Running<'_, 'a>,
+    declared: &Reference,
+    found: Found,
+) -> Result<()> {
+    if action.key_from.is_some() {
+        return run_led(action, call, declared);
+    }
+    // SAFETY: the caller is pinned since before it looked the footprint's keys up.
+    let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
+    let _scope = call.attempt.enter_scope(declared);
+    let context = ActionContext { call, table: &action.table, reference: declared, found };
+    match (&action.each, &action.body) {
+        (Some(each), _) => (each.body)(&context, instance),
+        (None, Some(body)) => body(&context),
+        (None, None) => Ok(()),
     }
 }
 

@@ -104,10 +104,12 @@ impl Protocol for Canary {
         }
         let reads = attempt.reads().borrow();
         let alone = attempt.held().borrow().alone;
-        let still_holds = |taken: &Taken<'_, '_>| alone || reads.still_holds(|record| taken.is_own(record));
+        let seen = attempt.highest_seen();
+        let still_holds =
+            |taken: &Taken<'_, '_>| alone || reads.still_holds(|record| taken.is_own(record), seen);
         let stamp = match self {
             Canary::Early => {
-                if !alone && !reads.still_holds(|_| false) {
+                if !alone && !reads.still_holds(|_| false, seen) {
                     return Err(CommitFailure::Conflict);
                 }
                 // Others have time to come in between.
@@ -130,7 +132,7 @@ impl Protocol for Canary {
             write_through(attempt);
         }
         let believed = *self == Canary::Unconfirmed || attempt.held().borrow().alone;
-        believed || attempt.reads().borrow().still_holds(|_| false)
+        believed || attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen())
     }
 
     fn end(&self, attempt: &Attempt<'_>) {

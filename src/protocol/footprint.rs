@@ -37,10 +37,20 @@ pub(crate) struct Reference {
     pub(crate) unrouted: bool,
 }
 
-/// Everything that a call declares: one reference for each action, in order.
+/// Which instance of which action of a procedure a reference is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instance {
+    pub(crate) action: u32,
+    /// Counted from 0, within the action.
+    pub(crate) number: u32,
+}
+
+/// Everything that a call declares: one reference for each action, or for each instance of a repeated one, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {
     pub(crate) references: Vec<Reference>,
+    /// What each reference is, where an action of the procedure is repeated; of no meaning elsewhere.
+    pub(crate) instances: Vec<Instance>,
     /// Whether one of them is more than read.
     pub(crate) writes: bool,
 }

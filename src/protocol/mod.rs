@@ -134,6 +134,8 @@ pub(crate) const ATTEMPTS_IN_COMPANY: u32 = 24;
 pub(crate) struct Try {
     /// 1 for the first attempt.
     pub(crate) number: u32,
+    /// Where the body's code is: runs of the same code mostly do the same.
+    pub(crate) code: usize,
 }
 
 /// When what a call holds is given up.
@@ -224,7 +226,7 @@ pub(crate) trait Phases: Send + Sync {
     fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool;
 
     /// Changes the phase. The caller has closed the gate and waited for all. The epochs: the last that the present phase
-    /// has commits of, and the first of the next one. Whether it could be done now.
+    /// has commits of, and the first of the next one. Whether it was done: a joined phase can always begin.
     fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool;
 
     /// Splits a column of a record by hand, from the next phase on; or no longer.
@@ -251,8 +253,12 @@ pub(crate) struct Held {
     pub(crate) sites: smallvec::SmallVec<[(usize, bool); 4]>,
     /// Whether more calls of the same group follow.
     pub(crate) in_group: bool,
+    /// Where the code of the running body is, if it has declared nothing.
+    pub(crate) code: Option<usize>,
     /// Whether the thread has closed the gate: the call runs alone.
     pub(crate) alone: bool,
+    /// Whether the running attempt was denied what it wanted to write.
+    pub(crate) denied_write: bool,
     /// The locks of the running attempt.
     locking: locking::Holding,
 }

@@ -21,6 +21,8 @@ mod split;
 mod take;
 mod work_out;
 
+use std::cell::Cell;
+
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
@@ -32,7 +34,7 @@ use self::one_word::commit_one_word;
 use self::split::Staged;
 pub(crate) use self::take::{Excluded, InOrder, Taking};
 use self::take::{give_back, take};
-use self::work_out::{ChangedWord, work_out};
+use self::work_out::{ChangedWord, Unfeasible, work_out};
 use crate::error::Error;
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -67,8 +69,8 @@ pub(crate) struct Committing<'c> {
     pub(crate) workspace: &'c mut Workspace,
     pub(crate) arena: &'c Bump,
     pub(crate) guard: &'c Guard,
-    /// The highest stamp that the call has met.
-    pub(crate) seen: Stamp,
+    /// The highest stamp that the call has met; it may rise in its validation.
+    pub(crate) seen: &'c Cell<Stamp>,
     /// Whether the caller has closed the gate, so that it alone may enter.
     pub(crate) alone: bool,
 }
@@ -81,6 +83,8 @@ pub(crate) struct Pending<'a> {
     taken: bool,
     /// The columns that are split, and whose operations have gone into slices, if there are others besides.
     sliced: &'a [u16],
+    /// How many bytes slices may add to the row, if they have bytes.
+    room_of_slices: Option<usize>,
     /// Whether a value of the image may lie in a block of the arena.
     has_blocks: bool,
     change: Change<'a>,
@@ -165,12 +169,12 @@ fn commit_any<T: Taking>(
     let mut staged = Staged::default();
     let context = (store, participant, guard, arena);
     let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
-        let floor = seen.max(highest).max(workspace.last_stamp);
+        let floor = highest.max(workspace.last_stamp);
         let worked_out = work_out::<T>(store, workspace, arena, &mut pending, &mut made);
         let charge =
             |writes: &WriteSet, epoch| if T::SPLITS { staged.charge(participant, writes, epoch) } else { 0 };
         let taken = Taken::Several(&workspace.writes, &pending);
-        let stamp = stamp(store, workspace, floor, worked_out, || validate(&taken), charge);
+        let stamp = stamp(store, workspace, (floor, seen), worked_out, || validate(&taken), charge);
         if stamp.is_err() {
             give_back(&pending);
         }
@@ -211,8 +215,8 @@ fn commit_any<T: Taking>(
 fn stamp(
     store: &Store,
     workspace: &Workspace,
-    floor: Stamp,
-    worked_out: Result<(), Error>,
+    (floor, seen): (Stamp, &Cell<Stamp>),
+    worked_out: Result<(), Unfeasible>,
     validate: impl FnOnce() -> bool,
     charge: impl FnOnce(&WriteSet, u64) -> usize,
 ) -> Result<(Stamp, usize), CommitFailure> {
@@ -220,7 +224,15 @@ fn stamp(
     if !validate() {
         return Err(CommitFailure::Conflict);
     }
-    worked_out.map_err(|error| CommitFailure::Refused(error, floor))?;
+    let floor = floor.max(seen.get());
+    if floor.epoch() > epoch {
+        // The validation has met what is of a later epoch: this commit may not become durable before that.
+        return Err(CommitFailure::Conflict);
+    }
+    worked_out.map_err(|unfeasible| match unfeasible {
+        Unfeasible::Refused(error) => CommitFailure::Refused(error, floor),
+        Unfeasible::InThisPhase => CommitFailure::Stash,
+    })?;
     if store.epochs().is_closed() {
         return Err(CommitFailure::Refused(Error::Closed, Stamp::ZERO));
     }

@@ -180,7 +180,8 @@ fn read(store: &Store, record: Record<'_>, row: &mut [u64], guard: &Guard) -> Op
             return Some((Stamp::of(word), 0));
         }
         // A phase has its set only between its marking and its merging of records, and no number comes again. So if
-        // the set was the same before and after, the mark was of this very phase. If not, a phase is beginning or ending
+        // the set was the same before and after, the mark was of this very phase: who sees a mark (acquire in `read`, with
+        // the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is beginning or ending
         // at this moment, behind the closed gate.
         if let (Some(before), Some(after)) = (before, phase())
             && before == after

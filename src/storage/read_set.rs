@@ -4,13 +4,15 @@
 //! What it keeps true: entries are addresses, which are only followed while the call that noted them is still pinned;
 //! the set is emptied before the next call.
 
+use std::cell::Cell;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::base::atomics::{Ordering, fence};
-use crate::storage::index::NodeVersion;
+use crate::base::atomics::{AtomicU64, Ordering, fence};
+use crate::storage::index::{LeafSplit, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::word::{ABSENT, BUSY, DEAD};
+use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 
 /// What part of a record is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) struct ReadSet {
     nodes: Vec<NodeVersion<'static>>,
     /// What the call itself has put into nodes, in order: the version before, and the one after.
     own_inserts: Vec<(u64, NodeVersion<'static>)>,
+    /// The leaves that the call itself has split.
+    splits: Vec<LeafSplit<'static>>,
     /// The number of the split phase in which rows of split records were read; [`NEVER`]: of none that is known, or of
     /// several; 0: there were no such rows.
     phase: u64,
@@ -58,6 +62,7 @@ impl ReadSet {
         self.records.clear();
         self.nodes.clear();
         self.own_inserts.clear();
+        self.splits.clear();
         self.phase = 0;
     }
 
@@ -97,11 +102,17 @@ impl ReadSet {
         self.own_inserts.push((before, keep(after)));
     }
 
+    /// The call itself has split this leaf: what was noted about it is true of its halves.
+    pub(crate) fn note_split(&mut self, split: LeafSplit<'_>) {
+        self.splits.push(LeafSplit { whole: keep(split.whole), halves: split.halves.map(keep) });
+    }
+
     /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
-    /// The call is still pinned.
+    /// The call is still pinned. `seen`, the highest stamp that the call has met, rises where what holds rests on
+    /// others' later commits.
     #[inline(always)]
-    pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool) -> bool {
-        (self.records.iter().all(|entry| entry.still_holds(&own)) || self.records_hold_together(&own))
+    pub(crate) fn still_holds(&self, own: impl Fn(Record<'_>) -> bool, seen: &Cell<Stamp>) -> bool {
+        (self.records.iter().all(|entry| entry.still_holds(&own)) || self.records_hold_together(&own, seen))
             && (self.nodes.is_empty() || self.nodes_still_hold())
     }
 
@@ -110,14 +121,18 @@ impl ReadSet {
     ///
     /// That such a record is there says nothing about a moment before the look: it may have been deleted and put in
     /// again since. So it is looked at before all others and once more with them: if its word is the same both times, it
-    /// was there at the moment between, at which all others were as they were read.
+    /// was there at the moment between, at which all others were as they were read. That it was may be the doing of who
+    /// wrote it last, which is not durable with what the body met: so that is met now.
     #[cold]
     #[inline(never)]
-    fn records_hold_together(&self, own: &dyn Fn(Record<'_>) -> bool) -> bool {
+    fn records_hold_together(&self, own: &dyn Fn(Record<'_>) -> bool, seen: &Cell<Stamp>) -> bool {
         let mut changed = Vec::new();
         for (number, entry) in self.records.iter().enumerate().filter(|(_, entry)| !entry.still_holds(own)) {
             match entry.word_if_there() {
-                Some(word) => changed.push((number, word)),
+                Some(word) => {
+                    seen.set(seen.get().max(Stamp::of(word)));
+                    changed.push((number, word));
+                }
                 None => return false,
             }
         }
@@ -138,25 +153,52 @@ impl ReadSet {
         changed.map(|entry| (entry.record, entry.part))
     }
 
-    /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
-    /// square of their number.
+    /// Own inserts and splits are followed here, for all nodes at once: looking through the nodes at each insert would take
+    /// the square of their number.
     fn nodes_still_hold(&self) -> bool {
         // Own inserts come before the looks at other nodes, in one order with everybody's: of two calls that each have
         // inserted what the other has missed, one sees the other's. What made a node's version is no access of that
         // order (in `storage/index`), so it takes a fence; its partner is the same fence in the other call.
         fence(Ordering::SeqCst);
-        if self.own_inserts.is_empty() {
+        if self.own_inserts.is_empty() && self.splits.is_empty() {
             return self.nodes.iter().all(NodeVersion::is_current);
         }
-        let place = |node: &NodeVersion<'static>, version: u64| (std::ptr::from_ref(node.word()), version);
-        let mut followed: HashMap<_, NodeVersion<'static>, FixedState> = HashMap::default();
-        // The last first: where one insert led to the next one's beginning, the first leads to the end of both.
-        for (before, after) in self.own_inserts.iter().rev() {
-            let end = *followed.get(&place(after, after.observed())).unwrap_or(after);
-            followed.insert(place(after, *before), end);
+        let mut changes = self.own_changes();
+        let mut open = self.nodes.clone();
+        while let Some(node) = open.pop() {
+            match changes.get_mut(&place(&node, node.observed())) {
+                None if !node.is_current() => return false,
+                None => {}
+                // What several nodes have led to is looked at once.
+                Some(next) => {
+                    if let Some((one, other)) = next.take() {
+                        open.push(one);
+                        open.extend(other);
+                    }
+                }
+            }
         }
-        self.nodes.iter().all(|node| followed.get(&place(node, node.observed())).unwrap_or(node).is_current())
+        true
     }
+
+    /// From each version of a node that the call itself has ended to what came after it: the node's next version, or those
+    /// of its halves.
+    fn own_changes(&self) -> HashMap<Place, Option<Next>, FixedState> {
+        let inserts = self.own_inserts.iter().map(|(before, after)| (place(after, *before), (*after, None)));
+        let splits = self.splits.iter().map(|LeafSplit { whole, halves: [left, right] }| {
+            (place(whole, whole.observed()), (*left, Some(*right)))
+        });
+        inserts.chain(splits).map(|(place, next)| (place, Some(next))).collect()
+    }
+}
+
+/// A node, by its version word, and a version of it.
+type Place = (*const AtomicU64, u64);
+/// What a version went on as: one, or two.
+type Next = (NodeVersion<'static>, Option<NodeVersion<'static>>);
+
+fn place(node: &NodeVersion<'static>, version: u64) -> Place {
+    (std::ptr::from_ref(node.word()), version)
 }
 
 impl ReadEntry {
@@ -180,7 +222,7 @@ impl ReadEntry {
     fn holds_in_own_hands(&self, word: u64) -> bool {
         match self.part {
             Part::Row => word & !BUSY == self.word & !BUSY,
-            // A deleted and again inserted record counts as there.
+            // A deleted and again inserted record counts as there; who has taken it has met its stamp.
             Part::Existence => {
                 word & ABSENT == self.word & ABSENT && (word | BUSY == DEAD) == (self.word | BUSY == DEAD)
             }
@@ -198,7 +240,6 @@ impl ReadEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::atomics::AtomicU64;
     use crate::storage::word::Stamp;
 
     /// A record with this word.
@@ -230,20 +271,24 @@ mod tests {
         Stamp::new(5, sequence).present()
     }
 
+    fn holds(reads: &ReadSet, own: impl Fn(Record<'_>) -> bool) -> bool {
+        reads.still_holds(own, &Cell::default())
+    }
+
     #[test]
     fn a_row_holds_while_its_word_is_the_same_and_busy_by_nobody_else() {
         let (made, mut reads) = (Made::new(word(1)), ReadSet::default());
         reads.note(made.record(), word(1), Part::Row);
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         made.set(word(1) | BUSY);
-        assert!(!reads.still_holds(|_| false), "a rival has it");
-        assert!(reads.still_holds(|record| record == made.record()), "its own");
+        assert!(!holds(&reads, |_| false), "a rival has it");
+        assert!(holds(&reads, |record| record == made.record()), "its own");
         made.set(word(2));
-        assert!(!reads.still_holds(|_| true));
+        assert!(!holds(&reads, |_| true));
         assert_eq!(reads.first_changed(), Some((made.0, Part::Row)));
         reads.clear();
         assert!(reads.first_changed().is_none());
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
     }
 
     #[test]
@@ -251,13 +296,13 @@ mod tests {
         let (made, mut reads) = (Made::new(word(1)), ReadSet::default());
         reads.note(made.record(), word(1), Part::Existence);
         made.set(word(7));
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         made.set(Stamp::new(5, 8).absent());
-        assert!(!reads.still_holds(|_| false));
+        assert!(!holds(&reads, |_| false));
         made.set(DEAD);
-        assert!(!reads.still_holds(|_| true));
+        assert!(!holds(&reads, |_| true));
         made.set(word(9));
-        assert!(reads.still_holds(|_| false), "deleted and put in again: it is there");
+        assert!(holds(&reads, |_| false), "deleted and put in again: it is there");
     }
 
     /// It was put in and deleted since: at the moment at which everything else was as it was read, it may have been there.
@@ -266,12 +311,12 @@ mod tests {
         let absent = |sequence| Stamp::new(5, sequence).absent();
         let (made, mut reads) = (Made::new(absent(1)), ReadSet::default());
         reads.note(made.record(), absent(1), Part::Existence);
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         made.set(absent(1) | BUSY);
-        assert!(reads.still_holds(|record| record == made.record()) && !reads.still_holds(|_| false));
+        assert!(holds(&reads, |record| record == made.record()) && !holds(&reads, |_| false));
         made.set(absent(3));
-        assert!(!reads.still_holds(|_| false));
-        assert!(reads.still_holds(|_| true), "in its own hands it cannot have come meanwhile");
+        assert!(!holds(&reads, |_| false));
+        assert!(holds(&reads, |_| true), "in its own hands it cannot have come meanwhile");
     }
 
     #[test]
@@ -281,17 +326,34 @@ mod tests {
         reads.note(second.record(), word(1), Part::Existence);
         first.set(word(2));
         second.set(word(2));
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         let others_change_it = |record: Record<'_>| {
             if record == second.record() {
                 first.set(word(3));
             }
             false
         };
-        assert!(!reads.still_holds(others_change_it), "it may have gone and come back between the looks");
-        assert!(reads.still_holds(|_| false), "and stands still now");
+        assert!(!holds(&reads, others_change_it), "it may have gone and come back between the looks");
+        assert!(holds(&reads, |_| false), "and stands still now");
         second.set(word(4) | BUSY);
-        assert!(!reads.still_holds(|_| false));
+        assert!(!holds(&reads, |_| false));
+    }
+
+    /// What was there when it was read is there at the validation because somebody has put it in again: the result must not
+    /// be told before that is durable.
+    #[test]
+    fn who_wrote_last_what_is_still_there_has_been_met() {
+        let (made, mut reads, seen) = (Made::new(word(1)), ReadSet::default(), Cell::new(Stamp::new(5, 1)));
+        reads.note(made.record(), word(1), Part::Existence);
+        assert!(reads.still_holds(|_| false, &seen));
+        assert_eq!(seen.get(), Stamp::new(5, 1), "it is as it was");
+        let again = Stamp::new(7, 2);
+        made.set(again.present());
+        assert!(reads.still_holds(|_| false, &seen));
+        assert_eq!(seen.get(), again);
+        seen.set(Stamp::new(9, 1));
+        assert!(reads.still_holds(|_| false, &seen));
+        assert_eq!(seen.get(), Stamp::new(9, 1), "it never falls");
     }
 
     #[test]
@@ -326,14 +388,45 @@ mod tests {
     fn a_node_holds_through_own_inserts_only() {
         let (node, mut reads) = (AtomicU64::new(10), ReadSet::default());
         reads.note_node(NodeVersion::new(&node, 10));
-        assert!(reads.still_holds(|_| false));
+        assert!(holds(&reads, |_| false));
         for own in [11, 12] {
             node.store(own, Ordering::Relaxed);
-            assert!(!reads.still_holds(|_| false));
+            assert!(!holds(&reads, |_| false));
             reads.note_own_insert(own - 1, NodeVersion::new(&node, own));
-            assert!(reads.still_holds(|_| false), "what it has put in itself");
+            assert!(holds(&reads, |_| false), "what it has put in itself");
         }
         node.store(13, Ordering::Relaxed);
-        assert!(!reads.still_holds(|_| true), "what a rival has put in");
+        assert!(!holds(&reads, |_| true), "what a rival has put in");
+    }
+    #[test]
+    fn a_leaf_that_the_call_has_split_holds_while_both_halves_do() {
+        let [whole, left, right] = [const { AtomicU64::new(0) }; 3];
+        let mut reads = ReadSet::default();
+        reads.note_node(NodeVersion::new(&whole, 4));
+        whole.store(6, Ordering::Relaxed);
+        assert!(!holds(&reads, |_| false));
+        let halves = [NodeVersion::new(&left, 0), NodeVersion::new(&right, 0)];
+        reads.note_split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
+        assert!(holds(&reads, |_| false));
+        right.store(4, Ordering::Relaxed);
+        assert!(!holds(&reads, |_| false), "a rival has changed a half");
+        reads.note_own_insert(0, NodeVersion::new(&right, 4));
+        assert!(holds(&reads, |_| false), "it was the call itself");
+        left.store(4, Ordering::Relaxed);
+        assert!(!holds(&reads, |_| false));
+    }
+
+    #[test]
+    fn a_version_that_was_read_after_a_split_says_nothing_about_the_leaf_before_it() {
+        let [whole, left, right] = [const { AtomicU64::new(0) }; 3];
+        let mut reads = ReadSet::default();
+        let halves = [NodeVersion::new(&left, 0), NodeVersion::new(&right, 0)];
+        reads.note_split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
+        whole.store(6, Ordering::Relaxed);
+        reads.note_node(NodeVersion::new(&left, 0));
+        right.store(4, Ordering::Relaxed);
+        assert!(holds(&reads, |_| false), "only the left half was read");
+        reads.note_node(NodeVersion::new(&whole, 0));
+        assert!(!holds(&reads, |_| false), "what was read of the whole was older than what has been split");
     }
 }

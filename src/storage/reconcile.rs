@@ -67,8 +67,9 @@ pub(crate) fn begin_split(
     for column in &columns {
         // SAFETY: the thread is pinned since before it found the record.
         let record = unsafe { column.record.as_record() };
-        // Relaxed: nobody is in a commit section, and the gate's opening releases it to who enters.
-        record.word().fetch_or(SPLIT, Ordering::Relaxed);
+        // Relaxed would do for who enters a commit section: the gate's opening releases it. Release, for who copies live
+        // records outside of them (`copy`): who sees the mark no longer sees the set of an earlier phase.
+        record.word().fetch_or(SPLIT, Ordering::Release);
     }
     let parties = store.participants().all().count() + NEWCOMERS;
     let set = Arc::new(SplitSet::new(phase, since, parties, columns));
@@ -87,17 +88,17 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
         return None;
     }
     // SAFETY: the row was just read, and the thread is pinned.
-    let base = unsafe { table.layout().value(&row, wanted.column) }.to_value();
-    let pointer = record.pointer();
-    Some(SplitColumn::new(table.clone(), pointer, wanted.key.clone(), wanted.column, wanted.operation, base))
+    let (base, bytes) =
+        unsafe { (table.layout().value(&row, wanted.column).to_value(), table.layout().image_bytes(&row)) };
+    let place = (table.clone(), record.pointer());
+    Some(SplitColumn::new(place, wanted.key.clone(), (wanted.column, wanted.operation), (base, bytes)))
 }
 
-/// Merges all slices of the present split phase into their records, whose marks go. Whether it could be
-/// done: if the epoch has no stamp left, it must be tried in a later one.
+/// Merges all slices of the present split phase into their records, whose marks go.
 ///
 /// # Errors
 /// Slices that do not fit together: never, as each has kept to its share.
-pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard) -> Result<bool> {
+pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard) -> Result<()> {
     let records = || {
         set.columns().chunk_by(|one, next| one.record == next.record).map(|columns| {
             // SAFETY: a split record is not deleted before its phase has ended.
@@ -109,7 +110,7 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
     let all = || store.participants().all().map(Participant::slices);
     // SAFETY: the caller has closed the gate and waited for all.
     let floor = words.max().max(Some(unsafe { highest_stamp(set, all()) })).unwrap_or_default();
-    let Some(stamp) = Stamp::next(floor, epoch) else { return Ok(false) };
+    let stamp = Stamp::of_merge(floor, epoch);
     // SAFETY: as above.
     let gathered = unsafe { gather(set, all()) }?;
     let mut arena = Bump::new();
@@ -121,7 +122,7 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
         merge(record, columns, slices, stamp, &arena, guard)?;
     }
     store.splits().replace(None, guard);
-    Ok(true)
+    Ok(())
 }
 
 /// Merges the slices of one record's columns into it.
@@ -163,3 +164,6 @@ fn merge(
     record.word().store(stamp.present(), Ordering::Release);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

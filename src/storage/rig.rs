@@ -1,5 +1,6 @@
 //! A store without a pipeline, for the unit tests of this folder: commits, and what they leave in the redo buffers.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crossbeam_epoch::{Guard, pin};
@@ -7,13 +8,15 @@ use crossbeam_epoch::{Guard, pin};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
-use crate::storage::commit::{CommitFailure, Committing, Excluded, commit};
+use crate::storage::commit::{CommitFailure, Committing, Excluded, Taking, commit};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
-use crate::storage::participant::Memory;
+use crate::storage::participant::{Memory, Participant};
+use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::restore::{Overlap, Tools, apply_group};
+use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
@@ -27,6 +30,14 @@ pub(crate) const TABLE: u32 = 16;
 pub(crate) struct Rig {
     pub(crate) store: Store,
     pub(crate) table: Arc<TableCore>,
+}
+
+/// Takes records from rivals, some of whose columns may be split.
+pub(crate) struct Splitting;
+
+impl Taking for Splitting {
+    const EXCLUDED: bool = false;
+    const SPLITS: bool = true;
 }
 
 /// One call's writes.
@@ -50,6 +61,16 @@ impl Rig {
         validate: impl Fn() -> bool,
         writes: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Stamp, CommitFailure> {
+        self.commit_as(&Excluded, |_| validate(), writes)
+    }
+
+    /// As [`commit_if`](Self::commit_if), with records taken in this way, and a validation that may have the call meet more.
+    pub(crate) fn commit_as<T: Taking>(
+        &self,
+        taking: &T,
+        validate: impl Fn(&Cell<Stamp>) -> bool,
+        writes: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<Stamp, CommitFailure> {
         let guard = pin();
         let mut seat = self.store.participants().take();
         let (participant, memory) = seat.parts();
@@ -58,16 +79,17 @@ impl Rig {
         workspace.reset();
         workspace.log_credit = usize::MAX / 2;
         writes(&mut Writer { table: &self.table, workspace, guard: &guard });
+        let seen = Cell::new(Stamp::ZERO);
         let call = Committing {
             store: &self.store,
             participant,
             workspace,
             arena,
             guard: &guard,
-            seen: Stamp::ZERO,
+            seen: &seen,
             alone: false,
         };
-        let stamp = commit(&Excluded, call, |_| validate());
+        let stamp = commit(taking, call, |_| validate(&seen));
         crate::storage::reclaim::collect_placeholders(workspace, &guard);
         stamp
     }
@@ -85,6 +107,8 @@ impl Rig {
         let mut group = Vec::new();
         for participant in participants.all() {
             group.append(&mut participant.redo(epoch).bytes);
+            // SAFETY: the epoch is sealed, and this is all the log stage that there is.
+            unsafe { participant.slices().drain(epoch, &mut group) };
         }
         group
     }
@@ -97,6 +121,36 @@ impl Rig {
     /// Replays a group on what a checkpoint has left.
     pub(crate) fn replay_with(&self, tools: &mut Tools, group: &[u8]) -> Result<()> {
         apply_group(&self.store, group, tools, &pin()).map(drop)
+    }
+
+    /// Begins a split phase of this number with the present epoch; each column of the one table is given with its key.
+    pub(crate) fn begin_split(&self, phase: u64, columns: &[(i64, usize, Operation)]) -> Arc<SplitSet> {
+        let key = |key: i64| self.table.encode_key(&[key.into()], true).expect("an integer key");
+        let wanted = columns.iter().map(|&(at, column, operation)| Wanted {
+            table: TABLE,
+            key: key(at),
+            column,
+            operation,
+        });
+        let (wanted, epochs): (Vec<Wanted>, _) = (wanted.collect(), self.store.epochs());
+        self.behind_the_gate(|guard| begin_split(&self.store, phase, epochs.current(), &wanted, guard))
+            .expect("something is split")
+    }
+
+    /// Ends it within the present epoch.
+    pub(crate) fn end_split(&self, set: &SplitSet) {
+        let epoch = self.store.epochs().current();
+        self.behind_the_gate(|guard| end_split(&self.store, set, epoch, guard)).expect("the slices fit");
+    }
+
+    fn behind_the_gate<T>(&self, change: impl FnOnce(&Guard) -> T) -> T {
+        let epochs = self.store.epochs();
+        epochs.close_gate();
+        epochs.wait_for_all(self.store.participants().all().map(Participant::published));
+        let changed = change(&pin());
+        // SAFETY: closed above.
+        unsafe { epochs.open_gate() };
+        changed
     }
 
     /// The record of a key, present or not.
@@ -180,6 +234,11 @@ impl Writer<'_> {
     pub(crate) fn delete(&mut self, key: i64) {
         let record = self.place(key);
         self.workspace.writes.delete(self.table, record);
+    }
+
+    /// The last stamp that the call's participant has made.
+    pub(crate) fn set_last_stamp(&mut self, stamp: Stamp) {
+        self.workspace.last_stamp = stamp;
     }
 
     /// The room in the log that the call has.

@@ -10,8 +10,9 @@
 //! - A participant's totals are touched by its own thread inside a commit section, or by who has closed the gate and
 //!   waited for all. Its part of an epoch is touched by its own thread inside a commit section that stamps with that
 //!   epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch but one begins.
-//! - A slice never takes an operand with which all participants together could leave the column's bounds: then the
-//!   call is stashed, and succeeds or fails on the whole record.
+//! - A slice never takes an operand with which all participants together could leave the column's bounds, or make the
+//!   row longer than a row may be: then the call is stashed, and succeeds or fails on the whole record. Of the bytes
+//!   that a row may grow by, half is for its slices, and half for commits to its other columns.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -24,7 +25,7 @@ use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::record::RecordPointer;
 use crate::storage::redo;
-use crate::storage::row::byte_length;
+use crate::storage::row::{MAXIMAL_ROW_BYTES, byte_length};
 use crate::storage::slice::Slice;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
@@ -40,8 +41,12 @@ pub(crate) struct SplitColumn {
     pub(crate) operation: Operation,
     /// The column's value when it was split.
     base: Value,
+    /// How many bytes of their own the record's values had when it was split.
+    row_bytes: usize,
     /// For integers: between which bounds the merge of one participant's operands may lie, if that is all there is to it.
     share: Option<(i64, i64)>,
+    /// How many bytes all slices together may add to the row; none: values of this column have no bytes of their own.
+    room: Option<usize>,
 }
 
 /// What is split in one split phase.
@@ -106,16 +111,14 @@ impl Places {
 }
 
 impl SplitColumn {
-    /// A column of a present record, with the value that it has now.
+    /// A column of a present record, with the value that it has now; all values of the row have so many bytes of their own.
     pub(crate) fn new(
-        table: Arc<TableCore>,
-        record: RecordPointer,
+        (table, record): (Arc<TableCore>, RecordPointer),
         key: EncodedKey,
-        column: usize,
-        operation: Operation,
-        base: Value,
+        (column, operation): (usize, Operation),
+        (base, row_bytes): (Value, usize),
     ) -> SplitColumn {
-        SplitColumn { table, key, record, column, operation, base, share: None }
+        SplitColumn { table, key, record, column, operation, base, row_bytes, share: None, room: None }
     }
 
     fn data_type(&self) -> &DataType {
@@ -132,6 +135,7 @@ impl SplitSet {
         for column in &mut columns {
             column.share = share_of_integers(column, parties);
         }
+        columns.chunk_by_mut(|one, next| one.record == next.record).for_each(share_room);
         SplitSet { phase, since, parties, by_record: Places::new(&columns), columns }
     }
 
@@ -157,6 +161,11 @@ impl SplitSet {
         (first as usize, &self.columns[first as usize..(first + length) as usize])
     }
 
+    /// How many bytes these columns' slices may add to their record's row; none: no bytes at all.
+    pub(crate) fn room(columns: &[SplitColumn]) -> Option<usize> {
+        columns.iter().filter_map(|column| column.room).reduce(usize::saturating_add)
+    }
+
     /// Whether the participant of this number may have such a total of a column, whatever the others have.
     #[inline]
     fn fits(&self, number: usize, total: &Slice, participant: usize) -> bool {
@@ -171,8 +180,20 @@ impl SplitSet {
         let Some(total) = total.value() else { return true };
         // Who came after the phase began has no share of the room; operations that have no bounds need none.
         let parties = if participant < self.parties { self.parties } else { usize::MAX };
+        if column.room.is_some_and(|room| column.operation.merged_bytes(byte_length(total), parties) > room) {
+            return false;
+        }
         let parties = u32::try_from(parties).unwrap_or(u32::MAX);
         column.operation.fits((&column.base).into(), total, column.data_type(), parties)
+    }
+}
+
+/// Divides the half of what a record's row may grow by among those of its split columns whose values have bytes.
+fn share_room(columns: &mut [SplitColumn]) {
+    let has_bytes = |column: &SplitColumn| column.table.layout().is_variable(column.column);
+    let number = columns.iter().filter(|column| has_bytes(column)).count();
+    for column in columns.iter_mut().filter(|column| has_bytes(column)) {
+        column.room = Some(MAXIMAL_ROW_BYTES.saturating_sub(column.row_bytes) / 2 / number);
     }
 }
 

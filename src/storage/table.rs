@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
+use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::OrderedIndex;
-use crate::storage::index::{Insertion, Lookup, NodeVersion};
+use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
 use crate::storage::slab::{Cutter, Slabs};
@@ -343,13 +344,14 @@ impl TableCore {
         guard: &'g Guard,
     ) -> Placed<'g> {
         let backoff = Backoff::new();
+        let mut splits = SmallVec::new();
         loop {
             let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
             // SAFETY: it was made above, and the index did not take it.
             let discard = |record| unsafe { self.slabs.free(record) };
             let mut placed = match (&self.hash, &self.ordered) {
                 (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, discard, guard)),
-                (None, Some(index)) => self.place_ordered(index, key, cutter, guard),
+                (None, Some(index)) => self.place_ordered(index, key, (cutter, &mut splits), guard),
                 (None, None) => unreachable!("a table has at least one primary index"),
             };
             if is_dead(placed.record) {
@@ -358,17 +360,19 @@ impl TableCore {
             }
             let settled = match (&self.hash, &self.ordered) {
                 // Also for a record that was found: who put it into the hash index may not have got here yet.
-                (Some(_), Some(ordered)) if !is_settled(placed) => match ordered.insert(placed.record, guard)
-                {
-                    Insertion::Found(other) => other == placed.record,
-                    Insertion::Inserted { before, after, .. } => {
-                        placed.own_inserts[1] = Some((before, after));
-                        true
+                (Some(_), Some(ordered)) if !is_settled(&placed) => {
+                    match ordered.insert(placed.record, |split| splits.push(split), guard) {
+                        Insertion::Found(other) => other == placed.record,
+                        Insertion::Inserted { before, after, .. } => {
+                            placed.own_inserts[1] = Some((before, after));
+                            true
+                        }
                     }
-                },
+                }
                 _ => true,
             };
             if settled && !is_dead(placed.record) {
+                placed.splits = splits;
                 return placed;
             }
             if let (true, Some(ordered)) = (is_dead(placed.record), &self.ordered) {
@@ -384,12 +388,13 @@ impl TableCore {
         &'g self,
         index: &'g OrderedIndex,
         key: &[u8],
-        cutter: &mut Cutter,
+        (cutter, splits): (&mut Cutter, &mut SmallVec<[LeafSplit<'g>; 1]>),
         guard: &'g Guard,
     ) -> Placed<'g> {
         let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
-        let placed = Placed::from(index.insert(unsafe { fresh.as_record() }, guard));
+        let fresh_record = unsafe { fresh.as_record() };
+        let placed = Placed::from(index.insert(fresh_record, |split| splits.push(split), guard));
         if placed.record.pointer() != fresh {
             // SAFETY: the index did not take it.
             unsafe { self.slabs.free(fresh) };
@@ -491,23 +496,23 @@ fn check_key_length(key: &[u8], of: impl FnOnce() -> String) -> Result<()> {
 }
 
 /// What [`TableCore::find_or_place`] found or put in.
-#[derive(Clone, Copy)]
 pub(crate) struct Placed<'g> {
     pub(crate) record: Record<'g>,
     /// Whether the record is a placeholder that this call made.
     pub(crate) is_new: bool,
     /// The nodes that this call put it into, with their versions right before and after.
     pub(crate) own_inserts: [Option<(u64, NodeVersion<'g>)>; 2],
+    /// The leaves that this call has split, to make room.
+    pub(crate) splits: SmallVec<[LeafSplit<'g>; 1]>,
 }
 
 impl<'g> From<Insertion<'g>> for Placed<'g> {
     fn from(insertion: Insertion<'g>) -> Self {
-        match insertion {
-            Insertion::Found(record) => Placed { record, is_new: false, own_inserts: [None, None] },
-            Insertion::Inserted { record, before, after } => {
-                Placed { record, is_new: true, own_inserts: [Some((before, after)), None] }
-            }
-        }
+        let (record, is_new, own_insert) = match insertion {
+            Insertion::Found(record) => (record, false, None),
+            Insertion::Inserted { record, before, after } => (record, true, Some((before, after))),
+        };
+        Placed { record, is_new, own_inserts: [own_insert, None], splits: SmallVec::new() }
     }
 }
 
@@ -517,7 +522,7 @@ fn is_dead(record: Record<'_>) -> bool {
 }
 
 /// Whether a found record has been committed once, so that it is surely in every index.
-fn is_settled(placed: Placed<'_>) -> bool {
+fn is_settled(placed: &Placed<'_>) -> bool {
     !placed.is_new
         && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
 }

@@ -83,17 +83,26 @@ impl Stamp {
 
     /// The one function that makes commit timestamps, for every protocol: the smallest stamp above `seen` (the
     /// highest that the commit read or overwrites, and its maker's own last) whose epoch is at least `epoch`, the
-    /// global epoch. `None` when the epoch's sequence numbers are used up: the caller waits for the next epoch.
-    ///
-    /// Pair assertion: `seen` is never of a later epoch, because the global epoch was read while everything that
-    /// is overwritten was held.
+    /// global epoch. `None` when the epoch's sequence numbers are used up, but for the last one, which is kept for
+    /// [`of_merge`](Self::of_merge): the caller waits for the next epoch. `None`, too, where `seen` is of a later epoch:
+    /// nothing that was overwritten is, because the global epoch was read while that was held; what was met later, in
+    /// the validation, may be.
+    #[inline]
     pub(crate) fn next(seen: Stamp, epoch: u64) -> Option<Stamp> {
-        debug_assert!(seen.epoch() <= epoch, "a stamp of epoch {} was seen in epoch {epoch}", seen.epoch());
-        if seen.epoch() < epoch {
+        let before_first = Stamp::new(epoch, 0);
+        if seen < before_first {
             return Some(Stamp::new(epoch, 1));
         }
-        let next = Stamp(seen.0 + 1);
-        (next.epoch() == epoch).then_some(next)
+        (seen.0 - before_first.0 < Self::LAST_SEQUENCE - 1).then_some(Stamp(seen.0 + 1))
+    }
+
+    /// The stamp of a merge of slices, in this epoch or at its end: above `seen`, the highest stamp of what it merges.
+    /// There always is one, even where the epoch cannot end and its commits have used up all others, because no commit
+    /// takes an epoch's last stamp, and an epoch has one merge at most.
+    pub(crate) fn of_merge(seen: Stamp, epoch: u64) -> Stamp {
+        let floor = seen.max(Stamp::new(epoch, 0));
+        debug_assert!(floor.epoch() == epoch && floor.0 & Self::LAST_SEQUENCE < Self::LAST_SEQUENCE);
+        Stamp(floor.0 + 1)
     }
 }
 
@@ -123,9 +132,27 @@ mod tests {
 
     #[test]
     fn a_used_up_epoch_gives_no_stamp_instead_of_one_of_the_next() {
-        let last = Stamp::new(5, (1 << SEQUENCE_BITS) - 1);
-        assert_eq!(Stamp::next(last, 5), None);
-        assert_eq!(Stamp::next(last, 6), Some(Stamp::new(6, 1)));
+        for last in [(1 << SEQUENCE_BITS) - 2, (1 << SEQUENCE_BITS) - 1].map(|last| Stamp::new(5, last)) {
+            assert_eq!(Stamp::next(last, 5), None);
+            assert_eq!(Stamp::next(last, 6), Some(Stamp::new(6, 1)));
+        }
+    }
+
+    #[test]
+    fn no_stamp_is_of_an_earlier_epoch_than_what_was_seen() {
+        assert_eq!(Stamp::next(Stamp::new(6, 1), 5), None);
+        assert_eq!(Stamp::next(Stamp::new(5 + (1 << SEQUENCE_BITS), 0), 5), None);
+    }
+
+    #[test]
+    fn an_epoch_that_commits_have_used_up_has_a_stamp_left_for_a_merge() {
+        let mut last = Stamp::new(5, (1 << SEQUENCE_BITS) - 4);
+        while let Some(next) = Stamp::next(last, 5) {
+            last = next;
+        }
+        assert_eq!(Stamp::of_merge(last, 5), Stamp::new(5, (1 << SEQUENCE_BITS) - 1));
+        assert_eq!(Stamp::of_merge(last, 6), Stamp::new(6, 1));
+        assert_eq!(Stamp::of_merge(Stamp::ZERO, 5), Stamp::new(5, 1));
     }
 
     #[test]

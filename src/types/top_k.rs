@@ -34,6 +34,8 @@ pub struct TopK(Vec<u8>);
 
 /// The bytes of the count, and of each entry's end.
 const WORD: usize = 4;
+/// What a set of one entry has more than the entry's own bytes.
+pub(crate) const SET_OF_ONE_BYTES: usize = 2 * WORD;
 
 impl TopK {
     /// The `limit` greatest of these entries.

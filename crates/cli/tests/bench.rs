@@ -11,7 +11,7 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "workload",
     "protocol",
     "threads",
@@ -28,6 +28,7 @@ const KEYS: [&str; 21] = [
     "latency_us",
     "share_under_1s",
     "by_transaction",
+    "aborts",
     "throughput_over_time",
     "handover_mean",
     "stage_busy",
@@ -67,6 +68,7 @@ fn debit_credit_reports_the_described_keys_and_no_others() {
     assert_eq!(object["clients"], 0);
     assert_eq!(object["params"]["accounts_per_branch"], 500);
     assert_eq!(keys(&object["latency_us"]), BTreeSet::from(["mean", "p50", "p95", "p99", "p999", "max"]));
+    assert_eq!(keys(&object["aborts"]), BTreeSet::from(["write", "read"]));
     assert_eq!(keys(&object["log"]), BTreeSet::from(["groups", "mean_group", "bytes", "flushes"]));
     let transaction = &object["by_transaction"]["debit-credit"];
     assert_eq!(keys(transaction), BTreeSet::from(["committed", "aborted", "failed", "mean_us"]));
@@ -257,6 +259,38 @@ fn small_workloads_recover() {
         let object = json(&[&["bench"], workload, &more].concat());
         assert_eq!(object["check"], "ok", "{workload:?}");
         assert_eq!(object["params"]["retry"], "backoff");
+    }
+}
+
+/// Small runs of whole applications.
+const APPLICATIONS: [&[&str]; 3] = [
+    &["tatp", "--subscribers=300"],
+    &["tatp", "--subscribers=100", "--mix=paper", "--hot=5", "--hot-percent=90"],
+    &["tatp", "--subscribers=100", "--only=update-by-number", "--probe-records=10"],
+];
+
+#[test]
+fn applications_hold_together_under_every_protocol() {
+    for workload in APPLICATIONS {
+        for protocol in ProtocolKind::ALL {
+            let protocol = format!("--protocol={protocol}");
+            let more = ["--seconds=0.3", "--threads=2", "--durability=none", "--json", &protocol];
+            let object = json(&[&["bench"], workload, &more].concat());
+            assert_eq!(object["check"], "ok", "{workload:?} {protocol}");
+            assert!(number(&object, "/committed") > 0.0, "{workload:?} {protocol}");
+        }
+    }
+}
+
+#[test]
+fn applications_recover() {
+    for workload in APPLICATIONS {
+        for path in ["--clients=3", "--threads=3"] {
+            let object = json(
+                &[&["bench"], workload, &["--seconds=0.2", "--verify-recovery", "--json", path]].concat(),
+            );
+            assert_eq!(object["check"], "ok", "{workload:?} {path}");
+        }
     }
 }
 

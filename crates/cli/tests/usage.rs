@@ -17,7 +17,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
@@ -27,6 +27,7 @@ fn help_has_examples_for_every_command() {
         &["bench", "incrz", "--help"],
         &["bench", "like", "--help"],
         &["bench", "ycsb", "--help"],
+        &["bench", "tatp", "--help"],
         &["check", "--help"],
         &["inspect", "--help"],
         &["dump", "--help"],
@@ -89,6 +90,8 @@ fn values_out_of_range_are_refused_by_name() {
         ("like", "--write-percent=101"),
         ("ycsb", "--ops=65"),
         ("ycsb", "--value-size=7"),
+        ("tatp", "--subscribers=0"),
+        ("tatp", "--probe-records=0"),
     ] {
         let name = option.split('=').next().unwrap_or(option);
         refused(&["bench", workload, option, "--durability", "none"], &[name]);
@@ -103,9 +106,12 @@ fn options_that_do_not_go_together_are_refused() {
     refused(&["bench", "debit-credit", "--seconds", "1", "--transactions", "4"], &["--transactions"]);
     refused(&["bench", "debit-credit", "--durability", "none", "--verify-recovery"], &["--durability group"]);
     refused(&["bench", "probe", "--through-pipeline"], &["--clients"]);
-    for workload in ["probe", "incr1", "incrz", "like", "ycsb"] {
+    for workload in ["probe", "incr1", "incrz", "like", "ycsb", "tatp"] {
         refused(&["bench", workload, "--acks", "somewhere"], &["--acks"]);
     }
+    refused(&["bench", "tatp", "--only", "get-everything"], &["--only", "get-subscriber-data"]);
+    refused(&["bench", "tatp", "--only", "update-location", "--mix", "paper"], &["--mix"]);
+    refused(&["bench", "tatp", "--hot-percent", "90"], &["--hot"]);
     let atomic = ["bench", "incr1", "--contender", "atomic"];
     refused(&[&atomic[..], &["--clients", "2"]].concat(), &["--clients"]);
     refused(&[&atomic[..], &["--rate", "100"]].concat(), &["--rate"]);

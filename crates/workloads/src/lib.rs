@@ -11,6 +11,7 @@
 //! | [`incr`] | a call adds 1 to one key, hot or not |
 //! | [`like`] | users like pages, of which some are popular |
 //! | [`ycsb`] | so many reads and writes of single records |
+//! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
 //! | [`contender`] | something outside of the engine that does the same calls |
 //! | [`driver`] | runs calls at a database and measures what is released |
 //!
@@ -24,9 +25,11 @@ mod error;
 pub mod flights;
 pub mod incr;
 pub mod like;
+mod mix;
 pub mod pause;
 pub mod probe;
 mod scan;
+pub mod tatp;
 pub mod workload;
 pub mod ycsb;
 mod zipf;
@@ -46,5 +49,6 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(like::Like::default()),
         Box::new(ycsb::Ycsb::default()),
         Box::new(ycsb::Ycsb::read_modify_write()),
+        Box::new(tatp::Tatp::default()),
     ]
 }

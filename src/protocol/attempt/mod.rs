@@ -210,6 +210,12 @@ impl<'a> Attempt<'a> {
         self.seen.get()
     }
 
+    /// As [`seen`](Self::seen), for a validation that meets more.
+    #[inline]
+    pub(crate) fn highest_seen(&self) -> &Cell<Stamp> {
+        &self.seen
+    }
+
     /// Whether a record that the attempt writes has left its table: what it was told since may not have shown its own
     /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
     pub(crate) fn has_lost_a_record(&self) -> bool {
@@ -219,6 +225,17 @@ impl<'a> Attempt<'a> {
         // Acquire pairs with the swap that killed the record; a look-up that missed it came after that.
         let mut words = records.map(|record| record.word().load(Ordering::Acquire));
         words.any(|word| word == DEAD)
+    }
+
+    /// Of an attempt that must be run again: whether a rival has taken, changed or deleted a record that it would have
+    /// written, and not only what it has read.
+    #[cold]
+    pub(crate) fn met_rival_in_writes(&self) -> bool {
+        if self.held.borrow().denied_write || self.has_lost_a_record() {
+            return true;
+        }
+        let changed = self.reads.borrow().first_changed();
+        changed.is_some_and(|(record, _)| self.workspace.borrow().writes.position(record).is_some())
     }
 
     /// Restricts what the body may reach, for as long as the answer lives.
@@ -357,7 +374,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether this call has closed the gate, so that nothing it has read can have changed. An index node may look as if
-    /// it had: where the call's own inserts have split one that it had read.
+    /// it had: where the call's own inserts have split a hash index's segment that it had read.
     #[cold]
     pub(crate) fn is_alone(&self) -> bool {
         self.held.borrow().alone
@@ -395,7 +412,7 @@ impl<'a> Attempt<'a> {
             workspace: &mut self.workspace.borrow_mut(),
             arena: self.arena,
             guard: self.guard,
-            seen: self.seen(),
+            seen: &self.seen,
             alone: self.held.borrow().alone,
         };
         commit(taking, call, validate)

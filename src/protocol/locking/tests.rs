@@ -36,7 +36,7 @@ fn begun(manager: &Arc<LockManager>, on_conflict: OnConflict) -> Holding {
 /// A footprint of one action on this key.
 fn footprint(key: &[u8], mode: Mode, whole: bool) -> Footprint {
     let reference = Reference { table: TABLE, key: key.into(), whole, mode, ..Reference::default() };
-    Footprint { references: vec![reference], writes: mode != Mode::Read }
+    Footprint { references: vec![reference], writes: mode != Mode::Read, ..Footprint::default() }
 }
 
 #[test]
@@ -236,8 +236,8 @@ fn who_never_waits_does_after_many_attempts() {
     let [waits, gives_up] =
         [LockConflict::Wait, LockConflict::NoWait].map(|option| Locking::new(&settings(option)));
     for number in [1, 2, ATTEMPTS_WITHOUT_WAITING, ATTEMPTS_WITHOUT_WAITING + 1, u32::MAX] {
-        assert_eq!(waits.on_conflict(Try { number }), OnConflict::Wait);
+        assert_eq!(waits.on_conflict(Try { number, code: 0 }), OnConflict::Wait);
         let expected = if number <= ATTEMPTS_WITHOUT_WAITING { OnConflict::Abort } else { OnConflict::Wait };
-        assert_eq!(gives_up.on_conflict(Try { number }), expected);
+        assert_eq!(gives_up.on_conflict(Try { number, code: 0 }), expected);
     }
 }

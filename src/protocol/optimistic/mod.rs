@@ -35,14 +35,15 @@ impl Protocol for Optimistic {
             return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
-        let validate =
-            |taken: &Taken<'_, '_>| reads.still_holds(|record| taken.is_own(record)) || attempt.is_alone();
+        let validate = |taken: &Taken<'_, '_>| {
+            reads.still_holds(|record| taken.is_own(record), attempt.highest_seen()) || attempt.is_alone()
+        };
         attempt.commit(&InOrder, validate).map(Some)
     }
 
     fn confirm(&self, attempt: &Attempt<'_>) -> bool {
         // Nothing is taken: whoever is busy with a record is a rival.
-        attempt.reads().borrow().still_holds(|_| false) || attempt.is_alone()
+        attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen()) || attempt.is_alone()
     }
 
     fn end(&self, attempt: &Attempt<'_>) {

@@ -5,6 +5,7 @@
 //! split phase:  conflicts (the rest) ─────┘  ▲
 //!               writes, stashes ─► judged ───┤──────► kept, or split for another operation
 //!                                            └ caution ◄─ removed (the next time it takes more conflicts)
+//! both:         calls that commit ─► trial: what was added is removed if they are more without ─┘
 //! ```
 //!
 //! It is pure logic: it is told how long an interval was and what was counted in it, and has neither clock nor thread.
@@ -17,6 +18,7 @@
 mod caution;
 mod contention;
 mod judgement;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use self::caution::Caution;
 use self::contention::Contention;
 use self::judgement::{Judgement, SplitColumn};
+use self::trial::{Trial, Verdict};
 use super::sample::{Access, Candidate, Counts, RecordKey, Samples};
 use crate::operation::Operation;
 
@@ -71,6 +74,8 @@ pub(crate) enum Reason {
     FewWrites,
     /// Not split any more: too many calls had to wait because of it.
     Stashes,
+    /// Not split any more: more calls commit without.
+    Slower,
     /// Not split any more: its label was taken away.
     LabelRemoved,
     /// Not split any more: labels took its place.
@@ -87,7 +92,8 @@ pub(crate) struct Change {
 /// What to do next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decision {
-    /// What a split phase splits, by record and column; those that are in no change stay as they are.
+    /// What a split phase splits, by record and column; those that are in no change stay as they are, or are suspended by a
+    /// trial.
     pub(crate) split: Vec<Candidate>,
     /// What is different from the last decision.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests ask why"))]
@@ -104,6 +110,7 @@ pub(crate) struct Classifier {
     split: BTreeMap<RecordKey, BTreeMap<u16, SplitColumn>>,
     contention: Contention,
     caution: Caution,
+    trial: Trial,
     /// Joined intervals that pass before labelled columns alone are worth a split phase again.
     label_pause: u32,
     /// How many they were the last time.
@@ -149,6 +156,7 @@ impl Classifier {
         if self.has_labelled_in(&report.samples.conflicts) {
             self.label_pause = 0;
         }
+        self.end_trial(report.length, report.committed, true);
         self.add_contended();
         self.decide(report.committed > 0, false)
     }
@@ -158,6 +166,7 @@ impl Classifier {
         self.observe(report.length, report.committed, &report.samples.conflicts);
         self.note_use_of_labels(report);
         self.judge(report);
+        self.end_trial(report.length, report.committed, report.stashed == 0);
         self.add_contended();
         self.decide(report.committed > 0, report.stashed == 0)
     }
@@ -182,8 +191,40 @@ impl Classifier {
         self.contention.observe(length, committed, conflicts, is_settled, |record| caution.factor(record));
     }
 
+    /// Gives up what was split of late, if it has made the engine slower.
+    fn end_trial(&mut self, length: Duration, committed: u64, is_whole: bool) {
+        let records = match self.trial.observe(length, committed, is_whole) {
+            None => return self.try_again(),
+            Some(Verdict::Worth(records)) => return self.caution.forget(&records),
+            Some(Verdict::Slower(records)) => records,
+        };
+        for record in &records {
+            let is_of_record = |candidate: &Candidate| candidate.record == *record;
+            let given_up = self.candidates(|split| !split.labelled).into_iter().filter(is_of_record);
+            for candidate in given_up.collect::<Vec<_>>() {
+                self.remove(&candidate.record, candidate.column, Reason::Slower);
+            }
+            self.contention.forget(record);
+        }
+        self.caution.was_slower(&records);
+    }
+
+    /// Puts everything on trial, if it is time for that.
+    fn try_again(&mut self) {
+        if self.trial.is_due() {
+            let mut records: Vec<RecordKey> = self
+                .candidates(|split| !split.labelled)
+                .into_iter()
+                .map(|candidate| candidate.record)
+                .collect();
+            records.dedup();
+            self.trial.begin(records);
+        }
+    }
+
     /// Splits what has become contended, as far as there is room: what is split already has priority.
     fn add_contended(&mut self) {
+        let mut records = Vec::new();
         let caution = &self.caution;
         for contended in self.contention.contended(|record| caution.factor(record)) {
             let mut columns = contended.columns;
@@ -193,8 +234,13 @@ impl Classifier {
             }
             for candidate in columns {
                 self.contention.forget(&candidate.record);
+                records.push(candidate.record.clone());
                 self.add(candidate, Reason::Contended);
             }
+        }
+        records.dedup();
+        if !records.is_empty() {
+            self.trial.begin(records);
         }
     }
 
@@ -229,6 +275,7 @@ impl Classifier {
                 _ => self.caution.hardly_written(&record),
             }
             self.contention.forget(&record);
+            self.trial.forget(&record);
             self.remove(&record, column, reason);
         }
     }
@@ -249,8 +296,11 @@ impl Classifier {
     }
 
     fn decide(&mut self, has_calls: bool, nobody_waits: bool) -> Decision {
-        let is_contended = self.split.values().flat_map(BTreeMap::values).any(|split| !split.labelled);
-        let split = self.candidates(|_| true);
+        let mut split = self.candidates(|split| !split.labelled);
+        split.retain(|candidate| !self.trial.suspends(&candidate.record));
+        let is_contended = !split.is_empty();
+        split.extend(self.candidates(|split| split.labelled));
+        split.sort_by(|one, other| (&one.record, one.column).cmp(&(&other.record, other.column)));
         let by_label = !split.is_empty() && has_calls && self.label_pause == 0;
         let worth_splitting = is_contended || by_label;
         Decision {

@@ -9,7 +9,8 @@
 //! What differs from the paper: columns are split, not whole records, so several of one row for several operations, and
 //! the row's other columns are read and written as usual; split-phase calls are durable like all others; errors stay
 //! exact, because a slice takes only its share of the room that its column has; and no thread has to agree to a change
-//! of phases, since a phase belongs to commit sections, not to bodies (`crate::storage::epoch`, the gate).
+//! of phases, since a phase belongs to commit sections, not to bodies (`crate::storage::epoch`, the gate). And what is
+//! split stays so only if more calls commit than without it (`classify/trial.rs`).
 //!
 //! Why it is serializable: a call commits within one phase, since phases change only while nobody is in a commit section.
 //! In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything that all
@@ -144,7 +145,8 @@ impl Protocol for Phased {
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, participant: attempt.participant() };
         let validate = |taken: &Taken<'_, '_>| {
-            reads.still_holds(|record| taken.is_own(record)) && reads.is_of_phase(|| phase_now(attempt))
+            reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
+                && reads.is_of_phase(|| phase_now(attempt))
                 || attempt.is_alone()
         };
         let committed = attempt.commit(&taking, validate);
@@ -161,7 +163,8 @@ impl Protocol for Phased {
         }
         let reads = attempt.reads().borrow();
         // The phase last: all that was read holds at the moment before the first look, and the phase still lasts.
-        reads.still_holds(|_| false) && reads.is_of_phase(|| phase_now(attempt)) || attempt.is_alone()
+        reads.still_holds(|_| false, attempt.highest_seen()) && reads.is_of_phase(|| phase_now(attempt))
+            || attempt.is_alone()
     }
 
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {

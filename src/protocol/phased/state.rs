@@ -102,8 +102,8 @@ impl State {
     /// See [`Phases::change`](super::super::Phases::change).
     pub(super) fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool {
         let mut inner = self.inner.lock();
-        if phase != Phase::Split && !inner.reconcile(store, epochs.0, guard) {
-            return false;
+        if phase != Phase::Split {
+            inner.reconcile(store, epochs.0, guard);
         }
         match phase {
             Phase::Joined => {
@@ -170,18 +170,15 @@ impl Inner {
         self.chosen = wanted.collect();
     }
 
-    /// Merges what is split into its records. Whether it could be done in this epoch.
-    fn reconcile(&mut self, store: &Store, epoch: u64, guard: &Guard) -> bool {
-        let Some(set) = self.set.clone() else { return true };
-        match end_split(store, &set, epoch, guard) {
-            Ok(true) => {}
-            Ok(false) => return false,
-            Err(error) => unreachable!("every slice has kept to its share of the room: {error}"),
+    /// Merges what is split into its records.
+    fn reconcile(&mut self, store: &Store, epoch: u64, guard: &Guard) {
+        let Some(set) = self.set.clone() else { return };
+        if let Err(error) = end_split(store, &set, epoch, guard) {
+            unreachable!("every slice has kept to its share of the room: {error}");
         }
         self.set = None;
         self.counts.reconciliation += 1;
         self.counts.columns.iter_mut().for_each(|(_, _, now)| *now = false);
-        true
     }
 
     /// Splits what was chosen. Whether anything is split now.

@@ -97,7 +97,7 @@ fn stamp(
         }
         charged = Some(bytes);
     }
-    let floor = call.seen.max(Stamp::of(word)).max(call.workspace.last_stamp);
+    let floor = call.seen.get().max(Stamp::of(word)).max(call.workspace.last_stamp);
     let stamp = Stamp::next(floor, epoch)?;
     epochs.count_in(epoch).then_some((stamp, charged))
 }

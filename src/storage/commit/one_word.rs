@@ -67,11 +67,11 @@ fn change_and_stamp(
     if call.store.is_logged() && !encode_redo(call, record, change) {
         return None;
     }
-    let floor = call.seen.max(Stamp::of(word)).max(call.workspace.last_stamp);
     let epoch = epochs.current();
     if !validate(&Taken::One(record)) || epochs.is_closed() {
         return None;
     }
+    let floor = call.seen.get().max(Stamp::of(word)).max(call.workspace.last_stamp);
     let stamp = Stamp::next(floor, epoch)?;
     epochs.count_in(epoch).then_some((change, stamp))
 }

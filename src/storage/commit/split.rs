@@ -33,8 +33,9 @@ pub(super) struct Staged<'a> {
 pub(super) enum Plan<'a> {
     /// All of them went into slices.
     Sliced,
-    /// Those to these columns went into slices; the others are for the record.
-    Mixed(&'a [u16]),
+    /// Those to these columns went into slices; the others are for the record, whose row must leave so many bytes to
+    /// slices, if any.
+    Mixed(&'a [u16], Option<usize>),
     /// They cannot be done in this phase.
     Stash,
 }
@@ -90,7 +91,11 @@ impl<'a> Staged<'a> {
         if !sliced.is_empty() {
             self.positions.push(position as u32);
         }
-        if others { Plan::Mixed(arena.alloc_slice_copy(&sliced)) } else { Plan::Sliced }
+        if others {
+            Plan::Mixed(arena.alloc_slice_copy(&sliced), SplitSet::room(columns))
+        } else {
+            Plan::Sliced
+        }
     }
 
     /// Takes everything out of the slices again.

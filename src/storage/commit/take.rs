@@ -67,6 +67,7 @@ pub(super) fn take<'a, T: Taking>(
             taken: false,
             has_blocks: false,
             sliced: &[],
+            room_of_slices: None,
             change: Change::Nothing,
         });
     }
@@ -114,8 +115,8 @@ fn stage<'a, T: Taking>(
     }
     match staged.stage(taking, context, writes, position) {
         Plan::Stash => Err(CommitFailure::Stash),
-        Plan::Mixed(sliced) => {
-            entry.sliced = sliced;
+        Plan::Mixed(sliced, room) => {
+            (entry.sliced, entry.room_of_slices) = (sliced, room);
             Ok(false)
         }
         Plan::Sliced => {

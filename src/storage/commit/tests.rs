@@ -107,6 +107,33 @@ fn a_full_epoch_takes_no_commit_and_the_next_one_does() {
     rig.commit(|writer| writer.insert(&row(3, 0))).expect("a new epoch");
 }
 
+/// By the straight line, and by the general way.
+#[test]
+fn what_the_validation_meets_is_below_the_stamp_and_never_of_a_later_epoch() {
+    for columns in [1..2, 1..3] {
+        let rig = rig();
+        rig.commit(|writer| writer.insert(&row(1, 1))).expect("committed");
+        rig.seal();
+        let epoch = rig.store.epochs().current();
+        let commit = |met: Stamp| {
+            let validate = |seen: &Cell<Stamp>| {
+                seen.set(seen.get().max(met));
+                true
+            };
+            rig.commit_as(&InOrder, validate, |writer| {
+                columns.clone().for_each(|column| writer.set(1, column, &row(1, 2)[column]));
+            })
+        };
+        assert_eq!(commit(Stamp::new(epoch, 70)).expect("committed"), Stamp::new(epoch, 71));
+        let (rows, word) = (rig.rows(), rig.word(1));
+        let later = commit(Stamp::new(epoch + 1, 1));
+        assert!(matches!(later, Err(CommitFailure::Conflict)), "{later:?}");
+        assert_eq!((rig.rows(), rig.word(1)), (rows, word));
+        rig.seal();
+        assert_eq!(commit(Stamp::new(epoch + 1, 1)).expect("committed"), Stamp::new(epoch + 1, 2));
+    }
+}
+
 #[test]
 fn a_row_that_comes_and_goes_in_one_call_leaves_nothing() {
     let rig = rig();

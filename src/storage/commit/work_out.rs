@@ -8,6 +8,7 @@ use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::record::Record;
 use crate::storage::redo;
+use crate::storage::row::MAXIMAL_ROW_BYTES;
 use crate::storage::store::Store;
 use crate::storage::word::ABSENT;
 use crate::storage::workspace::Workspace;
@@ -16,17 +17,31 @@ use crate::storage::write_set::{Effect, IntChange, WriteSet};
 /// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
 const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 
+/// Why a commit's writes come to nothing.
+pub(super) enum Unfeasible {
+    /// They cannot be applied to the records as they are.
+    Refused(Error),
+    /// They would leave no room to the slices of a split record.
+    InThisPhase,
+}
+
+impl From<Error> for Unfeasible {
+    fn from(error: Error) -> Unfeasible {
+        Unfeasible::Refused(error)
+    }
+}
+
 /// Works out what each record becomes, and encodes the redo. Blocks that were made for it are put into `made`.
 ///
 /// # Errors
-/// The writes cannot be applied to the records as they are.
+/// See [`Unfeasible`].
 pub(super) fn work_out<'a, T: Taking>(
     store: &Store,
     workspace: &mut Workspace,
     arena: &'a Bump,
     pending: &mut ArenaVec<'a, Pending<'a>>,
     made: &mut ArenaVec<'a, u64>,
-) -> Result<()> {
+) -> Result<(), Unfeasible> {
     let Workspace { writes, redo, .. } = workspace;
     let logged = store.is_logged();
     let start = if logged { redo::begin(redo) } else { 0 };
@@ -52,7 +67,7 @@ pub(super) fn work_out<'a, T: Taking>(
     if redo.len() > MAXIMAL_REDO_BYTES {
         // Values that an operation leaves as they are may be far longer than its operand.
         let what = "one transaction's redo".to_string();
-        return Err(Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES });
+        return Err(Error::RowTooLarge { what, bytes: redo.len(), maximum: MAXIMAL_REDO_BYTES }.into());
     }
     redo::finish(redo, start);
     Ok(())
@@ -94,7 +109,7 @@ fn work_out_row<'a>(
     position: usize,
     entry: &mut Pending<'a>,
     arena: &'a Bump,
-) -> Result<()> {
+) -> Result<(), Unfeasible> {
     let layout = writes.touched()[position].table().layout();
     let present = entry.word & ABSENT == 0;
     let image = arena.alloc_slice_fill_copy(layout.words(), 0);
@@ -113,7 +128,14 @@ fn work_out_row<'a>(
     };
     if entry.has_blocks {
         // SAFETY: the image's blocks are in the arena or belong to the installed row.
-        unsafe { layout.check_image(image) }?;
+        match entry.room_of_slices {
+            // Whether the row is too large tells the joined phase only.
+            Some(room) if unsafe { layout.image_bytes(image) } > MAXIMAL_ROW_BYTES - room => {
+                return Err(Unfeasible::InThisPhase);
+            }
+            Some(_) => {}
+            None => unsafe { layout.check_image(image) }?,
+        }
     }
     entry.change = match effect {
         Effect::Gone if present => Change::Gone,

@@ -191,7 +191,7 @@ fn a_split_record_is_copied_with_the_epoch_since_which_it_is_split() {
     assert_eq!(sinces(), [epoch, 0]);
     assert_eq!(first_epoch_needed(&rig.store, epoch + 1), epoch, "the phase began before");
     assert_eq!(first_epoch_needed(&rig.store, epoch - 2), epoch - 1, "the log is not durable so far");
-    assert_eq!(end_split(&rig.store, &set, rig.store.epochs().current(), &guard), Ok(true));
+    assert_eq!(end_split(&rig.store, &set, rig.store.epochs().current(), &guard), Ok(()));
     assert_eq!(sinces(), [0, 0]);
 }
 

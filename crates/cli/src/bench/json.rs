@@ -38,6 +38,7 @@ pub fn object(findings: &Findings<'_>) -> Value {
         put("latency_us_write", latency(&report.write_latency));
     }
     put("by_transaction", report.by_transaction.iter().map(transaction).collect::<Map<_, _>>().into());
+    put("aborts", aborts(report));
     put("throughput_over_time", json!(report.throughput_over_time));
     if options.is_durable() {
         put("log", log(report));
@@ -130,6 +131,11 @@ fn phased(phases: &PhaseReport) -> Value {
 fn handovers(report: &Report) -> Value {
     let behind = stages(report).into_iter().skip(1);
     behind.map(|stage| (stage.name.to_owned(), stage.handover_mean.into())).collect::<Map<_, _>>().into()
+}
+
+/// Attempts that were run again because of what they would have written, and because of what they had read.
+fn aborts(report: &Report) -> Value {
+    json!({ "write": report.statistics.aborted_write, "read": report.statistics.aborted_read })
 }
 
 /// Locks taken for every hundred calls that committed in the interval; local ones are `partitioned`'s.

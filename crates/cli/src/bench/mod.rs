@@ -3,7 +3,7 @@
 //! | file | what is there |
 //! | --- | --- |
 //! | `options` | options that all workloads share, and what they mean to the engine and the driver |
-//! | `workloads`, `microbenchmarks` | the options of each workload |
+//! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
 //! | `split` | labels by hand, for a protocol that splits records |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `run` | the order of things: load, run, check, close, recover, check |
@@ -12,6 +12,7 @@
 mod format;
 mod json;
 mod microbenchmarks;
+mod oltp;
 mod options;
 mod place;
 mod progress;
@@ -39,6 +40,7 @@ Examples:
   heddle bench debit-credit --clients 32 --seconds 10 --json
   heddle bench incr1 --hot-percent 100 --durability none
   heddle bench like --protocol phased --phase-ms 5
+  heddle bench tatp --only update-location
   heddle bench flights --input flights.csv.gz --protocol locking --lock-conflict no-wait
   heddle bench probe --help";
 

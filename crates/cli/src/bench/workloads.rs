@@ -15,6 +15,7 @@ use super::microbenchmarks::{
     INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
     YCSB_EXAMPLES, YcsbArguments,
 };
+use super::oltp::{TATP_EXAMPLES, TatpArguments};
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
 
@@ -42,6 +43,9 @@ pub enum WorkloadArguments {
     /// So many operations on single records: reads, and writes that are blind or read first
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(YcsbArguments),
+    /// A register of mobile phones: seven short transactions, of which about a quarter fails (once TM1)
+    #[command(after_help = TATP_EXAMPLES)]
+    Tatp(TatpArguments),
 }
 
 const DEBIT_CREDIT_EXAMPLES: &str = "\
@@ -158,6 +162,7 @@ impl WorkloadArguments {
             WorkloadArguments::Incrz(arguments) => arguments.plan(),
             WorkloadArguments::Like(arguments) => arguments.plan(),
             WorkloadArguments::Ycsb(arguments) => arguments.plan(),
+            WorkloadArguments::Tatp(arguments) => arguments.plan(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{MIDDLE, Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
-use crate::durability::progress::Progress;
+use crate::durability::progress::{Progress, Release};
 use crate::error::Error;
 use crate::pipeline::bell::Bell;
 use crate::pipeline::queue::HandoverQueue;
@@ -44,7 +44,7 @@ fn bell() -> Arc<Bell> {
 
 /// One place or two, so that epochs share them; every place is touched.
 fn progress(places: usize) -> Arc<Progress> {
-    let progress = Progress::new(0, places, true);
+    let progress = Progress::new(0, places, Release::Durable);
     for epoch in 1..=places as u64 {
         progress.publish(epoch);
         assert_eq!(progress.wait(epoch), Ok(false));

@@ -1,5 +1,6 @@
 //! The record word against the collector, and the nodes that misses are validated by.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::thread;
 
@@ -91,7 +92,7 @@ fn no_two_insert_what_the_other_missed() {
         let mut reads = ReadSet::default();
         reads.note_node(missed);
         word.compare_exchange(PLACEHOLDER, PLACEHOLDER | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-            && reads.still_holds(|_| false)
+            && reads.still_holds(|_| false, &Cell::default())
     };
     let other = {
         let index = index.clone();

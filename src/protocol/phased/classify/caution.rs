@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::sample::RecordKey;
+use crate::storage::table::TableId;
 
 /// How many times more conflicts are needed after the first time that calls had to wait in vain; doubled each time.
 const AFTER_STASHES: f64 = 4.0;
@@ -17,45 +18,97 @@ const MAX: f64 = 256.0;
 const AFTER_LACK_OF_WRITES: f64 = 2.0;
 /// After so long caution is halved.
 const HALF_LIFE: Duration = Duration::from_secs(1);
+/// After splitting that has made the engine slower, this time passes before it is tried again; doubled each time.
+const PAUSE_AFTER_SLOWNESS: Duration = Duration::from_secs(1);
+/// The longest.
+const PAUSE_MAX: Duration = Duration::from_secs(16);
 /// Below this the record's past is forgotten: three seconds after caution has ended, so that one which comes back
 /// earlier is known to.
 const FORGOTTEN: f64 = 0.125;
 
 /// How cautious the classifier is about which records.
 #[derive(Default)]
-pub(super) struct Caution(BTreeMap<RecordKey, Past>);
+pub(super) struct Caution {
+    records: BTreeMap<RecordKey, Past>,
+    /// Tables in which splitting has made the engine slower: what is less popular there is no better.
+    tables: BTreeMap<TableId, Past>,
+}
 
 struct Past {
     factor: f64,
-    /// How often calls were stashed in vain.
+    /// How often it was split in vain.
     failures: i32,
+    /// Until then it is not split at all.
+    pause: Duration,
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past { factor: 1.0, failures: 0, pause: Duration::ZERO }
+    }
+}
+
+impl Past {
+    fn factor(&self) -> f64 {
+        if self.pause.is_zero() { self.factor.max(1.0) } else { f64::INFINITY }
+    }
+
+    /// Whether it is still worth remembering.
+    fn fade(&mut self, length: Duration, remaining: f64) -> bool {
+        if self.pause.is_zero() {
+            self.factor *= remaining;
+        }
+        self.pause = self.pause.saturating_sub(length);
+        self.factor >= FORGOTTEN
+    }
+
+    fn was_slower(&mut self) {
+        self.pause = (PAUSE_AFTER_SLOWNESS * (1 << self.failures.min(10))).min(PAUSE_MAX);
+        self.factor = self.factor.max(AFTER_STASHES);
+        self.failures += 1;
+    }
 }
 
 impl Caution {
-    /// How many times more conflicts than others this record needs.
+    /// How many times more conflicts than others this record needs; infinitely many: it is not to be split.
     pub(super) fn factor(&self, record: &RecordKey) -> f64 {
-        self.0.get(record).map_or(1.0, |past| past.factor.max(1.0))
+        let own = self.records.get(record).map_or(1.0, Past::factor);
+        own.max(self.tables.get(&record.table).map_or(1.0, Past::factor))
     }
 
     /// So much time has passed.
     pub(super) fn fade(&mut self, length: Duration) {
         let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();
-        self.0.retain(|_, past| {
-            past.factor *= remaining;
-            past.factor >= FORGOTTEN
-        });
+        self.records.retain(|_, past| past.fade(length, remaining));
+        self.tables.retain(|_, past| past.fade(length, remaining));
     }
 
     /// A column of this record was split, and too many calls had to wait.
     pub(super) fn stashed_in_vain(&mut self, record: &RecordKey) {
-        let past = self.0.entry(record.clone()).or_insert(Past { factor: 1.0, failures: 0 });
+        let past = self.records.entry(record.clone()).or_default();
         past.factor = (AFTER_STASHES * f64::from(past.failures).exp2()).min(MAX);
         past.failures += 1;
     }
 
+    /// These records were split, and the engine commits more without.
+    pub(super) fn was_slower(&mut self, records: &[RecordKey]) {
+        let mut tables: Vec<TableId> = records.iter().map(|record| record.table).collect();
+        tables.dedup();
+        tables.into_iter().for_each(|table| self.tables.entry(table).or_default().was_slower());
+        records.iter().for_each(|record| self.records.entry(record.clone()).or_default().was_slower());
+    }
+
+    /// Splitting these records was worth while.
+    pub(super) fn forget(&mut self, records: &[RecordKey]) {
+        for record in records {
+            self.records.remove(record);
+            self.tables.remove(&record.table);
+        }
+    }
+
     /// A column of this record was split, and hardly written.
     pub(super) fn hardly_written(&mut self, record: &RecordKey) {
-        let past = self.0.entry(record.clone()).or_insert(Past { factor: 1.0, failures: 0 });
+        let past = self.records.entry(record.clone()).or_default();
         past.factor = past.factor.max(AFTER_LACK_OF_WRITES);
     }
 }
@@ -100,7 +153,26 @@ mod tests {
         caution.stashed_in_vain(&record(1));
         assert_eq!(caution.factor(&record(1)), 4.0);
         seconds(&mut caution, 6);
-        assert!(caution.0.is_empty());
+        assert!(caution.records.is_empty());
+    }
+
+    #[test]
+    fn after_slowness_a_table_is_left_alone_longer_each_time_until_it_is_worth_while() {
+        let mut caution = Caution::default();
+        for pause in [1, 2, 4, 8, 16, 16] {
+            caution.was_slower(&[record(1)]);
+            (0..50 * pause - 1).for_each(|_| caution.fade(Duration::from_millis(20)));
+            assert_eq!(caution.factor(&record(1)), f64::INFINITY, "{pause} seconds");
+            assert_eq!(caution.factor(&record(2)), f64::INFINITY, "its neighbours as well");
+            let elsewhere = RecordKey { table: 2, ..record(1) };
+            assert_eq!(caution.factor(&elsewhere), 1.0);
+            seconds(&mut caution, 3);
+            assert_eq!(caution.factor(&record(1)), 1.0, "then as others");
+        }
+        caution.forget(&[record(1)]);
+        caution.was_slower(&[record(1)]);
+        seconds(&mut caution, 2);
+        assert!(caution.factor(&record(1)) < 4.0 && caution.factor(&record(2)) < 4.0);
     }
 
     #[test]

@@ -77,10 +77,14 @@ pub(super) struct Simulation {
     pub(super) rivalry: f64,
     /// Conflicts per call about records of which each is met once.
     pub(super) stray: f64,
+    /// How many calls could have committed in the time that it costs to stash one.
+    pub(super) stash_cost: f64,
     pub(super) now: Duration,
     pub(super) decision: Decision,
     pub(super) seen: Seen,
     samplers: Vec<Sampler>,
+    /// Calls that were stashed and have not run yet.
+    waiting: u64,
     /// Fractions of events that are still to come, by what they are of.
     carried: BTreeMap<(u8, usize), f64>,
     next_stray: u64,
@@ -97,10 +101,12 @@ impl Simulation {
             in_flight: 4096,
             rivalry: 0.2,
             stray: 0.0,
+            stash_cost: 0.0,
             now: Duration::ZERO,
             decision: Decision::default(),
             seen: Seen::default(),
             samplers: vec![Sampler::new(), Sampler::new()],
+            waiting: 0,
             carried: BTreeMap::new(),
             next_stray: 0,
         }
@@ -134,8 +140,9 @@ impl Simulation {
         }
         self.stray(calls);
         self.now += self.phase;
-        let mut report =
-            JoinedReport { length: self.phase, committed: calls as u64, ..JoinedReport::default() };
+        let late = std::mem::take(&mut self.waiting) as f64;
+        let committed = (calls + late - self.stash_cost * late).max(0.0) as u64;
+        let mut report = JoinedReport { length: self.phase, committed, ..JoinedReport::default() };
         self.samplers.iter().for_each(|sampler| sampler.drain_into(&mut report.samples));
         self.classifier.end_of_joined(&report)
     }
@@ -155,6 +162,7 @@ impl Simulation {
         }
         self.now += report.length;
         self.seen.stashed += report.stashed;
+        self.waiting += report.stashed;
         self.samplers.iter().for_each(|sampler| sampler.drain_into(&mut report.samples));
         let decision = self.classifier.end_of_split(&report);
         if !decision.may_skip_joined && decision.worth_splitting {

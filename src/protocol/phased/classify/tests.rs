@@ -149,6 +149,28 @@ fn pages_are_split_when_half_of_the_calls_like_them_and_not_when_a_tenth_does() 
 }
 
 #[test]
+fn what_makes_the_engine_slower_is_given_up_and_tried_less_and_less() {
+    let mut simulation = like(1.4, 50.0);
+    simulation.stash_cost = 4.0;
+    simulation.run_seconds(20);
+    let slower = |reason| matches!(reason, Reason::Slower | Reason::Stashes);
+    let given_up: Vec<Duration> = (simulation.seen.changes.iter())
+        .filter(|(_, change)| change.candidate == add_to(0) && slower(change.reason))
+        .map(|(when, _)| *when)
+        .collect();
+    assert!((3..=6).contains(&given_up.len()), "{given_up:?}");
+    assert!(simulation.seen.split_phases < 100, "{} split phases of 20 ms", simulation.seen.split_phases);
+
+    // Nobody reads any more.
+    simulation.kinds.retain(|kind| kind.accesses == [ADD]);
+    simulation.run_seconds(17);
+    assert!(simulation.split().contains(&add_to(0)), "it is tried again, and kept");
+    let changes = simulation.seen.changes.len();
+    simulation.run_seconds(5);
+    assert_eq!(simulation.seen.changes.len(), changes);
+}
+
+#[test]
 fn reads_that_cause_no_conflicts_are_found_by_their_stashes_and_the_split_is_tried_less_and_less() {
     // The reads wait for the record while it is split, but joined phases don't show them.
     let mut simulation = hot(8.0);

@@ -1,0 +1,80 @@
+//! The options of the benchmarks that stand for whole applications: several tables, a mix of transactions.
+
+use clap::{Args, ValueEnum};
+use heddle_workloads::pause::Pause;
+use heddle_workloads::tatp::{Tatp, Transactions};
+
+use super::options::CommonOptions;
+use super::workloads::Plan;
+use crate::failure::Result;
+
+pub const TATP_EXAMPLES: &str = "\
+Examples:
+  heddle bench tatp --durability none
+  heddle bench tatp --only get-subscriber-data --threads 16
+  heddle bench tatp --mix paper --subscribers 10000 --hot 20 --hot-percent 90
+  heddle bench tatp --only update-by-number --probe-records 100          records that a secondary index finds";
+
+/// Options of `tatp`.
+#[derive(Args)]
+pub struct TatpArguments {
+    /// How many subscribers there are
+    #[arg(long, value_name = "N", default_value_t = Tatp::default().subscribers)]
+    subscribers: u32,
+    /// Shares of the transactions; spec: the specification's; paper: those of the conflict prediction paper
+    #[arg(long, value_enum, default_value_t)]
+    mix: TatpMix,
+    /// Make one transaction only: get-subscriber-data, get-new-destination, get-access-data, update-subscriber-data,
+    /// update-location, insert-call-forwarding, delete-call-forwarding; or update-by-number, which is in no mix
+    #[arg(
+        long,
+        value_name = "TRANSACTION",
+        value_parser = clap::builder::PossibleValuesParser::new(Tatp::TRANSACTIONS),
+        hide_possible_values = true,
+        conflicts_with = "mix"
+    )]
+    only: Option<String>,
+    /// The first N subscribers are a hot spot; 0: there is none
+    #[arg(long, value_name = "N", default_value_t = Tatp::default().hot)]
+    hot: u32,
+    /// How many of a hundred transactions are on the hot spot, all its subscribers alike
+    #[arg(long, value_name = "P", default_value_t = Tatp::default().hot_percent, requires = "hot")]
+    hot_percent: f64,
+    /// How many subscribers update-by-number finds by their numbers, and updates
+    #[arg(long, value_name = "N", default_value_t = Tatp::default().probe_records)]
+    probe_records: u32,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// The mixes of `tatp`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum TatpMix {
+    #[default]
+    Spec,
+    Paper,
+}
+
+impl TatpArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        options.refuse_acknowledgements("tatp")?;
+        let only =
+            self.only.as_ref().and_then(|only| Tatp::TRANSACTIONS.iter().position(|name| name == only));
+        let workload = Tatp {
+            subscribers: self.subscribers,
+            transactions: match (only, self.mix) {
+                (Some(place), _) => Transactions::Only(place),
+                (None, TatpMix::Spec) => Transactions::Specified,
+                (None, TatpMix::Paper) => Transactions::Paper,
+            },
+            hot: self.hot,
+            hot_percent: self.hot_percent,
+            probe_records: self.probe_records,
+            pause: Pause::microseconds(options.think_us),
+        };
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
+    }
+}

@@ -1,0 +1,152 @@
+//! The transactions that write.
+//!
+//! Four of them know the subscriber by its number only: a first phase, or the beginning of the body, asks the secondary
+//! index, so the arguments do not tell whose rows they touch.
+
+use heddledb::{Action, ActionContext, ProcedureDefinition, Range, ValueRef, fail, key, row};
+
+use super::{of_number, reason};
+use crate::pause::Pause;
+use crate::tatp::tables::{BY_NUMBER, Number, TYPES, Tables};
+
+/// The value by which the first phase hands the subscriber on.
+const SUBSCRIBER: usize = 0;
+
+/// `update-subscriber-data`: data of a facility, which may not be there, and a bit of the subscriber.
+pub(super) fn subscriber_data(
+    definition: ProcedureDefinition,
+    tables: &Tables,
+    pause: Pause,
+) -> ProcedureDefinition {
+    let (data, bit) = (tables.data_a, tables.bits[0]);
+    let facility = Action::write(&tables.special_facility)
+        .key(|args, key| {
+            key.push(args.int(0)?)?;
+            key.push(args.int(1)?)
+        })
+        .body(move |action: &ActionContext| {
+            if !action.exists()? {
+                return Err(fail(reason::NO_FACILITY));
+            }
+            action.update(&[(data, action.args().int(2)?.into())])?;
+            pause.take();
+            Ok(())
+        });
+    let subscriber = Action::write(&tables.subscriber).key(|args, key| key.push(args.int(0)?)).body(
+        move |action: &ActionContext| {
+            // As random as the data, and the check knows which bits the data allow.
+            action.update(&[(bit, ValueRef::Bool(action.args().int(2)? % 2 == 1))])?;
+            pause.take();
+            Ok(())
+        },
+    );
+    definition.phase([facility, subscriber])
+}
+
+/// `update-location`: the place where the subscriber of a number is.
+pub(super) fn location(
+    definition: ProcedureDefinition,
+    tables: &Tables,
+    pause: Pause,
+) -> ProcedureDefinition {
+    let own = tables.clone();
+    let update = Action::write(&tables.subscriber).body(move |action: &ActionContext| {
+        let (args, tx) = (action.args(), action.tx());
+        let subscriber = of_number(&tx, &own, args.int(0)?)?.int(own.subscriber_id)?;
+        tx.update(&own.subscriber, key![subscriber], &[(own.vlr_location, args.int(1)?.into())])?;
+        pause.take();
+        Ok(())
+    });
+    definition.phase([update])
+}
+
+/// The phase that finds the subscriber of a number.
+fn find_subscriber(tables: &Tables, pause: Pause) -> Action {
+    let own = tables.clone();
+    Action::read(&tables.subscriber).body(move |action: &ActionContext| {
+        let row = of_number(&action.tx(), &own, action.args().int(0)?)?;
+        action.set_value(SUBSCRIBER, row.int(own.subscriber_id)?);
+        pause.take();
+        Ok(())
+    })
+}
+
+/// `insert-call-forwarding`: for a facility that must be there, from a time on that must be free.
+pub(super) fn insert_forwarding(
+    definition: ProcedureDefinition,
+    tables: &Tables,
+    pause: Pause,
+) -> ProcedureDefinition {
+    let own = tables.clone();
+    let facilities = Action::read(&tables.special_facility)
+        .key_from(|_, values, key| key.push(values.int(SUBSCRIBER)?))
+        .body(move |action: &ActionContext| {
+            let (subscriber, wanted) = (action.values().int(SUBSCRIBER)?, action.args().int(1)?);
+            let (tx, mut is_there) = (action.tx(), false);
+            // The transaction reads all types, and the insert needs one of them.
+            for kind in TYPES {
+                is_there |= tx.exists(&own.special_facility, key![subscriber, kind])? && kind == wanted;
+            }
+            pause.take();
+            if is_there { Ok(()) } else { Err(fail(reason::NO_FACILITY)) }
+        });
+    let forwarding = Action::write(&tables.call_forwarding)
+        .key_from(|args, values, key| {
+            key.push(values.int(SUBSCRIBER)?)?;
+            key.push(args.int(1)?)?;
+            key.push(args.int(2)?)
+        })
+        .body(move |action: &ActionContext| {
+            let (args, subscriber) = (action.args(), action.values().int(SUBSCRIBER)?);
+            let number = Number::new(args.int(4)?);
+            action.insert(row![subscriber, args.int(1)?, args.int(2)?, args.int(3)?, number.as_str()])?;
+            pause.take();
+            Ok(())
+        });
+    definition.phase([find_subscriber(tables, pause)]).phase([facilities, forwarding])
+}
+
+/// `delete-call-forwarding`: the one from a time on, which may not be there.
+pub(super) fn delete_forwarding(
+    definition: ProcedureDefinition,
+    tables: &Tables,
+    pause: Pause,
+) -> ProcedureDefinition {
+    let forwarding = Action::write(&tables.call_forwarding)
+        .key_from(|args, values, key| {
+            key.push(values.int(SUBSCRIBER)?)?;
+            key.push(args.int(1)?)?;
+            key.push(args.int(2)?)
+        })
+        .body(move |action: &ActionContext| {
+            pause.take();
+            if action.delete()? { Ok(()) } else { Err(fail(reason::NO_FORWARDING)) }
+        });
+    definition.phase([find_subscriber(tables, pause)]).phase([forwarding])
+}
+
+/// `update-by-number`: subscribers of so many numbers in a row, found by the secondary index; each gets a place one
+/// higher, which can be counted afterwards.
+pub(super) fn by_number(
+    definition: ProcedureDefinition,
+    tables: &Tables,
+    pause: Pause,
+) -> ProcedureDefinition {
+    let own = tables.clone();
+    let update = Action::write(&tables.subscriber).body(move |action: &ActionContext| {
+        let (args, tx) = (action.args(), action.tx());
+        let (first, wanted) = (Number::new(args.int(0)?), args.int(1)?);
+        let range = Range::from(key![first.as_str()]).limit(usize::try_from(wanted).unwrap_or_default());
+        let mut records = 0;
+        for row in tx.scan_index(&own.subscriber, BY_NUMBER, range)? {
+            let row = row?;
+            let place = row.int(own.msc_location)? + 1;
+            let change = [(own.msc_location, place.into())];
+            tx.update(&own.subscriber, key![row.int(own.subscriber_id)?], &change)?;
+            records += 1;
+        }
+        pause.take();
+        if records == wanted { Ok(()) } else { Err(fail(reason::NO_SUBSCRIBER)) }
+    });
+    definition.phase([update])
+}

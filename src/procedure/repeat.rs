@@ -1,0 +1,151 @@
+//! Procedures with repeated actions: how many rows a call touches depends on its arguments.
+//!
+//! A repeated action stands for as many instances as the arguments say. Each instance is a reference of the footprint
+//! like any other action: declared before the call runs, looked up and fetched with the others.
+//!
+//! What it keeps true: a procedure without repeated actions pays nothing for those that have some. Which of the two a
+//! procedure is, is settled when it is registered; of a repeating one, footprints note for each reference which
+//! instance of which action it is, and only the functions of this file look at that.
+
+use std::cell::RefCell;
+
+use crossbeam_epoch::Guard;
+
+use crate::error::{Error, Result};
+use crate::pipeline::call::{Found, Gathered};
+use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
+use crate::procedure::definition::Action;
+use crate::procedure::run::{find_ahead, refer, run_action};
+use crate::protocol::attempt::Attempt;
+use crate::protocol::footprint::{Footprint, Instance, Reference};
+use crate::types::Args;
+
+/// The most instances that one action may have in a call: its footprint is kept and looked through as a whole.
+const MAXIMAL_INSTANCES: usize = 1 << 16;
+
+/// How often an action is repeated.
+pub(crate) type CountOfArgs = Box<dyn Fn(&Args) -> Result<usize> + Send + Sync>;
+/// Pushes an instance's key, from the arguments and the instance's number.
+pub(crate) type KeyOfInstance = Box<dyn Fn(&Args, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
+/// What an instance does.
+pub(crate) type BodyOfInstance = Box<dyn Fn(&ActionContext<'_, '_>, usize) -> Result<()> + Send + Sync>;
+
+/// What makes an action a repeated one.
+pub(crate) struct Each {
+    pub(crate) count: CountOfArgs,
+    pub(crate) key: KeyOfInstance,
+    pub(crate) body: BodyOfInstance,
+}
+
+/// A repeated action that still needs its body: see [`Action::each`].
+#[must_use = "it is an action once it has a body"]
+pub struct EachAction {
+    pub(super) action: Action,
+    pub(super) count: CountOfArgs,
+    pub(super) key: KeyOfInstance,
+}
+
+impl EachAction {
+    /// What each instance does; it is told its number, counted from 0. It may be run several times, and on any thread.
+    #[must_use]
+    pub fn body(
+        self,
+        body: impl Fn(&ActionContext<'_, '_>, usize) -> Result<()> + Send + Sync + 'static,
+    ) -> Action {
+        let each = Each { count: self.count, key: self.key, body: Box::new(body) };
+        Action { each: Some(Box::new(each)), ..self.action }
+    }
+}
+
+/// The actions of a procedure of which at least one is repeated.
+pub(super) struct Repeating {
+    /// The actions of all phases, in order.
+    actions: Box<[Action]>,
+    /// For each phase, how many actions there are up to its end.
+    phase_ends: Box<[usize]>,
+}
+
+impl Repeating {
+    pub(super) fn new(actions: Box<[Action]>, phase_ends: Box<[usize]>) -> Repeating {
+        Repeating { actions, phase_ends }
+    }
+
+    /// Puts a reference for each instance of each action, in order.
+    pub(super) fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()> {
+        into.instances.clear();
+        for (number, action) in self.actions.iter().enumerate() {
+            let count = match &action.each {
+                None => 1,
+                Some(each) => self.checked(action, (each.count)(args)?)?,
+            };
+            for instance in 0..count {
+                let place = into.instances.len();
+                into.instances.push(Instance { action: number as u32, number: instance as u32 });
+                if place == into.references.len() {
+                    into.references.push(Reference::default());
+                }
+                refer(action, &mut into.references[place], |builder| match (&action.each, &action.key) {
+                    (Some(each), _) => (each.key)(args, instance, builder),
+                    (None, Some(key)) => key(args, builder),
+                    (None, None) => Ok(()),
+                })?;
+            }
+        }
+        into.references.truncate(into.instances.len());
+        Ok(())
+    }
+
+    fn checked(&self, action: &Action, count: usize) -> Result<usize> {
+        if count <= MAXIMAL_INSTANCES {
+            return Ok(count);
+        }
+        Err(Error::InvalidValue {
+            what: format!("the number of repetitions on {:?}", action.table.definition().name()),
+            detail: format!(
+                "{count} are more than {MAXIMAL_INSTANCES}; declare the beginning of their keys in one action"
+            ),
+        })
+    }
+
+    /// Each reference with its action.
+    fn declared<'f>(&'f self, footprint: &'f Footprint) -> impl Iterator<Item = (&'f Action, &'f Reference)> {
+        let instances = footprint.instances.iter().zip(&footprint.references);
+        instances.map(|(instance, reference)| (&self.actions[instance.action as usize], reference))
+    }
+
+    pub(super) fn prefetch(&self, footprint: &Footprint, guard: &Guard) {
+        for (action, reference) in self.declared(footprint).filter(|(_, reference)| reference.whole) {
+            action.table.prefetch(reference.hash, guard);
+        }
+    }
+
+    pub(super) fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &Guard) {
+        let declared = self.declared(footprint);
+        found.extend(declared.map(|(action, reference)| find_ahead(action, reference, guard)));
+    }
+
+    /// Runs the bodies phase after phase.
+    pub(super) fn run(
+        &self,
+        attempt: &Attempt<'_>,
+        args: &Args,
+        footprint: &Footprint,
+        found: &[Found],
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()> {
+        let Footprint { references, instances, .. } = footprint;
+        let mut values = Values::default();
+        let mut left = instances.iter().zip(references).zip(found).peekable();
+        for &end in &self.phase_ends {
+            let call = Running { attempt, args, values: &values, gathered };
+            while let Some(((instance, declared), found)) =
+                left.next_if(|((instance, _), _)| (instance.action as usize) < end)
+            {
+                let action = &self.actions[instance.action as usize];
+                run_action(action, instance.number as usize, &call, declared, *found)?;
+            }
+            values.take(&mut gathered.borrow_mut().fresh);
+        }
+        Ok(())
+    }
+}
