@@ -9,7 +9,7 @@ use heddledb::{
 };
 
 use crate::journal::{DIRECTORY, options};
-use crate::split::in_time;
+use crate::split::{board, in_time, int, is_split, label_row, report, wait_for_split};
 
 /// So many rows there are from the beginning, in each table.
 const ROWS: i64 = 2_000;
@@ -100,4 +100,37 @@ fn what_recovery_makes_of_a_checkpoint_under_load_is_what_there_was() {
     for &protocol in ProtocolKind::ALL {
         in_time(move || checkpoints_under_load(protocol));
     }
+}
+
+/// A checkpoint that begins in a long split phase needs the log from the phase's beginning: its own copies are of later
+/// moments, and of tables that were made since.
+#[test]
+fn a_checkpoint_inside_of_one_split_phase_holds_what_was_made_in_it() {
+    in_time(|| {
+        let disk = SimulatedDisk::new();
+        let options = || options(&disk, ProtocolKind::Phased).phase_milliseconds(4_000.0);
+        let db = Database::open(DIRECTORY, options()).expect("a new database");
+        let board = board(&db);
+        label_row(&db, &board, 1);
+        wait_for_split(&db, &board);
+        let phase = report(&db).split;
+        db.run(|tx| tx.add(&board, key![1], "n", 5)).expect("into a slice");
+        db.run(|tx| tx.update(&board, key![1], &[("plain", 7.into())]).map(drop)).expect("beside it");
+        let made = db.create_table(definition(1, PrimaryIndex::Hash)).expect("a table");
+        db.run(|tx| (0..10).try_for_each(|id| tx.insert(&made, row![id, id, "new"]))).expect("rows");
+        let first = db.checkpoint().expect("whole");
+        db.run(|tx| tx.add(&board, key![1], "n", 6)).expect("into a slice");
+        let second = db.checkpoint().expect("whole");
+        assert!(is_split(&db) && report(&db).split == phase, "all of it in one phase");
+        assert_eq!(first.epoch, second.epoch, "the phase's first");
+        let image = disk.crash_image(0);
+        let restored = options().disk(std::sync::Arc::new(image));
+        let restored = Database::open(DIRECTORY, restored).expect("a database");
+        let board = restored.table("board").expect("it was there");
+        assert_eq!(int(&restored, &board, 1, "n"), Ok(11));
+        assert_eq!(int(&restored, &board, 1, "plain"), Ok(7));
+        assert_eq!(content(&restored, &restored.table("t1").expect("it was made")).len(), 10);
+        restored.check().expect("consistent");
+        assert!(restored.recovery().groups >= 4, "{:?}", restored.recovery());
+    });
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use super::manifest::{MANIFEST_BYTES_MAX, Manifest, Part};
 use super::part::{PartName, PartReader};
 use crate::Result;
-use crate::base::disk::{Disk, parent_of};
+use crate::base::disk::Disk;
 use crate::durability::Uuid;
+use crate::durability::directory::ensure_directory;
 use crate::durability::failure::{damaged, reading, writing};
 
 const MANIFEST: &str = ".manifest";
@@ -108,11 +109,7 @@ impl Checkpoints {
 
     /// Makes the checkpoints' directory, durably.
     pub(super) fn make_home(&self) -> Result<()> {
-        self.disk.create_dir_all(&self.home).map_err(writing(&self.home))?;
-        match parent_of(&self.home) {
-            Some(parent) => self.disk.sync_dir(parent).map_err(writing(parent)),
-            None => Ok(()),
-        }
+        ensure_directory(&*self.disk, &self.home)
     }
 
     /// Removes every file of every checkpoint but this one: older ones, and what interruptions left. Manifests go

@@ -1,5 +1,6 @@
 //! Loading a checkpoint: its catalog first, then all other parts, by several threads.
 
+use crossbeam_epoch::pin;
 use parking_lot::Mutex;
 
 use super::files::Checkpoints;
@@ -7,6 +8,8 @@ use super::manifest::{Manifest, Part};
 use crate::Result;
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::durability::failure::damaged;
+use crate::error::Error;
+use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::restore::{Loaded, Loader, Overlap};
 use crate::storage::store::Store;
 
@@ -27,13 +30,27 @@ pub(crate) fn load(
         return Ok(Overlap::default());
     };
     let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog))?;
-    store.add_tables_made_before(manifest.first_epoch, &crossbeam_epoch::pin())?;
+    add_tables(checkpoints, manifest, store)?;
     loaded.add(load_in_parallel(checkpoints, manifest, store, parts, crew)?);
     if loaded.tables != manifest.tables {
         let detail = "the parts have not as many records of each table as it says";
         return Err(damaged(&checkpoints.manifest_path(manifest.number), 28, detail));
     }
     Ok(Overlap::new(manifest.last_epoch, loaded.split))
+}
+
+/// Makes the tables of which the copied catalog has all rows: those whose rows are older than the log that is needed,
+/// and those that had records, because a table is used only when its rows in the catalog are durable. All others
+/// are made when the transaction is replayed that wrote their rows.
+fn add_tables(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> Result<()> {
+    let guard = pin();
+    let mut used = manifest.tables.keys().filter(|&&id| id >= FIRST_USER_TABLE);
+    let added = store.add_tables_made_before(manifest.first_epoch, &guard);
+    let added = added.and_then(|()| used.try_for_each(|&id| store.add_table_of_catalog(id, &guard)));
+    added.map_err(|error| match error {
+        Error::Malformed { detail, .. } => damaged(&checkpoints.manifest_path(manifest.number), 28, detail),
+        other => other,
+    })
 }
 
 fn load_in_parallel(

@@ -10,6 +10,7 @@ use super::manifest::{Manifest, Part};
 use super::part::{PartName, PartWriter};
 use crate::Result;
 use crate::durability::GroupStart;
+use crate::durability::directory::ensure_directory;
 use crate::durability::failure::{reading, writing};
 
 /// A checkpoint that is being written; shared by the threads that do so.
@@ -49,7 +50,7 @@ impl NewCheckpoint {
     pub(crate) fn begin(checkpoints: &Checkpoints, directories: &[PathBuf]) -> Result<NewCheckpoint> {
         checkpoints.make_home()?;
         for directory in directories {
-            checkpoints.disk.create_dir_all(directory).map_err(writing(directory))?;
+            ensure_directory(&*checkpoints.disk, directory)?;
         }
         let number = checkpoints.next_number()?;
         let (checkpoints, directories) = (checkpoints.clone(), directories.to_vec());

@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod directory;
 mod failures;
+mod middle;
 mod round_trip;
 mod torn_tail;
 
