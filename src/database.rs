@@ -252,6 +252,7 @@ impl Database {
             execute_busy: clocks.busy(Stage::Execute),
             log_busy: clocks.busy(Stage::Log),
             output_busy: clocks.busy(Stage::Output),
+            checkpoint_busy: clocks.busy(Stage::Checkpoint),
             ..Statistics::default()
         };
         for participant in engine.store().participants().all() {

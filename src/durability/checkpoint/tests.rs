@@ -40,7 +40,7 @@ fn database(disk: &SimulatedDisk, rows: i64) -> Database {
         let table = db.create_table(table.primary_key(["id"]).index(format!("{name}_by_text"), ["text"]));
         let table = table.expect("a table");
         let row = |id: i64| [Value::Int(id), Value::Text(format!("row {id} of table {name}"))];
-        db.run(|tx| (0..rows).try_for_each(|id| tx.insert(&table, &row(id).each_ref().map(Into::into))))
+        db.run(|tx| (0..rows).try_for_each(|id| tx.insert(&table, row(id).each_ref().map(Into::into))))
             .expect("rows");
     }
     db

@@ -9,6 +9,7 @@ use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::durability::checkpoint::{NewCheckpoint, PartWriter};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
+use crate::pipeline::statistics::Stage;
 use crate::storage::copy::{Copied, LiveScan};
 use crate::storage::table::TableCore;
 
@@ -47,7 +48,9 @@ impl Job {
 
     /// Works on it until nothing is left, or anybody has failed.
     pub(super) fn work(&self, engine: &Engine, stop: &AtomicBool) {
+        let start = Instant::now();
         let copied = self.copy(engine, stop);
+        engine.clocks().add(Stage::Checkpoint, start);
         let mut outcome = self.outcome.lock();
         match (&mut *outcome, copied) {
             (Ok(all), Ok(copied)) => all.add(&copied),

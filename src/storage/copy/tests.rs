@@ -123,7 +123,7 @@ fn beside_changes(kind: PrimaryIndex) {
             }
         };
         scope.spawn(churn(1));
-        let others: Vec<_> = (0..2).map(|_| scope.spawn(&copy)).collect();
+        let others: Vec<_> = (0..2).map(|_| scope.spawn(copy)).collect();
         let mut blocks = vec![copy()];
         blocks.extend(others.into_iter().map(|other| other.join().expect("no panic")));
         stop.store(true, Ordering::Relaxed);

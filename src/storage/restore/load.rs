@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bumpalo::Bump;
 use crossbeam_epoch::pin;
 
+use super::overlap::RecordName;
 use super::{install, malformed, table_of};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
@@ -36,7 +37,7 @@ pub(crate) struct Loaded {
     /// How many records of each table.
     pub(crate) tables: BTreeMap<TableId, u64>,
     /// Records that were split when they were copied: since which epoch.
-    pub(crate) split: Vec<((TableId, Box<[u8]>), u64)>,
+    pub(crate) split: Vec<(RecordName, u64)>,
 }
 
 impl Loaded {

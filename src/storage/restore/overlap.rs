@@ -18,7 +18,7 @@ use crate::storage::redo::MergedHead;
 use crate::storage::table::{TableCore, TableId};
 
 /// A record by its name.
-type RecordName = (TableId, Box<[u8]>);
+pub(crate) type RecordName = (TableId, Box<[u8]>);
 
 /// What is to be kept in mind; by default nothing, where there is no checkpoint.
 #[derive(Debug, Default)]
