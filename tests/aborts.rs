@@ -174,7 +174,7 @@ fn a_denied_lock_counts_by_what_it_was_wanted_for() {
             let rival =
                 scope.spawn(|| {
                     db.run(|tx| {
-                        if is_write { tx.add(&table, key![0], "n", 1) } else { read(tx, &table, 0).map(drop) }
+                        if is_write { tx.add(table, key![0], "n", 1) } else { read(tx, table, 0).map(drop) }
                     })
                 });
             while (db.statistics() - before).aborted == 0 {

@@ -102,16 +102,8 @@ pub(crate) fn execute<B: Body + ?Sized>(
             }
         }
         let counters = &seat.participant().counters;
-        match attempt(
-            engine,
-            seat,
-            held,
-            guard,
-            footprint,
-            body,
-            Try { number, code: body.code() },
-            refused.as_deref(),
-        ) {
+        let attempted = Try { number, code: body.code() };
+        match attempt(engine, seat, held, guard, footprint, body, attempted, refused.as_deref()) {
             Verdict::Done { epoch, wrote, failure } => {
                 Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, failure, stashed: false };

@@ -263,7 +263,10 @@ fn small_workloads_recover() {
 }
 
 /// Small runs of whole applications.
-const APPLICATIONS: [&[&str]; 3] = [
+const APPLICATIONS: [&[&str]; 6] = [
+    &["tpcc", "--items=200", "--customers=30"],
+    &["tpcc", "--items=200", "--customers=30", "--warehouses=1", "--mix=neworder-payment"],
+    &["tpcc", "--items=200", "--customers=30", "--remote-percent=100", "--alpha=2"],
     &["tatp", "--subscribers=300"],
     &["tatp", "--subscribers=100", "--mix=paper", "--hot=5", "--hot-percent=90"],
     &["tatp", "--subscribers=100", "--only=update-by-number", "--probe-records=10"],
