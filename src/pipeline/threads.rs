@@ -131,9 +131,8 @@ const CREW_MAX: usize = 8;
 pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(CREW_MAX);
     std::thread::scope(|scope| {
-        for number in 1..threads {
-            // Whoever cannot be started is not waited for: the others do its work.
-            let _ = Builder::new().name(format!("heddle-recover-{number}")).spawn_scoped(scope, job);
+        for _ in 1..threads {
+            scope.spawn(job);
         }
         job();
     });
