@@ -1,5 +1,6 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
+mod checkpoint;
 mod open;
 mod phases;
 
@@ -251,6 +252,7 @@ impl Database {
             execute_busy: clocks.busy(Stage::Execute),
             log_busy: clocks.busy(Stage::Log),
             output_busy: clocks.busy(Stage::Output),
+            checkpoint_busy: clocks.busy(Stage::Checkpoint),
             ..Statistics::default()
         };
         for participant in engine.store().participants().all() {

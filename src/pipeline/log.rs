@@ -12,6 +12,7 @@ use crate::durability::space::no_space;
 use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
+use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Phase;
@@ -30,7 +31,8 @@ const FAILURES_MAX: u32 = 10;
 /// Whether a disk has no room, and may have some later.
 fn is_full(error: &Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
+    let is_kind = matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. });
+    is_kind || matches!(error, Error::StorageFull { .. })
 }
 
 /// What the log stage works on.
@@ -41,6 +43,7 @@ pub(crate) struct LogStage {
     /// How long a group may wait where nobody waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
+    checkpointer: Option<Arc<Checkpointer>>,
     /// Redo of the present group that participants' slices were merged into.
     merged: Vec<u8>,
 }
@@ -60,8 +63,9 @@ impl LogStage {
         log: Option<(LogWriter, Arc<Preparation>)>,
         group_time: Option<Duration>,
         stop: Arc<AtomicBool>,
+        checkpointer: Option<Arc<Checkpointer>>,
     ) -> LogStage {
-        LogStage { engine, log, group_time, stop, merged: Vec::new() }
+        LogStage { engine, log, group_time, stop, checkpointer, merged: Vec::new() }
     }
 
     /// The life of the log thread: until it is told to stop, and nothing is left to write.
@@ -170,6 +174,9 @@ impl LogStage {
         engine.progress().publish(epoch);
         if !preparation.has_enough() {
             preparation.bell.ring();
+        }
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.look();
         }
     }
 }

@@ -12,12 +12,13 @@ pub(crate) enum Stage {
     Execute,
     Log,
     Output,
+    Checkpoint,
 }
 
 /// How long each stage has worked, in nanoseconds, all its threads together.
 #[derive(Default)]
 pub(crate) struct StageClocks {
-    busy: [AtomicU64; 4],
+    busy: [AtomicU64; 5],
     pub(crate) groups: AtomicU64,
     pub(crate) grouped: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -88,6 +89,8 @@ pub struct Statistics {
     pub log_busy: Duration,
     /// Output.
     pub output_busy: Duration,
+    /// Copying and writing checkpoints, pauses for the sake of a limit included.
+    pub checkpoint_busy: Duration,
 }
 
 impl Sub for Statistics {
@@ -115,6 +118,7 @@ impl Sub for Statistics {
             execute_busy: self.execute_busy - before.execute_busy,
             log_busy: self.log_busy - before.log_busy,
             output_busy: self.output_busy - before.output_busy,
+            checkpoint_busy: self.checkpoint_busy - before.checkpoint_busy,
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use bumpalo::Bump;
 use crossbeam_epoch::{Guard, pin};
 
 use crate::base::atomics::Ordering;
@@ -16,8 +15,7 @@ use crate::storage::index::Lookup;
 use crate::storage::participant::{Memory, Participant};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::restore::apply_group;
-use crate::storage::slab::Cutter;
+use crate::storage::restore::{Overlap, Tools, apply_group};
 use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -140,8 +138,12 @@ impl Rig {
 
     /// Replays a group, as recovery does.
     pub(crate) fn replay(&self, group: &[u8]) -> Result<()> {
-        let (guard, mut arena, mut cutter) = (pin(), Bump::new(), Cutter::default());
-        apply_group(&self.store, group, &mut arena, &mut cutter, &guard).map(drop)
+        self.replay_with(&mut Tools::new(Overlap::default()), group)
+    }
+
+    /// Replays a group on what a checkpoint has left.
+    pub(crate) fn replay_with(&self, tools: &mut Tools, group: &[u8]) -> Result<()> {
+        apply_group(&self.store, group, tools, &pin()).map(drop)
     }
 
     /// Begins a split phase of this number with the present epoch; each column of the one table is given with its key.

@@ -72,6 +72,17 @@ pub(crate) enum PageCursor<'g> {
     End,
 }
 
+/// A place in a full scan that outlives a pin.
+#[derive(Clone, Debug)]
+pub(crate) enum ScanPlace {
+    /// At the beginning.
+    Start,
+    /// In the ordered index, at this key.
+    Ordered(Box<[u8]>),
+    /// In the hash index.
+    Hash(HashCursor),
+}
+
 impl TableCore {
     /// An empty table. The definition has been validated.
     pub(crate) fn new(store: u64, slabs: &Arc<Slabs>, id: TableId, definition: TableDefinition) -> TableCore {
@@ -436,6 +447,32 @@ impl TableCore {
             _ => return PageCursor::End,
         };
         index.page(from, records, versions, guard).map_or(PageCursor::End, PageCursor::Hash)
+    }
+
+    /// The next page of all records of the table, from a place that an earlier pin has come to; where the following
+    /// page begins, unless everything was seen.
+    ///
+    /// A place stays right whatever comes and goes meanwhile: hash segments only split, and a leaf's upper bound is a
+    /// key, which is in some leaf.
+    pub(crate) fn page_at<'g>(
+        &'g self,
+        place: &ScanPlace,
+        records: &mut Vec<Record<'g>>,
+        guard: &'g Guard,
+    ) -> Option<ScanPlace> {
+        let cursor = match (place, &self.ordered) {
+            (ScanPlace::Ordered(key), Some(index)) => {
+                let page = index.page_forward(Bound::Included(&key[..]), records, guard);
+                return page.next.map(|key| ScanPlace::Ordered(key.into()));
+            }
+            (ScanPlace::Hash(cursor), _) => PageCursor::Hash(*cursor),
+            _ => PageCursor::Start,
+        };
+        match self.page(cursor, records, &mut Vec::new(), guard) {
+            PageCursor::Ordered(key) => Some(ScanPlace::Ordered(key.into())),
+            PageCursor::Hash(cursor) => Some(ScanPlace::Hash(cursor)),
+            PageCursor::Start | PageCursor::End => None,
+        }
     }
 
     /// Calls `visit` for every record, present or not.

@@ -50,6 +50,8 @@ fn no_command_unknown_commands_and_unknown_options_are_refused() {
     refused(&["bench", "debit-credit", "--no-such-option"], &["--no-such-option"]);
     refused(&["bench", "debit-credit", "--durability", "sometimes"], &["--durability", "sometimes"]);
     refused(&["bench", "debit-credit", "--protocol", "magic"], &["--protocol", "magic"]);
+    refused(&["bench", "debit-credit", "--checkpoint", "sometimes"], &["--checkpoint", "never"]);
+    refused(&["bench", "debit-credit", "--checkpoint-seconds=-1"], &["checkpoint_seconds", "0 to"]);
     refused(&["bench", "debit-credit", "--retry", "never"], &["--retry", "backoff"]);
     refused(&["bench", "debit-credit", "--lock-conflict", "die"], &["--lock-conflict", "no-wait"]);
     refused(&["bench", "incr1", "--split", "incr1.value"], &["--split", "TABLE.COLUMN:KEY:OPERATION"]);

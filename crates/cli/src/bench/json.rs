@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
-use heddledb::PhaseReport;
+use heddledb::{CheckpointStatus, PhaseReport, Recovery};
 use serde_json::{Map, Value, json};
 
 use super::run::Findings;
@@ -42,6 +42,12 @@ pub fn object(findings: &Findings<'_>) -> Value {
     put("throughput_over_time", json!(report.throughput_over_time));
     if options.is_durable() {
         put("log", log(report));
+    }
+    if let Some(checkpoints) = &findings.checkpoints {
+        put("checkpoints", checkpoints_made(checkpoints));
+    }
+    if let Some(recovery) = &findings.recovery {
+        put("recovery", recovered(recovery));
     }
     put("handover_mean", handovers(report));
     put("stage_busy", busy(report));
@@ -96,6 +102,26 @@ fn log(report: &Report) -> Value {
         "mean_group": ratio(statistics.log_transactions, statistics.log_groups),
         "bytes": statistics.log_bytes,
         "flushes": statistics.log_flushes,
+    })
+}
+
+/// Checkpoints since the database was opened.
+fn checkpoints_made(status: &CheckpointStatus) -> Value {
+    json!({ "made": status.made, "failed": status.failed, "bytes": status.bytes })
+}
+
+/// What recovery read, and how long its parts took.
+fn recovered(recovery: &Recovery) -> Value {
+    json!({
+        "checkpoint_records": recovery.checkpoint_records,
+        "checkpoint_bytes": recovery.checkpoint_bytes,
+        "log_groups": recovery.groups,
+        "log_transactions": recovery.transactions,
+        "log_bytes": recovery.bytes,
+        "seconds": recovery.time.as_secs_f64(),
+        "load_seconds": recovery.load_time.as_secs_f64(),
+        "replay_seconds": recovery.replay_time.as_secs_f64(),
+        "index_seconds": recovery.index_time.as_secs_f64(),
     })
 }
 
