@@ -207,3 +207,35 @@ fn a_crash_at_every_operation_of_recovery() {
         }
     });
 }
+
+/// Nothing else goes on: so every operation is the checkpoint's own, and each has several outcomes.
+#[test]
+fn a_crash_at_every_operation_of_a_checkpoint_leaves_the_older_one_or_the_new_one() {
+    in_time(|| {
+        let protocol = ProtocolKind::Optimistic;
+        let disk = prepared(protocol);
+        let journal = Journal::open(options(&disk, protocol)).expect("opens");
+        (0..20).for_each(|number| journal.call(0, number).expect("committed"));
+        journal.db.checkpoint().expect("whole");
+        (20..40).for_each(|number| journal.call(0, number).expect("committed"));
+        journal.db.close().expect("durable");
+        let acknowledged = Made { calls: vec![40], tables: 0 };
+        for boundary in 0.. {
+            let again = disk.crash_image(1);
+            let journal = Journal::open(options(&again, protocol)).expect("opens");
+            again.crash_after(boundary);
+            let made = journal.db.checkpoint();
+            for seed in 0..10 {
+                let image = again.crash_image(seed);
+                let what = format!("boundary {boundary}, seed {seed}");
+                let crashed = Journal::survives(options(&image, protocol), &acknowledged, &what);
+                let found = crashed.db.recovery().checkpoint;
+                assert!(found == 2 || found == 1 && made.is_err(), "{what}: {made:?}");
+            }
+            if made.is_ok_and(|report| report.leftover.is_none()) {
+                assert!(boundary > 8, "only {boundary} operations: is anything synced?");
+                break;
+            }
+        }
+    });
+}

@@ -234,6 +234,8 @@ impl Journal {
     /// most.
     pub fn survives(options: Options, acknowledged: &Made, what: &str) -> Journal {
         let journal = Journal::open(options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let passed_over = &journal.db.recovery().passed_over;
+        assert_eq!(*passed_over, None, "{what}: no crash leaves a checkpoint that is named and not whole");
         let made = journal.made(acknowledged.calls.len());
         for (&made, &least) in made.calls.iter().zip(&acknowledged.calls) {
             assert!(made == least || made == least + 1, "{what}: {least} acknowledged, {made} found");
