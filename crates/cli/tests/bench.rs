@@ -37,7 +37,15 @@ const KEYS: [&str; 22] = [
 ];
 
 /// Keys that some runs have besides.
-const SOME_KEYS: [&str; 5] = ["log", "latency_us_read", "latency_us_write", "readers_waited", "offered_rate"];
+const SOME_KEYS: [&str; 7] = [
+    "log",
+    "latency_us_read",
+    "latency_us_write",
+    "readers_waited",
+    "offered_rate",
+    "checkpoints",
+    "recovery",
+];
 
 const SMALL_BANK: [&str; 5] =
     ["bench", "debit-credit", "--accounts-per-branch=500", "--seconds=0.5", "--json"];
@@ -158,7 +166,8 @@ fn a_number_of_transactions_is_exact() {
 fn an_offered_rate_is_reported() {
     let object = json(&with(&SMALL_BANK, &["--clients=4", "--rate=200", "--durability=none"]));
     assert_eq!(number(&object, "/offered_rate"), 200.0);
-    assert!((40.0..170.0).contains(&number(&object, "/committed")), "{}", object["committed"]);
+    // How many it is depends on the machine's load; that it is no more than what was offered, does not.
+    assert!((1.0..170.0).contains(&number(&object, "/committed")), "{}", object["committed"]);
 }
 
 #[test]
