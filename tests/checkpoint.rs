@@ -10,6 +10,8 @@ mod damage;
 mod failures;
 #[path = "checkpoint/journal.rs"]
 mod journal;
+#[path = "checkpoint/killed.rs"]
+mod killed;
 #[path = "checkpoint/load.rs"]
 mod load;
 #[path = "support/split.rs"]

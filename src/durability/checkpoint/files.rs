@@ -112,6 +112,17 @@ impl Checkpoints {
         ensure_directory(&*self.disk, &self.home)
     }
 
+    /// Makes the names of manifests durable that were found, if there are any.
+    ///
+    /// # Errors
+    /// Their directory cannot be read or synced: then nothing may be removed that one of them replaces.
+    pub(crate) fn make_names_durable(&self) -> Result<()> {
+        if self.newest_first()?.is_empty() {
+            return Ok(());
+        }
+        self.disk.sync_dir(&self.home).map_err(writing(&self.home))
+    }
+
     /// Removes every file of every checkpoint but this one: older ones, and what interruptions left. Manifests go
     /// first, so that none is there without its parts. Parts are looked for in these directories, too.
     ///
