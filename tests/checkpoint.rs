@@ -2,6 +2,8 @@
 
 #[path = "checkpoint/by_hand.rs"]
 mod by_hand;
+#[path = "checkpoint/churn.rs"]
+mod churn;
 #[path = "checkpoint/crash.rs"]
 mod crash;
 #[path = "checkpoint/damage.rs"]

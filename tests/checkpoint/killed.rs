@@ -93,3 +93,40 @@ fn a_first_checkpoint_that_is_in_the_cache_only_replaces_no_log() {
 fn a_later_checkpoint_that_is_in_the_cache_only_replaces_no_older_one() {
     in_time(|| killed_then_crashed(1));
 }
+
+/// The disk fails at every operation of a checkpoint, and from there on, and is well again while the database goes on:
+/// the next checkpoint succeeds, whatever the first one has left, and a power loss at either moment costs nothing.
+#[test]
+fn after_an_outage_at_any_operation_the_next_checkpoint_succeeds() {
+    in_time(|| {
+        let filled = filled(1);
+        for boundary in 0.. {
+            let disk = filled.crash_image(0);
+            let journal = Journal::open(plain(&disk)).expect("opens");
+            disk.crash_after(boundary);
+            let first = journal.db.checkpoint();
+            disk.heal();
+            let what = format!("an outage at {boundary}, {:?}", first.as_ref().map(|report| &report.leftover));
+            let mut made = Made { calls: vec![2 * CALLS], tables: 0 };
+            survive_power_loss(&disk, boundary, &made, &what);
+            journal.call(0, 2 * CALLS).unwrap_or_else(|error| panic!("{what}: {error}"));
+            made.calls[0] += 1;
+            let second = journal.db.checkpoint().unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(second.leftover, None, "{what}");
+            survive_power_loss(&disk, boundary, &made, &what);
+            let (own, files) = (format!("{:08}", second.number), names(&disk, "checkpoint"));
+            assert!(files.iter().all(|name| name.starts_with(&own)), "{what}: {files:?}");
+            journal.db.close().expect("durable");
+            drop(Journal::survives(plain(&disk), &made, &what));
+            if first.is_ok_and(|report| report.leftover.is_none()) {
+                break;
+            }
+        }
+    });
+}
+
+fn survive_power_loss(disk: &SimulatedDisk, chance: u64, made: &Made, what: &str) {
+    for seed in [0, 1, chance + 2] {
+        drop(Journal::survives(plain(&disk.crash_image(seed)), made, &format!("{what}, seed {seed}")));
+    }
+}
