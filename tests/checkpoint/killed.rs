@@ -1,7 +1,9 @@
 //! The process is killed, and the power goes later: what the next opening reads may be in the system's cache only, so it
 //! must not remove anything on the strength of it.
 
-use heddledb::testing::SimulatedDisk;
+use std::path::Path;
+
+use heddledb::testing::{Disk, SimulatedDisk};
 use heddledb::{Options, ProtocolKind, Result};
 
 use crate::journal::*;
@@ -9,6 +11,11 @@ use crate::split::in_time;
 
 fn plain(disk: &SimulatedDisk) -> Options {
     options(disk, ProtocolKind::default())
+}
+
+/// With parts in other directories.
+fn striped(disk: &SimulatedDisk) -> Options {
+    plain(disk).checkpoint_directory("elsewhere").checkpoint_directory("beyond")
 }
 
 /// Calls that fill a few segments.
@@ -96,37 +103,58 @@ fn a_later_checkpoint_that_is_in_the_cache_only_replaces_no_older_one() {
 
 /// The disk fails at every operation of a checkpoint, and from there on, and is well again while the database goes on:
 /// the next checkpoint succeeds, whatever the first one has left, and a power loss at either moment costs nothing.
-#[test]
-fn after_an_outage_at_any_operation_the_next_checkpoint_succeeds() {
-    in_time(|| {
-        let filled = filled(1);
-        for boundary in 0.. {
-            let disk = filled.crash_image(0);
-            let journal = Journal::open(plain(&disk)).expect("opens");
-            disk.crash_after(boundary);
-            let first = journal.db.checkpoint();
-            disk.heal();
-            let what = format!("an outage at {boundary}, {:?}", first.as_ref().map(|report| &report.leftover));
-            let mut made = Made { calls: vec![2 * CALLS], tables: 0 };
-            survive_power_loss(&disk, boundary, &made, &what);
-            journal.call(0, 2 * CALLS).unwrap_or_else(|error| panic!("{what}: {error}"));
-            made.calls[0] += 1;
-            let second = journal.db.checkpoint().unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(second.leftover, None, "{what}");
-            survive_power_loss(&disk, boundary, &made, &what);
-            let (own, files) = (format!("{:08}", second.number), names(&disk, "checkpoint"));
-            assert!(files.iter().all(|name| name.starts_with(&own)), "{what}: {files:?}");
-            journal.db.close().expect("durable");
-            drop(Journal::survives(plain(&disk), &made, &what));
-            if first.is_ok_and(|report| report.leftover.is_none()) {
-                break;
-            }
+fn outages(options: fn(&SimulatedDisk) -> Options) {
+    let filled = filled(1);
+    for boundary in 0.. {
+        let disk = filled.crash_image(0);
+        let journal = Journal::open(options(&disk)).expect("opens");
+        disk.crash_after(boundary);
+        let first = journal.db.checkpoint();
+        disk.heal();
+        let what = format!("an outage at {boundary}, {:?}", first.as_ref().map(|report| &report.leftover));
+        let mut made = Made { calls: vec![2 * CALLS], tables: 0 };
+        survive_power_loss(&disk, options, boundary, &made, &what);
+        journal.call(0, 2 * CALLS).unwrap_or_else(|error| panic!("{what}: {error}"));
+        made.calls[0] += 1;
+        let second = journal.db.checkpoint().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(second.leftover, None, "{what}");
+        survive_power_loss(&disk, options, boundary, &made, &what);
+        let own = format!("{:08}", second.number);
+        for folder in ["bank/checkpoint", "elsewhere", "beyond"] {
+            let files = files_in(&disk, folder);
+            assert!(files.iter().all(|name| name.contains(&own)), "{what}: {folder} has {files:?}");
         }
-    });
+        journal.db.close().expect("durable");
+        drop(Journal::survives(options(&disk), &made, &what));
+        if first.is_ok_and(|report| report.leftover.is_none()) {
+            break;
+        }
+    }
 }
 
-fn survive_power_loss(disk: &SimulatedDisk, chance: u64, made: &Made, what: &str) {
+fn files_in(disk: &SimulatedDisk, folder: &str) -> Vec<String> {
+    let names = disk.list(Path::new(folder)).unwrap_or_default();
+    names.into_iter().map(|name| name.into_string().expect("our names are text")).collect()
+}
+
+fn survive_power_loss(
+    disk: &SimulatedDisk,
+    options: fn(&SimulatedDisk) -> Options,
+    chance: u64,
+    made: &Made,
+    what: &str,
+) {
     for seed in [0, 1, chance + 2] {
-        drop(Journal::survives(plain(&disk.crash_image(seed)), made, &format!("{what}, seed {seed}")));
+        drop(Journal::survives(options(&disk.crash_image(seed)), made, &format!("{what}, seed {seed}")));
     }
+}
+
+#[test]
+fn after_an_outage_at_any_operation_the_next_checkpoint_succeeds() {
+    in_time(|| outages(plain));
+}
+
+#[test]
+fn after_an_outage_the_next_checkpoint_succeeds_in_other_directories_too() {
+    in_time(|| outages(striped));
 }
