@@ -373,6 +373,14 @@ impl Options {
                 expected: "0 to 1000000000".to_string(),
             });
         }
+        // A checkpoint's manifest names them as text: another name could not be found again, and the log would be gone.
+        if let Some(directory) = self.checkpoint_directories.iter().find(|path| path.to_str().is_none()) {
+            return Err(Error::InvalidOption {
+                option: "checkpoint_directory",
+                given: directory.display().to_string(),
+                expected: "a path that is valid UTF-8".to_string(),
+            });
+        }
         if !(self.phase_milliseconds >= 0.1 && self.phase_milliseconds <= 60_000.0) {
             return Err(Error::InvalidOption {
                 option: "phase_milliseconds",

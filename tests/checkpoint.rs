@@ -2,6 +2,8 @@
 
 #[path = "checkpoint/by_hand.rs"]
 mod by_hand;
+#[path = "checkpoint/churn.rs"]
+mod churn;
 #[path = "checkpoint/crash.rs"]
 mod crash;
 #[path = "checkpoint/damage.rs"]
@@ -10,6 +12,8 @@ mod damage;
 mod failures;
 #[path = "checkpoint/journal.rs"]
 mod journal;
+#[path = "checkpoint/killed.rs"]
+mod killed;
 #[path = "checkpoint/load.rs"]
 mod load;
 #[path = "support/split.rs"]

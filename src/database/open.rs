@@ -229,8 +229,11 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     if !logged {
         return Ok(Opened { store, recovery, directory: Some(directory), log: None, checkpointer: None });
     }
-    let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let checkpoints = directory.checkpoints(disk);
+    // Before anything is removed that the checkpoint replaces: a process that was killed right after naming it has left
+    // its name in the system's cache only.
+    checkpoints.make_names_durable()?;
+    let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
     checkpoints.remove_all_but(kept, &options.checkpoint_directories)?;

@@ -247,6 +247,10 @@ impl Checkpointer {
     /// Makes a checkpoint, and removes what it makes useless.
     fn make(&self, engine: &Engine) -> Result<CheckpointReport> {
         let start = Instant::now();
+        if let Some(failure) = engine.progress().failure() {
+            // What is in memory only would be copied in vain, again and again.
+            return Err(failure);
+        }
         let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
         let new = Arc::new(NewCheckpoint::begin(&self.checkpoints, &self.settings.directories)?);
         let copied = self.copy_all(engine, &new);

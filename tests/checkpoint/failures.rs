@@ -124,8 +124,10 @@ fn after_the_log_has_failed_no_checkpoint_becomes_whole() {
     let journal = with_checkpoint(&disk, plain(&disk));
     disk.fail_next(Operation::Sync, Fault::InputOutput);
     assert!(matches!(journal.call(0, 20), Err(Error::LogFailed { .. })));
+    let before = disk.operations();
     let error = journal.db.checkpoint().expect_err("what it would copy is not durable");
     assert!(matches!(error, Error::LogFailed { .. }), "{error}");
+    assert_eq!(disk.operations(), before, "nothing is written in vain");
     assert!(names(&disk, "checkpoint").iter().all(|name| name.starts_with("00000001")));
 }
 
@@ -149,4 +151,41 @@ fn closing_ends_a_checkpoint_that_would_take_long() {
         assert_eq!(names(&disk, "checkpoint"), Vec::<String>::new(), "nothing is left of it");
         Journal::survives(plain(&disk), &Made { calls: vec![10], tables: 0 }, "closed");
     });
+}
+
+/// The log has filled the disk, so that updates are refused; there is room for a checkpoint. That ends it.
+#[test]
+fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
+    for protocol in [ProtocolKind::Phased, ProtocolKind::Optimistic] {
+        in_time(move || {
+            let disk = SimulatedDisk::new();
+            let journal = Journal::create(options(&disk, protocol));
+            disk.set_capacity(400 << 10);
+            let refused: Vec<i64> = std::thread::scope(|scope| {
+                let journal = &journal;
+                let fill = |thread| {
+                    move || (0..10_000).find(|&number| journal.call(thread, number).is_err()).expect("full")
+                };
+                let threads: Vec<_> = (0..3).map(|thread| scope.spawn(fill(thread))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            });
+            let made = Made { calls: refused, tables: 0 };
+            assert!(matches!(journal.call(0, made.calls[0]), Err(Error::NoLogSpace { .. })), "{protocol}");
+            // Less than a segment takes.
+            disk.set_capacity((400 << 10) + (60 << 10));
+            assert!(matches!(journal.call(0, made.calls[0]), Err(Error::NoLogSpace { .. })), "{protocol}");
+            let report = journal.db.checkpoint().expect("there is room for it");
+            assert!(report.log_segments_removed > 0, "{protocol}: {report:?}");
+            wait_until("updates again", || journal.call(0, made.calls[0]).is_ok());
+            let made = Made { calls: vec![made.calls[0] + 1, made.calls[1], made.calls[2]], tables: 0 };
+            for seed in 0..4 {
+                let image = disk.crash_image(seed);
+                drop(Journal::survives(
+                    options(&image, protocol),
+                    &made,
+                    &format!("{protocol}, seed {seed}"),
+                ));
+            }
+        });
+    }
 }

@@ -55,7 +55,7 @@ impl Checkpoints {
         let file = format!("{:08}-{:04}{PART}", name.checkpoint, name.part);
         match elsewhere {
             None => self.home.join(file),
-            Some(directory) => directory.join(format!("{}-{file}", self.uuid)),
+            Some(directory) => directory.join(self.prefix_elsewhere() + &file),
         }
     }
 
@@ -101,15 +101,37 @@ impl Checkpoints {
         Ok(names.iter().filter_map(|name| OsStr::to_str(name)).map(str::to_string).collect())
     }
 
-    /// A number that no checkpoint has of which a file is left in the checkpoints' own directory.
-    pub(super) fn next_number(&self) -> Result<u32> {
-        let names = self.names(&self.home)?;
-        Ok(names.iter().filter_map(|name| number_of(name)).max().unwrap_or(0) + 1)
+    /// A number that no checkpoint has of which a file is left in the checkpoints' own directory, or in one of these.
+    pub(super) fn next_number(&self, elsewhere: &[PathBuf]) -> Result<u32> {
+        let mut last = self.names(&self.home)?.iter().filter_map(|name| number_of(name)).max().unwrap_or(0);
+        let own = self.prefix_elsewhere();
+        for directory in elsewhere {
+            let names = self.names(directory)?;
+            let numbers = names.iter().filter_map(|name| number_of(name.strip_prefix(&own)?));
+            last = numbers.fold(last, u32::max);
+        }
+        Ok(last + 1)
+    }
+
+    /// What parts' names begin with that are not in the checkpoints' own directory.
+    fn prefix_elsewhere(&self) -> String {
+        format!("{}-", self.uuid)
     }
 
     /// Makes the checkpoints' directory, durably.
     pub(super) fn make_home(&self) -> Result<()> {
         ensure_directory(&*self.disk, &self.home)
+    }
+
+    /// Makes the names of manifests durable that were found, if there are any.
+    ///
+    /// # Errors
+    /// Their directory cannot be read or synced: then nothing may be removed that one of them replaces.
+    pub(crate) fn make_names_durable(&self) -> Result<()> {
+        if self.newest_first()?.is_empty() {
+            return Ok(());
+        }
+        self.disk.sync_dir(&self.home).map_err(writing(&self.home))
     }
 
     /// Removes every file of every checkpoint but this one: older ones, and what interruptions left. Manifests go
@@ -135,7 +157,7 @@ impl Checkpoints {
         if removed > 0 || numbers.len() > 1 {
             self.disk.sync_dir(&self.home).map_err(writing(&self.home))?;
         }
-        let own = format!("{}-", self.uuid);
+        let own = self.prefix_elsewhere();
         for directory in directories {
             let names = self.names(&directory)?;
             for name in names.iter().filter(|name| name.strip_prefix(&own).is_some_and(is_old)) {

@@ -52,7 +52,7 @@ impl NewCheckpoint {
         for directory in directories {
             ensure_directory(&*checkpoints.disk, directory)?;
         }
-        let number = checkpoints.next_number()?;
+        let number = checkpoints.next_number(directories)?;
         let (checkpoints, directories) = (checkpoints.clone(), directories.to_vec());
         Ok(NewCheckpoint { checkpoints, number, directories, parts: Mutex::default() })
     }
