@@ -238,7 +238,7 @@ fn small_workloads_keep_their_sums_under_every_protocol() {
     for workload in SINGLE_RECORDS {
         for protocol in ProtocolKind::ALL {
             let protocol = format!("--protocol={protocol}");
-            let more = ["--seconds=0.3", "--threads=2", "--durability=none", "--json", &protocol];
+            let more = ["--transactions=500", "--threads=2", "--durability=none", "--json", &protocol];
             let object = json(&[&["bench"], workload, &more].concat());
             assert_eq!(object["check"], "ok", "{workload:?} {protocol}");
             assert!(number(&object, "/committed") > 0.0, "{workload:?} {protocol}");
@@ -286,7 +286,7 @@ fn applications_hold_together_under_every_protocol() {
     for workload in APPLICATIONS {
         for protocol in ProtocolKind::ALL {
             let protocol = format!("--protocol={protocol}");
-            let more = ["--seconds=0.3", "--threads=2", "--durability=none", "--json", &protocol];
+            let more = ["--transactions=500", "--threads=2", "--durability=none", "--json", &protocol];
             let object = json(&[&["bench"], workload, &more].concat());
             assert_eq!(object["check"], "ok", "{workload:?} {protocol}");
             assert!(number(&object, "/committed") > 0.0, "{workload:?} {protocol}");
