@@ -33,11 +33,14 @@ struct Churn {
     made: Table,
 }
 
+/// Sum, highest, product, and entries of a row of the board; and the sum in the other table.
+type Row = (i64, i64, i64, Vec<(i64, i64)>, i64);
+
 /// What one thread's calls lead to.
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
-    /// Sum, highest, product, and entries of the row of the board, unless it is gone; and the sum in the other table.
-    row: Option<(i64, i64, i64, Vec<(i64, i64)>, i64)>,
+    /// Unless it is gone.
+    row: Option<Row>,
     crowd: BTreeMap<i64, usize>,
 }
 

@@ -14,7 +14,8 @@
 //! What this folder keeps true:
 //! - A checkpoint is there when its manifest is, under its final name; by then all its parts are durable. Files without
 //!   a manifest are what an interruption left; the next opening removes them.
-//! - What an older checkpoint needs, its files and the log behind it, is removed only when a newer one is durable.
+//! - What an older checkpoint needs, its files and the log behind it, is removed only when a newer one is durable. That it
+//!   was found does not say so: who opens a database makes the names durable first.
 //! - Every byte of every file is covered by a checksum, by a length in the manifest, or by both.
 //! - No number of a checkpoint is used for another one while a file of it is there.
 
