@@ -10,20 +10,16 @@
 mod books;
 mod conditions;
 
-use heddledb::{Database, key};
+use heddledb::Database;
 
 use self::books::Books;
 use super::tables::{HISTORY, ORDERS};
 use crate::scan;
-use crate::workload::integers_of_key;
 
 /// Marks of an order or a payment: a row.
 pub(super) const INSERTED: u32 = 1;
 /// Marks of a delivery.
 pub(super) const DELIVERED: u32 = 65_537;
-
-/// Acknowledged keys looked up per transaction.
-const BATCH: usize = 1_000;
 
 /// The marks that calls have left, as far as rows show them.
 pub(super) fn marks(db: &Database) -> crate::Result<u64> {
@@ -52,29 +48,5 @@ pub(super) fn check(db: &Database, marks: Option<u64>) -> Result<(), String> {
 
 /// Checks that the history of every acknowledged payment is there.
 pub(super) fn check_acknowledged(db: &Database, keys: &[String]) -> Result<(), String> {
-    let history = match scan::table_if_there(db, HISTORY) {
-        Ok(Some(history)) => history,
-        Ok(None) if keys.is_empty() => return Ok(()),
-        Ok(None) => {
-            return Err(format!("{} payments were acknowledged, but there is no history", keys.len()));
-        }
-        Err(error) => return Err(format!("the history can't be read: {error}")),
-    };
-    for batch in keys.chunks(BATCH) {
-        let parsed = batch.iter().map(|key| integers_of_key(key, 3)).collect::<Result<Vec<_>, _>>()?;
-        let lost = db.run(|tx| {
-            for (key, text) in parsed.iter().zip(batch) {
-                if !tx.exists(&history, key![key[0], key[1], key[2]])? {
-                    return Ok(Some(text));
-                }
-            }
-            Ok(None)
-        });
-        match lost {
-            Ok(None) => {}
-            Ok(Some(key)) => return Err(format!("the payment acknowledged as {key} is not in the history")),
-            Err(error) => return Err(format!("the history can't be read: {error}")),
-        }
-    }
-    Ok(())
+    scan::check_acknowledged(db, HISTORY, "payment", keys)
 }
