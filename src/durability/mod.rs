@@ -37,6 +37,7 @@ mod prepare;
 pub(crate) mod progress;
 pub(crate) mod recovery;
 mod repair;
+mod replay;
 mod scan;
 mod segment;
 pub(crate) mod space;

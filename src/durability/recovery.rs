@@ -1,7 +1,8 @@
 //! Recovery: puts everything back that was durable, from the newest whole checkpoint and the log behind it.
 //!
 //! A checkpoint is loaded first, if there is one; then the log is replayed from where it says, or from its beginning.
-//! Groups come in the order of their epochs. Within a group the participants' transactions are put in the order of
+//! Groups come in the order of their epochs, to each record: several threads replay, each its share of the records
+//! (`replay`). Within a group the participants' transactions are put in the order of
 //! their stamps, which is an order in which they can have happened: of two that touched the same record, the later
 //! has the higher stamp. What they have done to split columns comes first (see `storage::restore`). Secondary indexes
 //! are derived at the end.
@@ -19,11 +20,12 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::disk::Disk;
 use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
+use crate::durability::replay::replay;
 use crate::durability::tail::LogEnd;
 use crate::durability::{Cut, DatabaseDirectory, GroupStart, LogReader};
 use crate::error::{Error, Result};
 use crate::storage::reclaim::collect_all;
-use crate::storage::restore::{Overlap, Tools, apply_group, derive_indexes};
+use crate::storage::restore::{Overlap, derive_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 
@@ -101,7 +103,7 @@ pub(crate) fn recover(
         None => (new_store(), None, Overlap::default()),
     };
     let mut recovery = Recovery { load_time: start.elapsed(), ..Recovery::default() };
-    let behind = read_log(disk, directory, &store, (manifest.as_ref(), overlap), &mut recovery);
+    let behind = read_log(disk, directory, &store, (manifest.as_ref(), overlap), crew, &mut recovery);
     // Without the log that it needs, what is older than the damaged checkpoint is of no use.
     let end = behind.map_err(|error| first_failure.clone().unwrap_or(error))?;
     recovery.passed_over = first_failure.map(|failure| failure.to_string());
@@ -129,6 +131,7 @@ fn read_log(
     directory: &DatabaseDirectory,
     store: &Store,
     (manifest, overlap): (Option<&Manifest>, Overlap),
+    crew: Crew<'_>,
     recovery: &mut Recovery,
 ) -> Result<LogEnd> {
     let start = Instant::now();
@@ -141,35 +144,12 @@ fn read_log(
         recovery.durable_epoch = manifest.last_epoch;
     }
     let mut log = LogReader::open(disk.clone(), &directory.log_path(), directory.uuid(), log_start)?;
-    replay(store, &mut log, first_epoch, overlap, recovery)?;
+    replay(store, &mut log, first_epoch, overlap, crew, recovery)?;
     let end = log.end()?;
     end.must_reach(log_epoch)?;
     recovery.cut = end.cut.as_ref().map(Cut::to_string);
     recovery.replay_time = start.elapsed();
     Ok(end)
-}
-
-/// Replays the groups from this epoch on.
-fn replay(
-    store: &Store,
-    log: &mut LogReader,
-    first_epoch: u64,
-    overlap: Overlap,
-    recovery: &mut Recovery,
-) -> Result<()> {
-    let mut tools = Tools::new(overlap);
-    while let Some(group) = log.next_group()? {
-        if group.epoch < first_epoch {
-            continue;
-        }
-        let applied = tools.overlap.begin_epoch(Some(group.epoch));
-        let applied = applied.and_then(|()| apply_group(store, &group.payload, &mut tools, &pin()));
-        recovery.transactions += applied.map_err(|error| log.blame(error))?;
-        recovery.groups += 1;
-        recovery.bytes += group.payload.len() as u64;
-        recovery.durable_epoch = recovery.durable_epoch.max(group.epoch);
-    }
-    tools.overlap.begin_epoch(None).map_err(|error| log.blame(error))
 }
 
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.

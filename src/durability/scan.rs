@@ -108,14 +108,22 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The last group's content makes no sense although its checksums fit: that is damage of the place where it lies.
-    pub(crate) fn blame(&self, error: Error) -> Error {
-        match (error, self.last_group.first()) {
-            (Error::Malformed { detail, .. }, Some(extent)) => {
-                damaged(&self.segments[extent.start.index].path, extent.start.offset, detail)
-            }
-            (error, _) => error,
+    /// Where the last whole group begins.
+    pub(super) fn last_place(&self) -> Position {
+        self.last_group.first().map_or(self.position, |extent| extent.start)
+    }
+
+    /// The content of the group at this place makes no sense although its checksums fit: that is damage of the place.
+    pub(super) fn blame(&self, place: Position, error: Error) -> Error {
+        match error {
+            Error::Malformed { detail, .. } => damaged(&self.segments[place.index].path, place.offset, detail),
+            error => error,
         }
+    }
+
+    /// As `blame`, of the last group.
+    pub(super) fn blame_last(&self, error: Error) -> Error {
+        self.blame(self.last_place(), error)
     }
 
     /// Reads on to the log's end, if need be, and says how it looks there.

@@ -252,6 +252,11 @@ impl<'a> Reader<'a> {
         Reader { rest: changes }
     }
 
+    /// How many bytes are left.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The next change's head; its values must be read next ([`Reader::apply`]).
     ///
     /// # Errors
