@@ -43,6 +43,7 @@ mod segment;
 pub(crate) mod space;
 mod starts;
 mod tail;
+pub(crate) mod watch;
 mod window;
 mod writer;
 

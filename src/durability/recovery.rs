@@ -11,6 +11,7 @@
 //! damaged checkpoint is passed over only if an older one, or the whole log, is still there: which is so only
 //! while the removal of what it replaces has not begun.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use crate::base::disk::Disk;
 use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
 use crate::durability::replay::replay;
 use crate::durability::tail::LogEnd;
+use crate::durability::watch::{RecoveryStep, Watch};
 use crate::durability::{Cut, DatabaseDirectory, GroupStart, LogReader};
 use crate::error::{Error, Result};
 use crate::storage::reclaim::collect_all;
@@ -62,6 +64,29 @@ pub struct Recovery {
     pub time: Duration,
 }
 
+impl fmt::Display for Recovery {
+    /// One line, for a service's log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "recovered in {:.3} s: ", self.time.as_secs_f64())?;
+        if self.checkpoint > 0 {
+            let (number, records, bytes) = (self.checkpoint, self.checkpoint_records, self.checkpoint_bytes);
+            let seconds = self.load_time.as_secs_f64();
+            write!(f, "checkpoint {number} of {records} records and {bytes} bytes in {seconds:.3} s, ")?;
+        }
+        let (transactions, groups, bytes) = (self.transactions, self.groups, self.bytes);
+        let seconds = self.replay_time.as_secs_f64();
+        write!(f, "{transactions} transactions of {groups} log groups and {bytes} bytes in {seconds:.3} s")?;
+        write!(f, ", indexes in {:.3} s", self.index_time.as_secs_f64())?;
+        if let Some(why) = &self.passed_over {
+            write!(f, "; a newer checkpoint was passed over: {why}")?;
+        }
+        if let Some(cut) = &self.cut {
+            write!(f, "; {cut}")?;
+        }
+        Ok(())
+    }
+}
+
 /// A database as it was when it was closed, or when the power went.
 pub(crate) struct Recovered {
     /// All tables; the first commits' epoch is set.
@@ -80,6 +105,7 @@ pub(crate) fn recover(
     directory: &DatabaseDirectory,
     new_store: impl Fn() -> Store,
     crew: Crew<'_>,
+    watch: &Watch,
 ) -> Result<Recovered> {
     let start = Instant::now();
     let checkpoints = directory.checkpoints(disk.clone());
@@ -87,7 +113,7 @@ pub(crate) fn recover(
     let mut loaded = None;
     for number in checkpoints.newest_first()? {
         let store = new_store();
-        match load(&checkpoints, number, &store, crew) {
+        match load(&checkpoints, number, &store, (crew, watch)) {
             Ok((manifest, overlap)) => {
                 loaded = Some((store, manifest, overlap));
                 break;
@@ -103,12 +129,13 @@ pub(crate) fn recover(
         None => (new_store(), None, Overlap::default()),
     };
     let mut recovery = Recovery { load_time: start.elapsed(), ..Recovery::default() };
-    let behind = read_log(disk, directory, &store, (manifest.as_ref(), overlap), crew, &mut recovery);
+    let behind =
+        read_log(disk, directory, &store, (manifest.as_ref(), overlap), (crew, watch), &mut recovery);
     // Without the log that it needs, what is older than the damaged checkpoint is of no use.
     let end = behind.map_err(|error| first_failure.clone().unwrap_or(error))?;
     recovery.passed_over = first_failure.map(|failure| failure.to_string());
     let start_of_indexes = Instant::now();
-    derive_all_indexes(&store, crew)?;
+    derive_all_indexes(&store, (crew, watch))?;
     recovery.index_time = start_of_indexes.elapsed();
     recovery.time = start.elapsed();
     Ok(Recovered { store, recovery, end })
@@ -118,10 +145,10 @@ fn load(
     checkpoints: &Checkpoints,
     number: u32,
     store: &Store,
-    crew: Crew<'_>,
+    (crew, watch): (Crew<'_>, &Watch),
 ) -> Result<(Manifest, Overlap)> {
     let manifest = checkpoints.manifest(number)?;
-    let overlap = checkpoint::load(checkpoints, &manifest, store, crew)?;
+    let overlap = checkpoint::load(checkpoints, &manifest, store, (crew, watch))?;
     Ok((manifest, overlap))
 }
 
@@ -131,7 +158,7 @@ fn read_log(
     directory: &DatabaseDirectory,
     store: &Store,
     (manifest, overlap): (Option<&Manifest>, Overlap),
-    crew: Crew<'_>,
+    crew: (Crew<'_>, &Watch),
     recovery: &mut Recovery,
 ) -> Result<LogEnd> {
     let start = Instant::now();
@@ -153,9 +180,9 @@ fn read_log(
 }
 
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.
-fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
+fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Result<()> {
     let tables = store.all_tables();
-    let next = AtomicUsize::new(0);
+    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failure = Mutex::new(None);
     let work = || {
         let mut cutter = Cutter::default();
@@ -166,6 +193,8 @@ fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
             if let Err(error) = derive_indexes(table, &mut cutter, &guard) {
                 failure.lock().get_or_insert(error);
             }
+            let done = ended.fetch_add(1, Ordering::Relaxed) + 1;
+            watch.tell(RecoveryStep::Indexes, done as u64, tables.len() as u64);
         }
     };
     let indexed = tables.iter().filter(|table| !table.secondary().is_empty()).count();

@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crossbeam_epoch::pin;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::durability::checkpoint::Crew;
 use crate::durability::recovery::Recovery;
 use crate::durability::scan::{LogReader, Position};
+use crate::durability::watch::{RecoveryStep, Watch};
 use crate::error::{Error, Result};
 use crate::storage::restore::{Overlap, Scattered, Tools, apply_share, scatter};
 use crate::storage::store::Store;
@@ -41,11 +42,11 @@ pub(crate) fn replay(
     log: &mut LogReader,
     first_epoch: u64,
     overlap: Overlap,
-    crew: Crew<'_>,
+    (crew, watch): (Crew<'_>, &Watch),
     recovery: &mut Recovery,
 ) -> Result<()> {
     let shares = (0..SHARES).map(|_| Mutex::new(Tools::new(overlap.of_another_share()))).collect();
-    let source = Source { log, first_epoch, tools: Tools::new(overlap), groups: 0, recovery };
+    let source = Source { log, watch, first_epoch, tools: Tools::new(overlap), groups: 0, recovery };
     let board = Board { batches: (0..SHARES).map(|_| VecDeque::new()).collect(), ..Board::default() };
     let replay = Replay {
         store,
@@ -61,7 +62,9 @@ pub(crate) fn replay(
         return Err(place.map_or(error.clone(), |place| log.blame(place, error)));
     }
     let all = shares.into_iter().map(Mutex::into_inner).chain([tools]);
-    all.into_iter().try_for_each(|tools| tools.overlap.begin_epoch(None)).map_err(|error| log.blame_last(error))
+    all.into_iter()
+        .try_for_each(|tools| tools.overlap.begin_epoch(None))
+        .map_err(|error| log.blame_last(error))
 }
 
 /// What the threads share.
@@ -78,6 +81,7 @@ struct Replay<'r> {
 /// Where groups come from.
 struct Source<'r> {
     log: &'r mut LogReader,
+    watch: &'r Watch,
     first_epoch: u64,
     tools: Tools,
     /// Groups read so far.
@@ -132,16 +136,17 @@ impl Drop for AtWork<'_, '_> {
 impl Replay<'_> {
     fn work(&self) {
         let _at_work = AtWork(self);
-        let mut board = self.board.lock();
-        while let Some(job) = self.next_job(&mut board) {
+        while let Some(job) = self.next_job() {
             match job {
                 Job::Replay(share, first, batch) => {
-                    let replayed = MutexGuard::unlocked(&mut board, || self.replay_share(share, first, &batch));
+                    let replayed = self.replay_share(share, first, &batch);
+                    let mut board = self.board.lock();
                     board.busy &= !(1 << share);
                     replayed.unwrap_or_else(|failure| board.fail(failure));
                 }
                 Job::Read => {
-                    let read = MutexGuard::unlocked(&mut board, || self.source.lock().read(self.store));
+                    let read = self.source.lock().read(self.store);
+                    let mut board = self.board.lock();
                     board.reading = false;
                     match read {
                         Ok((first, batch)) => board.put(first, batch),
@@ -154,7 +159,8 @@ impl Replay<'_> {
     }
 
     /// Waits for something to do; nothing: all is done, or failed.
-    fn next_job(&self, board: &mut MutexGuard<'_, Board>) -> Option<Job> {
+    fn next_job(&self) -> Option<Job> {
+        let mut board = self.board.lock();
         loop {
             if let Some(job) = board.take() {
                 return Some(job);
@@ -162,15 +168,18 @@ impl Replay<'_> {
             if board.is_over() {
                 return None;
             }
-            self.changed.wait(board);
+            self.changed.wait(&mut board);
         }
     }
 
     fn replay_share(&self, share: usize, first: u64, batch: &Batch) -> std::result::Result<(), Failure> {
         let (mut tools, guard) = (self.shares[share].lock(), pin());
         for ((place, group), number) in batch.iter().zip(first..) {
-            apply_share(self.store, group, share, &mut tools, &guard)
-                .map_err(|error| Failure { group: number, error, place: Some(*place) })?;
+            apply_share(self.store, group, share, &mut tools, &guard).map_err(|error| Failure {
+                group: number,
+                error,
+                place: Some(*place),
+            })?;
         }
         Ok(())
     }
@@ -247,6 +256,11 @@ impl Source<'_> {
             self.recovery.durable_epoch = self.recovery.durable_epoch.max(next.epoch);
             batch.push((place, scattered));
         }
+        let (done, total) = self.log.progress();
+        self.watch.tell(RecoveryStep::Log, done, total);
         Ok((first, batch))
     }
 }
+
+#[cfg(test)]
+mod tests;

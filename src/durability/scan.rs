@@ -108,6 +108,12 @@ impl LogReader {
         Ok(None)
     }
 
+    /// How many bytes lie before the place where it reads, and how many there are.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let bytes = |segments: &[Segment]| segments.iter().map(|segment| segment.bytes).sum::<u64>();
+        (bytes(&self.segments[..self.position.index]) + self.position.offset, bytes(&self.segments))
+    }
+
     /// Where the last whole group begins.
     pub(super) fn last_place(&self) -> Position {
         self.last_group.first().map_or(self.position, |extent| extent.start)
@@ -116,7 +122,9 @@ impl LogReader {
     /// The content of the group at this place makes no sense although its checksums fit: that is damage of the place.
     pub(super) fn blame(&self, place: Position, error: Error) -> Error {
         match error {
-            Error::Malformed { detail, .. } => damaged(&self.segments[place.index].path, place.offset, detail),
+            Error::Malformed { detail, .. } => {
+                damaged(&self.segments[place.index].path, place.offset, detail)
+            }
             error => error,
         }
     }

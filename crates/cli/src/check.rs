@@ -8,6 +8,7 @@ use heddle_workloads::driver::read_acknowledgements;
 use heddledb::{Database, Durability, Options};
 
 use crate::failure::{Failure, Result};
+use crate::recovering;
 
 /// Verify a database.
 #[derive(Args)]
@@ -62,7 +63,8 @@ pub fn open(directory: &std::path::Path) -> Result<Database> {
     if !directory.is_dir() {
         return Err(Failure::Usage(format!("{} is no directory; give a database's", directory.display())));
     }
-    Ok(Database::open(directory, Options::default().durability(Durability::Group).read_only(true))?)
+    let options = Options::default().durability(Durability::Group).read_only(true);
+    Ok(Database::open(directory, recovering::shown(options))?)
 }
 
 fn failed(workload: &dyn Workload, wrong: &str) -> Failure {

@@ -97,12 +97,7 @@ impl Scattering<'_> {
     /// What one commit has logged. The tables that it has put into the catalog are made: with its changes all rows about
     /// them are there, which need not be true of tables that later commits make, although a checkpoint may have some
     /// of their rows already.
-    fn commit(
-        &mut self,
-        transaction: LoggedTransaction<'_>,
-        tools: &mut Tools,
-        guard: &Guard,
-    ) -> Result<()> {
+    fn commit(&mut self, transaction: LoggedTransaction<'_>, tools: &mut Tools, guard: &Guard) -> Result<()> {
         let LoggedTransaction { stamp, changes } = transaction;
         let mut reader = Reader::new(changes);
         let mut made: SmallVec<[TableId; 1]> = SmallVec::new();
