@@ -47,7 +47,7 @@ pub(crate) struct Ending {
 impl Ending {
     /// That of a call which has not executed.
     #[cold]
-    fn refused(attempts: u32, error: Error) -> Ending {
+    pub(crate) fn refused(attempts: u32, error: Error) -> Ending {
         Ending { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
     }
 }

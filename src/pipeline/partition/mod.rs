@@ -1,0 +1,175 @@
+//! Execution by executors that own the data (DORA, VLDB 2010): under protocols that ask for it.
+//!
+//! ```text
+//! submit ─► route ─┬─ one executor's data ───► its queue ─► its local locks ─► the call runs there, whole
+//!                  └─ several executors' ────► all their queues at once; each grants; the last one runs it
+//! closure's commit ─► the desk ──────────────► as above; the caller's thread goes on when all have granted
+//! ```
+//!
+//! Each executor is a thread with a queue ([`queue`]) and a lock table of its own (`protocol/local`). It never waits for
+//! a lock: what cannot be granted is parked, and granted later by who gives up. [`executor`] is that thread's life,
+//! [`entrant`] what comes in.
+
+pub(crate) mod entrant;
+pub(crate) mod executor;
+mod latch;
+mod queue;
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use self::entrant::{Entrant, Group, Sink};
+use self::executor::{Notice, Shared, Task};
+use self::latch::Latch;
+use self::queue::{Entries, Queues};
+use crate::base::atomics::{AtomicU64, Ordering};
+use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::execute::Ending;
+use crate::protocol::footprint::Footprint;
+use crate::protocol::local::claim::{Want, place_of_reference};
+use crate::protocol::local::routing::{Route, Routing};
+use crate::protocol::local::waits::Waits;
+use crate::protocol::local::{Denied, Desk, Grant, OwnerId};
+use crate::types::Args;
+
+/// What all executors share.
+pub(crate) struct Executors {
+    queues: Queues<Task, Notice>,
+    routing: Routing,
+    waits: Waits,
+    births: AtomicU64,
+}
+
+impl Executors {
+    /// So many.
+    pub(crate) fn new(executors: usize) -> Executors {
+        Executors {
+            queues: Queues::new(executors),
+            routing: Routing::new(executors),
+            waits: Waits::default(),
+            births: AtomicU64::new(0),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whose data a call touches.
+    pub(crate) fn route(&self, footprint: &Footprint) -> Route {
+        let route = self.routing.route(footprint.references.iter().map(place_of_reference));
+        if route.is_empty() { smallvec![0] } else { route }
+    }
+
+    /// Lets a call in. False: the database is being closed.
+    pub(crate) fn submit(&self, entrant: Entrant) -> bool {
+        let route = self.route(&entrant.footprint);
+        if let [executor] = route[..] {
+            return self.queues.let_in(1, smallvec![(executor, Task::Whole(Box::new(entrant)))]);
+        }
+        let shared = Arc::new(Shared::new(OwnerId::new(), self.birth_of_call(), route.clone(), entrant));
+        self.queues.let_in(1, route.iter().map(|&executor| (executor, Task::Shared(shared.clone()))).collect())
+    }
+
+    /// Runs calls in order, and waits until all have ended. What stays with one executor each is run beside the others:
+    /// they are in its queue in order, and nobody else's data is in it. A call over several executors is run by itself.
+    pub(crate) fn execute_group<'c>(
+        &self,
+        calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, &'c Footprint)>,
+    ) -> Vec<(Ending, Output)> {
+        let mut ended = Vec::new();
+        let mut waiting: Vec<(Route, Entrant)> = Vec::new();
+        for (routine, args, footprint) in calls {
+            let route = self.route(footprint);
+            let is_whole = route.len() == 1;
+            if !is_whole {
+                self.run_together(&mut waiting, &mut ended);
+            }
+            let sink = Sink::Nobody;
+            waiting.push((route, Entrant { routine, args: args.clone(), footprint: footprint.clone(), sink }));
+            if !is_whole {
+                self.run_together(&mut waiting, &mut ended);
+            }
+        }
+        self.run_together(&mut waiting, &mut ended);
+        ended
+    }
+
+    /// Runs calls beside each other.
+    fn run_together(&self, calls: &mut Vec<(Route, Entrant)>, ended: &mut Vec<(Ending, Output)>) {
+        let group = Group::new(calls.len());
+        let mut whole: Vec<Vec<Task>> = (0..self.len()).map(|_| Vec::new()).collect();
+        for (place, (route, mut entrant)) in calls.drain(..).enumerate() {
+            entrant.sink = Sink::Group(group.clone(), place);
+            match route[..] {
+                [executor] => whole[executor].push(Task::Whole(Box::new(entrant))),
+                _ if self.submit(entrant) => {}
+                _ => group.refuse(1),
+            }
+        }
+        for (executor, tasks) in whole.into_iter().enumerate().filter(|(_, tasks)| !tasks.is_empty()) {
+            let calls = tasks.len();
+            if !self.queues.let_in_many(calls, executor, tasks.into_iter()) {
+                group.refuse(calls);
+            }
+        }
+        ended.append(&mut group.wait());
+    }
+
+    /// No more calls come in; executors go when those that are under way have ended.
+    pub(crate) fn close(&self) {
+        self.queues.close();
+    }
+
+    /// Hand-overs to the executors, and what was handed over.
+    pub(crate) fn handovers(&self) -> (u64, u64) {
+        self.queues.handovers()
+    }
+
+    fn birth_of_call(&self) -> u64 {
+        // Relaxed: only that no two are equal counts.
+        self.births.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What of this is to be locked at an executor.
+    fn wants_at(&self, wants: &[Want], executor: usize) -> Vec<Want> {
+        let is_here = |want: &&Want| want.place.is_none_or(|place| self.routing.owner(place) == executor);
+        wants.iter().filter(is_here).cloned().collect()
+    }
+}
+
+impl Desk for Executors {
+    fn birth(&self) -> u64 {
+        self.birth_of_call()
+    }
+
+    fn lock(&self, wants: Vec<Want>, birth: u64) -> Result<Grant, Denied> {
+        let owner = OwnerId::new();
+        let executors = self.routing.route(wants.iter().map(|want| want.place));
+        let latch = Arc::new(Latch::new(owner, birth, wants, executors.len()));
+        let entries: Entries<Task> =
+            executors.iter().map(|&executor| (executor, Task::Latch(latch.clone()))).collect();
+        if !self.queues.let_in(1, entries) {
+            return Err(Denied::Closed);
+        }
+        let granted = latch.wait();
+        if latch.was_parked() {
+            self.waits.end(owner);
+        }
+        let grant = Grant { owner, executors };
+        if granted {
+            return Ok(grant);
+        }
+        self.release(grant);
+        Err(Denied::Deadlock)
+    }
+
+    fn release(&self, grant: Grant) {
+        for &executor in &grant.executors {
+            self.queues.notify(executor, Notice::Ended(grant.owner));
+        }
+        self.queues.leave(1);
+    }
+}
