@@ -12,7 +12,7 @@
 //!
 //! A *brief* request holds nothing: it runs to its end as soon as it is granted, before the executor does anything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -129,25 +129,32 @@ impl<T> LocalLocks<T> {
 
     /// Grants what can be granted of what waits for something that one of these met.
     fn reconsider(&mut self, freed: &[Want]) -> Vec<(OwnerId, T)> {
+        let mut granted = Vec::new();
         if self.parked.is_empty() {
-            return Vec::new();
+            return granted;
         }
-        let mut candidates: Vec<u64> = Vec::new();
+        let mut candidates = BTreeSet::new();
+        self.add_candidates(freed, &mut candidates);
+        while let Some(arrival) = candidates.pop_first() {
+            let request = &self.parked[&arrival];
+            if !self.blockers(request, arrival).is_empty() {
+                continue;
+            }
+            let Some(request) = self.unpark(arrival) else { continue };
+            if request.brief {
+                // Nobody will release it: who queued behind it goes on now.
+                self.add_candidates(&request.wants, &mut candidates);
+            }
+            granted.push((request.owner, self.grant(request)));
+        }
+        granted
+    }
+
+    /// What is parked and wants something that one of these meets.
+    fn add_candidates(&self, freed: &[Want], candidates: &mut BTreeSet<u64>) {
         for want in freed {
             self.visit(want, |claim| candidates.extend(claim.arrival));
         }
-        candidates.sort_unstable();
-        candidates.dedup();
-        let mut granted = Vec::new();
-        for arrival in candidates {
-            let request = &self.parked[&arrival];
-            if self.blockers(request, arrival).is_empty()
-                && let Some(request) = self.unpark(arrival)
-            {
-                granted.push((request.owner, self.grant(request)));
-            }
-        }
-        granted
     }
 
     fn unpark(&mut self, arrival: u64) -> Option<Request<T>> {
