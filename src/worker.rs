@@ -237,7 +237,8 @@ impl<'db> Worker<'db> {
     ) -> bool {
         if let Some(executors) = self.shared.input().executors() {
             let calls = calls.iter().zip(footprints);
-            let calls = calls.map(|((place, args), footprint)| (procedures[*place].routine(), args, footprint));
+            let calls =
+                calls.map(|((place, args), footprint)| (procedures[*place].routine(), args, footprint));
             let ended = executors.execute_group(calls);
             return self.tell(ended, done);
         }

@@ -8,13 +8,12 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
-use super::entrant::{Entrant, Sink};
-use super::latch::Latch;
-use super::queue::Found;
 use super::Executors;
-use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+use super::entrant::{Entrant, Sink};
+use super::flow::{Flow, Phase, Serial};
+use super::latch::Latch;
+use super::pins::Pins;
+use super::queue::Found;
 use crate::pipeline::call::{self, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
@@ -25,14 +24,17 @@ use crate::protocol::Held;
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::claim::Want;
 use crate::protocol::local::locks::{Answer, LocalLocks, Request};
+use crate::protocol::local::routing::Route;
 use crate::storage::participant::{Counters, Seat};
 
 /// What an executor is given to do.
 pub(super) enum Task {
     /// A call whose data all belong to it: it runs it to its end.
     Whole(Box<Entrant>),
-    /// A call over several executors: who grants it last, runs it.
-    Shared(Arc<Shared>),
+    /// A call over several executors, one action after the other: who grants it last, runs it.
+    Serial(Arc<Serial>),
+    /// A call over several executors, actions beside each other: it runs its own of one phase.
+    Phase(Arc<Phase>),
     /// Who is no executor has to be told when this is granted.
     Latch(Arc<Latch>),
 }
@@ -45,42 +47,30 @@ pub(super) enum Notice {
     Doomed(OwnerId),
 }
 
-/// A call over several executors.
-pub(super) struct Shared {
-    pub(super) owner: OwnerId,
-    pub(super) birth: u64,
-    pub(super) executors: SmallVec<[usize; 4]>,
-    pub(super) entrant: Entrant,
-    /// So many have not granted yet.
-    left: AtomicUsize,
-    parked: AtomicBool,
-}
-
-impl Shared {
-    pub(super) fn new(owner: OwnerId, birth: u64, executors: SmallVec<[usize; 4]>, entrant: Entrant) -> Shared {
-        let left = AtomicUsize::new(executors.len());
-        Shared { owner, birth, executors, entrant, left, parked: AtomicBool::new(false) }
-    }
-}
-
 /// An executor at work: its seat, its lock table, and what it is about to do.
-struct Bench<'e> {
-    engine: &'e Engine,
-    executors: &'e Executors,
-    number: usize,
-    seat: Seat<'e>,
-    held: Held,
+pub(super) struct Bench<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) executors: &'e Executors,
+    pub(super) number: usize,
+    pub(super) seat: Seat<'e>,
+    pub(super) held: Held,
     found: Vec<call::Found>,
     locks: LocalLocks<Task>,
+    pub(super) pins: Pins,
     /// Granted calls that will run together.
     batch: Vec<Box<Entrant>>,
     /// Whose locks are to be given up here.
-    ended: Vec<OwnerId>,
+    pub(super) ended: Vec<OwnerId>,
     finished: Vec<Finished>,
     wrote: bool,
     /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
-    done: Vec<Box<Entrant>>,
-    done_shared: Vec<Arc<Shared>>,
+    done: Vec<Done>,
+}
+
+/// A call that has ended, and was let go by nobody else yet.
+enum Done {
+    Whole { _entrant: Box<Entrant> },
+    Flow { _flow: Arc<Flow> },
 }
 
 /// The life of an executor.
@@ -93,12 +83,12 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         held: Held::default(),
         found: Vec::new(),
         locks: LocalLocks::default(),
+        pins: Pins::default(),
         batch: Vec::new(),
         ended: Vec::new(),
         finished: Vec::new(),
         wrote: false,
         done: Vec::new(),
-        done_shared: Vec::new(),
     };
     let mut found = Found::default();
     while executors.queues.take(number, &mut found) {
@@ -132,16 +122,21 @@ impl Bench<'_> {
             self.engine.ring_log();
         }
         self.done.clear();
-        self.done_shared.clear();
     }
 
     fn take_in(&mut self, task: Task) {
         match task {
             Task::Whole(entrant) => self.take_in_whole(entrant),
-            Task::Shared(shared) => {
-                let wants = self.own_wants(&shared.entrant);
-                let (owner, birth) = (shared.owner, shared.birth);
-                self.ask(Request { owner, wants, brief: false, task: Task::Shared(shared) }, birth);
+            Task::Serial(serial) => {
+                let references = &serial.flow.entrant.footprint.references;
+                let wants: Vec<Want> = references.iter().map(Want::of_reference).collect();
+                let wants = self.executors.wants_at(&wants, self.number);
+                let (owner, birth) = (serial.owner, serial.flow.birth);
+                self.ask(Request { owner, wants, brief: false, task: Task::Serial(serial) }, birth);
+            }
+            Task::Phase(phase) => {
+                let (owner, birth, wants) = (phase.owner, phase.flow.birth, phase.wants(self.number));
+                self.ask(Request { owner, wants, brief: false, task: Task::Phase(phase) }, birth);
             }
             Task::Latch(latch) => {
                 let wants = self.executors.wants_at(&latch.wants, self.number);
@@ -162,12 +157,6 @@ impl Bench<'_> {
         self.ask_for(request, birth);
     }
 
-    /// What of a call's footprint is this executor's.
-    fn own_wants(&self, entrant: &Entrant) -> Vec<Want> {
-        let wants: Vec<Want> = entrant.footprint.references.iter().map(Want::of_reference).collect();
-        self.executors.wants_at(&wants, self.number)
-    }
-
     fn ask(&mut self, request: Request<Task>, birth: u64) {
         // What was granted before has been done when others are told of this one.
         self.run_batch();
@@ -181,8 +170,8 @@ impl Bench<'_> {
             Answer::Granted(task) => self.perform(task),
             Answer::Parked(blockers) => {
                 match self.locks.parked_task(owner) {
-                    // Relaxed: it is read when all executors have granted, this one last, which orders it.
-                    Some(Task::Shared(shared)) => shared.parked.store(true, Ordering::Relaxed),
+                    Some(Task::Serial(serial)) => serial.turn.note_parked(),
+                    Some(Task::Phase(phase)) => phase.turn.note_parked(),
                     Some(Task::Latch(latch)) => latch.note_parked(),
                     Some(Task::Whole(_)) | None => {}
                 }
@@ -205,7 +194,14 @@ impl Bench<'_> {
                     self.executors.waits.end(owner);
                     self.take_in_whole(entrant);
                 }
-                Task::Shared(shared) => self.take_in(Task::Shared(shared)),
+                Task::Serial(serial) => {
+                    serial.turn.doom();
+                    self.report_serial(serial);
+                }
+                Task::Phase(phase) => {
+                    phase.turn.doom();
+                    self.report(phase);
+                }
                 Task::Latch(latch) => latch.doom(),
             }
         }
@@ -219,6 +215,7 @@ impl Bench<'_> {
     /// Gives up the locks of whoever has ended, and does what was waiting for them.
     fn release_ended(&mut self) {
         while let Some(owner) = self.ended.pop() {
+            self.pins.release(owner);
             let granted = self.locks.release(owner);
             self.perform_parked(granted);
         }
@@ -228,7 +225,9 @@ impl Bench<'_> {
         for (owner, task) in granted {
             match &task {
                 Task::Whole(_) => self.executors.waits.end(owner),
-                Task::Shared(_) | Task::Latch(_) => self.executors.waits.unpark(owner, self.number),
+                Task::Serial(_) | Task::Phase(_) | Task::Latch(_) => {
+                    self.executors.waits.unpark(owner, self.number)
+                }
             }
             self.perform(task);
         }
@@ -238,12 +237,13 @@ impl Bench<'_> {
     fn perform(&mut self, task: Task) {
         match task {
             Task::Whole(entrant) => self.add_to_batch(entrant),
-            Task::Shared(shared) => {
+            Task::Serial(serial) => {
                 self.run_batch();
-                // AcqRel: what was done before on all executors is seen by who runs it.
-                if shared.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    self.run_shared(shared);
-                }
+                self.report_serial(serial);
+            }
+            Task::Phase(phase) => {
+                self.run_batch();
+                self.run_phase(phase);
             }
             Task::Latch(latch) => {
                 self.run_batch();
@@ -267,21 +267,50 @@ impl Bench<'_> {
         let mut batch = take(&mut self.batch);
         self.execute(&batch);
         self.executors.queues.leave(batch.len());
-        self.done.append(&mut batch);
+        self.done.extend(batch.drain(..).map(|entrant| Done::Whole { _entrant: entrant }));
         self.batch = batch;
     }
 
-    fn run_shared(&mut self, shared: Arc<Shared>) {
-        self.execute(&[&shared.entrant]);
-        for &executor in shared.executors.iter().filter(|executor| **executor != self.number) {
-            self.executors.queues.notify(executor, Notice::Ended(shared.owner));
+    /// This executor has granted a call whose actions run one after the other, or it has given way here.
+    fn report_serial(&mut self, serial: Arc<Serial>) {
+        if !serial.turn.report() {
+            return;
         }
-        self.ended.push(shared.owner);
-        if shared.parked.load(Ordering::Relaxed) {
-            self.executors.waits.end(shared.owner);
+        let again = serial.turn.is_doomed();
+        if !again {
+            self.execute(&[&serial.flow.entrant]);
         }
+        self.tell_ended(serial.owner, &serial.route, serial.turn.was_parked());
+        if again {
+            self.executors.enter_serial(serial.flow.clone(), serial.route.clone());
+        } else {
+            self.let_go(serial.flow.clone());
+        }
+    }
+
+    /// Tells all executors concerned that an attempt has ended; here the locks are given up as soon as it is this one's
+    /// turn.
+    pub(super) fn tell_ended(&mut self, owner: OwnerId, route: &Route, was_parked: bool) {
+        for &executor in route.iter().filter(|executor| **executor != self.number) {
+            self.executors.queues.notify(executor, Notice::Ended(owner));
+        }
+        self.ended.push(owner);
+        if was_parked {
+            self.executors.waits.end(owner);
+        }
+    }
+
+    /// A call over several executors has ended.
+    pub(super) fn let_go(&mut self, flow: Arc<Flow>) {
         self.executors.queues.leave(1);
-        self.done_shared.push(shared);
+        self.done.push(Done::Flow { _flow: flow });
+    }
+
+    /// Tells how a call has ended.
+    pub(super) fn tell(&mut self, entrant: &Entrant, ending: Ending, output: Output) {
+        let counters = &self.seat.participant().counters;
+        self.wrote |= ending.wrote;
+        tell(self.engine, counters, &mut self.finished, entrant, ending, output);
     }
 }
 
@@ -292,21 +321,29 @@ impl Bench<'_> {
         let counters = &seat.participant().counters;
         execute_group(engine, seat, held, found, calls, |number, ending, output| {
             *wrote |= ending.wrote;
-            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                Counters::count(&counters.readers_waited);
-            }
-            match &calls[number].borrow().sink {
-                Sink::Nobody => {}
-                Sink::Group(group, place) => group.end(*place, ending, output),
-                Sink::Answer(answer) => {
-                    let (epoch, answer) = (ending.epoch, answer.clone());
-                    finished.push(Finished { answer, epoch, result: result(ending, output) });
-                }
-            }
+            tell(engine, counters, finished, calls[number].borrow(), ending, output);
         });
     }
 }
 
-fn result(ending: Ending, output: Output) -> crate::error::Result<Output> {
-    ending.failure.map_or(Ok(output), |error| Err(*error))
+fn tell(
+    engine: &Engine,
+    counters: &Counters,
+    finished: &mut Vec<Finished>,
+    entrant: &Entrant,
+    ending: Ending,
+    output: Output,
+) {
+    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+        Counters::count(&counters.readers_waited);
+    }
+    match &entrant.sink {
+        Sink::Nobody => {}
+        Sink::Group(group, place) => group.end(*place, ending, output),
+        Sink::Answer(answer) => {
+            let (epoch, answer) = (ending.epoch, answer.clone());
+            let result = ending.failure.map_or(Ok(output), |error| Err(*error));
+            finished.push(Finished { answer, epoch, result });
+        }
+    }
 }

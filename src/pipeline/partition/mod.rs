@@ -2,30 +2,37 @@
 //!
 //! ```text
 //! submit ─► route ─┬─ one executor's data ───► its queue ─► its local locks ─► the call runs there, whole
-//!                  └─ several executors' ────► all their queues at once; each grants; the last one runs it
+//!                  └─ several executors' ────► all their queues at once; each runs its actions of the phase, or
+//!                                              grants; who reports last enters the next phase, or commits
 //! closure's commit ─► the desk ──────────────► as above; the caller's thread goes on when all have granted
 //! ```
 //!
 //! Each executor is a thread with a queue ([`queue`]) and a lock table of its own (`protocol/local`). It never waits for
 //! a lock: what cannot be granted is parked, and granted later by who gives up. [`executor`] is that thread's life,
-//! [`entrant`] what comes in.
+//! [`entrant`] what comes in, [`flow`] a call over several executors, and [`rendezvous`] how its parts run and meet.
 
 pub(crate) mod entrant;
 pub(crate) mod executor;
+mod flow;
 mod latch;
+mod part;
+mod pins;
 mod queue;
+mod rendezvous;
 
 use std::sync::Arc;
 
 use smallvec::smallvec;
 
 use self::entrant::{Entrant, Group, Sink};
-use self::executor::{Notice, Shared, Task};
+use self::executor::{Notice, Task};
+use self::flow::{Flow, Meeting, Phase, Serial};
 use self::latch::Latch;
 use self::queue::{Entries, Queues};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::pipeline::call::{Output, Routine};
 use crate::pipeline::execute::Ending;
+use crate::protocol::ATTEMPTS_IN_COMPANY;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::local::claim::{Want, place_of_reference};
 use crate::protocol::local::routing::{Route, Routing};
@@ -69,8 +76,34 @@ impl Executors {
         if let [executor] = route[..] {
             return self.queues.let_in(1, smallvec![(executor, Task::Whole(Box::new(entrant)))]);
         }
-        let shared = Arc::new(Shared::new(OwnerId::new(), self.birth_of_call(), route.clone(), entrant));
-        self.queues.let_in(1, route.iter().map(|&executor| (executor, Task::Shared(shared.clone()))).collect())
+        let flow = Arc::new(Flow { entrant, birth: self.birth_of_call() });
+        if !self.queues.let_one_in() {
+            return false;
+        }
+        self.enter(flow, 1, route);
+        true
+    }
+
+    /// Enters an attempt of a call that is under way, with everything that it declares at these executors.
+    fn enter(&self, flow: Arc<Flow>, attempt: u32, route: Route) {
+        if attempt <= ATTEMPTS_IN_COMPANY
+            && flow.is_parallel()
+            && let Meeting::Next(phase) = Phase::first(flow.clone(), attempt, &self.routing)
+        {
+            return self.enter_phase(phase);
+        }
+        self.enter_serial(flow, route);
+    }
+
+    fn enter_phase(&self, phase: Phase) {
+        let route = phase.route.clone();
+        let phase = Arc::new(phase);
+        self.queues.enter(route.iter().map(|&executor| (executor, Task::Phase(phase.clone()))).collect());
+    }
+
+    fn enter_serial(&self, flow: Arc<Flow>, route: Route) {
+        let serial = Arc::new(Serial::new(flow, route.clone()));
+        self.queues.enter(route.iter().map(|&executor| (executor, Task::Serial(serial.clone()))).collect());
     }
 
     /// Runs calls in order, and waits until all have ended. What stays with one executor each is run beside the others:
@@ -88,7 +121,8 @@ impl Executors {
                 self.run_together(&mut waiting, &mut ended);
             }
             let sink = Sink::Nobody;
-            waiting.push((route, Entrant { routine, args: args.clone(), footprint: footprint.clone(), sink }));
+            waiting
+                .push((route, Entrant { routine, args: args.clone(), footprint: footprint.clone(), sink }));
             if !is_whole {
                 self.run_together(&mut waiting, &mut ended);
             }

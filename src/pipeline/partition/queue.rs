@@ -80,6 +80,16 @@ impl<T, N> Queues<T, N> {
         self.put(entries, true, || _ = self.under_way.fetch_add(calls, Ordering::Relaxed))
     }
 
+    /// Lets a call in that has something for the queues later. False: they are closed.
+    pub(super) fn let_one_in(&self) -> bool {
+        let first = self.boxes[0].state.lock();
+        if !first.closed {
+            // Relaxed: as in `let_in`; all queues are closed at one moment.
+            self.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+        !first.closed
+    }
+
     /// Puts in what somebody has who is under way. It is never refused.
     pub(super) fn enter(&self, entries: Entries<T>) {
         self.put(entries, false, || {});

@@ -86,7 +86,8 @@ fn routing_bytes<'k>(table: &TableCore, key: &'k [u8]) -> &'k [u8] {
     let mut rest = key;
     let first = table.definition().key().first();
     // What is no key of the table's, which no record has, would be routed by all of it.
-    let decoded = first.map(|&column| decode_component(&mut rest, &table.layout().column(column).data_type, false));
+    let decoded =
+        first.map(|&column| decode_component(&mut rest, &table.layout().column(column).data_type, false));
     match decoded {
         Some(Ok(_)) => &key[..key.len() - rest.len()],
         _ => key,
@@ -122,10 +123,13 @@ mod tests {
     fn identifiers_meet_where_one_begins_the_other() {
         let everything = Want::of_everything().identifier;
         let (table, one, two) = (identifier(1, b""), identifier(1, b"ab"), identifier(1, b"abc"));
-        for (left, right) in [(&table, &one), (&one, &two), (&everything, &two), (&table, &two), (&one, &one)] {
+        for (left, right) in [(&table, &one), (&one, &two), (&everything, &two), (&table, &two), (&one, &one)]
+        {
             assert!(left.covers(right) && left.meets(right) && right.meets(left));
         }
-        for (left, right) in [(&one, &identifier(1, b"ac")), (&one, &identifier(2, b"ab")), (&two, &identifier(1, b"abd"))] {
+        for (left, right) in
+            [(&one, &identifier(1, b"ac")), (&one, &identifier(2, b"ab")), (&two, &identifier(1, b"abd"))]
+        {
             assert!(!left.meets(right) && !right.meets(left));
         }
         assert!(!one.covers(&table) && !table.covers(&everything));
@@ -152,7 +156,8 @@ mod tests {
             let fair = 1_000 / shares as i32;
             assert!(counts.iter().all(|count: &i32| (count - fair).abs() <= 3), "{counts:?}");
         }
-        let shares: Vec<_> = (1..=2_u64).map(|number| place(&(number ^ 1 << 63).to_be_bytes()) >> 63).collect();
+        let shares: Vec<_> =
+            (1..=2_u64).map(|number| place(&(number ^ 1 << 63).to_be_bytes()) >> 63).collect();
         assert_ne!(shares[0], shares[1], "two of a kind go to two executors");
     }
 

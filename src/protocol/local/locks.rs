@@ -108,8 +108,11 @@ impl<T> LocalLocks<T> {
 
     /// Takes what an owner has parked out: its task, if there is one, and what can be done now.
     pub(crate) fn cancel(&mut self, owner: OwnerId) -> (Option<T>, Vec<(OwnerId, T)>) {
-        let arrival = self.parked.iter().find(|(_, request)| request.owner == owner).map(|(&arrival, _)| arrival);
-        let Some(request) = arrival.and_then(|arrival| self.unpark(arrival)) else { return (None, Vec::new()) };
+        let arrival =
+            self.parked.iter().find(|(_, request)| request.owner == owner).map(|(&arrival, _)| arrival);
+        let Some(request) = arrival.and_then(|arrival| self.unpark(arrival)) else {
+            return (None, Vec::new());
+        };
         let granted = self.reconsider(&request.wants);
         (Some(request.task), granted)
     }

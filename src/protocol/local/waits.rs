@@ -41,7 +41,13 @@ struct Place {
 
 impl Waits {
     /// An owner is parked at an executor. Who has to give up because of that.
-    pub(crate) fn park(&self, owner: OwnerId, birth: u64, executor: usize, blockers: Vec<OwnerId>) -> Vec<Victim> {
+    pub(crate) fn park(
+        &self,
+        owner: OwnerId,
+        birth: u64,
+        executor: usize,
+        blockers: Vec<OwnerId>,
+    ) -> Vec<Victim> {
         self.place.waiting.lock().entry(owner).or_default().push((executor, blockers));
         let place = Arc::clone(&self.place) as Arc<dyn WaitPlace>;
         self.detector.begin(Wait { owner, birth, name: LockName::Database, place });

@@ -87,7 +87,8 @@ impl Partitioned {
 fn wants(writes: &WriteSet) -> Vec<Want> {
     let rows = writes.touched().iter().filter(|touched| !touched.table().is_internal());
     // SAFETY: the call is pinned, so every record that it touched is alive.
-    rows.map(|touched| Want::of_written(touched.table(), unsafe { touched.record.as_record() }.key())).collect()
+    rows.map(|touched| Want::of_written(touched.table(), unsafe { touched.record.as_record() }.key()))
+        .collect()
 }
 
 /// How many rows come in or go.
@@ -105,8 +106,8 @@ impl Protocol for Partitioned {
     }
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
-        let is_direct =
-            footprint.is_some_and(|footprint| footprint.references.iter().all(|reference| !reference.unrouted));
+        let is_direct = footprint
+            .is_some_and(|footprint| footprint.references.iter().all(|reference| !reference.unrouted));
         attempt.set_access(if is_direct { &DIRECT } else { &TRACKED });
         let is_closure = footprint.is_none();
         let mut held = attempt.held().borrow_mut();
@@ -148,7 +149,9 @@ impl Protocol for Partitioned {
 
     fn end(&self, attempt: &Attempt<'_>) {
         attempt.let_others_in();
-        if let (Some(desk), Some(grant)) = (self.desk.get(), attempt.held().borrow_mut().partitioned.grant.take()) {
+        if let (Some(desk), Some(grant)) =
+            (self.desk.get(), attempt.held().borrow_mut().partitioned.grant.take())
+        {
             desk.release(grant);
         }
     }

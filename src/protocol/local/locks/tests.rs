@@ -162,12 +162,17 @@ impl Model {
     }
 
     fn blockers(&self, number: usize, wants: &[Want], before: usize) -> Vec<usize> {
-        let own: Vec<Want> =
-            self.held.iter().filter(|(owner, _)| *owner == number).flat_map(|(_, wants)| wants.clone()).collect();
-        let holders = self.held.iter().filter(|(_, held)| Model::conflict(wants, held)).map(|(owner, _)| *owner);
-        let waiters = self.parked[..before].iter().filter(|(_, waiting, _)| {
-            Model::conflict(wants, waiting) && !Model::conflict(&own, waiting)
-        });
+        let own: Vec<Want> = self
+            .held
+            .iter()
+            .filter(|(owner, _)| *owner == number)
+            .flat_map(|(_, wants)| wants.clone())
+            .collect();
+        let holders =
+            self.held.iter().filter(|(_, held)| Model::conflict(wants, held)).map(|(owner, _)| *owner);
+        let waiters = self.parked[..before]
+            .iter()
+            .filter(|(_, waiting, _)| Model::conflict(wants, waiting) && !Model::conflict(&own, waiting));
         let mut blockers: Vec<usize> = holders.chain(waiters.map(|(owner, ..)| *owner)).collect();
         blockers.retain(|owner| *owner != number);
         blockers.sort_unstable();
