@@ -115,7 +115,7 @@ impl Shared {
             options.retry,
         );
         let executors = engine.protocol().desk().map(|place| {
-            let executors = Arc::new(Executors::new(workers));
+            let executors = Arc::new(Executors::new(&engine, workers));
             place.get_or_init(|| executors.clone());
             executors
         });

@@ -23,8 +23,9 @@ use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::protocol::Held;
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::claim::Want;
-use crate::protocol::local::locks::{Answer, LocalLocks, Request};
+use crate::protocol::local::locks::{Answer, Freed, LocalLocks, Request, Waiting};
 use crate::protocol::local::routing::Route;
+use crate::protocol::local::waits::{Entry, Victim};
 use crate::storage::participant::{Counters, Seat};
 
 /// What an executor is given to do.
@@ -132,16 +133,16 @@ impl Bench<'_> {
                 let wants: Vec<Want> = references.iter().map(Want::of_reference).collect();
                 let wants = self.executors.wants_at(&wants, self.number);
                 let (owner, birth) = (serial.owner, serial.flow.birth);
-                self.ask(Request { owner, wants, brief: false, task: Task::Serial(serial) }, birth);
+                self.ask(Request { owner, birth, wants, brief: false, task: Task::Serial(serial) });
             }
             Task::Phase(phase) => {
                 let (owner, birth, wants) = (phase.owner, phase.flow.birth, phase.wants(self.number));
-                self.ask(Request { owner, wants, brief: false, task: Task::Phase(phase) }, birth);
+                self.ask(Request { owner, birth, wants, brief: false, task: Task::Phase(phase) });
             }
             Task::Latch(latch) => {
                 let wants = self.executors.wants_at(&latch.wants, self.number);
                 let (owner, birth) = (latch.owner, latch.birth);
-                self.ask(Request { owner, wants, brief: false, task: Task::Latch(latch) }, birth);
+                self.ask(Request { owner, birth, wants, brief: false, task: Task::Latch(latch) });
             }
         }
     }
@@ -153,40 +154,53 @@ impl Bench<'_> {
         }
         let wants = entrant.footprint.references.iter().map(Want::of_reference).collect();
         let (owner, birth) = (OwnerId::new(), self.executors.birth_of_call());
-        let request = Request { owner, wants, brief: true, task: Task::Whole(entrant) };
-        self.ask_for(request, birth);
+        self.ask_for(Request { owner, birth, wants, brief: true, task: Task::Whole(entrant) });
     }
 
-    fn ask(&mut self, request: Request<Task>, birth: u64) {
+    fn ask(&mut self, request: Request<Task>) {
         // What was granted before has been done when others are told of this one.
         self.run_batch();
         self.count_locks(request.wants.len());
-        self.ask_for(request, birth);
+        self.ask_for(request);
     }
 
-    fn ask_for(&mut self, request: Request<Task>, birth: u64) {
-        let owner = request.owner;
+    fn ask_for(&mut self, request: Request<Task>) {
         match self.locks.ask(request) {
             Answer::Granted(task) => self.perform(task),
-            Answer::Parked(blockers) => {
-                match self.locks.parked_task(owner) {
-                    Some(Task::Serial(serial)) => serial.turn.note_parked(),
-                    Some(Task::Phase(phase)) => phase.turn.note_parked(),
-                    Some(Task::Latch(latch)) => latch.note_parked(),
-                    Some(Task::Whole(_)) | None => {}
-                }
-                for victim in self.executors.waits.park(owner, birth, self.number, blockers) {
-                    for executor in victim.executors {
-                        self.executors.queues.notify(executor, Notice::Doomed(victim.owner));
-                    }
-                }
+            Answer::Parked(waiting) => self.tell_waiting(waiting),
+        }
+    }
+
+    /// Tells the detector who waits for whom here.
+    fn tell_waiting(&self, waiting: Waiting) {
+        let entry = match self.locks.parked_task(waiting.owner) {
+            Some(Task::Serial(serial)) => serial.turn.note_parked(&serial.route),
+            Some(Task::Phase(phase)) if phase.is_later() => {
+                phase.turn.note_parked(&phase.route);
+                Entry::Later
+            }
+            Some(Task::Phase(phase)) => phase.turn.note_parked(&phase.route),
+            Some(Task::Latch(latch)) => {
+                latch.note_parked();
+                Entry::First
+            }
+            Some(Task::Whole(_)) | None => Entry::Alone,
+        };
+        self.doom(self.executors.waits.park(self.number, waiting, entry));
+    }
+
+    /// Tells the executors where they are parked that these have to give way.
+    fn doom(&self, victims: Vec<Victim>) {
+        for victim in victims {
+            for executor in victim.executors {
+                self.executors.queues.notify(executor, Notice::Doomed(victim.owner));
             }
         }
     }
 
     /// A deadlock's victim, parked here, lets others go first.
     fn give_way(&mut self, owner: OwnerId) {
-        let (task, granted) = self.locks.cancel(owner);
+        let (task, freed) = self.locks.cancel(owner);
         if let Some(task) = task {
             self.executors.waits.unpark(owner, self.number);
             match task {
@@ -205,7 +219,7 @@ impl Bench<'_> {
                 Task::Latch(latch) => latch.doom(),
             }
         }
-        self.perform_parked(granted);
+        self.go_on(freed, true);
     }
 
     fn count_locks(&self, locks: usize) {
@@ -216,13 +230,17 @@ impl Bench<'_> {
     fn release_ended(&mut self) {
         while let Some(owner) = self.ended.pop() {
             self.pins.release(owner);
-            let granted = self.locks.release(owner);
-            self.perform_parked(granted);
+            let freed = self.locks.release(owner);
+            self.go_on(freed, false);
         }
     }
 
-    fn perform_parked(&mut self, granted: Vec<(OwnerId, Task)>) {
-        for (owner, task) in granted {
+    /// Does what is granted now that somebody has ended.
+    fn go_on(&mut self, freed: Freed<Task>, has_given_way: bool) {
+        for waiting in freed.waiting {
+            self.doom(self.executors.waits.move_on(self.number, waiting, has_given_way));
+        }
+        for (owner, task) in freed.granted {
             match &task {
                 Task::Whole(_) => self.executors.waits.end(owner),
                 Task::Serial(_) | Task::Phase(_) | Task::Latch(_) => {

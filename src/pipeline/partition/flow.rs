@@ -32,6 +32,7 @@ use crate::protocol::footprint::{Footprint, Mode};
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::claim::{Want, place_of_reference};
 use crate::protocol::local::routing::{Route, Routing};
+use crate::protocol::local::waits::Entry;
 use crate::types::Value;
 use crate::types::values::Values;
 
@@ -102,8 +103,10 @@ impl Turn {
         self.doomed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn note_parked(&self) {
+    /// It is parked at one of these, to which it has come by its first entry.
+    pub(super) fn note_parked(&self, route: &Route) -> Entry {
         self.parked.store(true, Ordering::Relaxed);
+        if route.len() == 1 { Entry::Alone } else { Entry::First }
     }
 
     pub(super) fn was_parked(&self) -> bool {
@@ -255,6 +258,11 @@ impl Phase {
             failed_at: AtomicUsize::new(usize::MAX),
             met: Mutex::new(std::mem::take(met)),
         }
+    }
+
+    /// Whether phases before it may have locked something.
+    pub(super) fn is_later(&self) -> bool {
+        self.number > 0
     }
 
     /// What it locks at an executor.

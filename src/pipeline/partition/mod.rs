@@ -20,7 +20,7 @@ mod pins;
 mod queue;
 mod rendezvous;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use smallvec::smallvec;
 
@@ -30,7 +30,9 @@ use self::flow::{Flow, Meeting, Phase, Serial};
 use self::latch::Latch;
 use self::queue::{Entries, Queues};
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::error::Error;
 use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
 use crate::protocol::ATTEMPTS_IN_COMPANY;
 use crate::protocol::footprint::Footprint;
@@ -42,6 +44,7 @@ use crate::types::Args;
 
 /// What all executors share.
 pub(crate) struct Executors {
+    engine: Weak<Engine>,
     queues: Queues<Task, Notice>,
     routing: Routing,
     waits: Waits,
@@ -49,9 +52,10 @@ pub(crate) struct Executors {
 }
 
 impl Executors {
-    /// So many.
-    pub(crate) fn new(executors: usize) -> Executors {
+    /// So many, of this engine.
+    pub(crate) fn new(engine: &Arc<Engine>, executors: usize) -> Executors {
         Executors {
+            engine: Arc::downgrade(engine),
             queues: Queues::new(executors),
             routing: Routing::new(executors),
             waits: Waits::default(),
@@ -179,25 +183,40 @@ impl Desk for Executors {
         self.birth_of_call()
     }
 
-    fn lock(&self, wants: Vec<Want>, birth: u64) -> Result<Grant, Denied> {
+    fn lock(&self, wants: Vec<Want>, birth: u64, room: &mut usize) -> Result<Grant, Denied> {
+        let Some(engine) = self.engine.upgrade() else { return Err(Denied::Refused(Error::Closed)) };
         let owner = OwnerId::new();
         let executors = self.routing.route(wants.iter().map(|want| want.place));
         let latch = Arc::new(Latch::new(owner, birth, wants, executors.len()));
         let entries: Entries<Task> =
             executors.iter().map(|&executor| (executor, Task::Latch(latch.clone()))).collect();
         if !self.queues.let_in(1, entries) {
-            return Err(Denied::Closed);
+            return Err(Denied::Refused(Error::Closed));
+        }
+        let needed = std::mem::take(room);
+        if needed > 0 {
+            engine.space().give_back(needed);
         }
         let granted = latch.wait();
         if latch.was_parked() {
             self.waits.end(owner);
         }
         let grant = Grant { owner, executors };
-        if granted {
+        let denied = if !granted {
+            Denied::Deadlock
+        } else if needed == 0 {
             return Ok(grant);
-        }
+        } else {
+            match engine.reserve(needed) {
+                Ok(()) => {
+                    *room = needed;
+                    return Ok(grant);
+                }
+                Err(error) => Denied::Refused(error),
+            }
+        };
         self.release(grant);
-        Err(Denied::Deadlock)
+        Err(denied)
     }
 
     fn release(&self, grant: Grant) {

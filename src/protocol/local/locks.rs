@@ -7,8 +7,11 @@
 //! - **First come, first served:** a later request never overtakes a parked one with which it conflicts. One exception,
 //!   without which a call could wait for itself: who holds something that the parked one waits for need not queue
 //!   behind it.
-//! - So whom a parked request waits for is known when it is parked: everybody who then holds, or waits for, what
-//!   conflicts with it. Nobody comes to them later, and who leaves them has ended.
+//! - Whom a parked request waits for is told for the search for deadlocks: the *nearest* of them. Behind an exclusive
+//!   request for the same identifier, it is enough to name that one, which waits for all before it (but for one that
+//!   holds something here, to which the exception may apply: then the look goes on). When one who was named has ended,
+//!   the next nearest are told. So everybody whom it waits for can be reached, and nobody else; and as long as somebody
+//!   who was named is there, there is nothing to reconsider.
 //!
 //! A *brief* request holds nothing: it runs to its end as soon as it is granted, before the executor does anything else.
 
@@ -25,6 +28,8 @@ use crate::storage::table::TableId;
 /// What asks for locks.
 pub(crate) struct Request<T> {
     pub(crate) owner: OwnerId,
+    /// When its call was first tried.
+    pub(crate) birth: u64,
     pub(crate) wants: Vec<Want>,
     /// Whether it is over when its task has run, so that it need not hold anything.
     pub(crate) brief: bool,
@@ -32,12 +37,34 @@ pub(crate) struct Request<T> {
     pub(crate) task: T,
 }
 
+impl<T> Request<T> {
+    fn waiting_for(&self, blockers: &[OwnerId]) -> Waiting {
+        Waiting { owner: self.owner, birth: self.birth, blockers: blockers.to_vec() }
+    }
+}
+
 /// What becomes of a request.
 pub(crate) enum Answer<T> {
     /// It is granted: do this.
     Granted(T),
-    /// It is parked, and waits for these.
-    Parked(Vec<OwnerId>),
+    /// It is parked, and waits for somebody.
+    Parked(Waiting),
+}
+
+/// Somebody who is parked, and the nearest of those for whom it waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) owner: OwnerId,
+    pub(crate) birth: u64,
+    pub(crate) blockers: Vec<OwnerId>,
+}
+
+/// What comes of somebody's end.
+pub(crate) struct Freed<T> {
+    /// What can be done now, in the order of arrival, and for whom.
+    pub(crate) granted: Vec<(OwnerId, T)>,
+    /// Who waits for others now.
+    pub(crate) waiting: Vec<Waiting>,
 }
 
 /// See the module's description.
@@ -46,13 +73,18 @@ pub(crate) struct LocalLocks<T> {
     /// Of the entries that are no whole keys: how many there are of each table and length.
     beginnings: BTreeMap<(Option<TableId>, usize), usize>,
     /// What waits, by arrival.
-    parked: BTreeMap<u64, Request<T>>,
+    parked: BTreeMap<u64, Parked<T>>,
     /// What each owner holds here.
     held: HashMap<OwnerId, Vec<Want>, FixedState>,
     arrivals: u64,
 }
 
-/// Who holds an identifier, or waits for it.
+struct Parked<T> {
+    request: Request<T>,
+    blockers: Vec<OwnerId>,
+}
+
+/// Who holds an identifier, or waits for it: those who wait, in the order of arrival.
 struct Entry {
     whole: bool,
     claims: SmallVec<[Claim; 2]>,
@@ -95,31 +127,35 @@ impl<T> LocalLocks<T> {
         for want in &request.wants {
             self.put(want, request.owner, Some(arrival));
         }
-        self.parked.insert(arrival, request);
-        Answer::Parked(blockers)
+        let waiting = request.waiting_for(&blockers);
+        self.parked.insert(arrival, Parked { request, blockers });
+        Answer::Parked(waiting)
     }
 
-    /// Gives up what an owner holds. What can be done now, in the order of arrival, and for whom.
-    pub(crate) fn release(&mut self, owner: OwnerId) -> Vec<(OwnerId, T)> {
-        let Some(wants) = self.held.remove(&owner) else { return Vec::new() };
+    /// Gives up what an owner holds.
+    pub(crate) fn release(&mut self, owner: OwnerId) -> Freed<T> {
+        let wants = self.held.remove(&owner).unwrap_or_default();
         wants.iter().for_each(|want| self.take_away(want, owner, None));
-        self.reconsider(&wants)
+        self.reconsider(owner, &wants)
     }
 
-    /// Takes what an owner has parked out: its task, if there is one, and what can be done now.
-    pub(crate) fn cancel(&mut self, owner: OwnerId) -> (Option<T>, Vec<(OwnerId, T)>) {
-        let arrival =
-            self.parked.iter().find(|(_, request)| request.owner == owner).map(|(&arrival, _)| arrival);
-        let Some(request) = arrival.and_then(|arrival| self.unpark(arrival)) else {
-            return (None, Vec::new());
-        };
-        let granted = self.reconsider(&request.wants);
-        (Some(request.task), granted)
+    /// Takes what an owner has parked out: its task, if there is one.
+    pub(crate) fn cancel(&mut self, owner: OwnerId) -> (Option<T>, Freed<T>) {
+        let mut all = self.parked.iter();
+        let arrival = all.find(|(_, parked)| parked.request.owner == owner).map(|(&arrival, _)| arrival);
+        match arrival.and_then(|arrival| self.unpark(arrival)) {
+            None => (None, Freed { granted: Vec::new(), waiting: Vec::new() }),
+            Some(request) => {
+                let freed = self.reconsider(owner, &request.wants);
+                (Some(request.task), freed)
+            }
+        }
     }
 
     /// What an owner has parked last, and is parked still.
     pub(crate) fn parked_task(&self, owner: OwnerId) -> Option<&T> {
-        self.parked.values().rev().find(|request| request.owner == owner).map(|request| &request.task)
+        let mut requests = self.parked.values().rev().map(|parked| &parked.request);
+        requests.find(|request| request.owner == owner).map(|request| &request.task)
     }
 
     fn grant(&mut self, request: Request<T>) -> T {
@@ -130,77 +166,110 @@ impl<T> LocalLocks<T> {
         request.task
     }
 
-    /// Grants what can be granted of what waits for something that one of these met.
-    fn reconsider(&mut self, freed: &[Want]) -> Vec<(OwnerId, T)> {
-        let mut granted = Vec::new();
-        if self.parked.is_empty() {
-            return granted;
-        }
+    /// Grants what can be granted, now that somebody has ended who had these.
+    fn reconsider(&mut self, ended: OwnerId, freed: &[Want]) -> Freed<T> {
+        let (mut granted, mut waiting) = (Vec::new(), Vec::new());
+        let mut gone = vec![ended];
         let mut candidates = BTreeSet::new();
         self.add_candidates(freed, &mut candidates);
         while let Some(arrival) = candidates.pop_first() {
-            let request = &self.parked[&arrival];
-            if !self.blockers(request, arrival).is_empty() {
+            let Some(parked) = self.parked.get(&arrival) else { continue };
+            if !parked.blockers.iter().any(|blocker| gone.contains(blocker)) {
+                continue;
+            }
+            let blockers = self.blockers(&parked.request, arrival);
+            if !blockers.is_empty() {
+                waiting.push(parked.request.waiting_for(&blockers));
+                if let Some(parked) = self.parked.get_mut(&arrival) {
+                    parked.blockers = blockers;
+                }
                 continue;
             }
             let Some(request) = self.unpark(arrival) else { continue };
             if request.brief {
                 // Nobody will release it: who queued behind it goes on now.
+                gone.push(request.owner);
                 self.add_candidates(&request.wants, &mut candidates);
             }
             granted.push((request.owner, self.grant(request)));
         }
-        granted
+        Freed { granted, waiting }
     }
 
     /// What is parked and wants something that one of these meets.
     fn add_candidates(&self, freed: &[Want], candidates: &mut BTreeSet<u64>) {
+        if self.parked.is_empty() {
+            return;
+        }
         for want in freed {
-            self.visit(want, |claim| candidates.extend(claim.arrival));
+            self.visit(want, |entry| {
+                candidates.extend(entry.claims.iter().filter_map(|claim| claim.arrival))
+            });
         }
     }
 
     fn unpark(&mut self, arrival: u64) -> Option<Request<T>> {
-        let request = self.parked.remove(&arrival)?;
+        let request = self.parked.remove(&arrival)?.request;
         request.wants.iter().for_each(|want| self.take_away(want, request.owner, Some(arrival)));
         Some(request)
     }
 
-    /// Whom a request of this arrival has to wait for.
+    /// The nearest of those for whom a request of this arrival has to wait.
     fn blockers(&self, request: &Request<T>, arrival: u64) -> Vec<OwnerId> {
         let mut blockers = Vec::new();
         if self.entries.is_empty() {
             return blockers;
         }
-        let own = self.held.get(&request.owner);
         for want in &request.wants {
-            self.visit(want, |claim| {
-                let conflicts = claim.owner != request.owner && (claim.exclusive || want.exclusive);
-                let is_first = claim.arrival.is_none_or(|other| {
-                    other < arrival && !own.is_some_and(|own| self.waits_for(other, own))
-                });
-                if conflicts && is_first && !blockers.contains(&claim.owner) {
-                    blockers.push(claim.owner);
-                }
+            self.visit(want, |entry| {
+                self.add_blockers(entry, (request.owner, want.exclusive), arrival, &mut blockers)
             });
         }
         blockers
     }
 
+    fn add_blockers(
+        &self,
+        entry: &Entry,
+        (owner, exclusive): (OwnerId, bool),
+        arrival: u64,
+        blockers: &mut Vec<OwnerId>,
+    ) {
+        let mut add = |claim: &Claim| {
+            let conflicts = claim.owner != owner && (claim.exclusive || exclusive);
+            if conflicts && !blockers.contains(&claim.owner) {
+                blockers.push(claim.owner);
+            }
+            conflicts
+        };
+        let own = self.held.get(&owner);
+        for claim in entry.claims.iter().rev() {
+            let Some(other) = claim.arrival.filter(|other| *other < arrival) else { continue };
+            if own.is_some_and(|own| self.waits_for(other, own)) {
+                continue;
+            }
+            if add(claim) && claim.exclusive && !self.held.contains_key(&claim.owner) {
+                // It waits for all the others.
+                return;
+            }
+        }
+        entry.claims.iter().filter(|claim| claim.arrival.is_none()).for_each(|claim| _ = add(claim));
+    }
+
     /// Whether the parked request of this arrival waits for one of these.
     fn waits_for(&self, arrival: u64, held: &[Want]) -> bool {
-        let wants = self.parked.get(&arrival).map_or(&[][..], |request| &request.wants);
+        let wants = self.parked.get(&arrival).map_or(&[][..], |parked| &parked.request.wants);
         wants.iter().any(|want| held.iter().any(|held| held.conflicts(want)))
     }
 
-    /// Looks at every claim on something that meets what is wanted.
-    fn visit(&self, want: &Want, mut look: impl FnMut(&Claim)) {
+    /// Looks at everything that meets what is wanted.
+    fn visit(&self, want: &Want, mut look: impl FnMut(&Entry)) {
         let identifier = &want.identifier;
         if want.whole {
-            self.entries.get(identifier).into_iter().flat_map(|entry| &entry.claims).for_each(&mut look);
+            self.entries.get(identifier).into_iter().for_each(&mut look);
         } else {
             let behind = self.entries.range(identifier..).take_while(|(other, _)| identifier.covers(other));
-            behind.flat_map(|(_, entry)| &entry.claims).for_each(&mut look);
+            behind.for_each(|(_, entry)| look(entry));
         }
         for &(table, length) in self.beginnings.keys() {
             let in_front = match (table, identifier.table) {
@@ -209,8 +278,7 @@ impl<T> LocalLocks<T> {
             };
             if in_front {
                 let key = identifier.key[..length].into();
-                let entry = self.entries.get(&Identifier { table, key });
-                entry.into_iter().flat_map(|entry| &entry.claims).for_each(&mut look);
+                self.entries.get(&Identifier { table, key }).into_iter().for_each(&mut look);
             }
         }
     }

@@ -16,6 +16,7 @@ pub(crate) mod waits;
 use smallvec::SmallVec;
 
 use self::claim::Want;
+use crate::error::Error;
 pub(crate) use crate::lock::OwnerId;
 
 /// Where who is no executor locks what executors own.
@@ -25,9 +26,12 @@ pub(crate) trait Desk: Send + Sync {
 
     /// Locks all of this at once, and waits until it is granted. The caller holds nothing of the kind already.
     ///
+    /// `room`: what the caller has reserved in the log. It is given back while it waits, and taken again when all is
+    /// granted: executors may wait for room, and must not do so for somebody who waits for them.
+    ///
     /// # Errors
     /// See [`Denied`]; nothing is held then.
-    fn lock(&self, wants: Vec<Want>, birth: u64) -> Result<Grant, Denied>;
+    fn lock(&self, wants: Vec<Want>, birth: u64, room: &mut usize) -> Result<Grant, Denied>;
 
     /// Gives it up.
     fn release(&self, grant: Grant);
@@ -43,10 +47,10 @@ pub(crate) struct Grant {
 }
 
 /// Why nothing was locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Denied {
     /// It was the victim of a deadlock.
     Deadlock,
-    /// The executors take nothing more in: the database is being closed.
-    Closed,
+    /// The database is being closed, or the log takes no more.
+    Refused(Error),
 }

@@ -33,7 +33,6 @@ use super::footprint::Footprint;
 use super::local::claim::Want;
 use super::local::{Denied, Desk, Grant};
 use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
-use crate::error::Error;
 use crate::storage::commit::{CommitFailure, InOrder, Taken};
 use crate::storage::participant::Counters;
 use crate::storage::word::Stamp;
@@ -60,13 +59,14 @@ impl Partitioned {
     fn lock(&self, attempt: &Attempt<'_>, wants: Vec<Want>) -> Result<(), CommitFailure> {
         let Some(desk) = self.desk.get() else { return Ok(()) };
         let birth = attempt.held().borrow().partitioned.birth;
-        match desk.lock(wants, birth) {
+        let locked = desk.lock(wants, birth, &mut attempt.workspace().borrow_mut().log_credit);
+        match locked {
             Ok(grant) => {
                 attempt.held().borrow_mut().partitioned.grant = Some(grant);
                 Ok(())
             }
             Err(Denied::Deadlock) => Err(CommitFailure::Conflict),
-            Err(Denied::Closed) => Err(CommitFailure::Refused(Error::Closed, Stamp::ZERO)),
+            Err(Denied::Refused(error)) => Err(CommitFailure::Refused(error, Stamp::ZERO)),
         }
     }
 
