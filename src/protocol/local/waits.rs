@@ -11,6 +11,10 @@
 //! whether anybody holds and waits. So of the members of a circle the last to tell is met by its own search, or by that of
 //! a member who holds: of the two, the later one sees the other.
 //!
+//! **Who gives way.** The youngest of those who hold what an earlier entry has got, of whom every circle has one: what
+//! they give up was in somebody's way. Who has nothing yet but a place in a queue would leave the circle closed behind it.
+//! The oldest of all may have to give way like this, but not for ever: after some attempts a call enters once only.
+//!
 //! Who is doomed is named to whoever has searched, and waits for nobody any more.
 
 use std::sync::Arc;
@@ -47,6 +51,9 @@ pub(crate) struct Victim {
     pub(crate) executors: Vec<usize>,
 }
 
+/// Set in the birth of who holds what an earlier entry has got, so that it counts as younger than all who do not.
+const LATER: u64 = 1 << 63;
+
 /// At each executor where an owner is parked, whom it waits for.
 type Blockers = Vec<(usize, Vec<OwnerId>)>;
 
@@ -67,6 +74,10 @@ struct Told {
 impl Waits {
     /// An owner is parked at an executor. Who has to give up because of that.
     pub(crate) fn park(&self, executor: usize, waiting: Waiting, entry: Entry) -> Vec<Victim> {
+        let mut waiting = waiting;
+        if entry == Entry::Later {
+            waiting.birth |= LATER;
+        }
         self.detector.register(self.wait(&waiting));
         let mut told = self.place.waiting.lock();
         told.of.entry(waiting.owner).or_default().push((executor, waiting.blockers.clone()));
@@ -88,6 +99,10 @@ impl Waits {
         };
         *before = waiting.blockers.clone();
         let searches = has_given_way && !told.holding.is_empty();
+        let mut waiting = waiting;
+        if told.holding.contains(&waiting.owner) {
+            waiting.birth |= LATER;
+        }
         drop(told);
         if searches { self.search(&waiting) } else { Vec::new() }
     }
@@ -162,10 +177,10 @@ mod tests {
 
     #[test]
     fn a_circle_over_two_executors_costs_its_youngest() {
-        for last_holds in [false, true] {
+        for _ in 0..2 {
             let (waits, [old, young]) = (Waits::default(), calls());
-            assert!(park(&waits, old, 0, &[young], !last_holds).is_empty());
-            let victims = park(&waits, young, 1, &[old], last_holds);
+            assert!(park(&waits, old, 0, &[young], true).is_empty());
+            let victims = park(&waits, young, 1, &[old], true);
             assert_eq!(victims, [Victim { owner: young.0, executors: vec![1] }]);
             waits.end(young.0);
             waits.end(old.0);
@@ -178,11 +193,18 @@ mod tests {
     #[test]
     fn who_is_parked_twice_waits_for_all() {
         let (waits, [one, two, twice, other]) = (Waits::default(), calls());
-        assert!(park(&waits, twice, 0, &[other], false).is_empty());
-        assert!(park(&waits, twice, 1, &[one], false).is_empty());
+        assert!(park(&waits, twice, 0, &[other], true).is_empty());
+        assert!(park(&waits, twice, 1, &[one], true).is_empty());
         assert!(park(&waits, one, 2, &[two], true).is_empty());
-        let victims = park(&waits, two, 0, &[twice], false);
+        let victims = park(&waits, two, 0, &[twice], true);
         assert_eq!(victims, [Victim { owner: twice.0, executors: vec![0, 1] }]);
+    }
+
+    #[test]
+    fn who_holds_gives_way_before_who_only_queues() {
+        let (waits, [holds, queues]) = (Waits::default(), calls());
+        assert!(park(&waits, holds, 0, &[queues], true).is_empty());
+        assert_eq!(park(&waits, queues, 1, &[holds], false)[0].owner, holds.0);
     }
 
     #[test]
