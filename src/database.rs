@@ -1,5 +1,6 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
+mod checkpoint;
 mod open;
 mod phases;
 
@@ -133,7 +134,7 @@ impl Database {
         self.shared.check_open()?;
         let engine = self.engine();
         let mut closure = Closure { body, value: None };
-        let mut was_stashed = false;
+        let mut stashed = None;
         let ending = loop {
             let ending = with_held(|held| {
                 let mut seat = engine.store().participants().take();
@@ -144,14 +145,14 @@ impl Database {
                 }
                 ending
             });
-            if std::mem::take(&mut was_stashed) {
-                engine.stash().has_ended();
+            if let Some(since) = stashed {
+                engine.stash().has_ended(since, ending.stashed);
             }
             if !ending.stashed {
                 break ending;
             }
             // Its slot has gone back: it waits here with nothing in its hands.
-            was_stashed = engine.stash().wait();
+            stashed = Some(engine.stash().wait(stashed));
         };
         if ending.wrote {
             engine.ring_log();
@@ -251,17 +252,20 @@ impl Database {
             execute_busy: clocks.busy(Stage::Execute),
             log_busy: clocks.busy(Stage::Log),
             output_busy: clocks.busy(Stage::Output),
+            checkpoint_busy: clocks.busy(Stage::Checkpoint),
             ..Statistics::default()
         };
         for participant in engine.store().participants().all() {
             statistics.committed += relaxed(&participant.counters.committed);
-            statistics.aborted += relaxed(&participant.counters.aborted);
+            statistics.aborted_write += relaxed(&participant.counters.aborted_write);
+            statistics.aborted_read += relaxed(&participant.counters.aborted_read);
             statistics.failed += relaxed(&participant.counters.failed);
             statistics.readers_waited += relaxed(&participant.counters.readers_waited);
             statistics.locks_row += relaxed(&participant.counters.locks_row);
             statistics.locks_higher += relaxed(&participant.counters.locks_higher);
             statistics.locks_local += relaxed(&participant.counters.locks_local);
         }
+        statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics
     }
 
@@ -297,6 +301,11 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         self.value = Some((self.body)(&Tx::new(attempt))?);
         Ok(())
+    }
+
+    fn code(&self) -> usize {
+        // Each closure has a type of its own, and so each has a function of its own here.
+        <Self as Body>::run as *const () as usize
     }
 }
 

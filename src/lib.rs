@@ -67,6 +67,7 @@ pub use durability::recovery::Recovery;
 pub use error::{Error, Result};
 pub use options::{Durability, Options, Stages};
 pub use pipeline::call::{Output, Submitted};
+pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::Statistics;
 pub use procedure::{Action, ActionContext, EachAction, KeyBuilder, Procedure, ProcedureDefinition, Values};

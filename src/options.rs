@@ -1,6 +1,7 @@
 //! How a database is opened.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,11 @@ pub struct Options {
     pub(crate) waiting_places: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
+    pub(crate) checkpoint_log_bytes: u64,
+    pub(crate) checkpoint_seconds: f64,
+    pub(crate) checkpoint_bytes_per_second: u64,
+    pub(crate) checkpoint_threads: Option<usize>,
+    pub(crate) checkpoint_directories: Vec<PathBuf>,
     pub(crate) read_only: bool,
     pub(crate) disk: Arc<dyn Disk>,
 }
@@ -123,6 +129,11 @@ impl Default for Options {
             waiting_places: 64,
             segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
+            checkpoint_log_bytes: 256 << 20,
+            checkpoint_seconds: 0.0,
+            checkpoint_bytes_per_second: 0,
+            checkpoint_threads: None,
+            checkpoint_directories: Vec::new(),
             read_only: false,
             disk: Arc::new(RealDisk),
         }
@@ -271,6 +282,45 @@ impl Options {
         self
     }
 
+    /// A checkpoint is made when the log has grown by so many bytes since the last one began; 0: never for that reason.
+    /// Default: 256 MiB.
+    #[must_use]
+    pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
+        self.checkpoint_log_bytes = bytes;
+        self
+    }
+
+    /// A checkpoint is made when the last one began so many seconds ago, if there is anything in the log since; 0: never
+    /// for that reason. Default: 0.
+    #[must_use]
+    pub fn checkpoint_seconds(mut self, seconds: f64) -> Self {
+        self.checkpoint_seconds = seconds;
+        self
+    }
+
+    /// The most bytes that a checkpoint writes in a second; 0: no limit. Default: 0.
+    #[must_use]
+    pub fn checkpoint_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.checkpoint_bytes_per_second = bytes;
+        self
+    }
+
+    /// How many threads write a checkpoint. Default: 1 on fewer than four processors, else 2.
+    #[must_use]
+    pub fn checkpoint_threads(mut self, threads: usize) -> Self {
+        self.checkpoint_threads = Some(threads);
+        self
+    }
+
+    /// Stripes checkpoints over these directories; called again, over one more. They are noted in the checkpoint as they
+    /// are given here: give absolute paths, unless the working directory is always the same. Default: the
+    /// database's own directory.
+    #[must_use]
+    pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.checkpoint_directories.push(path.into());
+        self
+    }
+
     /// Only reads: nothing on disk is changed, every update is refused.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
@@ -315,6 +365,22 @@ impl Options {
         within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
         within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
         within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;
+        within("checkpoint_threads", self.checkpoint_threads.unwrap_or(1) as u64, 1, 64)?;
+        if !(self.checkpoint_seconds >= 0.0 && self.checkpoint_seconds <= 1e9) {
+            return Err(Error::InvalidOption {
+                option: "checkpoint_seconds",
+                given: self.checkpoint_seconds.to_string(),
+                expected: "0 to 1000000000".to_string(),
+            });
+        }
+        // A checkpoint's manifest names them as text: another name could not be found again, and the log would be gone.
+        if let Some(directory) = self.checkpoint_directories.iter().find(|path| path.to_str().is_none()) {
+            return Err(Error::InvalidOption {
+                option: "checkpoint_directory",
+                given: directory.display().to_string(),
+                expected: "a path that is valid UTF-8".to_string(),
+            });
+        }
         if !(self.phase_milliseconds >= 0.1 && self.phase_milliseconds <= 60_000.0) {
             return Err(Error::InvalidOption {
                 option: "phase_milliseconds",

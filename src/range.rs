@@ -12,6 +12,7 @@ use crate::types::{Value, ValueRef};
 /// use heddledb::{Range, key};
 /// let newest_ten_of_customer_7 = Range::prefix(key![7]).reverse().limit(10);
 /// let from_3_up_to_but_not_9 = Range::from(key![3]).to(key![9]);
+/// let of_customer_7_since_order_20 = Range::prefix(key![7]).starting_at(key![7, 20]);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Range {
@@ -32,7 +33,8 @@ impl Range {
         Range::default()
     }
 
-    /// The keys that begin with these values; an end that is set besides ends the range earlier, never later.
+    /// The keys that begin with these values; a beginning or an end that is set besides makes the range smaller, never
+    /// larger.
     pub fn prefix<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
         Range { prefix: owned(key), ..Range::default() }
     }
@@ -40,6 +42,13 @@ impl Range {
     /// The keys from this one on, itself included. A part of a key stands for the first key that begins with it.
     pub fn from<'v>(key: impl AsRef<[ValueRef<'v>]>) -> Range {
         Range { from: Some(owned(key)), ..Range::default() }
+    }
+
+    /// Begins with this key, as a range [`from`](Self::from) it does.
+    #[must_use]
+    pub fn starting_at<'v>(mut self, key: impl AsRef<[ValueRef<'v>]>) -> Range {
+        self.from = Some(owned(key));
+        self
     }
 
     /// Ends before this key.
@@ -89,7 +98,11 @@ impl Range {
         };
         let prefix = encode(&self.prefix)?;
         let lower = match &self.from {
-            Some(from) => Bound::Included(encode(from)?),
+            Some(from) => {
+                let from = encode(from)?;
+                // A beginning before the prefix does not lead out of it.
+                Bound::Included(if from.as_slice() < prefix.as_slice() { prefix.clone() } else { from })
+            }
             None if prefix.is_empty() => Bound::Unbounded,
             None => Bound::Included(prefix.clone()),
         };
@@ -99,7 +112,7 @@ impl Range {
             Some((to, true)) => above(&encode(to)?),
             None => Bound::Unbounded,
         };
-        // An end beyond the prefix does not lead out of it: a footprint may be declared by the prefix alone.
+        // Nor does an end beyond the prefix: a footprint may be declared by the prefix alone.
         let end_of_prefix = if prefix.is_empty() { Bound::Unbounded } else { above(&prefix) };
         Ok((prefix, lower, lower_of(end, end_of_prefix)))
     }

@@ -18,6 +18,8 @@ mod rows;
 mod several_columns;
 #[path = "support/split.rs"]
 mod split;
+#[path = "phased/waiting.rs"]
+mod waiting;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -296,7 +296,7 @@ fn a_range_that_leaves_the_declared_prefix_is_outside() {
             rows_of(action.tx().scan(&t, range.clone())).map(drop)
         });
     }
-    // An end beyond the prefix does not lead out of it.
+    // Neither a beginning before the prefix nor an end beyond it leads out of it.
     let t = table.clone();
     let within = ProcedureDefinition::new("within").phase([two().body(move |action| {
         let tx = action.tx();
@@ -306,12 +306,18 @@ fn a_range_that_leaves_the_declared_prefix_is_outside() {
             Range::prefix(key![2]).to_inclusive(key![3]),
             Range::prefix(key![2]).to_inclusive(key![4, 4]),
             Range::prefix(key![2]).to(key![9, 9]).reverse(),
+            Range::prefix(key![2]).starting_at(key![1, 3]).to(key![3]),
+            Range::prefix(key![2]).starting_at(key![2]).reverse(),
         ] {
             let totals = rows_of(tx.scan(&t, range.clone()))?;
             assert!(totals.iter().all(|row| row[0] == Value::from(2)), "{range:?}: {totals:?}");
             assert_eq!(totals.len(), 4, "{range:?}");
         }
         assert_eq!(rows_of(tx.scan(&t, Range::prefix(key![2]).to(key![2, 3])))?.len(), 2);
+        let later = Range::prefix(key![2]).starting_at(key![2, 2]);
+        assert_eq!(rows_of(tx.scan(&t, later.clone()))?.len(), 3);
+        assert_eq!(rows_of(tx.scan(&t, later.to(key![2, 4])))?.len(), 2);
+        assert!(rows_of(tx.scan(&t, Range::prefix(key![2]).starting_at(key![3])))?.is_empty());
         assert_eq!(rows_of(tx.scan(&t, Range::prefix(key![2, 3])))?.len(), 1);
         assert_eq!(tx.get(&t, key![2, 3])?.unwrap().int("total")?, 203);
         let error = refused(action.get(), &["declares no whole key", "use tx()"]);

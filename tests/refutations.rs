@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use heddledb::testing::simulated_disk::SimulatedDisk;
 use heddledb::{
-    Action, ActionContext, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
-    ProtocolKind, Result, Stages, Table, TableDefinition, ValueRef, args, fail, key, row,
+    Action, ActionContext, DataType, Database, Durability, Error, Options, PrimaryIndex, Procedure,
+    ProcedureDefinition, ProtocolKind, Range, Result, Stages, Table, TableDefinition, Value, ValueRef, args,
+    fail, key, row,
 };
 
 /// What does not end within this time never ends: it is far more than anything here takes.
@@ -466,5 +467,49 @@ fn what_was_put_in_again_since_it_was_read_is_told_when_that_is_durable() {
         assert_eq!(answer.recv_timeout(FOR_EVER), Ok(Ok((true, 7))), "{protocol}");
         again.join().expect("no panic").expect("durable");
         reader.join().expect("no panic");
+    }
+}
+
+/// Alone, a call that reads a range and fills it has no rival: not even in its own doing, which splits the nodes that it
+/// has read.
+#[test]
+fn a_call_that_fills_the_range_that_it_has_read_commits_at_the_first_attempt() {
+    for protocol in ProtocolKind::ALL {
+        let options = Options::default().durability(Durability::None).protocol(*protocol);
+        let db = Database::in_memory(options).expect("a database");
+        let definition = TableDefinition::new("event")
+            .column("id", DataType::Int64)
+            .column("place", DataType::Int64)
+            .primary_key(["id"])
+            .primary_index(PrimaryIndex::Ordered)
+            .index("by place", ["place"]);
+        let table = db.create_table(definition).expect("a table");
+        db.run(|tx| (0..100).try_for_each(|id| tx.insert(&table, row![id * 100, id]))).expect("rows");
+        let events = table.clone();
+        let fill =
+            ProcedureDefinition::new("fill").parameter("step", DataType::Int64).phase([Action::write(
+                &table,
+            )
+            .body(move |action| {
+                let (tx, step) = (action.tx(), action.args().int(0)?);
+                let before = tx.scan(&events, Range::all())?.count();
+                let by_place = tx.scan_index(&events, "by place", Range::all())?.count();
+                (0..1_000)
+                    .try_for_each(|number| tx.insert(&events, row![10 * number + step, number % 77]))?;
+                let after = tx.scan(&events, Range::all())?.count();
+                action.return_row([before, by_place, after].map(|count| Value::Int(count as i64)).to_vec());
+                Ok(())
+            })]);
+        let fill = db.register(fill).expect("a procedure");
+        let mut worker = db.worker().expect("open");
+        for step in 1..4 {
+            let executed = worker.execute(&fill, args![step]);
+            assert_eq!(executed.attempts(), 1, "{protocol}, {step}");
+            let counts = executed.wait().expect("committed").rows;
+            let before = 100 + 1_000 * (step - 1);
+            assert_eq!(counts, [[before, before, before + 1_000].map(Value::Int)], "{protocol}");
+        }
+        drop(worker);
+        db.check().expect("consistent");
     }
 }

@@ -219,49 +219,51 @@ fn no_phantom() {
 
 #[test]
 fn no_phantom_among_missing_keys_nor_in_whole_tables_nor_in_secondary_indexes() {
-    for_each_number_of_sites(|db| {
-        let table = db
-            .create_table(
-                TableDefinition::new("visit")
-                    .column("id", DataType::Int64)
-                    .column("room", DataType::Int64)
-                    .primary_key(["id"])
-                    .index("by_room", ["room"]),
-            )
-            .expect("a table");
-        type Look<'t> = Box<dyn Fn(&Tx<'_, '_>, i64) -> Result<usize> + Sync + 't>;
-        let ways: Vec<Look<'_>> = vec![
-            Box::new(|tx, base| {
-                Ok(usize::from(tx.exists(&table, key![base])?)
-                    + usize::from(tx.get(&table, key![base + 1])?.is_some()))
-            }),
-            Box::new(|tx, base| {
-                let mut rows = 0;
-                for row in tx.scan(&table, Range::all())? {
-                    rows += usize::from(row?.int("id")? / 10 == base / 10);
-                }
-                Ok(rows)
-            }),
-            Box::new(|tx, base| Ok(tx.scan_index(&table, "by_room", Range::prefix(key![base]))?.count())),
-            Box::new(|tx, base| {
-                Ok(tx.scan(&table, Range::from(key![base]).to(key![base + 2]).reverse().limit(1))?.count())
-            }),
-        ];
-        for (number, look) in ways.iter().enumerate() {
-            let base = number as i64 * 10;
-            let put = |id: i64| {
-                let table = &table;
-                move |tx: &Tx<'_, '_>, rows: usize| {
-                    if rows == 0 { tx.insert(table, row![id, base]).map(|()| 1) } else { Ok(0) }
-                }
-            };
-            let met = meet(&db, |tx, _| look(tx, base), put(base), put(base + 1));
-            met.one_or_both_ran_again();
-            let (first, second) = met.results;
-            assert_eq!(first.expect("no error") + second.expect("no error"), 1, "way {number}");
+    // A database for each way: who writes again and again is given the sites alone, and bodies cannot meet.
+    (0..4).for_each(|number| for_each_number_of_sites(move |db| one_way_to_look_for_phantoms(&db, number)));
+}
+
+fn one_way_to_look_for_phantoms(db: &Database, number: usize) {
+    let table = db
+        .create_table(
+            TableDefinition::new("visit")
+                .column("id", DataType::Int64)
+                .column("room", DataType::Int64)
+                .primary_key(["id"])
+                .index("by_room", ["room"]),
+        )
+        .expect("a table");
+    type Look<'t> = Box<dyn Fn(&Tx<'_, '_>, i64) -> Result<usize> + Sync + 't>;
+    let ways: Vec<Look<'_>> = vec![
+        Box::new(|tx, base| {
+            Ok(usize::from(tx.exists(&table, key![base])?)
+                + usize::from(tx.get(&table, key![base + 1])?.is_some()))
+        }),
+        Box::new(|tx, base| {
+            let mut rows = 0;
+            for row in tx.scan(&table, Range::all())? {
+                rows += usize::from(row?.int("id")? / 10 == base / 10);
+            }
+            Ok(rows)
+        }),
+        Box::new(|tx, base| Ok(tx.scan_index(&table, "by_room", Range::prefix(key![base]))?.count())),
+        Box::new(|tx, base| {
+            Ok(tx.scan(&table, Range::from(key![base]).to(key![base + 2]).reverse().limit(1))?.count())
+        }),
+    ];
+    let look = &ways[number];
+    let base = number as i64 * 10;
+    let put = |id: i64| {
+        let table = &table;
+        move |tx: &Tx<'_, '_>, rows: usize| {
+            if rows == 0 { tx.insert(table, row![id, base]).map(|()| 1) } else { Ok(0) }
         }
-        db.check().expect("consistent");
-    });
+    };
+    let met = meet(db, |tx, _| look(tx, base), put(base), put(base + 1));
+    met.one_or_both_ran_again();
+    let (first, second) = met.results;
+    assert_eq!(first.expect("no error") + second.expect("no error"), 1, "way {number}");
+    db.check().expect("consistent");
 }
 
 #[test]

@@ -10,18 +10,19 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::database::SchemaChanges;
 use crate::durability::progress::{Progress, Release};
-use crate::durability::recovery::{Recovery, replay};
+use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
-use crate::durability::{DatabaseDirectory, LogOptions, LogReader, LogWriter, repair};
+use crate::durability::{DatabaseDirectory, LogOptions, LogWriter, repair};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
+use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
-use crate::pipeline::threads::Threads;
+use crate::pipeline::threads::{Threads, in_parallel};
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     engine: Arc<Engine>,
     input: Arc<Input>,
     threads: Threads,
+    /// None: nothing is logged, so that there is nothing to shorten.
+    checkpointer: Option<Arc<Checkpointer>>,
     recovery: Recovery,
     schema_changes: SchemaChanges,
     closed: AtomicBool,
@@ -52,6 +55,7 @@ struct Opened {
     recovery: Recovery,
     directory: Option<DatabaseDirectory>,
     log: Option<(LogWriter, Arc<Preparation>)>,
+    checkpointer: Option<Arc<Checkpointer>>,
 }
 
 impl Shared {
@@ -64,6 +68,7 @@ impl Shared {
                 recovery: Recovery::default(),
                 directory: None,
                 log: None,
+                checkpointer: None,
             },
             None => {
                 return Err(Error::InvalidOption {
@@ -77,7 +82,7 @@ impl Shared {
     }
 
     fn start(options: &Options, opened: Opened) -> Arc<Shared> {
-        let Opened { mut store, recovery, directory, log } = opened;
+        let Opened { mut store, recovery, directory, log, checkpointer } = opened;
         if let (Some(transactions), true) = (options.group_size, log.is_some()) {
             store.limit_epochs(transactions);
         }
@@ -128,12 +133,14 @@ impl Shared {
             options.input_threads,
             options.output_threads,
             log,
-            |log, stop| LogStage::new(engine.clone(), log, group_time, stop),
+            checkpointer.clone(),
+            |log, stop| LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone()),
         );
         Arc::new(Shared {
             engine,
             input,
             threads,
+            checkpointer,
             recovery,
             schema_changes: SchemaChanges::default(),
             closed: AtomicBool::new(false),
@@ -154,6 +161,10 @@ impl Shared {
         &self.recovery
     }
 
+    pub(crate) fn checkpointer(&self) -> Option<&Checkpointer> {
+        self.checkpointer.as_deref()
+    }
+
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
     }
@@ -167,7 +178,7 @@ impl Shared {
         let answer = Answer::new();
         self.engine.in_flight().add();
         let call =
-            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: false };
+            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: None };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);
@@ -216,18 +227,42 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         DatabaseDirectory::open(disk.clone(), path, &log_options)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
-    let mut reader = LogReader::open(disk, &directory.log_path(), directory.uuid())?;
-    // The epoch that new commits get is known only when the log has been read: the store starts behind it.
-    let mut store = Store::new(FIRST, options.max_participants, logged);
-    let mut recovery = replay(&store, &mut reader)?;
-    let end = reader.end()?;
-    recovery.set_cut(end.cut.as_ref());
+    let new_store = || Store::new(FIRST, options.max_participants, logged);
+    let recovered = recover(&disk, &directory, new_store, &in_parallel)?;
+    let Recovered { mut store, recovery, end } = recovered;
+    // The epoch that new commits get is known only now: it is above everything that was read, torn groups too.
     store.start_at(end.highest_epoch_seen.max(recovery.durable_epoch) + 1);
     if !logged {
-        return Ok(Opened { store, recovery, directory: Some(directory), log: None });
+        return Ok(Opened { store, recovery, directory: Some(directory), log: None, checkpointer: None });
     }
+    let checkpoints = directory.checkpoints(disk);
+    // Before anything is removed that the checkpoint replaces: a process that was killed right after naming it has left
+    // its name in the system's cache only.
+    checkpoints.make_names_durable()?;
     let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
+    let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
+    // Only now: before, what a damaged checkpoint was to replace might still have been needed.
+    checkpoints.remove_all_but(kept, &options.checkpoint_directories)?;
+    let checkpointer = Checkpointer::new(checkpoint_settings(options), checkpoints, segments.clone());
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, least_bytes);
-    Ok(Opened { store, recovery, directory: Some(directory), log: Some((writer, preparation)) })
+    Ok(Opened {
+        store,
+        recovery,
+        directory: Some(directory),
+        log: Some((writer, preparation)),
+        checkpointer: Some(checkpointer),
+    })
+}
+
+fn checkpoint_settings(options: &Options) -> CheckpointSettings {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let seconds = options.checkpoint_seconds;
+    CheckpointSettings {
+        log_bytes: options.checkpoint_log_bytes,
+        interval: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
+        bytes_per_second: options.checkpoint_bytes_per_second,
+        threads: options.checkpoint_threads.unwrap_or(if processors < 4 { 1 } else { 2 }),
+        directories: options.checkpoint_directories.clone(),
+    }
 }

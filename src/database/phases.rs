@@ -71,6 +71,8 @@ pub struct PhaseReport {
     pub reconciliation: u64,
     /// How often a call was stashed.
     pub stashed: u64,
+    /// The most joined phases that a stashed call has missed, because it had not ended when columns were split again.
+    pub missed: u64,
     /// What was ever split, at most the first thousand columns.
     pub columns: Vec<SplitReport>,
 }
@@ -177,6 +179,7 @@ impl Database {
             split: counts.split,
             reconciliation: counts.reconciliation,
             stashed: self.engine().stash().stashed(),
+            missed: self.engine().stash().missed(),
             columns: columns.collect(),
         })
     }

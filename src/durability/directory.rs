@@ -9,10 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::checkpoint::Checkpoints;
 use super::failure::{damaged, reading, writing};
 use super::manifest::{self, MANIFEST_BYTES_MAX, Uuid};
 use super::segment::LogFiles;
-use super::{LogOptions, PAGE_BYTES};
+use super::{FORMAT_VERSION, LogOptions, PAGE_BYTES};
 use crate::base::disk::{Disk, LockGuard, parent_of};
 use crate::base::random::unique_bytes;
 use crate::{Error, Result};
@@ -21,6 +22,7 @@ const LOCK: &str = "LOCK";
 const MANIFEST: &str = "MANIFEST";
 const NEW_MANIFEST: &str = "MANIFEST.tmp";
 const LOG: &str = "log";
+const CHECKPOINT: &str = "checkpoint";
 /// What an interrupted creation may leave in the log's directory.
 const FIRST_SEGMENT: &str = "00000001.log";
 const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
@@ -35,7 +37,8 @@ pub(crate) struct DatabaseDirectory {
 }
 
 enum Content {
-    Database(Uuid),
+    /// A database, and the format version of its manifest.
+    Database(Uuid, u32),
     /// Nothing, or what an interrupted creation left.
     Nothing,
 }
@@ -55,7 +58,12 @@ impl DatabaseDirectory {
         };
         // What counts is what is there under the lock.
         let uuid = match inspect(&*disk, path)? {
-            Content::Database(uuid) => uuid,
+            Content::Database(uuid, FORMAT_VERSION) => uuid,
+            Content::Database(uuid, _) => {
+                // Before anything of the new version is written.
+                write_manifest(&*disk, path, uuid)?;
+                uuid
+            }
             Content::Nothing => create(&disk, path, options)?,
         };
         // The process that created the database may have been killed before the manifest's name was durable.
@@ -75,7 +83,7 @@ impl DatabaseDirectory {
         if !disk.exists(path).map_err(reading(path))? {
             return Err(not_a_database(path, "there is nothing there"));
         }
-        let Content::Database(uuid) = inspect(&*disk, path)? else {
+        let Content::Database(uuid, _) = inspect(&*disk, path)? else {
             return Err(not_a_database(path, "there is no database in it"));
         };
         let lock_path = path.join(LOCK);
@@ -109,6 +117,11 @@ impl DatabaseDirectory {
     pub(crate) fn log_path(&self) -> PathBuf {
         self.path.join(LOG)
     }
+
+    /// The database's checkpoints, which are on this disk.
+    pub(crate) fn checkpoints(&self, disk: Arc<dyn Disk>) -> Checkpoints {
+        Checkpoints::new(disk, self.path.join(CHECKPOINT), self.uuid)
+    }
 }
 
 /// Whether there is a file, in what may turn out to be no directory.
@@ -128,7 +141,8 @@ fn inspect(disk: &dyn Disk, path: &Path) -> Result<Content> {
         Err(error) => return Err(reading(path)(error)),
     };
     if names.iter().any(|name| name == MANIFEST) {
-        return Ok(Content::Database(read_manifest(disk, &path.join(MANIFEST))?));
+        let (uuid, version) = read_manifest(disk, &path.join(MANIFEST))?;
+        return Ok(Content::Database(uuid, version));
     }
     if let Some(other) = names.iter().find(|name| ![LOCK, NEW_MANIFEST, LOG].iter().any(|own| name == own)) {
         return Err(not_a_database(path, &format!("it has no {MANIFEST}, and holds {other:?}")));
@@ -146,7 +160,7 @@ fn not_a_database(path: &Path, detail: &str) -> Error {
     Error::NotADatabase { path: path.display().to_string(), detail: detail.to_string() }
 }
 
-fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<Uuid> {
+fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Uuid, u32)> {
     let file = disk.open_read(path).map_err(reading(path))?;
     let length = file.len().map_err(reading(path))?;
     if length > MANIFEST_BYTES_MAX {
@@ -184,7 +198,7 @@ fn is_unused_log(disk: &dyn Disk, path: &Path) -> Result<bool> {
 
 /// Makes the directory and those above it, each one's name durable before the next is made. The name of the one
 /// that was there is made durable, too: whoever made it may have been interrupted before.
-fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
+pub(super) fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
     let Some(parent) = parent_of(path) else {
         return Ok(());
     };
@@ -202,9 +216,9 @@ fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
 
 /// Makes a database in a directory that holds nothing but what interrupted creations left.
 fn create(disk: &Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<Uuid> {
-    let (log, new_manifest) = (path.join(LOG), path.join(NEW_MANIFEST));
+    let log = path.join(LOG);
     disk.create_dir_all(&log).map_err(writing(&log))?;
-    for leftover in [log.join(FIRST_SEGMENT), log.join(NEW_FIRST_SEGMENT), new_manifest.clone()] {
+    for leftover in [log.join(FIRST_SEGMENT), log.join(NEW_FIRST_SEGMENT), path.join(NEW_MANIFEST)] {
         if disk.exists(&leftover).map_err(reading(&leftover))? {
             disk.remove(&leftover).map_err(writing(&leftover))?;
         }
@@ -213,10 +227,19 @@ fn create(disk: &Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<Uui
     let uuid = Uuid(unique_bytes());
     let files = LogFiles { disk: disk.clone(), directory: log, uuid };
     files.create_segment(1, options.segment_bytes())?;
-    let file = disk.create_new(&new_manifest).map_err(writing(&new_manifest))?;
-    file.write_all_at(&manifest::encode(uuid), 0).map_err(writing(&new_manifest))?;
-    file.sync_all().map_err(writing(&new_manifest))?;
-    let path = path.join(MANIFEST);
-    disk.rename(&new_manifest, &path).map_err(writing(&path))?;
+    write_manifest(&**disk, path, uuid)?;
     Ok(uuid)
+}
+
+/// Writes the manifest; it is there whole, or as it was before. Its name becomes durable with the next sync of the
+/// directory.
+fn write_manifest(disk: &dyn Disk, path: &Path, uuid: Uuid) -> Result<()> {
+    let (path, new) = (path.join(MANIFEST), path.join(NEW_MANIFEST));
+    if disk.exists(&new).map_err(reading(&new))? {
+        disk.remove(&new).map_err(writing(&new))?;
+    }
+    let file = disk.create_new(&new).map_err(writing(&new))?;
+    file.write_all_at(&manifest::encode(uuid), 0).map_err(writing(&new))?;
+    file.sync_all().map_err(writing(&new))?;
+    disk.rename(&new, &path).map_err(writing(&path))
 }

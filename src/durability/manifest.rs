@@ -1,6 +1,6 @@
 //! `MANIFEST`: what kind of directory this is, in which format, and which database.
 //!
-//! It is written once, when a database is created. In every format version it begins with the magic and the
+//! It is written when a database is created, and again when one of an earlier version is opened. In every format version it begins with the magic and the
 //! version, and ends with a checksum of all before, so that a newer one can be told from a damaged one.
 
 use std::fmt;
@@ -52,8 +52,8 @@ pub(super) fn encode(uuid: Uuid) -> Vec<u8> {
     bytes
 }
 
-/// The UUID in a manifest. `path` is for messages.
-pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Uuid> {
+/// The UUID in a manifest, and the format version. `path` is for messages.
+pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<(Uuid, u32)> {
     let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(damaged(path, 0, "it is too short"));
     };
@@ -69,9 +69,10 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Uuid> {
     let Some((version, rest)) = rest.split_first_chunk::<4>() else {
         return Err(damaged(path, 8, "it is too short"));
     };
-    check_version(u32::from_le_bytes(*version), path)?;
+    let version = u32::from_le_bytes(*version);
+    check_version(version, path)?;
     match rest.try_into() {
-        Ok(uuid) => Ok(Uuid(uuid)),
+        Ok(uuid) => Ok((Uuid(uuid), version)),
         Err(_) => Err(damaged(path, 12, format!("it is {} bytes long, not {MANIFEST_BYTES}", bytes.len()))),
     }
 }
@@ -91,13 +92,13 @@ mod tests {
 
     const UUID: Uuid = Uuid(*b"0123456789abcdef");
 
-    fn read(bytes: &[u8]) -> Result<Uuid> {
+    fn read(bytes: &[u8]) -> Result<(Uuid, u32)> {
         decode(bytes, Path::new("bank/MANIFEST"))
     }
 
     #[test]
     fn what_was_written_is_read() {
-        assert_eq!(read(&encode(UUID)), Ok(UUID));
+        assert_eq!(read(&encode(UUID)), Ok((UUID, FORMAT_VERSION)));
         assert_eq!(UUID.to_string(), "30313233343536373839616263646566");
     }
 
@@ -123,7 +124,7 @@ mod tests {
         let checksum = crc32c::crc32c(&newer);
         newer.extend_from_slice(&checksum.to_le_bytes());
         let error = read(&newer).expect_err("a newer version");
-        assert!(matches!(error, Error::NewerFormat { found: 7, supported: 1, .. }));
+        assert!(matches!(error, Error::NewerFormat { found: 7, supported: FORMAT_VERSION, .. }));
         assert!(error.to_string().contains("format version 7"));
     }
 

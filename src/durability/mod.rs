@@ -5,12 +5,13 @@
 //! bank/MANIFEST            format version and UUID; the last file made when a database is created
 //! bank/log/00000001.log    segments: a header page, then blocks; filled one after another, without gaps
 //! bank/log/00000002.log
+//! bank/checkpoint/         copies of all records, which make the beginning of the log useless: see `checkpoint`
 //! ```
 //!
 //! How a database is opened, in the order in which data flows:
 //! 1. [`DatabaseDirectory::open`] creates or finds the directory, and locks it.
-//! 2. [`LogReader`] yields every whole group of the log, and then tells the log's end: clean, a torn tail, or
-//!    damage (an error).
+//! 2. [`recovery`] loads the newest whole checkpoint, if there is one. From where it says, [`LogReader`] yields every whole
+//!    group of the log, and then tells the log's end: clean, a torn tail, or damage (an error).
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
@@ -27,6 +28,7 @@
 //! No thread is started here. `docs/formats.md` has byte pictures of all files.
 
 mod block;
+pub(crate) mod checkpoint;
 mod directory;
 mod failure;
 mod manifest;
@@ -38,6 +40,7 @@ mod repair;
 mod scan;
 mod segment;
 pub(crate) mod space;
+mod starts;
 mod tail;
 mod window;
 mod writer;
@@ -54,6 +57,7 @@ pub(crate) use repair::{RepairedLog, repair};
 #[cfg(test)]
 pub(crate) use scan::Group;
 pub(crate) use scan::LogReader;
+pub(crate) use starts::GroupStart;
 pub(crate) use tail::Cut;
 #[cfg(test)]
 pub(crate) use tail::LogEnd;
@@ -62,5 +66,7 @@ pub(crate) use writer::LogWriter;
 /// The unit in which files are laid out: every header and every block begins at a multiple of it.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// The newest format of `MANIFEST` and of the log that this program knows.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The newest format of a database's files that this program knows, and the one that it writes. Version 2 has checkpoints,
+/// and logs that need not begin with segment 1; otherwise it is as version 1, which is read, and made version 2 when
+/// the database is opened for writing.
+pub(crate) const FORMAT_VERSION: u32 = 2;

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 use super::segment::{LogFiles, OpenSegment};
+use super::starts::{GroupStart, GroupStarts};
 use super::{LogOptions, PAGE_BYTES};
 use crate::Result;
 
@@ -20,6 +21,7 @@ pub(crate) struct Segments {
     ready: Mutex<Ready>,
     /// Held while a file is made: the number of the next one. Taken before `ready`, never after it.
     next_number: Mutex<u32>,
+    starts: Mutex<GroupStarts>,
 }
 
 struct Ready {
@@ -36,9 +38,37 @@ impl Segments {
         current_bytes: u64,
         queue: VecDeque<OpenSegment>,
         next_number: u32,
+        starts: GroupStarts,
     ) -> Segments {
         let ready = Mutex::new(Ready { queue, current_bytes });
-        Segments { files, options, ready, next_number: Mutex::new(next_number) }
+        let (next_number, starts) = (Mutex::new(next_number), Mutex::new(starts));
+        Segments { files, options, ready, next_number, starts }
+    }
+
+    /// Notes where a group of so many bytes begins that is durable now.
+    pub(super) fn note_group(&self, start: GroupStart, bytes: u64) {
+        self.starts.lock().note(start, bytes);
+    }
+
+    /// A place in the log behind which are all groups from this epoch on.
+    pub(crate) fn start_before(&self, epoch: u64) -> GroupStart {
+        self.starts.lock().before(epoch)
+    }
+
+    /// The epoch of the last group that is durable; 0: there is none.
+    pub(crate) fn last_epoch(&self) -> u64 {
+        self.starts.lock().last_epoch()
+    }
+
+    /// Bytes of all groups that were read when the log was opened, and written since.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.starts.lock().bytes()
+    }
+
+    /// Removes the segments before this one: a checkpoint has made them useless. How many there were.
+    pub(crate) fn remove_before(&self, segment: u32) -> Result<u64> {
+        self.starts.lock().drop_before(segment);
+        self.files.remove_before(segment)
     }
 
     /// Makes one more segment. When it fails, above all because the disk is full, the log goes on as long as it

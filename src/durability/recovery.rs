@@ -1,18 +1,29 @@
-//! Recovery: reads the log from its beginning, and puts everything back that was durable.
+//! Recovery: puts everything back that was durable, from the newest whole checkpoint and the log behind it.
 //!
+//! A checkpoint is loaded first, if there is one; then the log is replayed from where it says, or from its beginning.
 //! Groups come in the order of their epochs. Within a group the participants' transactions are put in the order of
 //! their stamps, which is an order in which they can have happened: of two that touched the same record, the later
-//! has the higher stamp. What they have done to split columns comes first (see `storage::restore`).
+//! has the higher stamp. What they have done to split columns comes first (see `storage::restore`). Secondary indexes
+//! are derived at the end.
+//!
+//! What it keeps true: it changes nothing on disk, so that it can be interrupted and begun again any number of times. A
+//! damaged checkpoint is passed over only if an older one, or the whole log, is still there: which is so only
+//! while the removal of what it replaces has not begun.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bumpalo::Bump;
 use crossbeam_epoch::pin;
+use parking_lot::Mutex;
 
-use crate::durability::{Cut, LogReader};
-use crate::error::Result;
+use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::base::disk::Disk;
+use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
+use crate::durability::tail::LogEnd;
+use crate::durability::{Cut, DatabaseDirectory, GroupStart, LogReader};
+use crate::error::{Error, Result};
 use crate::storage::reclaim::collect_all;
-use crate::storage::restore::{apply_group, derive_indexes};
+use crate::storage::restore::{Overlap, Tools, apply_group, derive_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 
@@ -20,6 +31,15 @@ use crate::storage::store::Store;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
+    /// The number of the checkpoint that was loaded; 0: there was none.
+    pub checkpoint: u32,
+    /// Records in it.
+    pub checkpoint_records: u64,
+    /// Bytes of it.
+    pub checkpoint_bytes: u64,
+    /// Why a newer checkpoint was passed over, if one was: it was damaged, and an older one, or the whole log, was
+    /// still there.
+    pub passed_over: Option<String>,
     /// Log groups replayed.
     pub groups: u64,
     /// Transactions in them; what a participant has done to split columns in an epoch counts as one.
@@ -30,37 +50,149 @@ pub struct Recovery {
     pub durable_epoch: u64,
     /// What was cut off at the log's end: a group that was being written when the power went. `None`: nothing.
     pub cut: Option<String>,
-    /// How long it took.
+    /// How long loading the checkpoint took.
+    pub load_time: Duration,
+    /// How long replaying the log took.
+    pub replay_time: Duration,
+    /// How long deriving the secondary indexes took.
+    pub index_time: Duration,
+    /// How long everything took.
     pub time: Duration,
 }
 
-/// Replays the log into an empty store.
-///
-/// # Errors
-/// The log cannot be read, or is damaged: with file and offset.
-pub(crate) fn replay(store: &Store, log: &mut LogReader) -> Result<Recovery> {
-    let start = Instant::now();
-    let mut recovery = Recovery::default();
-    let mut arena = Bump::new();
-    let mut cutter = Cutter::default();
-    while let Some(group) = log.next_group()? {
-        recovery.groups += 1;
-        recovery.transactions += apply_group(store, &group.payload, &mut arena, &mut cutter, &pin())?;
-        recovery.bytes += group.payload.len() as u64;
-        recovery.durable_epoch = group.epoch;
-    }
-    for table in store.all_tables() {
-        let guard = pin();
-        collect_all(&table, &guard);
-        derive_indexes(&table, &mut cutter, &guard)?;
-    }
-    recovery.time = start.elapsed();
-    Ok(recovery)
+/// A database as it was when it was closed, or when the power went.
+pub(crate) struct Recovered {
+    /// All tables; the first commits' epoch is set.
+    pub(crate) store: Store,
+    pub(crate) recovery: Recovery,
+    /// Where the log is to be written on.
+    pub(crate) end: LogEnd,
 }
 
-impl Recovery {
-    /// Notes what was cut off.
-    pub(crate) fn set_cut(&mut self, cut: Option<&Cut>) {
-        self.cut = cut.map(ToString::to_string);
+/// Recovers the database in a directory, in a store that `new_store` makes.
+///
+/// # Errors
+/// A checkpoint or the log cannot be read, or is damaged: with file and offset.
+pub(crate) fn recover(
+    disk: &Arc<dyn Disk>,
+    directory: &DatabaseDirectory,
+    new_store: impl Fn() -> Store,
+    crew: Crew<'_>,
+) -> Result<Recovered> {
+    let start = Instant::now();
+    let checkpoints = directory.checkpoints(disk.clone());
+    let mut first_failure = None;
+    let mut loaded = None;
+    for number in checkpoints.newest_first()? {
+        let store = new_store();
+        match load(&checkpoints, number, &store, crew) {
+            Ok((manifest, overlap)) => {
+                loaded = Some((store, manifest, overlap));
+                break;
+            }
+            Err(error @ (Error::Damaged { .. } | Error::MissingFile { .. })) => {
+                first_failure.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
+    let (store, manifest, overlap) = match loaded {
+        Some((store, manifest, overlap)) => (store, Some(manifest), overlap),
+        None => (new_store(), None, Overlap::default()),
+    };
+    let mut recovery = Recovery { load_time: start.elapsed(), ..Recovery::default() };
+    let behind = read_log(disk, directory, &store, (manifest.as_ref(), overlap), &mut recovery);
+    // Without the log that it needs, what is older than the damaged checkpoint is of no use.
+    let end = behind.map_err(|error| first_failure.clone().unwrap_or(error))?;
+    recovery.passed_over = first_failure.map(|failure| failure.to_string());
+    let start_of_indexes = Instant::now();
+    derive_all_indexes(&store, crew)?;
+    recovery.index_time = start_of_indexes.elapsed();
+    recovery.time = start.elapsed();
+    Ok(Recovered { store, recovery, end })
+}
+
+fn load(
+    checkpoints: &Checkpoints,
+    number: u32,
+    store: &Store,
+    crew: Crew<'_>,
+) -> Result<(Manifest, Overlap)> {
+    let manifest = checkpoints.manifest(number)?;
+    let overlap = checkpoint::load(checkpoints, &manifest, store, crew)?;
+    Ok((manifest, overlap))
+}
+
+/// Replays the log behind a checkpoint, or the whole log, to its end.
+fn read_log(
+    disk: &Arc<dyn Disk>,
+    directory: &DatabaseDirectory,
+    store: &Store,
+    (manifest, overlap): (Option<&Manifest>, Overlap),
+    recovery: &mut Recovery,
+) -> Result<LogEnd> {
+    let start = Instant::now();
+    let (mut log_start, mut first_epoch, mut log_epoch) = (GroupStart::FIRST, 0, 0);
+    if let Some(manifest) = manifest {
+        (log_start, first_epoch, log_epoch) = (manifest.log_start, manifest.first_epoch, manifest.log_epoch);
+        recovery.checkpoint = manifest.number;
+        recovery.checkpoint_records = manifest.records();
+        recovery.checkpoint_bytes = manifest.bytes();
+        recovery.durable_epoch = manifest.last_epoch;
+    }
+    let mut log = LogReader::open(disk.clone(), &directory.log_path(), directory.uuid(), log_start)?;
+    replay(store, &mut log, first_epoch, overlap, recovery)?;
+    let end = log.end()?;
+    end.must_reach(log_epoch)?;
+    recovery.cut = end.cut.as_ref().map(Cut::to_string);
+    recovery.replay_time = start.elapsed();
+    Ok(end)
+}
+
+/// Replays the groups from this epoch on.
+fn replay(
+    store: &Store,
+    log: &mut LogReader,
+    first_epoch: u64,
+    overlap: Overlap,
+    recovery: &mut Recovery,
+) -> Result<()> {
+    let mut tools = Tools::new(overlap);
+    while let Some(group) = log.next_group()? {
+        if group.epoch < first_epoch {
+            continue;
+        }
+        let applied = tools.overlap.begin_epoch(Some(group.epoch));
+        let applied = applied.and_then(|()| apply_group(store, &group.payload, &mut tools, &pin()));
+        recovery.transactions += applied.map_err(|error| log.blame(error))?;
+        recovery.groups += 1;
+        recovery.bytes += group.payload.len() as u64;
+        recovery.durable_epoch = recovery.durable_epoch.max(group.epoch);
+    }
+    tools.overlap.begin_epoch(None).map_err(|error| log.blame(error))
+}
+
+/// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.
+fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
+    let tables = store.all_tables();
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let work = || {
+        let mut cutter = Cutter::default();
+        // Relaxed: each number is given once, and nothing else hangs on it.
+        while let Some(table) = tables.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let guard = pin();
+            collect_all(table, &guard);
+            if let Err(error) = derive_indexes(table, &mut cutter, &guard) {
+                failure.lock().get_or_insert(error);
+            }
+        }
+    };
+    let indexed = tables.iter().filter(|table| !table.secondary().is_empty()).count();
+    if indexed > 1 {
+        crew(&work)
+    } else {
+        work()
+    }
+    failure.into_inner().map_or(Ok(()), Err)
 }

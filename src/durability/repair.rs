@@ -12,6 +12,7 @@
 use super::failure::{reading, writing};
 use super::scan::{Extent, Position};
 use super::segment::{LogFiles, OpenSegment, Segment};
+use super::starts::GroupStarts;
 #[cfg(test)]
 use super::tail::Cut;
 use super::tail::LogEnd;
@@ -29,6 +30,7 @@ pub(crate) struct RepairedLog {
     pub(crate) highest_epoch_seen: u64,
     pub(super) next_sequence: u64,
     pub(super) position: Position,
+    pub(super) starts: GroupStarts,
     pub(super) files: LogFiles,
     pub(super) segments: Vec<Segment>,
 }
@@ -44,6 +46,10 @@ pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
         repair_segment(&end, index)?;
     }
     end.files.remove_temporary_files()?;
+    if let Some(first) = end.segments.first() {
+        // What a checkpoint has made useless, and whose removal was interrupted.
+        end.files.remove_before(first.number)?;
+    }
     // A segment's name may not be durable yet if the process was killed right after giving it.
     end.files.disk.sync_dir(&end.files.directory).map_err(writing(&end.files.directory))?;
     Ok(RepairedLog {
@@ -52,6 +58,7 @@ pub(crate) fn repair(end: LogEnd) -> Result<RepairedLog> {
         highest_epoch_seen: end.highest_epoch_seen,
         next_sequence: end.next_sequence,
         position: end.position,
+        starts: end.starts,
         files: end.files,
         segments: end.segments,
     })

@@ -1,4 +1,4 @@
-//! Reading the log: every whole group from the first segment on, in order.
+//! Reading the log: every whole group from a given place on, in order.
 //!
 //! What it keeps true: a group is yielded only if all its blocks are there with correct checksums, in the right
 //! places of the chain, and the last one bears the commit mark. Where that ends, [`tail`] decides
@@ -10,11 +10,12 @@ use std::sync::Arc;
 use super::block::{BlockHeader, HEADER_BYTES};
 use super::failure::damaged;
 use super::segment::{LogFiles, Segment};
+use super::starts::{GroupStart, GroupStarts};
 use super::tail::{self, Cut, LogEnd, Tail, UnfinishedGroup};
 use super::window::Window;
 use super::{PAGE_BYTES, Uuid};
-use crate::Result;
 use crate::base::disk::Disk;
+use crate::{Error, Result};
 
 /// The transactions of one epoch, as they were handed to the writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,25 +60,37 @@ pub(crate) struct LogReader {
     /// The last whole group's epoch and place; 0 and nothing before the first.
     last_epoch: u64,
     last_group: Vec<Extent>,
+    starts: GroupStarts,
     /// Set once the last whole group has been read.
     tail: Option<Tail>,
 }
 
 impl LogReader {
-    /// Opens the log in `directory`, and checks that all its segments are there and are this database's.
-    pub(crate) fn open(disk: Arc<dyn Disk>, directory: &Path, uuid: Uuid) -> Result<LogReader> {
+    /// Opens the log in `directory`, and checks that all its segments from `start` on are there and are this database's.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        uuid: Uuid,
+        start: GroupStart,
+    ) -> Result<LogReader> {
         let files = LogFiles { disk, directory: directory.to_path_buf(), uuid };
-        let segments = files.segments()?;
-        let window = Window::open(&files, &segments[0])?;
+        let segments = files.segments(start.segment)?;
+        let first = &segments[0];
+        if !(PAGE_BYTES..=first.bytes).contains(&start.offset) {
+            let detail = format!("it is to be read from byte {} on, and has {}", start.offset, first.bytes);
+            return Err(damaged(&first.path, first.bytes, detail));
+        }
+        let window = Window::open(&files, first)?;
         Ok(LogReader {
             files,
             segments,
             window,
-            position: Position { index: 0, offset: PAGE_BYTES },
-            next_sequence: 1,
+            position: Position { index: 0, offset: start.offset },
+            next_sequence: start.sequence,
             assembly: Assembly::default(),
             last_epoch: 0,
             last_group: Vec::new(),
+            starts: GroupStarts::new(start),
             tail: None,
         })
     }
@@ -95,6 +108,16 @@ impl LogReader {
         Ok(None)
     }
 
+    /// The last group's content makes no sense although its checksums fit: that is damage of the place where it lies.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match (error, self.last_group.first()) {
+            (Error::Malformed { detail, .. }, Some(extent)) => {
+                damaged(&self.segments[extent.start.index].path, extent.start.offset, detail)
+            }
+            (error, _) => error,
+        }
+    }
+
     /// Reads on to the log's end, if need be, and says how it looks there.
     pub(crate) fn end(mut self) -> Result<LogEnd> {
         while self.next_group()?.is_some() {}
@@ -108,12 +131,12 @@ impl LogReader {
         });
         Ok(LogEnd {
             cut,
-            #[cfg(test)]
             last_epoch: self.last_epoch,
             highest_epoch_seen: tail.highest_epoch.max(self.last_epoch),
             next_sequence: self.group_sequence(),
             position,
             last_group: self.last_group,
+            starts: self.starts,
             dirty: tail.dirty,
             files: self.files,
             segments: self.segments,
@@ -191,6 +214,12 @@ impl LogReader {
 
     fn finish_group(&mut self) -> Group {
         let Assembly { extents, epoch, payload } = std::mem::take(&mut self.assembly);
+        if let Some(Extent { start, .. }) = extents.first() {
+            let segment = self.segments[start.index].number;
+            let sequence = self.next_sequence - extents.len() as u64;
+            let start = GroupStart { epoch, segment, offset: start.offset, sequence };
+            self.starts.note(start, extents.iter().map(|extent| extent.bytes).sum());
+        }
         self.last_epoch = epoch;
         self.last_group = extents;
         Group { epoch, payload }

@@ -106,16 +106,38 @@ impl LogFiles {
         Error::MissingFile { path: self.path_of(number).display().to_string(), detail: detail.to_string() }
     }
 
-    /// All segments in order, each one's header and length checked; numbers begin at 1 and have no gap.
-    pub(super) fn segments(&self) -> Result<Vec<Segment>> {
+    /// The numbers of all segments, ascending.
+    fn numbers(&self) -> Result<Vec<u32>> {
         let names = self.disk.list(&self.directory).map_err(reading(&self.directory))?;
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
-        let gap = (1..).zip(&numbers).find(|(expected, number)| expected != *number);
-        if let Some(missing) = gap.map(|(expected, _)| expected).or(numbers.is_empty().then_some(1)) {
-            return Err(self.missing(missing, "the log's segments are numbered from 1 without gaps"));
+        Ok(numbers)
+    }
+
+    /// All segments from the number `first` on, in order, each one's header and length checked; they have no gap. What
+    /// lies before is not looked at: it waits to be removed.
+    pub(super) fn segments(&self, first: u32) -> Result<Vec<Segment>> {
+        let numbers: Vec<u32> = self.numbers()?.into_iter().filter(|&number| number >= first).collect();
+        let gap = (first..).zip(&numbers).find(|(expected, number)| expected != *number);
+        if let Some(missing) = gap.map(|(expected, _)| expected).or(numbers.is_empty().then_some(first)) {
+            let detail = format!("the log's segments are numbered from {first} without gaps");
+            return Err(self.missing(missing, &detail));
         }
         numbers.into_iter().map(|number| self.check_segment(number)).collect()
+    }
+
+    /// Removes all segments before this one, the first one first. How many there were.
+    pub(super) fn remove_before(&self, number: u32) -> Result<u64> {
+        let mut removed = 0;
+        for number in self.numbers()?.into_iter().filter(|&other| other < number) {
+            let path = self.path_of(number);
+            self.disk.remove(&path).map_err(writing(&path))?;
+            removed += 1;
+        }
+        if removed > 0 {
+            self.disk.sync_dir(&self.directory).map_err(writing(&self.directory))?;
+        }
+        Ok(removed)
     }
 
     fn check_segment(&self, number: u32) -> Result<Segment> {

@@ -13,6 +13,7 @@ use super::block::BlockHeader;
 use super::failure::damaged;
 use super::scan::{Extent, Position};
 use super::segment::{LogFiles, Segment};
+use super::starts::GroupStarts;
 use super::window::Window;
 use crate::Result;
 
@@ -46,7 +47,6 @@ pub(crate) struct LogEnd {
     /// What has to be thrown away; `None` if nothing lies behind the last whole group.
     pub(crate) cut: Option<Cut>,
     /// The last whole group's epoch; 0 if there is none.
-    #[cfg(test)]
     pub(crate) last_epoch: u64,
     /// The highest epoch met, unfinished groups included. New groups get higher ones.
     pub(crate) highest_epoch_seen: u64,
@@ -55,10 +55,30 @@ pub(crate) struct LogEnd {
     pub(super) position: Position,
     /// Where the last whole group lies.
     pub(super) last_group: Vec<Extent>,
+    /// Where groups begin.
+    pub(super) starts: GroupStarts,
     /// What behind it is not zeros.
     pub(super) dirty: Vec<Extent>,
     pub(super) files: LogFiles,
     pub(super) segments: Vec<Segment>,
+}
+
+impl LogEnd {
+    /// Checks that the log reaches as far as is known to have been durable.
+    ///
+    /// # Errors
+    /// It ends before a group of this epoch: what looks like its end is damage.
+    pub(crate) fn must_reach(&self, epoch: u64) -> Result<()> {
+        if self.last_epoch >= epoch {
+            return Ok(());
+        }
+        let segment = &self.segments[self.position.index];
+        let detail = format!(
+            "the log ends there with epoch {}, but a checkpoint was made when a group of epoch {epoch} was durable",
+            self.last_epoch
+        );
+        Err(damaged(&segment.path, self.position.offset, detail))
+    }
 }
 
 /// The group whose blocks are not all there.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes_max};
 use super::failure::writing;
 use super::segment::OpenSegment;
+use super::starts::GroupStart;
 use super::{LogOptions, PAGE_BYTES, RepairedLog, Segments, Uuid};
 use crate::{Error, Result};
 
@@ -69,13 +70,13 @@ impl LogWriter {
             .iter()
             .map(|segment| log.files.open_write(segment))
             .collect::<Result<VecDeque<_>>>()?;
-        let next_number = log.segments.len() as u32 + 1;
+        let next_number = log.segments.last().map_or(1, |last| last.number + 1);
         let uuid = log.files.uuid;
         let Some(current) = open.pop_front() else {
             return Err(log.files.missing(next_number, "the log has no segment to write to"));
         };
         let room = current.segment.bytes - log.position.offset;
-        let segments = Arc::new(Segments::new(log.files, *options, room, open, next_number));
+        let segments = Arc::new(Segments::new(log.files, *options, room, open, next_number, log.starts));
         let writer = LogWriter {
             segments: segments.clone(),
             uuid,
@@ -130,6 +131,8 @@ impl LogWriter {
     fn write_group(&mut self, epoch: u64, mut source: Source<'_>) -> Result<()> {
         let mut filled: Vec<OpenSegment> = Vec::new();
         let mut index = 0;
+        let mut written = 0;
+        let mut start = None;
         loop {
             if self.offset == self.current.segment.bytes {
                 let left = self.enter_next_segment()?;
@@ -138,6 +141,12 @@ impl LogWriter {
                     filled.push(left);
                 }
             }
+            start.get_or_insert(GroupStart {
+                epoch,
+                segment: self.current.segment.number,
+                offset: self.offset,
+                sequence: self.next_sequence,
+            });
             let room = self.block_bytes_max.min(self.current.segment.bytes - self.offset);
             let payload_bytes = source.left.min(room - HEADER_BYTES as u64);
             let last = payload_bytes == source.left;
@@ -145,6 +154,7 @@ impl LogWriter {
             let path = &self.current.segment.path;
             self.current.file.write_all_at(&self.buffer, self.offset).map_err(writing(path))?;
             self.offset += self.buffer.len() as u64;
+            written += self.buffer.len() as u64;
             self.next_sequence += 1;
             self.segments.use_up(self.buffer.len() as u64);
             index += 1;
@@ -155,6 +165,7 @@ impl LogWriter {
         for open in filled.iter().chain([&self.current]) {
             open.file.sync_data().map_err(writing(&open.segment.path))?;
         }
+        start.into_iter().for_each(|start| self.segments.note_group(start, written));
         self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
         Ok(())
     }

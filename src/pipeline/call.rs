@@ -14,6 +14,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::execute::Body;
 use crate::pipeline::nesting;
+use crate::pipeline::stash::Since;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::storage::record::RecordPointer;
@@ -139,6 +140,12 @@ impl<R: Routine + ?Sized> Body for Run<'_, R> {
         self.gathered.borrow_mut().clear();
         self.routine.run(attempt, self.args, self.footprint, self.found, self.gathered)
     }
+
+    #[inline]
+    fn code(&self) -> usize {
+        // What it does is declared.
+        0
+    }
 }
 
 /// The record of a footprint's key, if it was found before the bodies run.
@@ -150,8 +157,8 @@ pub(crate) struct Call {
     pub(crate) args: Args,
     pub(crate) footprint: Footprint,
     pub(crate) answer: Arc<Answer>,
-    /// Whether it was stashed, and has not ended since.
-    pub(crate) stashed: bool,
+    /// Since when it is stashed, if it was.
+    pub(crate) stashed: Option<Since>,
 }
 
 /// Where a call's result goes.

@@ -132,6 +132,11 @@ impl Engine {
         }
     }
 
+    /// Why no update is taken at all, if so.
+    pub(crate) fn updates_refused(&self) -> Option<Error> {
+        self.updates_refused.clone()
+    }
+
     /// Lets a call that may write in, or says why it may not: before it executes.
     #[inline]
     pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<()> {

@@ -26,6 +26,9 @@ pub(crate) trait Body {
     /// # Errors
     /// Its own; or [`Error::Conflict`], and it is run again.
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()>;
+
+    /// Where its code is.
+    fn code(&self) -> usize;
 }
 
 /// How a call ended.
@@ -54,8 +57,15 @@ impl Ending {
 
 /// What one attempt came to.
 pub(super) enum Verdict {
-    Done { epoch: u64, wrote: bool, failure: Option<Box<Error>> },
-    Again,
+    Done {
+        epoch: u64,
+        wrote: bool,
+        failure: Option<Box<Error>>,
+    },
+    Again {
+        /// Whether a rival was met in what it would have written, rather than in what it had read.
+        in_writes: bool,
+    },
     Stash,
     NeedsLogSpace(usize),
     NextEpoch,
@@ -92,7 +102,8 @@ pub(crate) fn execute<B: Body + ?Sized>(
             }
         }
         let counters = &seat.participant().counters;
-        match attempt(engine, seat, held, guard, footprint, body, Try { number }, refused.as_deref()) {
+        let attempted = Try { number, code: body.code() };
+        match attempt(engine, seat, held, guard, footprint, body, attempted, refused.as_deref()) {
             Verdict::Done { epoch, wrote, failure } => {
                 Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
                 break Ending { epoch, attempts: number, wrote, failure, stashed: false };
@@ -101,8 +112,8 @@ pub(crate) fn execute<B: Body + ?Sized>(
                 engine.protocol().end_group(held);
                 break Ending { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true };
             }
-            Verdict::Again => {
-                Counters::count(&counters.aborted);
+            Verdict::Again { in_writes } => {
+                Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
                 engine.retry().pause(number);
             }
             Verdict::NextEpoch => {
@@ -215,7 +226,7 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
     match protocol.commit(attempt) {
         Ok(None) => done(attempt.seen(), false, None),
         Ok(Some(stamp)) => done(stamp, true, None),
-        Err(CommitFailure::Conflict) => Verdict::Again,
+        Err(CommitFailure::Conflict) => Verdict::Again { in_writes: attempt.met_rival_in_writes() },
         Err(CommitFailure::Stash) => Verdict::Stash,
         Err(CommitFailure::EpochFull) => Verdict::NextEpoch,
         Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
@@ -233,7 +244,11 @@ fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) 
     let protocol = engine.protocol();
     // An error of a body that has lost sight of its own insert is no result.
     if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.confirm(attempt) {
-        return if protocol.is_stashed(attempt) { Verdict::Stash } else { Verdict::Again };
+        return if protocol.is_stashed(attempt) {
+            Verdict::Stash
+        } else {
+            Verdict::Again { in_writes: attempt.met_rival_in_writes() }
+        };
     }
     let epoch = protocol.release_epoch(attempt, attempt.seen().epoch());
     Verdict::Done { epoch, wrote: false, failure: Some(failure) }

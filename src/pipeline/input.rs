@@ -155,5 +155,5 @@ fn prepare(arrived: Arrived) -> Result<Call> {
     let Arrived { routine, args, answer } = arrived;
     let mut footprint = Footprint::default();
     work_out_footprint(&*routine, &args, &mut footprint)?;
-    Ok(Call { routine, args, footprint, answer, stashed: false })
+    Ok(Call { routine, args, footprint, answer, stashed: None })
 }

@@ -7,11 +7,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::space::no_space;
 use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::{Error, Result};
 use crate::pipeline::bell::Bell;
+use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Phase;
@@ -30,7 +33,8 @@ const FAILURES_MAX: u32 = 10;
 /// Whether a disk has no room, and may have some later.
 fn is_full(error: &Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. })
+    let is_kind = matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. });
+    is_kind || matches!(error, Error::StorageFull { .. })
 }
 
 /// What the log stage works on.
@@ -41,6 +45,7 @@ pub(crate) struct LogStage {
     /// How long a group may wait where nobody waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
+    checkpointer: Option<Arc<Checkpointer>>,
     /// Redo of the present group that participants' slices were merged into.
     merged: Vec<u8>,
 }
@@ -51,6 +56,8 @@ pub(crate) struct Preparation {
     bell: Bell,
     /// So much room must be prepared; with less, updates wait or are refused.
     least_bytes: u64,
+    /// Why the last attempt to make a segment failed, if it did.
+    failure: Mutex<Option<Error>>,
     stop: AtomicBool,
 }
 
@@ -60,8 +67,9 @@ impl LogStage {
         log: Option<(LogWriter, Arc<Preparation>)>,
         group_time: Option<Duration>,
         stop: Arc<AtomicBool>,
+        checkpointer: Option<Arc<Checkpointer>>,
     ) -> LogStage {
-        LogStage { engine, log, group_time, stop, merged: Vec::new() }
+        LogStage { engine, log, group_time, stop, checkpointer, merged: Vec::new() }
     }
 
     /// The life of the log thread: until it is told to stop, and nothing is left to write.
@@ -169,7 +177,11 @@ impl LogStage {
         engine.space().give_back(appended + charged);
         engine.progress().publish(epoch);
         if !preparation.has_enough() {
+            preparation.refuse_if_low(&engine);
             preparation.bell.ring();
+        }
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.look();
         }
     }
 }
@@ -223,7 +235,8 @@ fn change_phase_within_epoch(engine: &Engine) {
 impl Preparation {
     /// Room of `least_bytes` is kept prepared.
     pub(crate) fn new(segments: Arc<Segments>, least_bytes: u64) -> Arc<Preparation> {
-        Arc::new(Preparation { segments, bell: Bell::default(), least_bytes, stop: AtomicBool::new(false) })
+        let (bell, failure, stop) = (Bell::default(), Mutex::new(None), AtomicBool::new(false));
+        Arc::new(Preparation { segments, bell, least_bytes, failure, stop })
     }
 
     /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
@@ -267,6 +280,19 @@ impl Preparation {
         self.segments.remaining_bytes() >= self.least_bytes && self.segments.prepared() > 0
     }
 
+    /// Refuses updates if there is too little room and no segment could be made. The log stage looks after each group, too:
+    /// until the next attempt it could use up what is kept for calls that were let in, and then wait for ever, and
+    /// with it the checkpoint that would make room.
+    fn refuse_if_low(&self, engine: &Engine) {
+        // Held while it refuses: who makes a segment after all finds the refusal, and ends it.
+        let failure = self.failure.lock();
+        if let Some(error) = &*failure
+            && self.segments.remaining_bytes() < self.least_bytes
+        {
+            engine.space().set_refused(Some(no_space(error)));
+        }
+    }
+
     /// The life of the thread that prepares segments.
     pub(crate) fn run(&self, engine: &Engine) {
         while !self.stop.load(Ordering::SeqCst) {
@@ -279,10 +305,11 @@ impl Preparation {
                 continue;
             }
             if let Err(error) = self.segments.prepare_next() {
-                if self.segments.remaining_bytes() < self.least_bytes {
-                    engine.space().set_refused(Some(no_space(&error)));
-                }
+                *self.failure.lock() = Some(error);
+                self.refuse_if_low(engine);
                 self.bell.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
+            } else {
+                *self.failure.lock() = None;
             }
         }
     }

@@ -9,10 +9,12 @@
 //! Stages hand over in groups: who takes from a queue takes all that waits. They block when there is nothing to do.
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
-//! `output` the stages; `partition` execution by executors that own the data; `bell` wakes the log stage.
+//! `output` the stages; `partition` execution by executors that own the data; `bell` wakes the log stage. Beside all of
+//! them `checkpoint` copies the records.
 
 pub(crate) mod bell;
 pub(crate) mod call;
+pub(crate) mod checkpoint;
 pub(crate) mod engine;
 pub(crate) mod execute;
 pub(crate) mod input;

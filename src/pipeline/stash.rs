@@ -3,7 +3,8 @@
 //! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; who runs a
 //! closure waits here on its own thread, and has given its slot back. What it keeps true: a call is taken in only while
 //! the split phase lasts, so that none is left behind when it ends; and everything that was stashed is counted until it
-//! has ended, so that the next split phase can wait for it.
+//! has ended, so that the next split phase can wait for it. Who comes when the phase has just ended is counted, too: else
+//! the next phase could be there before it has run.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -25,13 +26,23 @@ pub(crate) struct Stash {
 #[derive(Default)]
 struct State {
     split: bool,
+    /// How many split phases have begun, but for those that followed another at once.
+    begun: u64,
     calls: Vec<Call>,
+    /// The most joined phases that a call has missed.
+    missed: u64,
 }
+
+/// What is known of a stashed call until it has ended: how many split phases had begun when it was stashed first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since(u64);
 
 impl Stash {
     /// The split phase begins.
     pub(crate) fn open(&self) {
-        self.state.lock().split = true;
+        let mut state = self.state.lock();
+        state.split = true;
+        state.begun += 1;
     }
 
     /// The split phase has ended: nothing is taken in any more, and who waits goes on.
@@ -40,36 +51,33 @@ impl Stash {
         self.ended.notify_all();
     }
 
-    /// Keeps a call until the split phase ends; if it has ended already, the call is given back.
+    /// Keeps a call until the split phase ends; if it has ended already, the call is given back, to be run now.
     pub(crate) fn put(&self, mut call: Call) -> Option<Call> {
         let mut state = self.state.lock();
+        call.stashed = Some(self.count(&state, call.stashed));
         if !state.split {
             return Some(call);
         }
-        self.count();
-        call.stashed = true;
         state.calls.push(call);
         None
     }
 
     /// Waits until the split phase has ended; the caller then runs again, and tells by [`has_ended`](Self::has_ended)
-    /// when it is done. Whether it had to wait.
-    pub(crate) fn wait(&self) -> bool {
+    /// when it is done. `before`: it has been stashed already.
+    pub(crate) fn wait(&self, before: Option<Since>) -> Since {
         let mut state = self.state.lock();
-        if !state.split {
-            return false;
-        }
-        self.count();
+        let since = self.count(&state, before);
         while state.split {
             self.ended.wait(&mut state);
         }
-        true
+        since
     }
 
-    fn count(&self) {
+    fn count(&self, state: &State, before: Option<Since>) -> Since {
         // Relaxed: it is looked at under the lock, or as a statistic.
         self.outstanding.fetch_add(1, Ordering::Relaxed);
         self.stashed.fetch_add(1, Ordering::Relaxed);
+        before.unwrap_or(Since(state.begun))
     }
 
     /// The calls that waited: for the workers' queues.
@@ -77,8 +85,12 @@ impl Stash {
         std::mem::take(&mut self.state.lock().calls)
     }
 
-    /// A call that was stashed has ended, or is stashed again.
-    pub(crate) fn has_ended(&self) {
+    /// A call that was stashed has ended, or is to be stashed `again`.
+    pub(crate) fn has_ended(&self, since: Since, again: bool) {
+        if !again {
+            let mut state = self.state.lock();
+            state.missed = state.missed.max(state.begun - since.0);
+        }
         // Relaxed: the coordinator looks again and again; a later look is as good.
         self.outstanding.fetch_sub(1, Ordering::Relaxed);
     }
@@ -91,5 +103,68 @@ impl Stash {
     /// How many were ever stashed.
     pub(crate) fn stashed(&self) -> u64 {
         self.stashed.load(Ordering::Relaxed)
+    }
+
+    /// The most joined phases that a stashed call has missed: in which it did not end, and after which columns were split
+    /// again.
+    pub(crate) fn missed(&self) -> u64 {
+        self.state.lock().missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn who_waits_goes_on_when_the_phase_ends_and_is_counted_until_it_has_ended() {
+        let stash = Stash::default();
+        stash.open();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| stash.wait(None));
+            while stash.outstanding() == 0 {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(5));
+            assert!(!waiting.is_finished());
+            stash.close();
+            let since = waiting.join().expect("no panic");
+            assert_eq!((stash.outstanding(), stash.stashed()), (1, 1));
+            stash.has_ended(since, false);
+        });
+        assert_eq!((stash.outstanding(), stash.stashed(), stash.missed()), (0, 1, 0));
+    }
+
+    #[test]
+    fn who_comes_when_the_phase_has_just_ended_is_counted_and_does_not_wait() {
+        let stash = Stash::default();
+        stash.open();
+        stash.close();
+        let since = stash.wait(None);
+        assert_eq!(stash.outstanding(), 1, "the next phase waits for it");
+        stash.has_ended(since, false);
+        assert_eq!((stash.outstanding(), stash.missed()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_stashed_again_has_missed_a_joined_phase_for_each_time() {
+        let stash = Stash::default();
+        let mut since = None;
+        for _ in 0..3 {
+            stash.open();
+            stash.close();
+            let now = stash.wait(since);
+            stash.has_ended(now, true);
+            since = Some(now);
+        }
+        assert_eq!((stash.missed(), stash.outstanding(), stash.stashed()), (0, 0, 3), "it has not ended");
+        let last = stash.wait(since);
+        stash.has_ended(last, false);
+        assert_eq!(stash.missed(), 2);
+        let other = stash.wait(None);
+        stash.has_ended(other, false);
+        assert_eq!(stash.missed(), 2, "the most");
     }
 }

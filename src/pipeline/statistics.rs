@@ -12,12 +12,13 @@ pub(crate) enum Stage {
     Execute,
     Log,
     Output,
+    Checkpoint,
 }
 
 /// How long each stage has worked, in nanoseconds, all its threads together.
 #[derive(Default)]
 pub(crate) struct StageClocks {
-    busy: [AtomicU64; 4],
+    busy: [AtomicU64; 5],
     pub(crate) groups: AtomicU64,
     pub(crate) grouped: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -53,6 +54,10 @@ pub struct Statistics {
     pub committed: u64,
     /// Attempts that were run again.
     pub aborted: u64,
+    /// Those of them for which a record that they would have written had been taken, changed or deleted by another call.
+    pub aborted_write: u64,
+    /// The others: something that they had only read had been changed, or (`locking`) was taken.
+    pub aborted_read: u64,
     /// Calls that ended in an error of their own.
     pub failed: u64,
     /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
@@ -87,6 +92,8 @@ pub struct Statistics {
     pub log_busy: Duration,
     /// Output.
     pub output_busy: Duration,
+    /// Copying and writing checkpoints, pauses for the sake of a limit included.
+    pub checkpoint_busy: Duration,
 }
 
 impl Sub for Statistics {
@@ -97,6 +104,8 @@ impl Sub for Statistics {
         Statistics {
             committed: self.committed - before.committed,
             aborted: self.aborted - before.aborted,
+            aborted_write: self.aborted_write - before.aborted_write,
+            aborted_read: self.aborted_read - before.aborted_read,
             failed: self.failed - before.failed,
             readers_waited: self.readers_waited - before.readers_waited,
             locks_row: self.locks_row - before.locks_row,
@@ -113,6 +122,7 @@ impl Sub for Statistics {
             execute_busy: self.execute_busy - before.execute_busy,
             log_busy: self.log_busy - before.log_busy,
             output_busy: self.output_busy - before.output_busy,
+            checkpoint_busy: self.checkpoint_busy - before.checkpoint_busy,
         }
     }
 }

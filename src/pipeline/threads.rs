@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::LogWriter;
 use crate::error::{Error, Result};
+use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
@@ -22,6 +23,7 @@ pub(crate) struct Threads {
     running: Mutex<Running>,
     stop_log: Arc<AtomicBool>,
     preparation: Option<Arc<Preparation>>,
+    checkpointer: Option<Arc<Checkpointer>>,
 }
 
 #[derive(Default)]
@@ -32,6 +34,7 @@ struct Running {
     output: Vec<JoinHandle<()>>,
     preparation: Vec<JoinHandle<()>>,
     phases: Vec<JoinHandle<()>>,
+    checkpoint: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
@@ -42,6 +45,7 @@ impl Threads {
         input_threads: usize,
         output_threads: usize,
         log: Option<Log>,
+        checkpointer: Option<Arc<Checkpointer>>,
         log_stage: impl FnOnce(Option<Log>, Arc<AtomicBool>) -> LogStage,
     ) -> Threads {
         let mut running = Running::default();
@@ -77,7 +81,16 @@ impl Threads {
         let stop_log = Arc::new(AtomicBool::new(false));
         let stage = log_stage(log, stop_log.clone());
         running.log.push(start("log".to_string(), move || stage.run()));
-        Threads { running: Mutex::new(running), stop_log, preparation }
+        for number in 0..checkpointer.as_ref().map_or(0, |checkpointer| checkpointer.threads()) {
+            let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
+            let life = move || match (checkpointer, number) {
+                (Some(checkpointer), 0) => checkpointer.lead(&engine),
+                (Some(checkpointer), _) => checkpointer.help(&engine),
+                (None, _) => {}
+            };
+            running.checkpoint.push(start(format!("checkpoint-{number}"), life));
+        }
+        Threads { running: Mutex::new(running), stop_log, preparation, checkpointer }
     }
 
     /// Ends all stages, one after the other: what is under way flows out.
@@ -86,6 +99,11 @@ impl Threads {
     /// The log has failed.
     pub(crate) fn stop(&self, engine: &Engine, input: &Input) -> Result<()> {
         let mut running = std::mem::take(&mut *self.running.lock());
+        // First: nobody waits for it who is not told that the database is being closed.
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.stop();
+        }
+        join(&mut running.checkpoint);
         input.close();
         join(&mut running.input);
         // What is stashed goes to the workers before they are told that nothing more comes.
@@ -119,6 +137,21 @@ impl Threads {
         join(&mut running.preparation);
         failure.map_or(Ok(()), Err)
     }
+}
+
+/// The most threads that recovery uses.
+const CREW_MAX: usize = 8;
+
+/// Runs a job on as many threads as are useful at once, the caller's among them, and returns when all have come back:
+/// for recovery, which divides its work by itself.
+pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(CREW_MAX);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(job);
+        }
+        job();
+    });
 }
 
 fn start(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

@@ -94,10 +94,7 @@ fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
 fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>) {
     let waiting: Vec<Call> = stashed.drain(..).rev().map(|number| calls.swap_remove(number)).collect();
     calls.clear();
-    for mut call in waiting {
-        call.stashed = false;
-        calls.extend(engine.stash().put(call));
-    }
+    calls.extend(waiting.into_iter().filter_map(|call| engine.stash().put(call)));
 }
 
 /// The life of a worker.
@@ -120,8 +117,8 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
         let mut wrote = false;
         execute_group(engine, &mut seat, &mut held, &mut found, &calls, |number, ending, output| {
             wrote |= ending.wrote;
-            if calls[number].stashed {
-                engine.stash().has_ended();
+            if let Some(since) = calls[number].stashed {
+                engine.stash().has_ended(since, ending.stashed);
             }
             if ending.stashed {
                 return stashed.push(number);

@@ -147,6 +147,8 @@ pub(crate) const ATTEMPTS_IN_COMPANY: u32 = 24;
 pub(crate) struct Try {
     /// 1 for the first attempt.
     pub(crate) number: u32,
+    /// Where the body's code is: runs of the same code mostly do the same.
+    pub(crate) code: usize,
 }
 
 /// When what a call holds is given up.
@@ -269,8 +271,12 @@ pub(crate) struct Held {
     pub(crate) sites: smallvec::SmallVec<[(usize, bool); 4]>,
     /// Whether more calls of the same group follow.
     pub(crate) in_group: bool,
+    /// Where the code of the running body is, if it has declared nothing.
+    pub(crate) code: Option<usize>,
     /// Whether the thread has closed the gate: the call runs alone.
     pub(crate) alone: bool,
+    /// Whether the running attempt was denied what it wanted to write.
+    pub(crate) denied_write: bool,
     /// The locks of the running attempt.
     locking: locking::Holding,
     /// What a closure has locked that executors own.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 use crate::storage::index::Lookup;
 use crate::storage::table::{TableCore, TableId};
-use crate::storage::word::ABSENT;
+use crate::storage::word::{ABSENT, Stamp};
 use crate::types::key::{EncodedKey, decode_component, encode_component};
 use crate::types::{DataType, Value, ValueRef};
 
@@ -178,16 +178,29 @@ pub(crate) fn read_definition(
     Ok(definition)
 }
 
-/// The numbers of all tables in the catalog.
-pub(crate) fn table_ids(tables: &TableCore, guard: &Guard) -> Vec<TableId> {
+/// The numbers of all tables whose rows in the catalog were written before this epoch.
+pub(crate) fn tables_made_before(epoch: u64, tables: &TableCore, guard: &Guard) -> Vec<TableId> {
     let mut ids = Vec::new();
     let mut row = vec![0; tables.layout().words()];
     tables.for_each_record(guard, |record| {
-        if record.read(&mut row) & ABSENT == 0 {
+        let word = record.read(&mut row);
+        if word & ABSENT == 0 && Stamp::of(word).epoch() < epoch {
             ids.push(row[tables.layout().words_of(0).0.start] as TableId);
         }
     });
     ids
+}
+
+/// The number of the table that the row of this key in the table of tables is about.
+///
+/// # Errors
+/// No row has such a key.
+pub(crate) fn id_of_key(mut key: &[u8]) -> Result<TableId> {
+    match decode_component(&mut key, &DataType::Int64, false)? {
+        Value::Int(id) if key.is_empty() => TableId::try_from(id).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| Error::Malformed { what: "catalog", detail: "the key of no table".into() })
 }
 
 /// The rows of a catalog table that are about the table `id`, in key order.

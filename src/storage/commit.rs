@@ -149,6 +149,16 @@ pub(crate) fn commit<T: Taking>(
     }
 }
 
+/// As [`commit`], and never in a straight line: to compare the two.
+#[cfg(test)]
+pub(crate) fn commit_generally<T: Taking>(
+    taking: &T,
+    call: Committing<'_>,
+    validate: impl Fn(&Taken<'_, '_>) -> bool,
+) -> Result<Stamp, CommitFailure> {
+    commit_any(taking, call, &validate)
+}
+
 /// As [`commit`], whatever the writes are.
 #[inline(never)]
 fn commit_any<T: Taking>(

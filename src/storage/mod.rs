@@ -2,6 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod commit;
+pub(crate) mod copy;
 pub(crate) mod definition;
 pub(crate) mod epoch;
 pub(crate) mod index;

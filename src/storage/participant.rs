@@ -28,7 +28,9 @@ pub(crate) struct RedoBuffer {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
-    pub(crate) aborted: AtomicU64,
+    /// Attempts run again that met a rival in what they would have written, and those that did in what they had read.
+    pub(crate) aborted_write: AtomicU64,
+    pub(crate) aborted_read: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) readers_waited: AtomicU64,
     pub(crate) locks_row: AtomicU64,

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::base::atomics::{Ordering, fence};
-use crate::storage::index::NodeVersion;
+use crate::base::atomics::{AtomicU64, Ordering, fence};
+use crate::storage::index::{LeafSplit, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 
@@ -38,6 +38,8 @@ pub(crate) struct ReadSet {
     nodes: Vec<NodeVersion<'static>>,
     /// What the call itself has put into nodes, in order: the version before, and the one after.
     own_inserts: Vec<(u64, NodeVersion<'static>)>,
+    /// The leaves that the call itself has split.
+    splits: Vec<LeafSplit<'static>>,
     /// The number of the split phase in which rows of split records were read; [`NEVER`]: of none that is known, or of
     /// several; 0: there were no such rows.
     phase: u64,
@@ -60,6 +62,7 @@ impl ReadSet {
         self.records.clear();
         self.nodes.clear();
         self.own_inserts.clear();
+        self.splits.clear();
         self.phase = 0;
     }
 
@@ -99,11 +102,17 @@ impl ReadSet {
         self.own_inserts.push((before, keep(after)));
     }
 
+    /// The call itself has split this leaf: what was noted about it is true of its halves.
+    pub(crate) fn note_split(&mut self, split: LeafSplit<'_>) {
+        self.splits.push(LeafSplit { whole: keep(split.whole), halves: split.halves.map(keep) });
+    }
+
     /// Takes what another part of the call has read, on another thread, which was pinned as this one is.
     pub(crate) fn append(&mut self, other: &mut ReadSet) {
         self.records.append(&mut other.records);
         self.nodes.append(&mut other.nodes);
         self.own_inserts.append(&mut other.own_inserts);
+        self.splits.append(&mut other.splits);
         if other.phase != 0 {
             self.note_phase(Some(other.phase));
         }
@@ -156,25 +165,52 @@ impl ReadSet {
         changed.map(|entry| (entry.record, entry.part))
     }
 
-    /// Own inserts are followed here, for all nodes at once: looking through the nodes at each insert would take the
-    /// square of their number.
+    /// Own inserts and splits are followed here, for all nodes at once: looking through the nodes at each insert would take
+    /// the square of their number.
     fn nodes_still_hold(&self) -> bool {
         // Own inserts come before the looks at other nodes, in one order with everybody's: of two calls that each have
         // inserted what the other has missed, one sees the other's. What made a node's version is no access of that
         // order (in `storage/index`), so it takes a fence; its partner is the same fence in the other call.
         fence(Ordering::SeqCst);
-        if self.own_inserts.is_empty() {
+        if self.own_inserts.is_empty() && self.splits.is_empty() {
             return self.nodes.iter().all(NodeVersion::is_current);
         }
-        let place = |node: &NodeVersion<'static>, version: u64| (std::ptr::from_ref(node.word()), version);
-        let mut followed: HashMap<_, NodeVersion<'static>, FixedState> = HashMap::default();
-        // The last first: where one insert led to the next one's beginning, the first leads to the end of both.
-        for (before, after) in self.own_inserts.iter().rev() {
-            let end = *followed.get(&place(after, after.observed())).unwrap_or(after);
-            followed.insert(place(after, *before), end);
+        let mut changes = self.own_changes();
+        let mut open = self.nodes.clone();
+        while let Some(node) = open.pop() {
+            match changes.get_mut(&place(&node, node.observed())) {
+                None if !node.is_current() => return false,
+                None => {}
+                // What several nodes have led to is looked at once.
+                Some(next) => {
+                    if let Some((one, other)) = next.take() {
+                        open.push(one);
+                        open.extend(other);
+                    }
+                }
+            }
         }
-        self.nodes.iter().all(|node| followed.get(&place(node, node.observed())).unwrap_or(node).is_current())
+        true
     }
+
+    /// From each version of a node that the call itself has ended to what came after it: the node's next version, or those
+    /// of its halves.
+    fn own_changes(&self) -> HashMap<Place, Option<Next>, FixedState> {
+        let inserts = self.own_inserts.iter().map(|(before, after)| (place(after, *before), (*after, None)));
+        let splits = self.splits.iter().map(|LeafSplit { whole, halves: [left, right] }| {
+            (place(whole, whole.observed()), (*left, Some(*right)))
+        });
+        inserts.chain(splits).map(|(place, next)| (place, Some(next))).collect()
+    }
+}
+
+/// A node, by its version word, and a version of it.
+type Place = (*const AtomicU64, u64);
+/// What a version went on as: one, or two.
+type Next = (NodeVersion<'static>, Option<NodeVersion<'static>>);
+
+fn place(node: &NodeVersion<'static>, version: u64) -> Place {
+    (std::ptr::from_ref(node.word()), version)
 }
 
 impl ReadEntry {
@@ -216,7 +252,6 @@ impl ReadEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::atomics::AtomicU64;
     use crate::storage::word::Stamp;
 
     /// A record with this word.
@@ -388,5 +423,36 @@ mod tests {
         }
         node.store(13, Ordering::Relaxed);
         assert!(!holds(&reads, |_| true), "what a rival has put in");
+    }
+    #[test]
+    fn a_leaf_that_the_call_has_split_holds_while_both_halves_do() {
+        let [whole, left, right] = [const { AtomicU64::new(0) }; 3];
+        let mut reads = ReadSet::default();
+        reads.note_node(NodeVersion::new(&whole, 4));
+        whole.store(6, Ordering::Relaxed);
+        assert!(!holds(&reads, |_| false));
+        let halves = [NodeVersion::new(&left, 0), NodeVersion::new(&right, 0)];
+        reads.note_split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
+        assert!(holds(&reads, |_| false));
+        right.store(4, Ordering::Relaxed);
+        assert!(!holds(&reads, |_| false), "a rival has changed a half");
+        reads.note_own_insert(0, NodeVersion::new(&right, 4));
+        assert!(holds(&reads, |_| false), "it was the call itself");
+        left.store(4, Ordering::Relaxed);
+        assert!(!holds(&reads, |_| false));
+    }
+
+    #[test]
+    fn a_version_that_was_read_after_a_split_says_nothing_about_the_leaf_before_it() {
+        let [whole, left, right] = [const { AtomicU64::new(0) }; 3];
+        let mut reads = ReadSet::default();
+        let halves = [NodeVersion::new(&left, 0), NodeVersion::new(&right, 0)];
+        reads.note_split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
+        whole.store(6, Ordering::Relaxed);
+        reads.note_node(NodeVersion::new(&left, 0));
+        right.store(4, Ordering::Relaxed);
+        assert!(holds(&reads, |_| false), "only the left half was read");
+        reads.note_node(NodeVersion::new(&whole, 0));
+        assert!(!holds(&reads, |_| false), "what was read of the whole was older than what has been split");
     }
 }

@@ -67,8 +67,9 @@ pub(crate) fn begin_split(
     for column in &columns {
         // SAFETY: the thread is pinned since before it found the record.
         let record = unsafe { column.record.as_record() };
-        // Relaxed: nobody is in a commit section, and the gate's opening releases it to who enters.
-        record.word().fetch_or(SPLIT, Ordering::Relaxed);
+        // Relaxed would do for who enters a commit section: the gate's opening releases it. Release, for who copies live
+        // records outside of them (`copy`): who sees the mark no longer sees the set of an earlier phase.
+        record.word().fetch_or(SPLIT, Ordering::Release);
     }
     let parties = store.participants().all().count() + NEWCOMERS;
     let set = Arc::new(SplitSet::new(phase, since, parties, columns));

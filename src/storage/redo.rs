@@ -23,6 +23,8 @@ use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, Touched, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
+mod copied;
+pub(crate) use copied::{CopiedHead, append_copied};
 mod merged;
 pub(crate) use merged::MergedHead;
 pub(crate) use merged::append_merged;
@@ -261,12 +263,17 @@ impl<'a> Reader<'a> {
 
     /// Which record a change is of: its table's id, and its key.
     fn record(&mut self) -> Result<(u32, &'a [u8])> {
+        Ok((self.table()?, self.bytes()?))
+    }
+
+    /// A table's id, with a schema version that is known.
+    fn table(&mut self) -> Result<u32> {
         let table = u32::try_from(self.number()?).map_err(|_| malformed("a table id over 32 bits".into()))?;
         let version = self.number()?;
         if version != SCHEMA_VERSION {
             return Err(malformed(format!("schema version {version} of table {table}")));
         }
-        Ok((table, self.bytes()?))
+        Ok(table)
     }
 
     fn column_position(&mut self, table: &TableCore) -> Result<usize> {

@@ -1,46 +1,73 @@
 //! Puts logged changes back into tables, and derives secondary indexes: for recovery, which is alone.
 //!
 //! What it keeps true: a change is applied only if its stamp is above its record's word, so that replaying twice does
-//! nothing more than replaying once. What split columns add to this, `group` says.
+//! nothing more than replaying once. What split columns add to this, `group` says; what a checkpoint does that was
+//! made beside the commits which are replayed on it, `overlap` says.
 
 use std::sync::Arc;
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
+use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
+use crate::storage::catalog;
 use crate::storage::record::Record;
 use crate::storage::redo::{ChangeHead, LoggedChange, LoggedTransaction, Reader};
 use crate::storage::row::free_block;
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
-use crate::storage::table::TableCore;
+use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::{ABSENT, Stamp};
 use crate::types::ValueRef;
 
 mod group;
 pub(crate) use group::apply_group;
+mod load;
+pub(crate) use load::{Loaded, Loader};
+mod overlap;
+pub(crate) use overlap::Overlap;
 
-/// Applies what one commit has logged. Whether it has changed the catalog.
+/// What replaying works with.
+pub(crate) struct Tools {
+    /// For one change at a time.
+    pub(crate) arena: Bump,
+    /// Where records are cut from.
+    pub(crate) cutter: Cutter,
+    /// What is to be kept in mind about the checkpoint that the log is applied to.
+    pub(crate) overlap: Overlap,
+}
+
+impl Tools {
+    /// Tools for the log behind a checkpoint; by default there is none.
+    pub(crate) fn new(overlap: Overlap) -> Tools {
+        Tools { arena: Bump::new(), cutter: Cutter::default(), overlap }
+    }
+}
+
+/// Applies what one commit has logged, and makes the tables that it has put into the catalog: with its changes all
+/// rows about them are there, which need not be true of tables that later commits make, although a checkpoint may have
+/// some of their rows already.
 ///
 /// # Errors
 /// The bytes are no redo of this database.
 fn apply_transaction(
     store: &Store,
     transaction: LoggedTransaction<'_>,
-    arena: &Bump,
-    cutter: &mut Cutter,
+    tools: &mut Tools,
     guard: &Guard,
-) -> Result<bool> {
+) -> Result<()> {
     let mut reader = Reader::new(transaction.changes);
-    let mut catalog_changed = false;
+    let mut tables: SmallVec<[TableId; 1]> = SmallVec::new();
     while let Some(head) = reader.next_head()? {
         let table = table_of(store, head.table)?;
-        catalog_changed |= head.table < crate::storage::catalog::FIRST_USER_TABLE;
-        apply_change(&table, transaction.stamp, &head, &mut reader, arena, cutter, guard)?;
+        if head.table == catalog::TABLES {
+            tables.push(catalog::id_of_key(head.key)?);
+        }
+        apply_change(&table, transaction.stamp, &head, &mut reader, tools, guard)?;
     }
-    Ok(catalog_changed)
+    tables.into_iter().try_for_each(|id| store.add_table_of_catalog(id, guard))
 }
 
 fn table_of(store: &Store, id: u32) -> Result<Arc<TableCore>> {
@@ -56,10 +83,10 @@ fn apply_change(
     stamp: Stamp,
     head: &ChangeHead<'_>,
     reader: &mut Reader<'_>,
-    arena: &Bump,
-    cutter: &mut Cutter,
+    tools: &mut Tools,
     guard: &Guard,
 ) -> Result<()> {
+    let Tools { arena, cutter, overlap } = tools;
     let record = table.find_or_place(table.hash(head.key), head.key, cutter, guard).record;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
     let word = record.read(image);
@@ -67,6 +94,12 @@ fn apply_change(
         // What was logged as an operation makes no sense on a later row, or on none.
         return reader.skip(head.change, table);
     }
+    if head.change == LoggedChange::Columns && word & ABSENT != 0 {
+        // Some columns of a row that is not there make no row.
+        overlap.note_missing(table, head.key, stamp.epoch())?;
+        return reader.skip(head.change, table);
+    }
+    overlap.note_settled(table, head.key);
     reader.apply(head.change, table, image, arena)?;
     if head.change == LoggedChange::Gone {
         // Relaxed throughout: recovery is alone.

@@ -3,21 +3,19 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use bumpalo::Bump;
 use crossbeam_epoch::{Guard, pin};
 
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
-use crate::storage::commit::{CommitFailure, Committing, Excluded, Taking, commit};
+use crate::storage::commit::{CommitFailure, Committing, Excluded, Taking, commit, commit_generally};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
 use crate::storage::participant::{Memory, Participant};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::restore::apply_group;
-use crate::storage::slab::Cutter;
+use crate::storage::restore::{Overlap, Tools, apply_group};
 use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -32,6 +30,15 @@ pub(crate) const TABLE: u32 = 16;
 pub(crate) struct Rig {
     pub(crate) store: Store,
     pub(crate) table: Arc<TableCore>,
+}
+
+/// How a commit goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In a straight line, if it is the usual commit.
+    Usual,
+    /// As all others go.
+    General,
 }
 
 /// Takes records from rivals, some of whose columns may be split.
@@ -73,6 +80,17 @@ impl Rig {
         validate: impl Fn(&Cell<Stamp>) -> bool,
         writes: impl FnOnce(&mut Writer<'_>),
     ) -> Result<Stamp, CommitFailure> {
+        self.commit_in(Way::Usual, taking, validate, writes).0
+    }
+
+    /// As [`commit_as`](Self::commit_as), in this way; and the room in the log that is left to the call.
+    pub(crate) fn commit_in<T: Taking>(
+        &self,
+        way: Way,
+        taking: &T,
+        validate: impl Fn(&Cell<Stamp>) -> bool,
+        writes: impl FnOnce(&mut Writer<'_>),
+    ) -> (Result<Stamp, CommitFailure>, usize) {
         let guard = pin();
         let mut seat = self.store.participants().take();
         let (participant, memory) = seat.parts();
@@ -91,9 +109,12 @@ impl Rig {
             seen: &seen,
             alone: false,
         };
-        let stamp = commit(taking, call, |_| validate(&seen));
+        let stamp = match way {
+            Way::Usual => commit(taking, call, |_| validate(&seen)),
+            Way::General => commit_generally(taking, call, |_| validate(&seen)),
+        };
         crate::storage::reclaim::collect_placeholders(workspace, &guard);
-        stamp
+        (stamp, workspace.log_credit)
     }
 
     /// Commits these writes.
@@ -117,8 +138,12 @@ impl Rig {
 
     /// Replays a group, as recovery does.
     pub(crate) fn replay(&self, group: &[u8]) -> Result<()> {
-        let (guard, mut arena, mut cutter) = (pin(), Bump::new(), Cutter::default());
-        apply_group(&self.store, group, &mut arena, &mut cutter, &guard).map(drop)
+        self.replay_with(&mut Tools::new(Overlap::default()), group)
+    }
+
+    /// Replays a group on what a checkpoint has left.
+    pub(crate) fn replay_with(&self, tools: &mut Tools, group: &[u8]) -> Result<()> {
+        apply_group(&self.store, group, tools, &pin()).map(drop)
     }
 
     /// Begins a split phase of this number with the present epoch; each column of the one table is given with its key.

@@ -271,26 +271,17 @@ impl RowLayout {
         self.check_length(values.map(byte_length).sum())
     }
 
-    fn check_length(&self, bytes: usize) -> Result<()> {
+    /// Refuses a row whose values have so many bytes together, if these are too many.
+    ///
+    /// # Errors
+    /// [`Error::RowTooLarge`].
+    pub(crate) fn check_length(&self, bytes: usize) -> Result<()> {
         if bytes > MAXIMAL_ROW_BYTES {
             let table = self.columns[0].name.split('.').next().unwrap_or_default();
             let what = format!("a row of {table}");
             return Err(Error::RowTooLarge { what, bytes, maximum: MAXIMAL_ROW_BYTES });
         }
         Ok(())
-    }
-
-    /// As `check_size`, of a row that is to be installed: statements that each change some columns may have made it
-    /// too large together.
-    ///
-    /// # Safety
-    /// `image` is a row of this layout with live blocks.
-    ///
-    /// # Errors
-    /// [`Error::RowTooLarge`].
-    pub(crate) unsafe fn check_image(&self, image: &[u64]) -> Result<()> {
-        // SAFETY: the caller's promise.
-        self.check_length(unsafe { self.image_bytes(image) })
     }
 
     /// How many bytes of their own a row's values have together.

@@ -144,6 +144,11 @@ impl SplitSet {
         self.phase
     }
 
+    /// The first epoch of its phase.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
+    }
+
     /// All columns that are split; a column's place among them is its number.
     pub(crate) fn columns(&self) -> &[SplitColumn] {
         &self.columns

@@ -170,22 +170,36 @@ impl Store {
         table
     }
 
-    /// Makes the tables that the catalog names and that are not there yet; recovery calls it when it has replayed
-    /// catalog rows.
+    /// Makes the tables whose rows in the catalog were written before this epoch; recovery calls it when it has loaded
+    /// a checkpoint's copy of the catalog, which has all rows about these tables.
     ///
     /// # Errors
     /// The catalog is damaged.
-    pub(crate) fn add_tables_of_catalog(&self, guard: &Guard) -> Result<()> {
-        let part =
-            |id| self.table(id).ok_or(Error::Malformed { what: "catalog", detail: "its own tables".into() });
-        let (tables, columns, indexes) =
-            (part(catalog::TABLES)?, part(catalog::COLUMNS)?, part(catalog::INDEXES)?);
-        for id in catalog::table_ids(&tables, guard) {
-            if self.table(id).is_none() {
-                let definition = catalog::read_definition(id, &tables, &columns, &indexes, guard)?;
-                self.add_table(id, definition);
-            }
+    pub(crate) fn add_tables_made_before(&self, epoch: u64, guard: &Guard) -> Result<()> {
+        let tables = self.catalog_table(catalog::TABLES)?;
+        let mut ids = catalog::tables_made_before(epoch, &tables, guard).into_iter();
+        ids.try_for_each(|id| self.add_table_of_catalog(id, guard))
+    }
+
+    /// Makes the table of this number, unless it is there; recovery calls it when it has
+    /// replayed the transaction that wrote its rows.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn add_table_of_catalog(&self, id: TableId, guard: &Guard) -> Result<()> {
+        if self.table(id).is_some() {
+            return Ok(());
         }
+        let (tables, columns, indexes) = (
+            self.catalog_table(catalog::TABLES)?,
+            self.catalog_table(catalog::COLUMNS)?,
+            self.catalog_table(catalog::INDEXES)?,
+        );
+        self.add_table(id, catalog::read_definition(id, &tables, &columns, &indexes, guard)?);
         Ok(())
+    }
+
+    fn catalog_table(&self, id: TableId) -> Result<Arc<TableCore>> {
+        self.table(id).ok_or_else(|| Error::Malformed { what: "catalog", detail: "its own tables".into() })
     }
 }

@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
+use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::OrderedIndex;
-use crate::storage::index::{Insertion, Lookup, NodeVersion};
+use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
 use crate::storage::slab::{Cutter, Slabs};
@@ -69,6 +70,17 @@ pub(crate) enum PageCursor<'g> {
     Hash(HashCursor),
     /// Everything was seen.
     End,
+}
+
+/// A place in a full scan that outlives a pin.
+#[derive(Clone, Debug)]
+pub(crate) enum ScanPlace {
+    /// At the beginning.
+    Start,
+    /// In the ordered index, at this key.
+    Ordered(Box<[u8]>),
+    /// In the hash index.
+    Hash(HashCursor),
 }
 
 impl TableCore {
@@ -301,7 +313,8 @@ impl TableCore {
 
     /// Finds the record of a key ahead of its use, where that is cheap: in a hash index. A descent in an ordered one
     /// costs as much ahead as it does in its time.
-    #[inline]
+    // Always: it has two callers, and the usual one would pay for a call per action.
+    #[inline(always)]
     pub(crate) fn find_ahead<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
         self.hash.as_ref()?.get_at_once(hash, key, guard)
     }
@@ -332,13 +345,14 @@ impl TableCore {
         guard: &'g Guard,
     ) -> Placed<'g> {
         let backoff = Backoff::new();
+        let mut splits = SmallVec::new();
         loop {
             let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
             // SAFETY: it was made above, and the index did not take it.
             let discard = |record| unsafe { self.slabs.free(record) };
             let mut placed = match (&self.hash, &self.ordered) {
                 (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, discard, guard)),
-                (None, Some(index)) => self.place_ordered(index, key, cutter, guard),
+                (None, Some(index)) => self.place_ordered(index, key, (cutter, &mut splits), guard),
                 (None, None) => unreachable!("a table has at least one primary index"),
             };
             if is_dead(placed.record) {
@@ -347,17 +361,19 @@ impl TableCore {
             }
             let settled = match (&self.hash, &self.ordered) {
                 // Also for a record that was found: who put it into the hash index may not have got here yet.
-                (Some(_), Some(ordered)) if !is_settled(placed) => match ordered.insert(placed.record, guard)
-                {
-                    Insertion::Found(other) => other == placed.record,
-                    Insertion::Inserted { before, after, .. } => {
-                        placed.own_inserts[1] = Some((before, after));
-                        true
+                (Some(_), Some(ordered)) if !is_settled(&placed) => {
+                    match ordered.insert(placed.record, |split| splits.push(split), guard) {
+                        Insertion::Found(other) => other == placed.record,
+                        Insertion::Inserted { before, after, .. } => {
+                            placed.own_inserts[1] = Some((before, after));
+                            true
+                        }
                     }
-                },
+                }
                 _ => true,
             };
             if settled && !is_dead(placed.record) {
+                placed.splits = splits;
                 return placed;
             }
             if let (true, Some(ordered)) = (is_dead(placed.record), &self.ordered) {
@@ -373,12 +389,13 @@ impl TableCore {
         &'g self,
         index: &'g OrderedIndex,
         key: &[u8],
-        cutter: &mut Cutter,
+        (cutter, splits): (&mut Cutter, &mut SmallVec<[LeafSplit<'g>; 1]>),
         guard: &'g Guard,
     ) -> Placed<'g> {
         let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
-        let placed = Placed::from(index.insert(unsafe { fresh.as_record() }, guard));
+        let fresh_record = unsafe { fresh.as_record() };
+        let placed = Placed::from(index.insert(fresh_record, |split| splits.push(split), guard));
         if placed.record.pointer() != fresh {
             // SAFETY: the index did not take it.
             unsafe { self.slabs.free(fresh) };
@@ -432,6 +449,32 @@ impl TableCore {
         index.page(from, records, versions, guard).map_or(PageCursor::End, PageCursor::Hash)
     }
 
+    /// The next page of all records of the table, from a place that an earlier pin has come to; where the following
+    /// page begins, unless everything was seen.
+    ///
+    /// A place stays right whatever comes and goes meanwhile: hash segments only split, and a leaf's upper bound is a
+    /// key, which is in some leaf.
+    pub(crate) fn page_at<'g>(
+        &'g self,
+        place: &ScanPlace,
+        records: &mut Vec<Record<'g>>,
+        guard: &'g Guard,
+    ) -> Option<ScanPlace> {
+        let cursor = match (place, &self.ordered) {
+            (ScanPlace::Ordered(key), Some(index)) => {
+                let page = index.page_forward(Bound::Included(&key[..]), records, guard);
+                return page.next.map(|key| ScanPlace::Ordered(key.into()));
+            }
+            (ScanPlace::Hash(cursor), _) => PageCursor::Hash(*cursor),
+            _ => PageCursor::Start,
+        };
+        match self.page(cursor, records, &mut Vec::new(), guard) {
+            PageCursor::Ordered(key) => Some(ScanPlace::Ordered(key.into())),
+            PageCursor::Hash(cursor) => Some(ScanPlace::Hash(cursor)),
+            PageCursor::Start | PageCursor::End => None,
+        }
+    }
+
     /// Calls `visit` for every record, present or not.
     pub(crate) fn for_each_record(&self, guard: &Guard, mut visit: impl FnMut(Record<'_>)) {
         let (mut records, mut versions) = (Vec::new(), Vec::new());
@@ -454,23 +497,23 @@ fn check_key_length(key: &[u8], of: impl FnOnce() -> String) -> Result<()> {
 }
 
 /// What [`TableCore::find_or_place`] found or put in.
-#[derive(Clone, Copy)]
 pub(crate) struct Placed<'g> {
     pub(crate) record: Record<'g>,
     /// Whether the record is a placeholder that this call made.
     pub(crate) is_new: bool,
     /// The nodes that this call put it into, with their versions right before and after.
     pub(crate) own_inserts: [Option<(u64, NodeVersion<'g>)>; 2],
+    /// The leaves that this call has split, to make room.
+    pub(crate) splits: SmallVec<[LeafSplit<'g>; 1]>,
 }
 
 impl<'g> From<Insertion<'g>> for Placed<'g> {
     fn from(insertion: Insertion<'g>) -> Self {
-        match insertion {
-            Insertion::Found(record) => Placed { record, is_new: false, own_inserts: [None, None] },
-            Insertion::Inserted { record, before, after } => {
-                Placed { record, is_new: true, own_inserts: [Some((before, after)), None] }
-            }
-        }
+        let (record, is_new, own_insert) = match insertion {
+            Insertion::Found(record) => (record, false, None),
+            Insertion::Inserted { record, before, after } => (record, true, Some((before, after))),
+        };
+        Placed { record, is_new, own_inserts: [own_insert, None], splits: SmallVec::new() }
     }
 }
 
@@ -480,7 +523,7 @@ fn is_dead(record: Record<'_>) -> bool {
 }
 
 /// Whether a found record has been committed once, so that it is surely in every index.
-fn is_settled(placed: Placed<'_>) -> bool {
+fn is_settled(placed: &Placed<'_>) -> bool {
     !placed.is_new
         && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
 }

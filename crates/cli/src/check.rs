@@ -34,6 +34,13 @@ pub fn run(arguments: &Arguments) -> Result {
     let db = open(&arguments.directory)?;
     let report = db.check()?;
     println!("engine: ok, {} rows in {} tables", report.rows, report.tables);
+    let recovery = db.recovery();
+    if let Some(why) = &recovery.passed_over {
+        println!("a newer checkpoint was passed over: {why}");
+    }
+    if recovery.checkpoint > 0 {
+        println!("checkpoint {}: ok, {} records", recovery.checkpoint, recovery.checkpoint_records);
+    }
     let workloads = chosen(arguments, &db)?;
     for workload in &workloads {
         workload.check(&db, None).map_err(|wrong| failed(workload.as_ref(), &wrong))?;

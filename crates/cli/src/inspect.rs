@@ -56,6 +56,14 @@ fn log(db: &Database, directory: &Path) -> Table {
     let mut line = |what: &str, value: String| {
         shown.add_row([what, &value]);
     };
+    if recovery.checkpoint > 0 {
+        line("checkpoint", recovery.checkpoint.to_string());
+        let (records, bytes) = (recovery.checkpoint_records, recovery.checkpoint_bytes);
+        line("its content", format!("{records} records, {bytes} bytes"));
+    }
+    if let Some(why) = &recovery.passed_over {
+        line("passed over", why.clone());
+    }
     if let Some((segments, bytes)) = segments(directory) {
         line("log segments", format!("{segments} files, {bytes} bytes"));
     }

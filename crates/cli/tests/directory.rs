@@ -116,3 +116,33 @@ fn two_workloads_live_in_one_directory() {
         assert!(checked.contains(name), "{name}: {checked}");
     }
 }
+
+#[test]
+fn checkpoints_are_made_during_a_run_counted_and_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, parts) = (directory.path().join("bank"), directory.path().join("parts"));
+    let (path, parts) = (text(&path), text(&parts));
+    let bench =
+        ["bench", "debit-credit", "--accounts-per-branch=500", "--seconds=1", "--dir", path, "--json"];
+    let run = json(&[&bench[..], &["--checkpoint-seconds=0.1", "--verify-recovery"]].concat());
+    assert_eq!(run["check"], "ok");
+    let checkpoints = &run["checkpoints"];
+    assert!(checkpoints["made"].as_u64() > Some(1) && checkpoints["failed"] == 0, "{checkpoints}");
+    assert!(
+        checkpoints["bytes"].as_u64() > Some(10_000) && run["stage_busy"]["checkpoint"].as_f64() > Some(0.0)
+    );
+    assert!(run["recovery"]["checkpoint_records"].as_u64() > Some(500), "{}", run["recovery"]);
+    let checked = succeed(&["check", path]);
+    assert!(checked.contains("checkpoint ") && checked.contains("engine: ok"), "{checked}");
+    assert!(succeed(&["inspect", path]).contains("checkpoint"));
+
+    // Elsewhere, and then only as the log grows, which it does not enough.
+    let run = json(&[&bench[..], &["--checkpoint-seconds=0.1", "--checkpoint-dir", parts]].concat());
+    assert_eq!(
+        (run["check"].as_str(), run["params"]["checkpoint_dir"][0].as_str()),
+        (Some("ok"), Some(parts))
+    );
+    assert!(std::fs::read_dir(parts).unwrap().count() > 0);
+    let run = json(&[&bench[..], &["--checkpoint=never"]].concat());
+    assert_eq!((run["check"].as_str(), run["checkpoints"]["made"].as_u64()), (Some("ok"), Some(0)));
+}

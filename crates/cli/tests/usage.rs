@@ -17,7 +17,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 14] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
@@ -28,6 +28,7 @@ fn help_has_examples_for_every_command() {
         &["bench", "like", "--help"],
         &["bench", "ycsb", "--help"],
         &["bench", "tatp", "--help"],
+        &["bench", "tpcc", "--help"],
         &["check", "--help"],
         &["inspect", "--help"],
         &["dump", "--help"],
@@ -49,6 +50,8 @@ fn no_command_unknown_commands_and_unknown_options_are_refused() {
     refused(&["bench", "debit-credit", "--no-such-option"], &["--no-such-option"]);
     refused(&["bench", "debit-credit", "--durability", "sometimes"], &["--durability", "sometimes"]);
     refused(&["bench", "debit-credit", "--protocol", "magic"], &["--protocol", "magic"]);
+    refused(&["bench", "debit-credit", "--checkpoint", "sometimes"], &["--checkpoint", "never"]);
+    refused(&["bench", "debit-credit", "--checkpoint-seconds=-1"], &["checkpoint_seconds", "0 to"]);
     refused(&["bench", "debit-credit", "--retry", "never"], &["--retry", "backoff"]);
     refused(&["bench", "debit-credit", "--lock-conflict", "die"], &["--lock-conflict", "no-wait"]);
     refused(&["bench", "incr1", "--split", "incr1.value"], &["--split", "TABLE.COLUMN:KEY:OPERATION"]);
@@ -92,6 +95,8 @@ fn values_out_of_range_are_refused_by_name() {
         ("ycsb", "--value-size=7"),
         ("tatp", "--subscribers=0"),
         ("tatp", "--probe-records=0"),
+        ("tpcc", "--warehouses=0"),
+        ("tpcc", "--remote-percent=101"),
     ] {
         let name = option.split('=').next().unwrap_or(option);
         refused(&["bench", workload, option, "--durability", "none"], &[name]);
@@ -112,6 +117,8 @@ fn options_that_do_not_go_together_are_refused() {
     refused(&["bench", "tatp", "--only", "get-everything"], &["--only", "get-subscriber-data"]);
     refused(&["bench", "tatp", "--only", "update-location", "--mix", "paper"], &["--mix"]);
     refused(&["bench", "tatp", "--hot-percent", "90"], &["--hot"]);
+    refused(&["bench", "tpcc", "--only", "payments"], &["--only", "order-status"]);
+    refused(&["bench", "tpcc", "--home", "--alpha", "1", "--durability", "none"], &["--home"]);
     let atomic = ["bench", "incr1", "--contender", "atomic"];
     refused(&[&atomic[..], &["--clients", "2"]].concat(), &["--clients"]);
     refused(&[&atomic[..], &["--rate", "100"]].concat(), &["--rate"]);

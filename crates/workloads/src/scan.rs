@@ -1,6 +1,11 @@
 //! Whole tables: loading, counting, checking.
 
-use heddledb::{Database, Error, Range, Result, Row, Table, Tx};
+use heddledb::{Database, Error, Range, Result, Row, Table, Tx, key};
+
+use crate::workload::integers_of_key;
+
+/// Acknowledged keys looked up per transaction.
+const BATCH: usize = 1_000;
 
 /// Calls `each` with every row of a table, in one transaction. `start` makes the result anew whenever the
 /// transaction has to run again.
@@ -39,6 +44,39 @@ pub(crate) fn count(db: &Database, table: &Table) -> Result<u64> {
             Ok(())
         },
     )
+}
+
+/// Checks that every acknowledged call of this kind has its row in a history whose key is three integers.
+pub(crate) fn check_acknowledged(
+    db: &Database,
+    history: &str,
+    kind: &str,
+    keys: &[String],
+) -> std::result::Result<(), String> {
+    let history = match table_if_there(db, history) {
+        Ok(Some(history)) => history,
+        Ok(None) if keys.is_empty() => return Ok(()),
+        Ok(None) => return Err(format!("{} {kind}s were acknowledged, but there is no history", keys.len())),
+        Err(error) => return Err(format!("the history can't be read: {error}")),
+    };
+    for batch in keys.chunks(BATCH) {
+        let parsed =
+            batch.iter().map(|key| integers_of_key(key, 3)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let lost = db.run(|tx| {
+            for (key, text) in parsed.iter().zip(batch) {
+                if !tx.exists(&history, key![key[0], key[1], key[2]])? {
+                    return Ok(Some(text));
+                }
+            }
+            Ok(None)
+        });
+        match lost {
+            Ok(None) => {}
+            Ok(Some(key)) => return Err(format!("the {kind} acknowledged as {key} is not in the history")),
+            Err(error) => return Err(format!("the history can't be read: {error}")),
+        }
+    }
+    Ok(())
 }
 
 /// Inserts the records 1 to `records` that are not there yet, in that order and `batch` to a transaction, so that those

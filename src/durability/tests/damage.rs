@@ -168,9 +168,9 @@ fn segments_of_others_and_under_other_names_are_refused() {
 fn a_newer_segment_is_refused_by_its_version() {
     let (disk, _) = small_log();
     let mut bytes = segment_bytes(&disk).remove(0);
-    bytes[8] = 2;
+    bytes[8] = 3;
     let checksum = crc32c::crc32c(&bytes[..4092]);
     bytes[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     put_segment(&disk, 1, bytes);
-    assert!(matches!(read(&disk), Err(Error::NewerFormat { found: 2, supported: 1, .. })));
+    assert!(matches!(read(&disk), Err(Error::NewerFormat { found: 3, supported: FORMAT_VERSION, .. })));
 }

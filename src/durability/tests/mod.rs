@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod directory;
 mod failures;
+mod middle;
 mod round_trip;
 mod torn_tail;
 
@@ -46,7 +47,10 @@ fn open(disk: &SimulatedDisk, options: &LogOptions) -> Result<Opened> {
 }
 
 fn read_log(directory: &DatabaseDirectory) -> Result<(Vec<Group>, LogEnd)> {
-    let mut reader = LogReader::open(directory.disk().clone(), &directory.log_path(), directory.uuid())?;
+    let mut reader = {
+        let (disk, path) = (directory.disk().clone(), directory.log_path());
+        LogReader::open(disk, &path, directory.uuid(), GroupStart::FIRST)?
+    };
     let mut groups = Vec::new();
     while let Some(group) = reader.next_group()? {
         groups.push(group);

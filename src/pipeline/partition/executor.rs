@@ -300,6 +300,7 @@ impl Bench<'_> {
         }
         self.tell_ended(serial.owner, &serial.route, serial.turn.was_parked());
         if again {
+            self.count_aborted(false);
             self.executors.enter_serial(serial.flow.clone(), serial.route.clone());
         } else {
             self.let_go(serial.flow.clone());

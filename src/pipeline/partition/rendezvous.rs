@@ -51,6 +51,11 @@ impl Body for Actions<'_> {
         }
         Ok(())
     }
+
+    fn code(&self) -> usize {
+        // Nobody asks here: only phases learn from what the same code did before.
+        0
+    }
 }
 
 impl Bench<'_> {
@@ -76,7 +81,7 @@ impl Bench<'_> {
         let attempt = Attempt::new(engine.store(), participant, &guard, arena, workspace, reads, held, None);
         let part = phase.take_part(executor).put_into(&attempt);
         let protocol = engine.protocol();
-        protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1 });
+        protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
         let numbers = phase.actions(executor);
         let mut actions = Actions { phase, numbers, gathered: Vec::new(), at: 0 };
         let failure = run_body(&mut actions, &attempt);
@@ -100,7 +105,7 @@ impl Bench<'_> {
             return;
         }
         if phase.turn.is_doomed() {
-            return self.run_again(&phase);
+            return self.run_again(&phase, false);
         }
         if phase.is_gathered {
             self.run_actions(&phase, None);
@@ -120,7 +125,7 @@ impl Bench<'_> {
         let (mut part, fits) = phase.all_parts();
         let mut failure = failure.or(fits.err().map(Box::new));
         let writes = !phase.footprint.is_read_only();
-        let mut reserved = false;
+        let (mut reserved, mut met_in_writes) = (false, false);
         let ending = loop {
             if let Err(error) = self.make_way(writes && failure.is_none(), &mut reserved) {
                 break Some(Ending::refused(phase.attempt, error));
@@ -131,7 +136,12 @@ impl Bench<'_> {
                 Verdict::Done { epoch, wrote, failure } => {
                     break Some(Ending { epoch, attempts: phase.attempt, wrote, failure, stashed: false });
                 }
-                Verdict::Again | Verdict::Stash => break None,
+                Verdict::Again { in_writes } => {
+                    met_in_writes = in_writes;
+                    break None;
+                }
+                // There are no split phases here.
+                Verdict::Stash => break None,
                 Verdict::NextEpoch => self.engine.wait_for_next_epoch(),
                 Verdict::NeedsLogSpace(bytes) => {
                     reserved = true;
@@ -152,7 +162,7 @@ impl Bench<'_> {
                 let rows = if ending.failure.is_none() { rows } else { Vec::new() };
                 self.end(phase, ending, rows);
             }
-            None => self.run_again(phase),
+            None => self.run_again(phase, met_in_writes),
         }
     }
 
@@ -177,7 +187,7 @@ impl Bench<'_> {
         let attempt = Attempt::new(engine.store(), participant, &guard, arena, workspace, reads, held, None);
         let part = part.put_into(&attempt);
         let protocol = engine.protocol();
-        protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1 });
+        protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
         let verdict = conclude(engine, &attempt, failure);
         protocol.end(&attempt);
         (verdict, part.take_from(&attempt))
@@ -203,11 +213,17 @@ impl Bench<'_> {
         self.let_go(phase.flow.clone());
     }
 
+    /// An attempt will be run again. A deadlock's victim has met nobody in what it would have written.
+    pub(super) fn count_aborted(&self, met_in_writes: bool) {
+        let counters = &self.seat.participant().counters;
+        Counters::count(if met_in_writes { &counters.aborted_write } else { &counters.aborted_read });
+    }
+
     /// The attempt comes to nothing: another one begins behind all that waits.
-    fn run_again(&mut self, phase: &Phase) {
+    fn run_again(&mut self, phase: &Phase, met_in_writes: bool) {
         let (left, _) = phase.all_parts();
         self.collect(left);
-        Counters::count(&self.seat.participant().counters.aborted);
+        self.count_aborted(met_in_writes);
         self.tell_ended(phase.owner, &phase.involved, phase.was_parked());
         let flow = phase.flow.clone();
         let route = self.executors.route(&flow.entrant.footprint);

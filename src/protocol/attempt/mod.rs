@@ -227,6 +227,17 @@ impl<'a> Attempt<'a> {
         words.any(|word| word == DEAD)
     }
 
+    /// Of an attempt that must be run again: whether a rival has taken, changed or deleted a record that it would have
+    /// written, and not only what it has read.
+    #[cold]
+    pub(crate) fn met_rival_in_writes(&self) -> bool {
+        if self.held.borrow().denied_write || self.has_lost_a_record() {
+            return true;
+        }
+        let changed = self.reads.borrow().first_changed();
+        changed.is_some_and(|(record, _)| self.workspace.borrow().writes.position(record).is_some())
+    }
+
     /// Restricts what the body may reach, for as long as the answer lives.
     #[inline]
     pub(crate) fn enter_scope<'s>(&'s self, declared: &'s Reference) -> InScope<'s, 'a> {
@@ -363,7 +374,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether this call has closed the gate, so that nothing it has read can have changed. An index node may look as if
-    /// it had: where the call's own inserts have split one that it had read.
+    /// it had: where the call's own inserts have split a hash index's segment that it had read.
     #[cold]
     pub(crate) fn is_alone(&self) -> bool {
         self.held.borrow().alone

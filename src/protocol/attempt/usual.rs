@@ -74,3 +74,6 @@ impl<'a> Attempt<'a> {
         workspace.writes.check_size().is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

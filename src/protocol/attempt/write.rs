@@ -195,6 +195,9 @@ impl<'a> Attempt<'a> {
                 // what the call found missing before it made the placeholder would count as missing still.
                 self.reads.borrow_mut().note(placed.record, PLACEHOLDER, Part::Existence);
             }
+            for split in placed.splits {
+                self.reads.borrow_mut().note_split(split);
+            }
             for (before, after) in placed.own_inserts.into_iter().flatten() {
                 self.reads.borrow_mut().note_own_insert(before, after);
             }

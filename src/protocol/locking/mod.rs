@@ -58,7 +58,12 @@ static LOCKING: Access = Access {
 };
 
 fn claim_key<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
-    attempt.held().borrow_mut().locking.claim_key(table, key, what)
+    let mut held = attempt.held().borrow_mut();
+    let claimed = held.locking.claim_key(table, key, what);
+    if claimed.is_err() && what != Claim::Read {
+        held.denied_write = true;
+    }
+    claimed
 }
 
 fn claim_range<'a>(
@@ -113,7 +118,9 @@ impl Protocol for Locking {
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
-        let taken = attempt.held().borrow_mut().locking.end();
+        let mut held = attempt.held().borrow_mut();
+        held.denied_write = false;
+        let taken = held.locking.end();
         let counters = &attempt.participant().counters;
         Counters::add(&counters.locks_row, taken.rows + taken.gaps);
         Counters::add(&counters.locks_higher, taken.higher);

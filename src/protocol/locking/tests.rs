@@ -236,8 +236,8 @@ fn who_never_waits_does_after_many_attempts() {
     let [waits, gives_up] =
         [LockConflict::Wait, LockConflict::NoWait].map(|option| Locking::new(&settings(option)));
     for number in [1, 2, ATTEMPTS_WITHOUT_WAITING, ATTEMPTS_WITHOUT_WAITING + 1, u32::MAX] {
-        assert_eq!(waits.on_conflict(Try { number }), OnConflict::Wait);
+        assert_eq!(waits.on_conflict(Try { number, code: 0 }), OnConflict::Wait);
         let expected = if number <= ATTEMPTS_WITHOUT_WAITING { OnConflict::Abort } else { OnConflict::Wait };
-        assert_eq!(gives_up.on_conflict(Try { number }), expected);
+        assert_eq!(gives_up.on_conflict(Try { number, code: 0 }), expected);
     }
 }

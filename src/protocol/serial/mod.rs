@@ -10,7 +10,8 @@
 //! - A procedure takes its sites shared or exclusive by its footprint.
 //! - A closure declares nothing. It starts with every site shared and notes what it reads; if it has writes, it
 //!   gives them up, takes every site exclusively, and validates. If something it read has changed, it runs again
-//!   with every site exclusive from the start: a closure runs at most twice, so it does not starve.
+//!   with every site exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
+//!   runs wrote has every site exclusive at once.
 //! - Where there are several sites, what reaches records through a secondary index takes all of them, because index
 //!   records are not divided among sites.
 //!
@@ -18,6 +19,7 @@
 //! site that it reads, from before its first access (or its validation) to after its install: two-phase locking on
 //! sites.
 
+mod habits;
 mod site;
 
 use std::fmt;
@@ -25,6 +27,7 @@ use std::str::FromStr;
 
 use smallvec::SmallVec;
 
+use self::habits::Habits;
 use self::site::{Site, acquire, covers, release};
 use super::attempt::{Attempt, DIRECT, TRACKED};
 use super::footprint::{Footprint, Mode, Reference};
@@ -87,6 +90,7 @@ type Wanted = SmallVec<[(usize, bool); 4]>;
 pub(super) struct Serial {
     sites: Box<[Site]>,
     variant: SerialVariant,
+    habits: Habits,
     /// How many threads may look for a site to become free instead of sleeping.
     lookers: u32,
 }
@@ -97,6 +101,7 @@ impl Serial {
         Serial {
             sites: (0..settings.sites).map(|_| Site::new()).collect(),
             variant: settings.serial_variant,
+            habits: Habits::new(),
             // The naive variant holds its site while it waits for the disk: nobody should look on so long.
             lookers: if settings.serial_variant == SerialVariant::Naive { 0 } else { processors as u32 - 1 },
         }
@@ -160,13 +165,17 @@ impl Protocol for Serial {
     }
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
-        let optimistic = footprint.is_none() && attempted.number == 1 && self.variant != SerialVariant::Naive;
+        let optimistic = footprint.is_none()
+            && attempted.number == 1
+            && self.variant != SerialVariant::Naive
+            && !self.habits.writes(attempted.code);
         let wanted = match footprint {
             Some(footprint) => self.wanted(footprint),
             None => self.all(!optimistic),
         };
         attempt.set_access(if optimistic { &TRACKED } else { &DIRECT });
         let mut held = attempt.held().borrow_mut();
+        held.code = footprint.is_none().then_some(attempted.code);
         if optimistic {
             // Exactly shared: what is kept from an earlier call of the group would hide that it may have to upgrade.
             release(&self.sites, &mut held);
@@ -175,10 +184,14 @@ impl Protocol for Serial {
     }
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
-        if attempt.workspace().borrow().writes.is_empty() {
+        let writes = !attempt.workspace().borrow().writes.is_empty();
+        let mut held = attempt.held().borrow_mut();
+        if let Some(code) = held.code {
+            self.habits.note(code, writes);
+        }
+        if !writes {
             return Ok(None);
         }
-        let mut held = attempt.held().borrow_mut();
         let optimistic = attempt.is_tracked();
         if optimistic {
             release(&self.sites, &mut held);

@@ -128,13 +128,13 @@ fn work_out_row<'a>(
     };
     if entry.has_blocks {
         // SAFETY: the image's blocks are in the arena or belong to the installed row.
+        let bytes = unsafe { layout.image_bytes(image) };
         match entry.room_of_slices {
+            // Statements that each change some columns may have made it too large together.
+            None => layout.check_length(bytes)?,
             // Whether the row is too large tells the joined phase only.
-            Some(room) if unsafe { layout.image_bytes(image) } > MAXIMAL_ROW_BYTES - room => {
-                return Err(Unfeasible::InThisPhase);
-            }
+            Some(room) if bytes > MAXIMAL_ROW_BYTES - room => return Err(Unfeasible::InThisPhase),
             Some(_) => {}
-            None => unsafe { layout.check_image(image) }?,
         }
     }
     entry.change = match effect {

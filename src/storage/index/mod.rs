@@ -44,6 +44,14 @@ impl<'g> NodeVersion<'g> {
     }
 }
 
+/// A leaf that was split: what it held as of one version, its halves held as of theirs. So who has noted the whole has
+/// noted both halves, whoever has split it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafSplit<'g> {
+    pub(crate) whole: NodeVersion<'g>,
+    pub(crate) halves: [NodeVersion<'g>; 2],
+}
+
 /// The answer to a point lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lookup<'g> {

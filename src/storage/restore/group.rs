@@ -30,17 +30,27 @@
 //! applies nothing, step 2 nothing either (every stamp of the group is at most the word that the record had at the
 //! group's end, and words only rise), and step 3 changes nothing.
 //!
-//! The word alone is enough because a restored record is always through a whole epoch. A *live* record in a split
-//! phase is not: its word may be of epoch e while its split columns still are as before the phase. Whoever makes
-//! a copy of live records must note that they are split, and apply merged operations from `since`, the phase's first
-//! epoch, on, whatever the word says.
+//! The word alone is enough where every record is always through a whole epoch. A copy of a *live* record, as
+//! checkpoints hold them, need not be:
+//!
+//! - Copied while it is not split, it holds all commits up to its word and none behind it. Its word is of epoch e,
+//!   and a phase that ended with or inside e has been merged into it, one that begins later begins with an epoch above
+//!   e: so merged operations are needed exactly if their epoch is above the word's, as in step 1, and of the commits
+//!   those above the word, as in step 2.
+//! - Copied while it is split, its word may be of epoch e while its split columns still are as before the phase. So the
+//!   copy says with which epoch, `since`, the phase began, and the merged operations of that very phase are applied
+//!   whatever the word says: the log is there from `since` on. Its other columns are as the word says.
+//! - A record that was deleted before the copying came to it is not there at all, while earlier operations on it are
+//!   replayed: these are skipped, as [`Overlap`] argues.
 //!
 //! [`Operation::fits`]: crate::operation::Operation::fits
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
-use super::{apply_transaction, install_row, malformed, table_of};
+#[cfg(doc)]
+use super::Overlap;
+use super::{Tools, apply_transaction, install_row, malformed, table_of};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
@@ -48,7 +58,6 @@ use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::redo::{LoggedTransaction, MergedHead, Reader, split_transactions};
 use crate::storage::row::RowLayout;
-use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
@@ -65,25 +74,17 @@ struct Raise {
 ///
 /// # Errors
 /// The bytes are no redo of this database.
-pub(crate) fn apply_group(
-    store: &Store,
-    payload: &[u8],
-    arena: &mut Bump,
-    cutter: &mut Cutter,
-    guard: &Guard,
-) -> Result<u64> {
+pub(crate) fn apply_group(store: &Store, payload: &[u8], tools: &mut Tools, guard: &Guard) -> Result<u64> {
     let mut transactions = split_transactions(payload)?;
     let count = transactions.len() as u64;
     let mut raises = Vec::new();
     for transaction in transactions.extract_if(.., |transaction| transaction.is_merged()) {
-        apply_merged(store, transaction, arena, guard, &mut raises)?;
+        apply_merged(store, transaction, tools, guard, &mut raises)?;
     }
     transactions.sort_by_key(|transaction| transaction.stamp);
     for transaction in transactions {
-        arena.reset();
-        if apply_transaction(store, transaction, arena, cutter, guard)? {
-            store.add_tables_of_catalog(guard)?;
-        }
+        tools.arena.reset();
+        apply_transaction(store, transaction, tools, guard)?;
     }
     for raise in &raises {
         raise_word(store, raise, guard)?;
@@ -95,7 +96,7 @@ pub(crate) fn apply_group(
 fn apply_merged(
     store: &Store,
     transaction: LoggedTransaction<'_>,
-    arena: &mut Bump,
+    tools: &mut Tools,
     guard: &Guard,
     raises: &mut Vec<Raise>,
 ) -> Result<()> {
@@ -108,9 +109,9 @@ fn apply_merged(
                 "operations of epoch {epoch} on what is split since epoch {since}"
             )));
         }
-        arena.reset();
+        tools.arena.reset();
         let table = table_of(store, head.table)?;
-        if apply_merged_change(&table, stamp, &head, &mut reader, arena, guard)? {
+        if apply_merged_change(&table, stamp, &head, &mut reader, tools, guard)? {
             raises.push(Raise { table: head.table, key: head.key.into(), stamp });
         }
     }
@@ -123,28 +124,34 @@ fn apply_merged_change(
     stamp: Stamp,
     head: &MergedHead<'_>,
     reader: &mut Reader<'_>,
-    arena: &Bump,
+    tools: &mut Tools,
     guard: &Guard,
 ) -> Result<bool> {
-    let Lookup::Found(record) = table.find(table.hash(head.key), head.key, guard) else {
-        return Err(no_such_row(table));
-    };
+    let Tools { arena, overlap, .. } = tools;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
-    let word = record.read(image);
-    let is_new = stamp.epoch() > Stamp::of(word).epoch();
-    if is_new && word & ABSENT != 0 {
-        return Err(no_such_row(table));
+    let found = match table.find(table.hash(head.key), head.key, guard) {
+        Lookup::Found(record) => Some((record, record.read(image))),
+        Lookup::Missing(_) => None,
+    };
+    let (word, is_owed) = (found.map_or(ABSENT, |(_, word)| word), overlap.is_owed(table, head));
+    let is_new = is_owed || stamp.epoch() > Stamp::of(word).epoch();
+    let record = match found {
+        Some((record, word)) if is_new && word & ABSENT == 0 => Some(record),
+        _ => None,
+    };
+    if is_new && record.is_none() {
+        overlap.note_missing(table, head.key, stamp.epoch())?;
     }
     for _ in 0..head.columns {
         let (column, operation, operand) = reader.merged_column(table)?;
-        if is_new {
+        if record.is_some() {
             operate(table.layout(), image, column, operation, operand, arena)?;
         }
     }
-    if is_new {
+    if let Some(record) = record {
         install_row(table, record, image);
     }
-    Ok(is_new)
+    Ok(record.is_some())
 }
 
 fn operate(

@@ -163,8 +163,7 @@ fn an_unknown_table_is_named() {
     let error = apply_transaction(
         &empty,
         transactions[0],
-        &Bump::new(),
-        &mut crate::storage::slab::Cutter::default(),
+        &mut Tools::new(Overlap::default()),
         &crossbeam_epoch::pin(),
     );
     assert!(error.expect_err("no such table").to_string().contains("table 16"));

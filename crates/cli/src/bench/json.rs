@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
-use heddledb::PhaseReport;
+use heddledb::{CheckpointStatus, PhaseReport, Recovery};
 use serde_json::{Map, Value, json};
 
 use super::run::Findings;
@@ -38,9 +38,16 @@ pub fn object(findings: &Findings<'_>) -> Value {
         put("latency_us_write", latency(&report.write_latency));
     }
     put("by_transaction", report.by_transaction.iter().map(transaction).collect::<Map<_, _>>().into());
+    put("aborts", aborts(report));
     put("throughput_over_time", json!(report.throughput_over_time));
     if options.is_durable() {
         put("log", log(report));
+    }
+    if let Some(checkpoints) = &findings.checkpoints {
+        put("checkpoints", checkpoints_made(checkpoints));
+    }
+    if let Some(recovery) = &findings.recovery {
+        put("recovery", recovered(recovery));
     }
     put("handover_mean", handovers(report));
     put("stage_busy", busy(report));
@@ -98,6 +105,26 @@ fn log(report: &Report) -> Value {
     })
 }
 
+/// Checkpoints since the database was opened.
+fn checkpoints_made(status: &CheckpointStatus) -> Value {
+    json!({ "made": status.made, "failed": status.failed, "bytes": status.bytes })
+}
+
+/// What recovery read, and how long its parts took.
+fn recovered(recovery: &Recovery) -> Value {
+    json!({
+        "checkpoint_records": recovery.checkpoint_records,
+        "checkpoint_bytes": recovery.checkpoint_bytes,
+        "log_groups": recovery.groups,
+        "log_transactions": recovery.transactions,
+        "log_bytes": recovery.bytes,
+        "seconds": recovery.time.as_secs_f64(),
+        "load_seconds": recovery.load_time.as_secs_f64(),
+        "replay_seconds": recovery.replay_time.as_secs_f64(),
+        "index_seconds": recovery.index_time.as_secs_f64(),
+    })
+}
+
 /// How often each kind of phase was begun, what was split in them, and how many calls waited for their end: since the
 /// database was opened.
 fn phased(phases: &PhaseReport) -> Value {
@@ -130,6 +157,11 @@ fn phased(phases: &PhaseReport) -> Value {
 fn handovers(report: &Report) -> Value {
     let behind = stages(report).into_iter().skip(1);
     behind.map(|stage| (stage.name.to_owned(), stage.handover_mean.into())).collect::<Map<_, _>>().into()
+}
+
+/// Attempts that were run again because of what they would have written, and because of what they had read.
+fn aborts(report: &Report) -> Value {
+    json!({ "write": report.statistics.aborted_write, "read": report.statistics.aborted_read })
 }
 
 /// Locks taken for every hundred calls that committed in the interval; local ones are `partitioned`'s.

@@ -9,6 +9,7 @@
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 
+mod checkpoints;
 mod format;
 mod json;
 mod microbenchmarks;

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use heddle_workloads::pause::Pause;
-use heddle_workloads::tatp::{Tatp, Transactions};
+use heddle_workloads::tatp::{self, Tatp};
+use heddle_workloads::tpcc::{self, Tpcc};
 
 use super::options::CommonOptions;
 use super::workloads::Plan;
@@ -14,6 +15,14 @@ Examples:
   heddle bench tatp --only get-subscriber-data --threads 16
   heddle bench tatp --mix paper --subscribers 10000 --hot 20 --hot-percent 90
   heddle bench tatp --only update-by-number --probe-records 100          records that a secondary index finds";
+
+pub const TPCC_EXAMPLES: &str = "\
+Examples:
+  heddle bench tpcc --durability none
+  heddle bench tpcc --warehouses 8 --threads 8 --home                    each worker stays at one warehouse
+  heddle bench tpcc --mix neworder-payment --remote-percent 100
+  heddle bench tpcc --warehouses 4 --alpha 2 --protocol phased           some warehouses are busier than others
+  heddle bench tpcc --only payment --warehouses 1 --items 1000";
 
 /// Options of `tatp`.
 #[derive(Args)]
@@ -65,13 +74,84 @@ impl TatpArguments {
         let workload = Tatp {
             subscribers: self.subscribers,
             transactions: match (only, self.mix) {
-                (Some(place), _) => Transactions::Only(place),
-                (None, TatpMix::Spec) => Transactions::Specified,
-                (None, TatpMix::Paper) => Transactions::Paper,
+                (Some(place), _) => tatp::Transactions::Only(place),
+                (None, TatpMix::Spec) => tatp::Transactions::Specified,
+                (None, TatpMix::Paper) => tatp::Transactions::Paper,
             },
             hot: self.hot,
             hot_percent: self.hot_percent,
             probe_records: self.probe_records,
+            pause: Pause::microseconds(options.think_us),
+        };
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
+    }
+}
+
+/// Options of `tpcc`.
+#[derive(Args)]
+pub struct TpccArguments {
+    /// How many warehouses there are
+    #[arg(long, value_name = "N", default_value_t = Tpcc::default().warehouses)]
+    warehouses: u32,
+    /// How many items there are; the specification has 100,000
+    #[arg(long, value_name = "N", default_value_t = Tpcc::default().items)]
+    items: u32,
+    /// Customers of each district, and its orders at first; the specification has 3,000
+    #[arg(long, value_name = "N", default_value_t = Tpcc::default().customers)]
+    customers: u32,
+    /// Shares of the transactions; full: 45 new orders, 43 payments, 4 each of the others; neworder-payment: half each
+    #[arg(long, value_enum, default_value_t)]
+    mix: TpccMix,
+    /// Make one transaction only: new-order, payment, order-status, delivery, stock-level
+    #[arg(
+        long,
+        value_name = "TRANSACTION",
+        value_parser = clap::builder::PossibleValuesParser::new(Tpcc::TRANSACTIONS),
+        hide_possible_values = true,
+        conflicts_with = "mix"
+    )]
+    only: Option<String>,
+    /// Zipf exponent: the k-th most popular warehouse is chosen in proportion to 1 / k^A; 0: all alike
+    #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = Tpcc::default().alpha)]
+    alpha: f64,
+    /// How many of a hundred payments are by another warehouse's customer
+    #[arg(long, value_name = "P", default_value_t = Tpcc::default().remote_percent)]
+    remote_percent: f64,
+    /// Each worker or client stays at one warehouse, instead of choosing one for each call
+    #[arg(long)]
+    home: bool,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// The mixes of `tpcc`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum TpccMix {
+    #[default]
+    Full,
+    #[value(name = "neworder-payment")]
+    NewOrderAndPayment,
+}
+
+impl TpccArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        let only =
+            self.only.as_ref().and_then(|only| Tpcc::TRANSACTIONS.iter().position(|name| name == only));
+        let workload = Tpcc {
+            warehouses: self.warehouses,
+            items: self.items,
+            customers: self.customers,
+            transactions: match (only, self.mix) {
+                (Some(place), _) => tpcc::Transactions::Only(place),
+                (None, TpccMix::Full) => tpcc::Transactions::Full,
+                (None, TpccMix::NewOrderAndPayment) => tpcc::Transactions::NewOrderAndPayment,
+            },
+            alpha: self.alpha,
+            remote_percent: self.remote_percent,
+            home: self.home,
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;

@@ -6,6 +6,7 @@ use clap::Args;
 use heddle_workloads::driver::{CallPath, Settings};
 use heddledb::{Durability, LockConflict, Options, ProtocolKind, Retry, SerialVariant, Stages};
 
+use super::checkpoints::CheckpointOptions;
 use super::split::SplitLabel;
 use crate::failure::{Failure, Result};
 
@@ -70,6 +71,8 @@ pub struct CommonOptions {
     /// Split this column of this record for this operation, by hand (the phased protocol); repeatable
     #[arg(long, value_name = "TABLE.COLUMN:KEY:OPERATION", help_heading = "Engine")]
     pub split: Vec<SplitLabel>,
+    #[command(flatten)]
+    pub checkpoints: CheckpointOptions,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
@@ -219,7 +222,7 @@ impl CommonOptions {
         if let Some(milliseconds) = self.phase_ms {
             options = options.phase_milliseconds(milliseconds);
         }
-        options
+        self.checkpoints.apply(options)
     }
 
     /// Options that were given and belong with the results, beside the workload's own.
@@ -247,6 +250,7 @@ impl CommonOptions {
         given("sites", self.sites.map(Into::into));
         given("phase_ms", self.phase_ms.map(Into::into));
         given("variant", self.variant.map(|variant| variant.to_string().into()));
+        parameters.extend(self.checkpoints.parameters());
         if !self.split.is_empty() {
             let labels: Vec<String> = self.split.iter().map(ToString::to_string).collect();
             parameters.push(("split", labels.into()));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
-use heddledb::{Database, PhaseReport, Recovery};
+use heddledb::{CheckpointStatus, Database, PhaseReport, Recovery};
 
 use super::options::CommonOptions;
 use super::place::Place;
@@ -31,6 +31,8 @@ pub struct Findings<'a> {
     pub recovery: Option<Recovery>,
     /// How the protocol's phases went, if it has any.
     pub phases: Option<PhaseReport>,
+    /// What was made of checkpoints, if there is a log to shorten.
+    pub checkpoints: Option<CheckpointStatus>,
 }
 
 /// Runs a benchmark from beginning to end.
@@ -73,7 +75,7 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     progress.start(plan.workload.as_ref(), settings);
     let report =
         driver::run(&db, plan.workload.as_ref(), bound.as_ref(), settings, &|tick| progress.tick(tick))?;
-    let phases = db.phases();
+    let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     // Whatever holds on to the database has to let go before it can be closed.
     drop(bound);
     let marks = before + report.marks;
@@ -93,7 +95,8 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
         db.close()?;
     }
     progress.finish();
-    Ok(Findings { plan, settings, place: place.describe(), report, check, load_time, recovery, phases })
+    let place = place.describe();
+    Ok(Findings { plan, settings, place, report, check, load_time, recovery, phases, checkpoints })
 }
 
 /// Runs the calls outside of the engine.
@@ -118,6 +121,7 @@ fn measure_contender<'a>(
         load_time: Duration::ZERO,
         recovery: None,
         phases: None,
+        checkpoints: None,
     })
 }
 

@@ -14,8 +14,8 @@ pub struct Stage {
     pub handover_mean: Option<f64>,
 }
 
-/// All stages, in the order in which a call passes them.
-pub fn stages(report: &Report) -> [Stage; 4] {
+/// All stages, in the order in which a call passes them; at the end what works beside them.
+pub fn stages(report: &Report) -> [Stage; 5] {
     let counters = &report.statistics;
     let stage = |name, busy: Duration, (handovers, calls): (u64, u64)| Stage {
         name,
@@ -27,5 +27,6 @@ pub fn stages(report: &Report) -> [Stage; 4] {
         stage("execute", counters.execute_busy, counters.execute_handovers),
         stage("log", counters.log_busy, counters.log_handovers),
         stage("output", counters.output_busy, counters.output_handovers),
+        stage("checkpoint", counters.checkpoint_busy, (0, 0)),
     ]
 }

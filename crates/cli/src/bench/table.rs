@@ -103,6 +103,14 @@ fn results(findings: &Findings<'_>) -> Table {
     if let Some(recovery) = &findings.recovery {
         let transactions = grouped(recovery.transactions);
         line("recovered", format!("{transactions} transactions in {}", duration(recovery.time)));
+        let parts = [recovery.load_time, recovery.replay_time, recovery.index_time].map(duration);
+        line("checkpoint, log, indexes", parts.join(", "));
+    }
+    if let Some(checkpoints) = findings.checkpoints.as_ref().filter(|status| status.made + status.failed > 0)
+    {
+        let (made, failed) = (grouped(checkpoints.made), checkpoints.failed);
+        let failures = if failed > 0 { format!(", {} failed", grouped(failed)) } else { String::new() };
+        line("checkpoints", format!("{made}, {}{failures}", bytes(checkpoints.bytes)));
     }
     if let Some(peak) = peak_memory() {
         line("peak memory", bytes(peak));

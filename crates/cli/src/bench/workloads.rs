@@ -15,7 +15,7 @@ use super::microbenchmarks::{
     INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
     YCSB_EXAMPLES, YcsbArguments,
 };
-use super::oltp::{TATP_EXAMPLES, TatpArguments};
+use super::oltp::{TATP_EXAMPLES, TPCC_EXAMPLES, TatpArguments, TpccArguments};
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
 
@@ -46,6 +46,9 @@ pub enum WorkloadArguments {
     /// A register of mobile phones: seven short transactions, of which about a quarter fails (once TM1)
     #[command(after_help = TATP_EXAMPLES)]
     Tatp(TatpArguments),
+    /// A wholesaler's orders, payments and deliveries (TPC-C, without terminals)
+    #[command(after_help = TPCC_EXAMPLES)]
+    Tpcc(TpccArguments),
 }
 
 const DEBIT_CREDIT_EXAMPLES: &str = "\
@@ -163,6 +166,7 @@ impl WorkloadArguments {
             WorkloadArguments::Like(arguments) => arguments.plan(),
             WorkloadArguments::Ycsb(arguments) => arguments.plan(),
             WorkloadArguments::Tatp(arguments) => arguments.plan(),
+            WorkloadArguments::Tpcc(arguments) => arguments.plan(),
         }
     }
 }

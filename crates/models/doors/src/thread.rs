@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+/// Of the machine: recovery from a directory, which uses it, is in no model.
+pub use std::thread::scope;
 pub use std::thread::{available_parallelism, panicking};
 
 pub use crate::checker::thread::{Builder, JoinHandle, Thread, ThreadId, current, park, spawn};

@@ -32,7 +32,7 @@ fn with_keys(numbers: impl Iterator<Item = u8>) -> Arc<OrderedIndex> {
 fn insert(index: &OrderedIndex, number: u8, guard: &Guard) {
     let pointer = RecordPointer::allocate(ABSENT, &[number], 0);
     // SAFETY: it was just made, and leaves the index before it is freed.
-    let inserted = index.insert(unsafe { pointer.as_record() }, guard);
+    let inserted = index.insert(unsafe { pointer.as_record() }, |_| {}, guard);
     assert!(matches!(inserted, Insertion::Inserted { .. }), "nobody else inserts {number}");
 }
 

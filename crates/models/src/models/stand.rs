@@ -94,7 +94,7 @@ impl Stand {
         arena.reset();
         let attempt =
             Attempt::new(&self.store, participant, &guard, arena, workspace, reads, &mut held, None);
-        self.protocol.begin(&attempt, None, Try { number });
+        self.protocol.begin(&attempt, None, Try { number, code: 0 });
         let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
             Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
             Err(Error::Conflict) => Err(CommitFailure::Conflict),

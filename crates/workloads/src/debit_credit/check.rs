@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use heddledb::{Database, Result, Row, key};
+use heddledb::{Database, Result, Row};
 
 use super::TELLERS_PER_BRANCH;
 use super::tables::{ACCOUNT, BRANCH, HISTORY, OPENING_BALANCE, TELLER};
 use crate::scan;
-use crate::workload::integers_of_key;
-
-/// Acknowledged keys looked up per transaction.
-const BATCH: usize = 1_000;
 
 /// What the tables say about one branch. Sums are wide, so that a damaged balance can't overflow them.
 #[derive(Debug, Default)]
@@ -126,27 +122,5 @@ impl Books {
 
 /// Checks that the history record of every acknowledged call is there.
 pub(super) fn check_acknowledged(db: &Database, keys: &[String]) -> Result<(), String> {
-    let history = match scan::table_if_there(db, HISTORY) {
-        Ok(Some(history)) => history,
-        Ok(None) if keys.is_empty() => return Ok(()),
-        Ok(None) => return Err(format!("{} calls were acknowledged, but there is no history", keys.len())),
-        Err(error) => return Err(format!("the history can't be read: {error}")),
-    };
-    for batch in keys.chunks(BATCH) {
-        let parsed = batch.iter().map(|key| integers_of_key(key, 3)).collect::<Result<Vec<_>, _>>()?;
-        let lost = db.run(|tx| {
-            for (key, text) in parsed.iter().zip(batch) {
-                if !tx.exists(&history, key![key[0], key[1], key[2]])? {
-                    return Ok(Some(text));
-                }
-            }
-            Ok(None)
-        });
-        match lost {
-            Ok(None) => {}
-            Ok(Some(key)) => return Err(format!("the call acknowledged as {key} is not in the history")),
-            Err(error) => return Err(format!("the history can't be read: {error}")),
-        }
-    }
-    Ok(())
+    scan::check_acknowledged(db, HISTORY, "call", keys)
 }

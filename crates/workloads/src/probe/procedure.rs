@@ -72,16 +72,26 @@ pub(super) fn register_update(db: &Database, probes: &Arc<Probes>) -> Result<Pro
 
 /// The same transactions on the caller's own thread.
 pub(super) fn run_closure(db: &Database, probes: &Probes, read_only: bool, args: &Args) -> Result<Output> {
+    if read_only { run_read(db, probes, args) } else { run_update(db, probes, args) }
+}
+
+fn run_read(db: &Database, probes: &Probes, args: &Args) -> Result<Output> {
     db.run(|tx| {
         for place in 0..args.len() {
             let record = args.int(place)?;
-            let updates = probes.look(tx.get(&probes.table, key![record])?, record)?;
-            if read_only {
-                black_box(updates);
-            } else {
-                let raised = (updates + 1).into();
-                tx.update(&probes.table, key![record], &[(probes.updates, raised), (probes.echo, raised)])?;
-            }
+            black_box(probes.look(tx.get(&probes.table, key![record])?, record)?);
+        }
+        Ok(Output::default())
+    })
+}
+
+fn run_update(db: &Database, probes: &Probes, args: &Args) -> Result<Output> {
+    db.run(|tx| {
+        for place in 0..args.len() {
+            let record = args.int(place)?;
+            let raised = probes.look(tx.get(&probes.table, key![record])?, record)? + 1;
+            let changes = [(probes.updates, raised.into()), (probes.echo, raised.into())];
+            tx.update(&probes.table, key![record], &changes)?;
         }
         Ok(Output::default())
     })

@@ -9,7 +9,7 @@ use super::tables::{Number, SERIES, START_TIMES, TYPES, Tables, home, location};
 use crate::scan;
 
 /// Subscribers per loading transaction.
-const BATCH: i64 = 200;
+const BATCH: i64 = 1_000;
 
 /// Makes the tables and subscribers that are missing.
 pub(super) fn load(settings: &Tatp, db: &Database) -> crate::Result<()> {

@@ -167,9 +167,8 @@ mod tests {
     #[test]
     fn most_rounds_decide() {
         let (slow, fast) = ((5_000, 10_000), (20_000, 10_000));
-        let worth = |rounds: &[(u64, u64)]| match tried(&mut on_trial(), rounds) {
-            None => None,
-            Some(verdict) => Some(matches!(verdict, Verdict::Worth(_))),
+        let worth = |rounds: &[(u64, u64)]| {
+            tried(&mut on_trial(), rounds).map(|verdict| matches!(verdict, Verdict::Worth(_)))
         };
         assert_eq!(worth(&[slow, fast, slow, fast]), None);
         assert_eq!(worth(&[slow, fast, slow, fast, fast]), Some(true));

@@ -28,6 +28,8 @@ use crate::base::atomics::{AtomicU64, Ordering, fence};
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
 const ONE_CHANGE: u64 = 4;
+/// The word of a node that nobody has changed yet.
+pub(super) const NEW: u64 = 0;
 
 /// What was read did not hold together: begin again from the root.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub(super) struct Latch {
 impl Latch {
     /// Of a new node: neither locked nor obsolete.
     pub(super) fn new() -> Latch {
-        Latch { word: AtomicU64::new(0) }
+        Latch { word: AtomicU64::new(NEW) }
     }
 
     /// The word, for a transaction to watch.

@@ -59,12 +59,12 @@ impl<'g, const FAN_OUT: usize> Locked<'g, FAN_OUT> {
         left
     }
 
-    /// Puts another child in the place of the one at `index`.
-    pub(super) fn replace(&mut self, index: usize, child: Box<Node<FAN_OUT>>) {
+    /// Puts another child, which nobody else has yet, in the place of the one at `index`.
+    pub(super) fn replace(&mut self, index: usize, child: u64) {
         self.exclusive.change();
-        let head = head_of(child.low(), self.node.prefix());
+        let head = head_of(self.node.key_of(child), self.node.prefix());
         self.node.heads[index].store(head, Ordering::Relaxed);
-        self.node.slots[index].store(child.into_bits(), Ordering::Release);
+        self.node.slots[index].store(child, Ordering::Release);
     }
 
     /// Gives the node up, after another has taken its place in the tree: marks it obsolete, and frees it when no

@@ -51,7 +51,8 @@
 //! and every split or merge that of the leaves replaced, from before the new ones can be reached. A [`Page`] covers
 //! the whole range from its bound to `next`, as of its version; the next page begins where it ended. So if all
 //! versions of a scan are current at some moment, no key has entered or left the scanned range between the taking
-//! of each version and that moment. A missing key is the same with a range of one key.
+//! of each version and that moment. A missing key is the same with a range of one key. A split changes no key: so what a
+//! version said of the leaf, the two of its halves say once it is split ([`LeafSplit`]).
 //!
 //! There are no links between leaves: a scan goes on by a new descent to the fence, which costs a descent per leaf
 //! and spares every split the latch of a leaf elsewhere in the tree.
@@ -72,7 +73,7 @@ use crossbeam_utils::Backoff;
 
 use self::latch::Restart;
 use self::node::{Fence, Node, Target};
-use super::{Insertion, Lookup, NodeVersion};
+use super::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::storage::record::Record;
 
@@ -136,12 +137,22 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         })
     }
 
-    /// Puts `record` in under its own key, unless the key is there.
-    pub(crate) fn insert<'g>(&'g self, record: Record<'g>, guard: &'g Guard) -> Insertion<'g> {
-        retry(|| self.try_insert(record, guard))
+    /// Puts `record` in under its own key, unless the key is there. Leaves that are split for it are told to `split`.
+    pub(crate) fn insert<'g>(
+        &'g self,
+        record: Record<'g>,
+        mut split: impl FnMut(LeafSplit<'g>),
+        guard: &'g Guard,
+    ) -> Insertion<'g> {
+        retry(|| self.try_insert(record, &mut split, guard))
     }
 
-    fn try_insert<'g>(&'g self, record: Record<'g>, guard: &'g Guard) -> Result<Insertion<'g>, Restart> {
+    fn try_insert<'g>(
+        &'g self,
+        record: Record<'g>,
+        split: &mut impl FnMut(LeafSplit<'g>),
+        guard: &'g Guard,
+    ) -> Result<Insertion<'g>, Restart> {
         let key = record.key();
         let mut edge = None;
         let mut visit = self.root(guard)?;
@@ -160,7 +171,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
             return Ok(Insertion::Found(visit.node.record(bits)));
         }
         if visit.is_full() {
-            self.split(edge, visit, place.index, guard)?;
+            split(self.split(edge, visit, place.index, guard)?);
             return Err(Restart);
         }
         let mut leaf = visit.lock()?;

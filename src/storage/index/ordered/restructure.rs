@@ -8,10 +8,11 @@ use crossbeam_epoch::Guard;
 
 use super::OrderedIndex;
 use super::descent::{Edge, Visit};
-use super::latch::Restart;
+use super::latch::{NEW, Restart};
 use super::locked::Locked;
 use super::node::{Entry, Fence, Node, Target, common_prefix, head_of};
 use crate::base::atomics::Ordering;
+use crate::storage::index::LeafSplit;
 
 /// The two parts of what was divided.
 type Halves<const FAN_OUT: usize> = (Box<Node<FAN_OUT>>, Box<Node<FAN_OUT>>);
@@ -62,38 +63,42 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     /// Splits a full node. `edge` led to it, from a parent with room; without one, it is the root, and gets a new
-    /// root above it. `place` is where the entry that asks for room belongs (or leads to).
+    /// root above it. `place` is where the entry that asks for room belongs (or leads to). Gives back the versions before
+    /// and after: at both, the same entries were there.
     pub(super) fn split<'g>(
         &self,
         edge: Option<Edge<'g, FAN_OUT>>,
         visit: Visit<'g, FAN_OUT>,
         place: usize,
-        guard: &Guard,
-    ) -> Result<(), Restart> {
+        guard: &'g Guard,
+    ) -> Result<LeafSplit<'g>, Restart> {
         let parent = edge.map(|edge| edge.parent.lock().map(|lock| (lock, edge.index))).transpose()?;
         let old = visit.lock()?;
         let node = visit.node;
         let entries: Vec<Entry> = node.entries(0..node.count()).collect();
         let keep = Node::<FAN_OUT>::keep_at_split(place + 1 >= node.count());
         let (left, right) = divide(node, Fence::clone(node.low()), node.high().cloned(), &entries, keep);
+        let fence = Fence::clone(right.low());
+        let (left, right) = (left.into_bits(), right.into_bits());
         match parent {
             Some((mut parent, index)) => {
-                let fence = Fence::clone(right.low());
                 parent.replace(index, left);
-                parent.insert(index + 1, &fence, right.into_bits());
+                parent.insert(index + 1, &fence, right);
             }
-            None => self.grow(node.level() + 1, left, right),
+            None => self.grow(node.level() + 1, left, (right, &fence)),
         }
+        let whole = node.version(old.before());
+        // SAFETY: they were just made; they may be out of the tree again, but not before this thread was pinned.
+        let halves = [left, right].map(|bits| unsafe { Node::<FAN_OUT>::at(bits) }.version(NEW));
         old.retire(guard);
-        Ok(())
+        Ok(LeafSplit { whole, halves })
     }
 
-    /// Puts a new root above two nodes; the caller holds the old root's latch.
-    fn grow(&self, level: u8, left: Box<Node<FAN_OUT>>, right: Box<Node<FAN_OUT>>) {
-        let head = head_of(right.low(), 0);
+    /// Puts a new root above two nodes, the second with its low fence; the caller holds the old root's latch.
+    fn grow(&self, level: u8, left: u64, (right, fence): (u64, &Fence)) {
         let entries = [
-            Entry { head: 0, prefix: 0, bits: left.into_bits() },
-            Entry { head, prefix: 0, bits: right.into_bits() },
+            Entry { head: 0, prefix: 0, bits: left },
+            Entry { head: head_of(fence, 0), prefix: 0, bits: right },
         ];
         let root = Node::<FAN_OUT>::build(level, Fence::default(), None, &entries);
         // Release: publishes the new nodes; the partner is the acquire load in `root`.
@@ -158,12 +163,13 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
             left.entries(0..left.count()).chain(right.entries(0..right.count())).collect();
         let (low, high) = (Fence::clone(left.low()), right.high().cloned());
         if entries.len() <= FAN_OUT {
-            parent.replace(index, Node::build(left.level(), low, high, &entries));
+            let both = Node::<FAN_OUT>::build(left.level(), low, high, &entries);
+            parent.replace(index, both.into_bits());
             parent.remove(index + 1);
         } else {
             let (left, right) = divide(left, low, high, &entries, entries.len() / 2);
-            parent.replace(index, left);
-            parent.replace(index + 1, right);
+            parent.replace(index, left.into_bits());
+            parent.replace(index + 1, right.into_bits());
         }
         for lock in locks {
             lock.retire(guard);

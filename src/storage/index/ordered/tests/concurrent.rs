@@ -17,7 +17,7 @@ fn put_in<const F: usize>(index: &OrderedIndex<F>, number: u64, guard: &Guard) -
     let pointer = RecordPointer::allocate(0, &key_of(number), 0);
     // SAFETY: freed only when it is not in the index, or by `take_out` behind this guard.
     let record = unsafe { pointer.as_record() };
-    let inserted = was_inserted(&index.insert(record, guard));
+    let inserted = was_inserted(&index.insert(record, |_| {}, guard));
     if !inserted {
         // SAFETY: the index has not taken it, and nobody else knows it.
         unsafe { pointer.free() };

@@ -61,7 +61,7 @@ fn check<const F: usize>(steps: &[Step]) {
     let mut model: BTreeMap<Vec<u8>, Record<'_>> = BTreeMap::new();
     for step in steps {
         match step {
-            Step::Insert(key) => match index.insert(records.make(key), &guard) {
+            Step::Insert(key) => match index.insert(records.make(key), |_| {}, &guard) {
                 Insertion::Found(record) => assert_eq!(model.get(key), Some(&record)),
                 Insertion::Inserted { record, after, .. } => {
                     assert!(after.is_current());

@@ -9,7 +9,7 @@ fn fences_and_versions_of_replaced_nodes_stay_readable() {
     let guard = crossbeam_epoch::pin();
     let made: Vec<Record<'_>> = (0..200_u32).map(|number| records.make(&number.to_be_bytes())).collect();
     for record in &made {
-        index.insert(*record, &guard);
+        index.insert(*record, |_| {}, &guard);
     }
     let page = index.page_forward(Bound::Unbounded, &mut Vec::new(), &guard);
     let next = page.next.map(<[u8]>::to_vec);

@@ -8,7 +8,7 @@ fn fill_and_empty<const F: usize>(insert_order: &[u64], remove_order: &[u64]) ->
     let index = OrderedIndex::<F>::with_fan_out();
     let guard = crossbeam_epoch::pin();
     for (at, number) in insert_order.iter().enumerate() {
-        assert!(was_inserted(&index.insert(records.make(&number.to_be_bytes()), &guard)));
+        assert!(was_inserted(&index.insert(records.make(&number.to_be_bytes()), |_| {}, &guard)));
         if at.is_multiple_of(499) {
             assert_eq!(shape_of(&index, &guard).entries, at + 1);
         }
@@ -80,8 +80,8 @@ fn pages_append_to_what_is_there() {
     let index = OrderedIndex::new();
     let guard = crossbeam_epoch::pin();
     let (first, second) = (records.make(b"1"), records.make(b"2"));
-    index.insert(second, &guard);
-    index.insert(first, &guard);
+    index.insert(second, |_| {}, &guard);
+    index.insert(first, |_| {}, &guard);
     let mut out = vec![second];
     index.page_forward(Bound::Unbounded, &mut out, &guard);
     index.page_backward(Bound::Excluded(b"2"), &mut out, &guard);
@@ -94,7 +94,7 @@ fn nothing_lies_below_the_empty_key() {
     let index = OrderedIndex::new();
     let guard = crossbeam_epoch::pin();
     for key in [&b""[..], b"\0", b"\0\0", b"a", b"b", b"c"] {
-        index.insert(records.make(key), &guard);
+        index.insert(records.make(key), |_| {}, &guard);
     }
     assert!(scan_backward(&index, Bound::Excluded(b""), &guard).0.is_empty());
     assert_eq!(keys(&scan_backward(&index, Bound::Included(b""), &guard).0), [b""]);
@@ -107,7 +107,7 @@ fn fences_between_leaves_are_as_short_as_can_be() {
     let index = OrderedIndex::<4>::with_fan_out();
     let guard = crossbeam_epoch::pin();
     for key in ["apple tree", "apricot tree", "banana tree", "blueberry bush", "cherry tree"] {
-        index.insert(records.make(key.as_bytes()), &guard);
+        index.insert(records.make(key.as_bytes()), |_| {}, &guard);
     }
     let page = index.page_forward(Bound::Unbounded, &mut Vec::new(), &guard);
     assert_eq!(page.next, Some(&b"b"[..]));

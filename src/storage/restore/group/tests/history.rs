@@ -10,6 +10,8 @@ use crate::storage::slice::Slice;
 use crate::types::strategies::{int, nullable_value, ordered_tuple, row_of, value};
 use crate::types::{TupleType, Value};
 
+mod copied;
+
 const KEYS: i64 = 3;
 const PARTICIPANTS: usize = 3;
 

@@ -1,0 +1,43 @@
+//! Checkpoints by hand, and what is told about them.
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::pipeline::checkpoint::{CheckpointReport, CheckpointStatus, Checkpointer};
+use crate::pipeline::nesting;
+
+impl Database {
+    /// Makes a checkpoint beside everything else that goes on, and returns when it is whole: from then on the log before
+    /// it is not needed, and is removed. Checkpoints are made without being asked for, too: see
+    /// [`Options::checkpoint_log_bytes`](crate::Options::checkpoint_log_bytes).
+    ///
+    /// ```no_run
+    /// # let db = heddledb::Database::open("bank", heddledb::Options::default())?;
+    /// let report = db.checkpoint()?;
+    /// println!("{} records, {} bytes, in {:?}", report.records, report.bytes, report.time);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It could not be written: the database goes on with the checkpoint that it has. [`Error::Nested`] inside a
+    /// transaction; [`Error::InvalidOption`] if nothing is logged.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        nesting::check("a checkpoint")?;
+        self.shared.check_open()?;
+        self.engine().updates_refused().map_or(Ok(()), Err)?;
+        let Some(checkpointer) = self.shared.checkpointer() else {
+            return Err(Error::InvalidOption {
+                option: "durability",
+                given: "none".to_string(),
+                expected:
+                    "async or group, for checkpoints: nothing is logged, so there is nothing to shorten"
+                        .to_string(),
+            });
+        };
+        checkpointer.make_now()
+    }
+
+    /// What has been made of checkpoints since the database was opened, and why the last attempt failed, if it did.
+    pub fn checkpoints(&self) -> CheckpointStatus {
+        self.shared.checkpointer().map(Checkpointer::status).unwrap_or_default()
+    }
+}

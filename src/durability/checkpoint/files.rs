@@ -1,0 +1,202 @@
+//! Where checkpoints are, what their files are called, and which of them nobody needs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::manifest::{MANIFEST_BYTES_MAX, Manifest, Part};
+use super::part::{PartName, PartReader};
+use crate::Result;
+use crate::base::disk::Disk;
+use crate::durability::Uuid;
+use crate::durability::directory::ensure_directory;
+use crate::durability::failure::{damaged, reading, writing};
+
+const MANIFEST: &str = ".manifest";
+const NEW_MANIFEST: &str = ".manifest.tmp";
+const PART: &str = ".part";
+
+/// All checkpoints of a database.
+#[derive(Clone)]
+pub(crate) struct Checkpoints {
+    pub(super) disk: Arc<dyn Disk>,
+    /// Their own directory, which has the manifests.
+    pub(super) home: PathBuf,
+    pub(super) uuid: Uuid,
+}
+
+/// The number of the checkpoint that a file is of, by its name without what stands in front of the number.
+fn number_of(name: &str) -> Option<u32> {
+    let digits = name.get(..8)?;
+    let number = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let rest = &name[8..];
+    let is_part = rest.strip_suffix(PART).and_then(|rest| rest.strip_prefix('-'));
+    let is_part =
+        is_part.is_some_and(|part| part.len() >= 4 && part.bytes().all(|byte| byte.is_ascii_digit()));
+    (rest == MANIFEST || rest == NEW_MANIFEST || is_part).then_some(number)
+}
+
+impl Checkpoints {
+    pub(crate) fn new(disk: Arc<dyn Disk>, home: PathBuf, uuid: Uuid) -> Checkpoints {
+        Checkpoints { disk, home, uuid }
+    }
+
+    pub(super) fn manifest_path(&self, number: u32) -> PathBuf {
+        self.home.join(format!("{number:08}{MANIFEST}"))
+    }
+
+    pub(super) fn new_manifest_path(&self, number: u32) -> PathBuf {
+        self.home.join(format!("{number:08}{NEW_MANIFEST}"))
+    }
+
+    /// The path of a part; other directories than the checkpoints' own may have parts of several databases.
+    pub(super) fn part_path(&self, elsewhere: Option<&Path>, name: PartName) -> PathBuf {
+        let file = format!("{:08}-{:04}{PART}", name.checkpoint, name.part);
+        match elsewhere {
+            None => self.home.join(file),
+            Some(directory) => directory.join(self.prefix_elsewhere() + &file),
+        }
+    }
+
+    /// Opens a part of this checkpoint.
+    pub(super) fn open_part(&self, manifest: &Manifest, part: Part) -> Result<PartReader> {
+        let name = PartName { uuid: self.uuid, checkpoint: manifest.number, part: part.number };
+        let elsewhere = part.directory.checked_sub(1).and_then(|at| manifest.directories.get(at as usize));
+        let path = self.part_path(elsewhere.map(Path::new), name);
+        PartReader::open(&*self.disk, path, name, part)
+    }
+
+    /// The numbers of all checkpoints that have manifests, the newest first.
+    pub(crate) fn newest_first(&self) -> Result<Vec<u32>> {
+        let mut numbers: Vec<u32> = self
+            .names(&self.home)?
+            .iter()
+            .filter(|name| name.ends_with(MANIFEST))
+            .filter_map(|name| number_of(name))
+            .collect();
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(numbers)
+    }
+
+    /// The manifest of the checkpoint of this number.
+    pub(crate) fn manifest(&self, number: u32) -> Result<Manifest> {
+        let path = self.manifest_path(number);
+        let file = self.disk.open_read(&path).map_err(reading(&path))?;
+        let length = file.len().map_err(reading(&path))?;
+        if length > MANIFEST_BYTES_MAX {
+            return Err(damaged(&path, MANIFEST_BYTES_MAX, "it is too long"));
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(reading(&path))?;
+        Manifest::decode(&bytes, number, self.uuid, &path)
+    }
+
+    /// The names of files in a directory; none if it is not there.
+    fn names(&self, directory: &Path) -> Result<Vec<String>> {
+        if !self.disk.exists(directory).map_err(reading(directory))? {
+            return Ok(Vec::new());
+        }
+        let names = self.disk.list(directory).map_err(reading(directory))?;
+        Ok(names.iter().filter_map(|name| OsStr::to_str(name)).map(str::to_string).collect())
+    }
+
+    /// A number that no checkpoint has of which a file is left in the checkpoints' own directory, or in one of these.
+    pub(super) fn next_number(&self, elsewhere: &[PathBuf]) -> Result<u32> {
+        let mut last = self.names(&self.home)?.iter().filter_map(|name| number_of(name)).max().unwrap_or(0);
+        let own = self.prefix_elsewhere();
+        for directory in elsewhere {
+            let names = self.names(directory)?;
+            let numbers = names.iter().filter_map(|name| number_of(name.strip_prefix(&own)?));
+            last = numbers.fold(last, u32::max);
+        }
+        Ok(last + 1)
+    }
+
+    /// What parts' names begin with that are not in the checkpoints' own directory.
+    fn prefix_elsewhere(&self) -> String {
+        format!("{}-", self.uuid)
+    }
+
+    /// Makes the checkpoints' directory, durably.
+    pub(super) fn make_home(&self) -> Result<()> {
+        ensure_directory(&*self.disk, &self.home)
+    }
+
+    /// Makes the names of manifests durable that were found, if there are any.
+    ///
+    /// # Errors
+    /// Their directory cannot be read or synced: then nothing may be removed that one of them replaces.
+    pub(crate) fn make_names_durable(&self) -> Result<()> {
+        if self.newest_first()?.is_empty() {
+            return Ok(());
+        }
+        self.disk.sync_dir(&self.home).map_err(writing(&self.home))
+    }
+
+    /// Removes every file of every checkpoint but this one: older ones, and what interruptions left. Manifests go
+    /// first, so that none is there without its parts. Parts are looked for in these directories, too.
+    ///
+    /// # Errors
+    /// Something could not be removed: it does no harm, and the next time it is tried again.
+    pub(crate) fn remove_all_but(&self, kept: Option<u32>, elsewhere: &[PathBuf]) -> Result<()> {
+        let mut directories: BTreeSet<PathBuf> = elsewhere.iter().cloned().collect();
+        let numbers = self.newest_first()?;
+        for &number in numbers.iter().filter(|&&number| Some(number) != kept) {
+            // One that cannot be read says no more where its parts are.
+            let manifest = self.manifest(number).unwrap_or_default();
+            directories.extend(manifest.directories.iter().map(PathBuf::from));
+            self.remove(&self.manifest_path(number))?;
+        }
+        let is_old = |name: &str| number_of(name).is_some_and(|number| Some(number) != kept);
+        let mut removed = 0;
+        for name in self.names(&self.home)?.iter().filter(|name| is_old(name)) {
+            self.remove(&self.home.join(name))?;
+            removed += 1;
+        }
+        if removed > 0 || numbers.len() > 1 {
+            self.disk.sync_dir(&self.home).map_err(writing(&self.home))?;
+        }
+        let own = self.prefix_elsewhere();
+        for directory in directories {
+            let names = self.names(&directory)?;
+            for name in names.iter().filter(|name| name.strip_prefix(&own).is_some_and(is_old)) {
+                self.remove(&directory.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        if self.disk.exists(path).map_err(reading(path))? {
+            self.disk.remove(path).map_err(writing(path))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_names_and_others_are_left_alone() {
+        for (name, number) in [
+            ("00000003.manifest", Some(3)),
+            ("00000003.manifest.tmp", Some(3)),
+            ("00000012-0001.part", Some(12)),
+            ("00000012-12345.part", Some(12)),
+            ("3.manifest", None),
+            ("+0000003.manifest", None),
+            ("00000003.manifest.old", None),
+            ("00000012-1.part", None),
+            ("00000012-00a1.part", None),
+            ("00000012.part", None),
+            ("notes.txt", None),
+            ("", None),
+            ("ééééé.manifest", None),
+        ] {
+            assert_eq!(number_of(name), number, "{name}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Loading a checkpoint: its catalog first, then all other parts, by several threads.
+
+use crossbeam_epoch::pin;
+use parking_lot::Mutex;
+
+use super::files::Checkpoints;
+use super::manifest::{Manifest, Part};
+use crate::Result;
+use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::durability::failure::damaged;
+use crate::error::Error;
+use crate::storage::catalog::FIRST_USER_TABLE;
+use crate::storage::restore::{Loaded, Loader, Overlap};
+use crate::storage::store::Store;
+
+/// Runs a job on several threads at once, of which the caller's is one, and returns when all have come back from it.
+pub(crate) type Crew<'c> = &'c dyn Fn(&(dyn Fn() + Sync));
+
+/// Loads a checkpoint into an empty store. What the replay of the log has to keep in mind about it.
+///
+/// # Errors
+/// A part cannot be read, or is damaged: with file and offset.
+pub(crate) fn load(
+    checkpoints: &Checkpoints,
+    manifest: &Manifest,
+    store: &Store,
+    crew: Crew<'_>,
+) -> Result<Overlap> {
+    let Some((catalog, parts)) = manifest.parts.split_first() else {
+        return Ok(Overlap::default());
+    };
+    let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog))?;
+    add_tables(checkpoints, manifest, store)?;
+    loaded.add(load_in_parallel(checkpoints, manifest, store, parts, crew)?);
+    if loaded.tables != manifest.tables {
+        let detail = "the parts have not as many records of each table as it says";
+        return Err(damaged(&checkpoints.manifest_path(manifest.number), 28, detail));
+    }
+    Ok(Overlap::new(manifest.last_epoch, loaded.split))
+}
+
+/// Makes the tables of which the copied catalog has all rows: those whose rows are older than the log that is needed,
+/// and those that had records, because a table is used only when its rows in the catalog are durable. All others
+/// are made when the transaction is replayed that wrote their rows.
+fn add_tables(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> Result<()> {
+    let guard = pin();
+    let mut used = manifest.tables.keys().filter(|&&id| id >= FIRST_USER_TABLE);
+    let added = store.add_tables_made_before(manifest.first_epoch, &guard);
+    let added = added.and_then(|()| used.try_for_each(|&id| store.add_table_of_catalog(id, &guard)));
+    added.map_err(|error| match error {
+        Error::Malformed { detail, .. } => damaged(&checkpoints.manifest_path(manifest.number), 28, detail),
+        other => other,
+    })
+}
+
+fn load_in_parallel(
+    checkpoints: &Checkpoints,
+    manifest: &Manifest,
+    store: &Store,
+    parts: &[Part],
+    crew: Crew<'_>,
+) -> Result<Loaded> {
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(Ok(Loaded::default()));
+    let work = || {
+        // Relaxed: each number is given once, and nothing else hangs on it.
+        let take = || parts.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+        let result = load_parts(checkpoints, manifest, store, std::iter::from_fn(take));
+        let mut all = all.lock();
+        match (&mut *all, result) {
+            (Ok(all), Ok(loaded)) => all.add(loaded),
+            (Ok(_), Err(error)) => {
+                *all = Err(error);
+                // The others find nothing more to do.
+                next.store(parts.len(), Ordering::Relaxed);
+            }
+            (Err(_), _) => {}
+        }
+    };
+    if parts.len() > 1 {
+        crew(&work)
+    } else {
+        work()
+    }
+    all.into_inner()
+}
+
+fn load_parts(
+    checkpoints: &Checkpoints,
+    manifest: &Manifest,
+    store: &Store,
+    parts: impl Iterator<Item = Part>,
+) -> Result<Loaded> {
+    let mut loader = Loader::new(store, (manifest.first_epoch, manifest.last_epoch));
+    for part in parts {
+        let mut reader = checkpoints.open_part(manifest, part)?;
+        while reader.next_block(|block| loader.load(block))? {}
+    }
+    Ok(loader.finish())
+}

@@ -1,0 +1,35 @@
+//! Checkpoints on disk: copies of all records, which make the beginning of the log useless.
+//!
+//! ```text
+//! bank/checkpoint/00000003.manifest     checkpoint 3: which parts it has, and from where on the log is needed
+//! bank/checkpoint/00000003-0001.part    a part: a header, then blocks of copies; part 1 is the catalog's
+//! bank/checkpoint/00000003-0002.part
+//! elsewhere/00…7f-00000003-0003.part    parts in other directories have the database's UUID in front
+//! ```
+//!
+//! How one is made, by threads that are none of this folder's business: [`NewCheckpoint::begin`], each thread's
+//! [`PartWriter`]s, and, when the log is durable through everything that was copied, [`NewCheckpoint::finish`], which
+//! writes the manifest. How one is read: [`Checkpoints::newest_first`], [`load()`].
+//!
+//! What this folder keeps true:
+//! - A checkpoint is there when its manifest is, under its final name; by then all its parts are durable. Files without
+//!   a manifest are what an interruption left; the next opening removes them.
+//! - What an older checkpoint needs, its files and the log behind it, is removed only when a newer one is durable. That it
+//!   was found does not say so: who opens a database makes the names durable first.
+//! - Every byte of every file is covered by a checksum, by a length in the manifest, or by both.
+//! - No number of a checkpoint is used for another one while a file of it is there.
+
+mod encoding;
+mod files;
+mod load;
+mod manifest;
+mod part;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub(crate) use files::Checkpoints;
+pub(crate) use load::{Crew, load};
+pub(crate) use manifest::Manifest;
+pub(crate) use part::PartWriter;
+pub(crate) use write::{Content, NewCheckpoint};

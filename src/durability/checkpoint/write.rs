@@ -1,0 +1,127 @@
+//! Writing a checkpoint: its parts, by several threads, then its manifest.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+
+use super::files::Checkpoints;
+use super::manifest::{Manifest, Part};
+use super::part::{PartName, PartWriter};
+use crate::Result;
+use crate::durability::GroupStart;
+use crate::durability::directory::ensure_directory;
+use crate::durability::failure::{reading, writing};
+
+/// A checkpoint that is being written; shared by the threads that do so.
+pub(crate) struct NewCheckpoint {
+    checkpoints: Checkpoints,
+    number: u32,
+    /// Where parts go, one after the other in turn; nowhere else than home, if there are none.
+    directories: Vec<PathBuf>,
+    parts: Mutex<Parts>,
+}
+
+#[derive(Default)]
+struct Parts {
+    begun: u32,
+    finished: Vec<Part>,
+    /// What is there: to be removed if nothing comes of the checkpoint.
+    paths: Vec<PathBuf>,
+}
+
+/// What a checkpoint says about its content.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    /// The log is needed from this epoch on.
+    pub(crate) first_epoch: u64,
+    /// Nothing that was copied or found deleted is of a later epoch; the log is durable through it.
+    pub(crate) last_epoch: u64,
+    /// The epoch of the last group of the log that is durable.
+    pub(crate) log_epoch: u64,
+    /// A place in the log behind which are all groups from the first epoch on.
+    pub(crate) log_start: GroupStart,
+    /// How many records of each table were copied.
+    pub(crate) tables: BTreeMap<u32, u64>,
+}
+
+impl NewCheckpoint {
+    /// Begins a checkpoint, whose parts are striped over these directories, or lie with the manifest if there are none.
+    pub(crate) fn begin(checkpoints: &Checkpoints, directories: &[PathBuf]) -> Result<NewCheckpoint> {
+        checkpoints.make_home()?;
+        for directory in directories {
+            ensure_directory(&*checkpoints.disk, directory)?;
+        }
+        let number = checkpoints.next_number(directories)?;
+        let (checkpoints, directories) = (checkpoints.clone(), directories.to_vec());
+        Ok(NewCheckpoint { checkpoints, number, directories, parts: Mutex::default() })
+    }
+
+    /// Begins a part; the first one, which is the catalog's, is begun and finished before others.
+    pub(crate) fn begin_part(&self) -> Result<PartWriter> {
+        let mut parts = self.parts.lock();
+        parts.begun += 1;
+        let name = PartName { uuid: self.checkpoints.uuid, checkpoint: self.number, part: parts.begun };
+        let place = (parts.begun as usize - 1) % self.directories.len().max(1);
+        let elsewhere = self.directories.get(place);
+        let path = self.checkpoints.part_path(elsewhere.map(PathBuf::as_path), name);
+        parts.paths.push(path.clone());
+        drop(parts);
+        let directory = elsewhere.map_or(0, |_| place as u32 + 1);
+        PartWriter::create(&*self.checkpoints.disk, path, name, directory)
+    }
+
+    /// Makes a part durable.
+    pub(crate) fn finish_part(&self, part: PartWriter) -> Result<()> {
+        let part = part.finish()?;
+        self.parts.lock().finished.push(part);
+        Ok(())
+    }
+
+    /// Makes the checkpoint whole: all its parts are finished, and the log is durable through its last epoch.
+    ///
+    /// # Errors
+    /// It could not be written. If its manifest had its final name by then, it may be there all the same when the
+    /// database is opened the next time; it is whole then, and its files must stay.
+    pub(crate) fn finish(&self, content: Content) -> Result<Manifest> {
+        let Content { first_epoch, last_epoch, log_epoch, log_start, tables } = content;
+        let mut parts = std::mem::take(&mut self.parts.lock().finished);
+        parts.sort_by_key(|part| part.number);
+        let directories = self.directories.iter().map(|path| path.display().to_string()).collect();
+        let number = self.number;
+        let manifest =
+            Manifest { number, first_epoch, last_epoch, log_epoch, log_start, directories, parts, tables };
+        let disk = &self.checkpoints.disk;
+        for directory in &self.directories {
+            disk.sync_dir(directory).map_err(writing(directory))?;
+        }
+        let home = &self.checkpoints.home;
+        let (path, new) =
+            (self.checkpoints.manifest_path(number), self.checkpoints.new_manifest_path(number));
+        let file = disk.create_new(&new).map_err(writing(&new))?;
+        file.write_all_at(&manifest.encode(self.checkpoints.uuid), 0).map_err(writing(&new))?;
+        file.sync_all().map_err(writing(&new))?;
+        // The parts' names before the manifest's: what is there whole must not lack a part after a power loss.
+        disk.sync_dir(home).map_err(writing(home))?;
+        // From here on the files are not ours alone to remove, whatever happens.
+        self.parts.lock().paths.clear();
+        disk.rename(&new, &path).map_err(writing(&path))?;
+        disk.sync_dir(home).map_err(writing(home))?;
+        Ok(manifest)
+    }
+
+    /// Removes what was written, as far as that is possible: nothing has come of it.
+    pub(crate) fn abandon(&self) {
+        let mut paths = std::mem::take(&mut self.parts.lock().paths);
+        if paths.is_empty() {
+            return;
+        }
+        paths.push(self.checkpoints.new_manifest_path(self.number));
+        for path in paths {
+            // What stays does no harm: without a manifest it is removed at the next opening.
+            if self.checkpoints.disk.exists(&path).map_err(reading(&path)) == Ok(true) {
+                let _ = self.checkpoints.disk.remove(&path);
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Checkpoints beside execution: when one is made, by which threads, and what becomes of it.
+//!
+//! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: nobody
+//! waits for them but who asks for a checkpoint by hand, and who commits meets them at no lock. What is copied is argued
+//! in `storage::copy`, what is written in `durability::checkpoint`, what recovery makes of it in `storage::restore`.
+//!
+//! What it keeps true, in this order:
+//! 1. The first epoch is asked for before anything is copied: everything before it is durable, so installed.
+//! 2. All is copied; then the global epoch is read: nothing that was copied, or found deleted, is of a later one.
+//! 3. When the log is durable through that epoch, and not before, the manifest is written: a copy of what was not
+//!    durable, or the lack of what was deleted and not durable, would come true after a power loss.
+//! 4. When the manifest is durable, and not before, the log before the first epoch is removed, and older checkpoints.
+//!
+//! Whatever fails before that leaves the older checkpoint and its log as they were; it is told, and tried again later.
+
+mod copying;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use self::copying::Job;
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::durability::Segments;
+use crate::durability::checkpoint::{Checkpoints, Content, Manifest, NewCheckpoint};
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::storage::catalog::FIRST_USER_TABLE;
+use crate::storage::copy::{Copied, first_epoch_needed};
+
+pub use report::{CheckpointReport, CheckpointStatus};
+
+/// So often it is looked whether a checkpoint is due by time.
+const LOOK: Duration = Duration::from_millis(50);
+/// So often it is looked whether the log has got far enough.
+const SHORT: Duration = Duration::from_millis(1);
+/// After a failure the next attempt waits so long, then twice as long, and so on.
+const PATIENCE_LEAST: Duration = Duration::from_secs(1);
+/// But not longer.
+const PATIENCE_MOST: Duration = Duration::from_secs(60);
+
+/// When checkpoints are made, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckpointSettings {
+    /// When the log has grown by so much; 0: never.
+    pub(crate) log_bytes: u64,
+    /// When so much time has passed.
+    pub(crate) interval: Option<Duration>,
+    /// 0: no limit.
+    pub(crate) bytes_per_second: u64,
+    pub(crate) threads: usize,
+    /// Where parts go; with the manifest, if there are none.
+    pub(crate) directories: Vec<PathBuf>,
+}
+
+impl CheckpointSettings {
+    /// With how many bytes in the log a checkpoint is due, if the last one was begun with so many.
+    fn due_bytes(&self, begun: u64) -> u64 {
+        if self.log_bytes == 0 { u64::MAX } else { begun.saturating_add(self.log_bytes) }
+    }
+}
+
+/// Makes checkpoints.
+pub(crate) struct Checkpointer {
+    settings: CheckpointSettings,
+    checkpoints: Checkpoints,
+    segments: Arc<Segments>,
+    state: Mutex<State>,
+    changed: Condvar,
+    stop: AtomicBool,
+    /// With so many bytes in the log a checkpoint is due; nobody need look while one is being made.
+    due_bytes: AtomicU64,
+}
+
+struct State {
+    /// How many checkpoints were asked for by hand, and how many of these have had their answer.
+    asked: u64,
+    answered: u64,
+    /// What the last attempt came to.
+    outcome: Result<CheckpointReport>,
+    status: CheckpointStatus,
+    /// What helpers are to work on, its number, and how many of them do.
+    job: Option<Arc<Job>>,
+    jobs: u64,
+    at_work: usize,
+    /// When the last attempt began, and how many bytes the log had had by then.
+    last_begun: Instant,
+    last_log_bytes: u64,
+    /// After a failure: from when on it is tried again.
+    not_before: Option<Instant>,
+    patience: Duration,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(
+        settings: CheckpointSettings,
+        checkpoints: Checkpoints,
+        segments: Arc<Segments>,
+    ) -> Arc<Checkpointer> {
+        let state = State {
+            asked: 0,
+            answered: 0,
+            outcome: Err(Error::Closed),
+            status: CheckpointStatus::default(),
+            job: None,
+            jobs: 0,
+            at_work: 0,
+            last_begun: Instant::now(),
+            // What had to be replayed counts: so the next recovery will be shorter.
+            last_log_bytes: 0,
+            not_before: None,
+            patience: PATIENCE_LEAST,
+        };
+        Arc::new(Checkpointer {
+            settings,
+            checkpoints,
+            segments,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            stop: AtomicBool::new(false),
+            due_bytes: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    /// How many threads it wants.
+    pub(crate) fn threads(&self) -> usize {
+        self.settings.threads
+    }
+
+    /// Looks whether the log has grown enough: for the log stage, after each group.
+    pub(crate) fn look(&self) {
+        // Relaxed: the leader sets the bound, then looks at the bytes itself. Either it sees those of the last group, or
+        // the lock around them lets this see the bound.
+        if self.segments.log_bytes() >= self.due_bytes.load(Ordering::Relaxed) {
+            let _state = self.state.lock();
+            // Once is enough: the leader sets it again before it sleeps.
+            self.due_bytes.store(u64::MAX, Ordering::Relaxed);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Has a checkpoint made that begins after this call, and waits until it is whole.
+    ///
+    /// # Errors
+    /// It could not be written; the database is being closed.
+    pub(crate) fn make_now(&self) -> Result<CheckpointReport> {
+        let mut state = self.state.lock();
+        state.asked += 1;
+        let own = state.asked;
+        self.changed.notify_all();
+        while state.answered < own {
+            if self.is_stopped() {
+                return Err(Error::Closed);
+            }
+            self.changed.wait(&mut state);
+        }
+        state.outcome.clone()
+    }
+
+    /// What has been made, and what has failed.
+    pub(crate) fn status(&self) -> CheckpointStatus {
+        self.state.lock().status.clone()
+    }
+
+    /// Ends the threads, with whatever they are at.
+    pub(crate) fn stop(&self) {
+        // Under the lock, so that nobody misses it between a look and a sleep; else relaxed would do: nothing is
+        // published by it.
+        let _state = self.state.lock();
+        self.stop.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The life of the leading thread.
+    pub(crate) fn lead(&self, engine: &Engine) {
+        let mut state = self.state.lock();
+        while !self.is_stopped() {
+            self.due_bytes.store(self.settings.due_bytes(state.last_log_bytes), Ordering::Relaxed);
+            if !self.is_due(&state) {
+                self.wait_until_due(&mut state);
+                continue;
+            }
+            let asked = state.asked;
+            state.status.running = true;
+            (state.last_begun, state.last_log_bytes) = (Instant::now(), self.segments.log_bytes());
+            drop(state);
+            let outcome = self.make(engine);
+            state = self.state.lock();
+            state.note(outcome);
+            state.answered = asked;
+            self.changed.notify_all();
+        }
+    }
+
+    fn wait_until_due(&self, state: &mut MutexGuard<'_, State>) {
+        if self.settings.interval.is_some() || state.not_before.is_some() {
+            self.changed.wait_for(state, LOOK);
+        } else {
+            self.changed.wait(state);
+        }
+    }
+
+    fn is_due(&self, state: &State) -> bool {
+        if state.asked > state.answered {
+            return true;
+        }
+        if state.not_before.is_some_and(|moment| Instant::now() < moment) {
+            return false;
+        }
+        let grown = self.segments.log_bytes() - state.last_log_bytes;
+        let has_waited =
+            self.settings.interval.is_some_and(|interval| state.last_begun.elapsed() >= interval);
+        let is_automatic = self.settings.log_bytes > 0 || self.settings.interval.is_some();
+        let is_tried_again = is_automatic && state.not_before.is_some();
+        let is_large = self.segments.log_bytes() >= self.settings.due_bytes(state.last_log_bytes);
+        is_large || grown > 0 && has_waited || is_tried_again
+    }
+
+    /// The life of a thread that helps.
+    pub(crate) fn help(&self, engine: &Engine) {
+        let mut last_job = 0;
+        let mut state = self.state.lock();
+        while !self.is_stopped() {
+            let job = match &state.job {
+                Some(job) if state.jobs != last_job => job.clone(),
+                _ => {
+                    self.changed.wait(&mut state);
+                    continue;
+                }
+            };
+            (last_job, state.at_work) = (state.jobs, state.at_work + 1);
+            drop(state);
+            job.work(engine, &self.stop);
+            state = self.state.lock();
+            state.at_work -= 1;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Makes a checkpoint, and removes what it makes useless.
+    fn make(&self, engine: &Engine) -> Result<CheckpointReport> {
+        let start = Instant::now();
+        if let Some(failure) = engine.progress().failure() {
+            // What is in memory only would be copied in vain, again and again.
+            return Err(failure);
+        }
+        let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
+        let new = Arc::new(NewCheckpoint::begin(&self.checkpoints, &self.settings.directories)?);
+        let copied = self.copy_all(engine, &new);
+        let manifest = copied.and_then(|copied| self.finish(engine, &new, first_epoch, copied));
+        let manifest = manifest.inspect_err(|_| new.abandon())?;
+        let (removed, leftover) = self.remove_old(&manifest);
+        Ok(CheckpointReport {
+            number: manifest.number,
+            epoch: manifest.first_epoch,
+            records: manifest.records(),
+            bytes: manifest.bytes(),
+            log_segments_removed: removed,
+            leftover,
+            time: start.elapsed(),
+        })
+    }
+
+    /// Copies the catalog, then, together with the helpers, everything else.
+    fn copy_all(&self, engine: &Engine, new: &Arc<NewCheckpoint>) -> Result<Copied> {
+        let (catalog, others) =
+            engine.store().all_tables().into_iter().partition(|table| table.id() < FIRST_USER_TABLE);
+        let limit = self.settings.bytes_per_second;
+        let catalog = Job::of_catalog(new.clone(), catalog, limit);
+        catalog.work(engine, &self.stop);
+        let mut copied = catalog.outcome()?;
+        let job = Arc::new(Job::new(new.clone(), others, limit));
+        let mut state = self.state.lock();
+        (state.job, state.jobs) = (Some(job.clone()), state.jobs + 1);
+        self.changed.notify_all();
+        drop(state);
+        job.work(engine, &self.stop);
+        let mut state = self.state.lock();
+        // From here on no helper begins; those who have are waited for.
+        state.job = None;
+        while state.at_work > 0 {
+            self.changed.wait(&mut state);
+        }
+        drop(state);
+        copied.add(&job.outcome()?);
+        Ok(copied)
+    }
+
+    fn finish(
+        &self,
+        engine: &Engine,
+        new: &NewCheckpoint,
+        first_epoch: u64,
+        copied: Copied,
+    ) -> Result<Manifest> {
+        let last_epoch = self.wait_for_log(engine)?;
+        debug_assert!(copied.highest_epoch <= last_epoch, "a copy of a later epoch than the global one");
+        new.finish(Content {
+            first_epoch,
+            last_epoch,
+            log_epoch: self.segments.last_epoch(),
+            log_start: self.segments.start_before(first_epoch),
+            tables: copied.tables,
+        })
+    }
+
+    /// Waits until the log is durable through the present epoch, and gives that back.
+    fn wait_for_log(&self, engine: &Engine) -> Result<u64> {
+        let epoch = engine.store().epochs().current();
+        while engine.progress().durable() < epoch {
+            if self.is_stopped() {
+                return Err(Error::Closed);
+            }
+            if let Some(failure) = engine.progress().failure() {
+                return Err(failure);
+            }
+            // An idle log ends its epoch at once.
+            engine.log_bell().ring();
+            std::thread::sleep(SHORT);
+        }
+        Ok(epoch)
+    }
+
+    /// Removes the log before a checkpoint, and older checkpoints: how many segments, and what could not be removed now.
+    fn remove_old(&self, manifest: &Manifest) -> (u64, Option<Error>) {
+        let segments = self.segments.remove_before(manifest.log_start.segment);
+        let checkpoints = self.checkpoints.remove_all_but(Some(manifest.number), &self.settings.directories);
+        let removed = *segments.as_ref().unwrap_or(&0);
+        (removed, segments.map(drop).and(checkpoints).err())
+    }
+}
+
+impl State {
+    fn note(&mut self, outcome: Result<CheckpointReport>) {
+        self.status.running = false;
+        match &outcome {
+            Ok(report) => {
+                self.status.made += 1;
+                self.status.bytes += report.bytes;
+                self.status.failure = report.leftover.clone();
+                self.status.last = Some(report.clone());
+                (self.not_before, self.patience) = (None, PATIENCE_LEAST);
+            }
+            Err(Error::Closed) => {}
+            Err(failure) => {
+                self.status.failed += 1;
+                self.status.failure = Some(failure.clone());
+                self.not_before = Some(Instant::now() + self.patience);
+                self.patience = (2 * self.patience).min(PATIENCE_MOST);
+            }
+        }
+        self.outcome = outcome;
+    }
+}

@@ -1,0 +1,43 @@
+//! What is told about checkpoints.
+
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// A checkpoint that is whole.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Its number: later ones have higher ones.
+    pub number: u32,
+    /// The log is needed from this epoch on.
+    pub epoch: u64,
+    /// Records in it, the catalog's own included.
+    pub records: u64,
+    /// Bytes of its parts.
+    pub bytes: u64,
+    /// Segments of the log that it has made useless, and that were removed.
+    pub log_segments_removed: u64,
+    /// Why something that it has made useless could not be removed; the next checkpoint tries again.
+    pub leftover: Option<Error>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// What has been made of checkpoints since the database was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointStatus {
+    /// Whether one is being made now.
+    pub running: bool,
+    /// How many are whole.
+    pub made: u64,
+    /// How many attempts have failed: the older checkpoint, and all of the log behind it, are in use.
+    pub failed: u64,
+    /// Bytes of all that were made.
+    pub bytes: u64,
+    /// The last one that is whole.
+    pub last: Option<CheckpointReport>,
+    /// Why the last attempt has failed, if it has.
+    pub failure: Option<Error>,
+}

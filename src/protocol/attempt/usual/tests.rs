@@ -1,0 +1,244 @@
+//! The usual accesses do what the general ones do: the same random body, both ways, sees the same, and its commit comes to
+//! the same, beside the same rivals.
+
+use std::cell::Cell;
+
+use crossbeam_epoch::pin;
+use proptest::prelude::*;
+
+use super::super::{Access, DIRECT, TRACKED, Target};
+use super::*;
+use crate::error::Result;
+use crate::operation::Operation;
+use crate::protocol::Held;
+use crate::protocol::footprint::Reference;
+use crate::storage::commit::InOrder;
+use crate::storage::definition::TableDefinition;
+use crate::storage::participant::Memory;
+use crate::storage::rig::{Rig, TABLE};
+use crate::types::strategies::int;
+use crate::types::{DataType, Value, ValueRef};
+
+const KEYS: i64 = 4;
+/// A key that is in the table, and whose row has been deleted.
+const DELETED: i64 = 4;
+/// A key that was never there.
+const MISSING: i64 = 5;
+
+/// Plain integers, wide and narrow, one that may be NULL, one that is indexed, and a text.
+const COLUMNS: usize = 5;
+const INDEXED: usize = 4;
+const TEXT: usize = 5;
+
+static BY_READ: Access = Access { reading: Reading::RowsByRead, ..TRACKED };
+
+fn rig() -> Rig {
+    let rig = Rig::new(
+        TableDefinition::new("t")
+            .column("id", DataType::Int64)
+            .column("wide", DataType::Int64)
+            .not_null()
+            .column("narrow", DataType::Int32)
+            .not_null()
+            .column("nullable", DataType::Int64)
+            .column("indexed", DataType::Int64)
+            .column("text", DataType::Text)
+            .primary_key(["id"])
+            .index("by indexed", ["indexed"]),
+    );
+    for key in 0..=DELETED {
+        let nullable = if key % 2 == 0 { Value::Null } else { Value::Int(5) };
+        let text = Value::Text(format!("the text of {key}"));
+        let ten = || Value::Int(10);
+        rig.commit(|writer| writer.insert(&[Value::Int(key), ten(), ten(), nullable, ten(), text]))
+            .expect("committed");
+    }
+    rig.commit(|writer| writer.delete(DELETED)).expect("committed");
+    rig.seal();
+    rig
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// An action on a key, and whether its row was found before the body ran.
+    Act(i64, Mode, bool, Vec<Do>),
+    /// A rival changes a row, or deletes it.
+    Rival(i64, Option<i64>),
+}
+
+/// What an action's body does to its row.
+#[derive(Clone, Debug)]
+enum Do {
+    Look,
+    Set(usize, i64),
+    Operate(usize, Operation, i64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = prop_oneof![12 => 0..KEYS, 1 => Just(DELETED), 1 => Just(MISSING)];
+    let number = prop_oneof![8 => -3..4_i64, 1 => int(i64::MIN, i64::MAX)];
+    let column = 0..=COLUMNS;
+    let does = prop_oneof![
+        3 => Just(Do::Look),
+        2 => (column.clone(), number.clone()).prop_map(|(column, value)| Do::Set(column, value)),
+        3 => (column, prop::sample::select(Operation::ALL), number.clone())
+            .prop_map(|(column, operation, operand)| Do::Operate(column, operation, operand)),
+    ];
+    let mode = prop_oneof![1 => Just(Mode::Read), 4 => Just(Mode::Write), 2 => Just(Mode::Commute)];
+    let act = (key, mode, prop::bool::weighted(0.9), prop::collection::vec(does, 1..4));
+    prop_oneof![
+        6 => act.prop_map(|(key, mode, found, does)| Step::Act(key, mode, found, does)),
+        1 => (0..KEYS, prop::option::weighted(0.8, number)).prop_map(|(key, value)| Step::Rival(key, value)),
+    ]
+}
+
+/// Whether a body goes the usual way, where it can.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Usual,
+    General,
+}
+
+/// One action's row, as its body reaches it.
+struct Row<'r, 'a> {
+    attempt: &'r Attempt<'a>,
+    rig: &'a Rig,
+    way: Way,
+    target: Target<'r, 'a>,
+    taken: &'r Cell<usize>,
+}
+
+impl Row<'_, '_> {
+    fn does(&self, what: &Do) -> String {
+        match *what {
+            Do::Look => {
+                let at_once = self.usually(|| self.attempt.row_at_once(self.target.found));
+                let row = at_once.map_or_else(|| self.attempt.get(&self.target), |row| Ok(Some(row)));
+                // SAFETY: the row is in the attempt's arena, its blocks are pinned or there too.
+                let values = |row: &[u64]| unsafe { self.rig.table.layout().values(row) };
+                format!("{:?}", row.map(|row| row.map(values)))
+            }
+            Do::Set(column, value) => {
+                let generally = || self.attempt.update(&self.target, &[(column, ValueRef::Int(value))]);
+                self.change(column, IntChange::Set(value), generally)
+            }
+            Do::Operate(column, operation, operand) => {
+                let value = ValueRef::Int(operand);
+                let generally = || self.attempt.operate(&self.target, column, operation, value);
+                self.change(column, IntChange::Operate(operation, operand), generally)
+            }
+        }
+    }
+
+    fn change(&self, column: usize, change: IntChange, generally: impl FnOnce() -> Result<()>) -> String {
+        let found = self.target.found;
+        let usual = || self.attempt.change_int(&self.rig.table, found, column, change).then_some(());
+        format!("{:?}", self.usually(usual).map_or_else(generally, Ok))
+    }
+
+    /// Goes the usual way, if that is asked for; nothing, if it was not or could not be gone.
+    fn usually<T>(&self, usual: impl FnOnce() -> Option<T>) -> Option<T> {
+        let done = if self.way == Way::Usual { usual() } else { None };
+        self.taken.set(self.taken.get() + usize::from(done.is_some()));
+        done
+    }
+}
+
+/// Runs a body and commits it; gives back all that can be seen, and how often the usual way was gone.
+fn run(way: Way, access: &'static Access, steps: &[Step]) -> (String, usize) {
+    let (rig, guard) = (rig(), pin());
+    let mut seat = rig.store.participants().take();
+    let (participant, memory) = seat.parts();
+    let Memory { workspace, reads, arena } = memory;
+    workspace.log_credit = usize::MAX / 2;
+    let (mut held, taken) = (Held::default(), Cell::new(0));
+    let attempt = Attempt::new(&rig.store, participant, &guard, arena, workspace, reads, &mut held, None);
+    attempt.set_access(access);
+    let mut seen = String::new();
+    for step in steps {
+        match step {
+            Step::Rival(key, value) if !std::ptr::eq(access, &DIRECT) && rig.row(*key).is_some() => {
+                rig.commit(|writer| match value {
+                    Some(value) => writer.set(*key, 1, &Value::Int(*value)),
+                    None => writer.delete(*key),
+                })
+                .expect("committed");
+            }
+            Step::Rival(..) => {}
+            Step::Act(key, mode, found, does) => {
+                let reference = reference(&rig, *key, *mode);
+                let _scope = attempt.enter_scope(&reference);
+                let target = Target {
+                    table: &rig.table,
+                    key: &reference.key,
+                    hash: reference.hash,
+                    found: if *found { rig.record(*key, &guard) } else { None },
+                    declared: true,
+                };
+                let row = Row { attempt: &attempt, rig: &rig, way, target, taken: &taken };
+                does.iter().for_each(|what| seen += &format!("{}; ", row.does(what)));
+            }
+        }
+    }
+    seen += &format!("seen {:?}; {}", attempt.seen(), end(&attempt));
+    drop(attempt);
+    seen += &format!("; {:?}; {:?}", rig.rows(), rig.seal());
+    (seen, taken.get())
+}
+
+fn reference(rig: &Rig, key: i64, mode: Mode) -> Reference {
+    let key = rig.table.encode_key(&[key.into()], true).expect("an integer key");
+    let hash = rig.table.hash(&key);
+    Reference { table: TABLE, key, hash, whole: true, mode, ..Reference::default() }
+}
+
+fn end(attempt: &Attempt<'_>) -> String {
+    let reads = attempt.reads().borrow();
+    if attempt.workspace().borrow().writes.is_empty() {
+        return format!("holds: {}", reads.still_holds(|_| false, attempt.highest_seen()));
+    }
+    let committed = attempt
+        .commit(&InOrder, |taken| reads.still_holds(|record| taken.is_own(record), attempt.highest_seen()));
+    format!("{committed:?}; seen {:?}", attempt.seen())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_body_sees_and_does_the_same_both_ways(
+        steps in prop::collection::vec(step(), 1..12),
+        access in prop::sample::select(vec![0, 1, 2]),
+    ) {
+        let access = [&DIRECT, &TRACKED, &BY_READ][access];
+        let ((usual, _), (general, _)) =
+            (run(Way::Usual, access, &steps), run(Way::General, access, &steps));
+        prop_assert_eq!(usual, general);
+    }
+}
+
+#[test]
+fn the_usual_way_is_taken_for_the_usual_accesses_and_for_no_others() {
+    let look = [Step::Act(1, Mode::Read, true, vec![Do::Look])];
+    assert_eq!((run(Way::Usual, &TRACKED, &look).1, run(Way::Usual, &BY_READ, &look).1), (1, 0));
+    let one = |mode, what: Do| run(Way::Usual, &TRACKED, &[Step::Act(1, mode, true, vec![what])]).1;
+    assert_eq!(one(Mode::Write, Do::Set(1, 7)), 1);
+    assert_eq!(one(Mode::Commute, Do::Operate(1, Operation::Add, 7)), 1);
+    for (mode, what) in [
+        (Mode::Read, Do::Set(1, 7)),
+        (Mode::Commute, Do::Set(1, 7)),
+        (Mode::Read, Do::Operate(1, Operation::Add, 7)),
+        (Mode::Write, Do::Set(0, 7)),
+        (Mode::Write, Do::Set(INDEXED, 7)),
+        (Mode::Write, Do::Set(TEXT, 7)),
+        (Mode::Write, Do::Operate(1, Operation::OrderedPut, 7)),
+    ] {
+        assert_eq!(one(mode, what.clone()), 0, "{mode:?} {what:?}");
+    }
+    let twice = vec![Do::Set(1, 7), Do::Set(1, 8)];
+    assert_eq!(run(Way::Usual, &TRACKED, &[Step::Act(1, Mode::Write, true, twice)]).1, 1, "once written");
+    for key in [DELETED, MISSING] {
+        let step = Step::Act(key, Mode::Write, true, vec![Do::Set(1, 7)]);
+        assert_eq!(run(Way::Usual, &TRACKED, &[step]).1, 0, "{key}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Whether closures write: what each one did in its last runs says how it should take its sites the next time.
+//!
+//! A closure declares nothing. One that starts shared and then writes takes its sites twice, and where many wait for a
+//! site each time is a sleep; one that starts alone and only reads keeps readers out for nothing. The same code mostly
+//! does the same, so it is asked by where its code is.
+//!
+//! What it keeps true: a wrong guess costs time, and nothing else.
+
+use crate::base::atomics::{AtomicU32, Ordering};
+
+/// How many are kept apart; others share.
+const KEPT: usize = 256;
+/// From this on a closure is expected to write; one run to the contrary does not change a settled habit.
+const EXPECTED: u32 = 2;
+const SETTLED: u32 = 3;
+
+/// What closures do.
+pub(super) struct Habits([AtomicU32; KEPT]);
+
+impl Habits {
+    pub(super) fn new() -> Habits {
+        Habits([const { AtomicU32::new(0) }; KEPT])
+    }
+
+    fn of(&self, code: usize) -> &AtomicU32 {
+        // Multiplying spreads addresses, which are multiples of 16 and near each other.
+        &self.0[(code.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - KEPT.ilog2())) % KEPT]
+    }
+
+    /// Whether this code is expected to write.
+    pub(super) fn writes(&self, code: usize) -> bool {
+        // Relaxed here and below: a guess, which orders nothing; and a count that is lost is no loss.
+        self.of(code).load(Ordering::Relaxed) >= EXPECTED
+    }
+
+    /// A run of this code has ended. Changes shared memory only where the habit is not settled.
+    pub(super) fn note(&self, code: usize, wrote: bool) {
+        let habit = self.of(code);
+        let before = habit.load(Ordering::Relaxed);
+        let after = if wrote { (before + 1).min(SETTLED) } else { before.saturating_sub(1) };
+        if after != before {
+            habit.store(after, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closure_is_expected_to_do_what_it_did_and_one_exception_changes_nothing() {
+        let habits = Habits::new();
+        assert!(!habits.writes(64), "nothing is known: it may read");
+        (0..2).for_each(|_| habits.note(64, true));
+        assert!(habits.writes(64));
+        habits.note(64, true);
+        habits.note(64, false);
+        assert!(habits.writes(64), "an exception");
+        habits.note(64, false);
+        assert!(!habits.writes(64));
+        (0..10).for_each(|_| habits.note(64, false));
+        (0..2).for_each(|_| habits.note(64, true));
+        assert!(habits.writes(64), "it is learned anew as fast");
+    }
+
+    #[test]
+    fn neighbours_are_kept_apart() {
+        let habits = Habits::new();
+        (0..3).for_each(|_| habits.note(0x55_5555_0010, true));
+        let others = (2..30).filter(|number| habits.writes(0x55_5555_0000 + 16 * number));
+        assert!(others.count() <= 2);
+    }
+}

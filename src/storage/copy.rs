@@ -1,0 +1,196 @@
+//! Copies all live records while commits go on: what a checkpoint is made of (TPK, 1988, section 3: a checkpoint need not
+//! be of one moment, because the log is applied to it).
+//!
+//! Several threads share one scan. Its place, a table and a place in it, is behind a lock that is held only while the
+//! addresses of some records are collected; copying and encoding them is each thread's own.
+//!
+//! What it keeps true:
+//! - Every copy is a row as some commit has installed it, with that commit's stamp: an ordinary optimistic read.
+//! - A record that is there from the scan's beginning to its end is copied exactly once. Pages of either index are sets
+//!   of keys that do not depend on what else comes and goes (a hash page is a bucket number under a prefix, an
+//!   ordered page begins where the one before has ended), and each page is one thread's.
+//! - A thread is pinned for so many records at most, and never while it writes to a disk: so a scan holds nothing back
+//!   for long that is to be freed.
+//! - A record that is split is copied with the first epoch of its split phase, so that recovery knows from where on its
+//!   split columns lack what participants' slices have.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crossbeam_epoch::{Guard, pin};
+use crossbeam_utils::Backoff;
+use parking_lot::Mutex;
+
+use crate::storage::index::Lookup;
+use crate::storage::record::Record;
+use crate::storage::redo::append_copied;
+use crate::storage::store::Store;
+use crate::storage::table::{ScanPlace, TableCore, TableId, wait_a_little};
+use crate::storage::word::{ABSENT, SPLIT, Stamp};
+
+/// About so many records are copied under one pin.
+const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
+
+/// From which epoch on the log is needed beside copies that are made from now on, given that everything through
+/// `durable` is durable; that must have been asked before.
+///
+/// Commits of durable epochs have left their commit sections, so a scan that begins now meets their installs or later
+/// ones. A record that is split now is copied as it was before its phase: the log is needed from the phase's first
+/// epoch. A phase that begins later begins with an epoch behind `durable`.
+pub(crate) fn first_epoch_needed(store: &Store, durable: u64) -> u64 {
+    let split_since = store.splits().current(&pin()).map(|set| set.since());
+    split_since.map_or(durable + 1, |since| since.min(durable + 1))
+}
+
+/// Where the copying of some tables has got to; shared by all threads that copy.
+pub(crate) struct LiveScan {
+    tables: Vec<Arc<TableCore>>,
+    place: Mutex<(usize, ScanPlace)>,
+}
+
+/// What one thread copies with.
+pub(crate) struct Copier<'s> {
+    scan: &'s LiveScan,
+    /// Records of the last batch for which the buffer had no room: their table, and their keys.
+    left: (usize, VecDeque<Box<[u8]>>),
+    row: Vec<u64>,
+    copied: Copied,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// How many records of each table.
+    pub(crate) tables: BTreeMap<TableId, u64>,
+    /// The highest epoch in which any of them was written.
+    pub(crate) highest_epoch: u64,
+}
+
+impl Copied {
+    /// How many records in all.
+    pub(crate) fn records(&self) -> u64 {
+        self.tables.values().sum()
+    }
+
+    /// Adds what another thread has copied.
+    pub(crate) fn add(&mut self, other: &Copied) {
+        for (&table, records) in &other.tables {
+            *self.tables.entry(table).or_default() += records;
+        }
+        self.highest_epoch = self.highest_epoch.max(other.highest_epoch);
+    }
+}
+
+impl LiveScan {
+    /// A scan of these tables, one after the other.
+    pub(crate) fn new(tables: Vec<Arc<TableCore>>) -> LiveScan {
+        LiveScan { tables, place: Mutex::new((0, ScanPlace::Start)) }
+    }
+
+    /// What one thread copies with.
+    pub(crate) fn copier(&self) -> Copier<'_> {
+        Copier { scan: self, left: Default::default(), row: Vec::new(), copied: Copied::default() }
+    }
+
+    /// The next records, all of one table; the number of that table, or nothing at the end.
+    fn collect<'g>(&'g self, records: &mut Vec<Record<'g>>, guard: &'g Guard) -> Option<usize> {
+        let mut place = self.place.lock();
+        loop {
+            let at = place.0;
+            let table = self.tables.get(at)?;
+            while records.len() < BATCH_RECORDS && place.0 == at {
+                *place = match table.page_at(&place.1, records, guard) {
+                    Some(next) => (at, next),
+                    None => (at + 1, ScanPlace::Start),
+                };
+            }
+            if !records.is_empty() {
+                return Some(at);
+            }
+        }
+    }
+}
+
+impl Copier<'_> {
+    /// Appends copies of some more records to `out`, until it has about `bytes_max` bytes at most. Whether there may be
+    /// more: the scan has ended when it says no.
+    pub(crate) fn copy_some(&mut self, store: &Store, out: &mut Vec<u8>, bytes_max: usize) -> bool {
+        let guard = pin();
+        let (at, keys) = &mut self.left;
+        let table = self.scan.tables.get(*at);
+        while let Some(table) = table
+            && let Some(key) = keys.pop_front()
+        {
+            // Gone meanwhile: then the log has it.
+            if let Lookup::Found(record) = table.find(table.hash(&key), &key, &guard) {
+                copy(store, table, record, &mut self.row, out, &mut self.copied, &guard);
+            }
+            if out.len() >= bytes_max {
+                return true;
+            }
+        }
+        let mut records = Vec::new();
+        let Some(at) = self.scan.collect(&mut records, &guard) else { return false };
+        let table = &self.scan.tables[at];
+        let mut records = records.into_iter();
+        while out.len() < bytes_max
+            && let Some(record) = records.next()
+        {
+            copy(store, table, record, &mut self.row, out, &mut self.copied, &guard);
+        }
+        self.left = (at, records.map(|record| record.key().into()).collect());
+        true
+    }
+
+    /// What it has copied so far.
+    pub(crate) fn copied(&self) -> &Copied {
+        &self.copied
+    }
+}
+
+/// Appends a copy of a record, if it is present.
+fn copy(
+    store: &Store,
+    table: &TableCore,
+    record: Record<'_>,
+    row: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+    copied: &mut Copied,
+    guard: &Guard,
+) {
+    row.resize(table.layout().words(), 0);
+    let Some((stamp, since)) = read(store, record, row, guard) else { return };
+    // SAFETY: the row was just read, and the thread is pinned.
+    unsafe { append_copied(out, table, record.key(), (stamp, since), row) };
+    *copied.tables.entry(table.id()).or_default() += 1;
+    copied.highest_epoch = copied.highest_epoch.max(stamp.epoch());
+}
+
+/// Copies a present record's row; gives back its stamp and, if it is split, the first epoch of the split phase.
+fn read(store: &Store, record: Record<'_>, row: &mut [u64], guard: &Guard) -> Option<(Stamp, u64)> {
+    let phase = || store.splits().current(guard).map(|set| (set.phase(), set.since()));
+    let backoff = Backoff::new();
+    loop {
+        let before = phase();
+        let word = record.read(row);
+        if word & ABSENT != 0 {
+            return None;
+        }
+        if word & SPLIT == 0 {
+            return Some((Stamp::of(word), 0));
+        }
+        // A phase has its set only between its marking and its merging of records, and no number comes again. So if
+        // the set was the same before and after, the mark was of this very phase: who sees a mark (acquire in `read`, with
+        // the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is beginning or ending
+        // at this moment, behind the closed gate.
+        if let (Some(before), Some(after)) = (before, phase())
+            && before == after
+        {
+            return Some((Stamp::of(word), before.1));
+        }
+        wait_a_little(&backoff);
+    }
+}
+
+#[cfg(test)]
+mod tests;
