@@ -59,6 +59,7 @@ pub(super) struct Bench<'e> {
     locks: LocalLocks<Task>,
     pub(super) pins: Pins,
     /// Granted calls that will run together.
+    #[expect(clippy::vec_box, reason = "they come in boxes, and are large")]
     batch: Vec<Box<Entrant>>,
     /// Whose locks are to be given up here.
     pub(super) ended: Vec<OwnerId>,

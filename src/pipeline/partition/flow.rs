@@ -159,7 +159,7 @@ pub(super) struct Met {
 /// How a phase has ended.
 pub(super) enum Meeting {
     /// The next one begins.
-    Next(Phase),
+    Next(Arc<Phase>),
     /// The call is to be concluded: what it ended in, if not well, and what it gives back.
     Conclude(Option<Box<Error>>, Vec<Vec<Value>>),
 }
@@ -223,7 +223,7 @@ impl Phase {
                 return Meeting::Conclude(Some(Box::new(error)), Vec::new());
             }
         }
-        Meeting::Next(self.next(number, (footprint, values, range), met, routing))
+        Meeting::Next(Arc::new(self.next(number, (footprint, values, range), met, routing)))
     }
 
     fn next(

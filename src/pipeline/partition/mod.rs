@@ -99,10 +99,9 @@ impl Executors {
         self.enter_serial(flow, route);
     }
 
-    fn enter_phase(&self, phase: Phase) {
-        let route = phase.route.clone();
-        let phase = Arc::new(phase);
-        self.queues.enter(route.iter().map(|&executor| (executor, Task::Phase(phase.clone()))).collect());
+    fn enter_phase(&self, phase: Arc<Phase>) {
+        self.queues
+            .enter(phase.route.iter().map(|&executor| (executor, Task::Phase(phase.clone()))).collect());
     }
 
     fn enter_serial(&self, flow: Arc<Flow>, route: Route) {

@@ -151,7 +151,7 @@ mod tests {
             let mut counts = vec![0; shares as usize];
             for number in 1..=1_000_i64 {
                 let key = (number as u64 ^ 1 << 63).to_be_bytes();
-                counts[(u128::from(place(&key)) * shares >> 64) as usize] += 1;
+                counts[((u128::from(place(&key)) * shares) >> 64) as usize] += 1;
             }
             let fair = 1_000 / shares as i32;
             assert!(counts.iter().all(|count: &i32| (count - fair).abs() <= 3), "{counts:?}");
