@@ -1,6 +1,9 @@
 //! Thread-to-data execution: calls over several executors, their phases and deadlocks, what they lock, and what closures
 //! do beside them.
 
+#[path = "support/concurrent.rs"]
+mod concurrent;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -527,6 +530,43 @@ fn who_closes_the_database_waits_for_what_is_under_way() {
         }
         all_done(submitted);
     }
+}
+
+/// Executors wait for room in the log while they hold local locks, and so do closures; who waits for locks has given its
+/// room back. Nor does anybody keep more of it than a portion when it is idle.
+#[test]
+fn a_small_log_buffer_stops_nobody() {
+    concurrent::watched(|| {
+        let options =
+            Options::default().protocol(ProtocolKind::Partitioned).workers(3).log_buffer_bytes(4 << 10);
+        let (db, _disk) = concurrent::on_disk(options);
+        let table = account_table(&db);
+        db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100]))).unwrap();
+        let transfers = [transfer(&db, &table, true), transfer(&db, &table, false)];
+        thread::scope(|scope| {
+            for number in 0..8_usize {
+                let (db, table, transfers) = (&db, &table, &transfers);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(number as u64);
+                    for _ in 0..150 {
+                        let (from, to) = (random.i64(0..8), random.i64(8..16));
+                        if number < 2 {
+                            db.call(&transfers[number], args![from, to]).unwrap();
+                        } else {
+                            // From one row to forty: more than a portion.
+                            let many = if random.u8(0..10) == 0 { 20 } else { random.i64(1..4) };
+                            db.run(|tx| {
+                                (0..many).try_for_each(|at| tx.add(table, key![at], "n", -1))?;
+                                (0..many).try_for_each(|at| tx.add(table, key![ROWS - 1 - at], "n", 1))
+                            })
+                            .unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(total(&db, &table), ROWS * 100);
+    });
 }
 
 /// A procedure's body may own the last handle: then an executor closes the database, at the end of a call.

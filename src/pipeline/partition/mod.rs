@@ -200,7 +200,7 @@ impl Desk for Executors {
         if latch.was_parked() {
             self.waits.end(owner);
         }
-        let grant = Grant { owner, executors };
+        let mut grant = Grant { owner, executors, took_room: false };
         let denied = if !granted {
             Denied::Deadlock
         } else if needed == 0 {
@@ -209,16 +209,22 @@ impl Desk for Executors {
             match engine.reserve(needed) {
                 Ok(()) => {
                     *room = needed;
+                    grant.took_room = true;
                     return Ok(grant);
                 }
                 Err(error) => Denied::Refused(error),
             }
         };
-        self.release(grant);
+        self.release(grant, room);
         Err(denied)
     }
 
-    fn release(&self, grant: Grant) {
+    fn release(&self, grant: Grant, room: &mut usize) {
+        if grant.took_room
+            && let Some(engine) = self.engine.upgrade()
+        {
+            engine.space().give_back(std::mem::take(room));
+        }
         for &executor in &grant.executors {
             self.queues.notify(executor, Notice::Ended(grant.owner));
         }

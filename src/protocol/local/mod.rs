@@ -33,8 +33,9 @@ pub(crate) trait Desk: Send + Sync {
     /// See [`Denied`]; nothing is held then.
     fn lock(&self, wants: Vec<Want>, birth: u64, room: &mut usize) -> Result<Grant, Denied>;
 
-    /// Gives it up.
-    fn release(&self, grant: Grant);
+    /// Gives it up, and what is left of the `room` that was taken with it: kept for later, as portions are, it could be all
+    /// the room there is.
+    fn release(&self, grant: Grant, room: &mut usize);
 }
 
 /// Local locks that are held.
@@ -44,6 +45,8 @@ pub(crate) struct Grant {
     pub(crate) owner: OwnerId,
     /// In whose tables.
     pub(crate) executors: SmallVec<[usize; 4]>,
+    /// Whether room in the log was taken once more when all was granted.
+    pub(crate) took_room: bool,
 }
 
 /// Why nothing was locked.

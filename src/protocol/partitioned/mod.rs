@@ -152,7 +152,7 @@ impl Protocol for Partitioned {
         if let (Some(desk), Some(grant)) =
             (self.desk.get(), attempt.held().borrow_mut().partitioned.grant.take())
         {
-            desk.release(grant);
+            desk.release(grant, &mut attempt.workspace().borrow_mut().log_credit);
         }
     }
 
