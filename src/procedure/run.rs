@@ -12,7 +12,7 @@ use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::procedure::repeat::Repeating;
 use crate::protocol::attempt::Attempt;
-use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::footprint::{Footprint, Mode, Reference, Routed};
 use crate::storage::record::Record;
 use crate::types::{Args, DataType, Value, check};
 
@@ -153,7 +153,7 @@ pub(super) fn refer(
     into.whole = columns == table.int_key().len();
     into.hash = if into.whole { table.hash(&into.key) } else { 0 };
     into.mode = action.mode;
-    into.routing = (columns > 0).then_some(first);
+    into.routing = Routed::of(table, &into.key, columns, first);
     into.unrouted = !table.secondary().is_empty();
     Ok(())
 }

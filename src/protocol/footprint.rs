@@ -3,7 +3,8 @@
 //! Made from a procedure's actions and a call's arguments; everything that wants to know beforehand comes from it:
 //! which sites a call needs, which keys to look up and prefetch together, what a body may reach.
 
-use crate::storage::table::TableId;
+use crate::storage::index::hash::hash_key;
+use crate::storage::table::{TableCore, TableId};
 use crate::types::key::EncodedKey;
 
 /// What an action does to its table.
@@ -16,6 +17,43 @@ pub(crate) enum Mode {
     Write,
     /// Uses commutative operations only, which return nothing.
     Commute,
+}
+
+/// What of a key chooses its site or dataset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Routed {
+    /// Nothing: the key does not have all of the routing fields.
+    #[default]
+    Nowhere,
+    /// So many bytes at its beginning: its first component.
+    By(u16),
+    /// Other components, which lie at this place among their table's datasets.
+    At(u64),
+}
+
+impl Routed {
+    /// A key of so many components, of which the first has so many bytes.
+    #[inline]
+    pub(crate) fn of(table: &TableCore, key: &[u8], components: usize, first: u16) -> Routed {
+        if table.is_routed_by_others() {
+            let fields = table.routing_fields(key, components);
+            return fields.map_or(Routed::Nowhere, |fields| Routed::At(place(&fields)));
+        }
+        if components > 0 { Routed::By(first) } else { Routed::Nowhere }
+    }
+}
+
+/// Where routing fields lie: a number that spreads neighbours evenly, so that equal ranges of it have equal shares.
+/// Equal fields of different tables lie at the same place, so that what belongs together is together.
+#[inline]
+pub(crate) fn place(routing: &[u8]) -> u64 {
+    if routing.len() > 8 {
+        return hash_key(routing);
+    }
+    let mut number = [0; 8];
+    number[8 - routing.len()..].copy_from_slice(routing);
+    // The golden ratio's fraction: multiples of it keep the largest distances from each other.
+    u64::from_be_bytes(number).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// One identifier that a call touches.
@@ -31,8 +69,8 @@ pub(crate) struct Reference {
     pub(crate) hash: u64,
     /// What is done.
     pub(crate) mode: Mode,
-    /// How many bytes of `key` choose the site or dataset: its first component. `None`: the key doesn't have it.
-    pub(crate) routing: Option<u16>,
+    /// What of `key` chooses the site or dataset.
+    pub(crate) routing: Routed,
     /// Whether what is done reaches records that the key does not route: a secondary index's.
     pub(crate) unrouted: bool,
 }

@@ -112,7 +112,9 @@ impl<T, N> Queues<T, N> {
         }
         and();
         drop(open);
-        to_wake.iter().for_each(|&number| _ = self.boxes[number].filled.notify_one());
+        for number in to_wake {
+            self.boxes[number].filled.notify_one();
+        }
         true
     }
 

@@ -5,10 +5,9 @@
 //! their components' ends, so that a beginning of bytes is a beginning of columns (a beginning that ends within a
 //! component would be a false conflict, and no harm).
 
-use crate::protocol::footprint::{Mode, Reference};
-use crate::storage::index::hash::hash_key;
+use crate::protocol::footprint::{Mode, Reference, Routed, place};
 use crate::storage::table::{TableCore, TableId};
-use crate::types::key::{EncodedKey, decode_component};
+use crate::types::key::EncodedKey;
 
 /// What is locked. They are ordered so that everything behind a beginning follows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +56,7 @@ impl Want {
     /// A row that will be written.
     pub(crate) fn of_written(table: &TableCore, key: &[u8]) -> Want {
         let identifier = Identifier { table: Some(table.id()), key: key.into() };
-        Want { identifier, whole: true, exclusive: true, place: Some(place(routing_bytes(table, key))) }
+        Want { identifier, whole: true, exclusive: true, place: Some(place_of_row(table, key)) }
     }
 
     /// Everything, alone.
@@ -75,36 +74,20 @@ impl Want {
 /// Where a reference lies among its table's datasets; none: in all of them.
 #[inline]
 pub(crate) fn place_of_reference(reference: &Reference) -> Option<u64> {
-    reference.routing.map(|bytes| place(&reference.key[..usize::from(bytes)]))
-}
-
-/// The bytes of a key that choose its dataset: those of its first column.
-fn routing_bytes<'k>(table: &TableCore, key: &'k [u8]) -> &'k [u8] {
-    if table.int_key().first() == Some(&true) {
-        return key.get(..8).unwrap_or(key);
-    }
-    let mut rest = key;
-    let first = table.definition().key().first();
-    // What is no key of the table's, which no record has, would be routed by all of it.
-    let decoded =
-        first.map(|&column| decode_component(&mut rest, &table.layout().column(column).data_type, false));
-    match decoded {
-        Some(Ok(_)) => &key[..key.len() - rest.len()],
-        _ => key,
+    match reference.routing {
+        Routed::Nowhere => None,
+        Routed::By(bytes) => Some(place(&reference.key[..usize::from(bytes)])),
+        Routed::At(place) => Some(place),
     }
 }
 
-/// Where routing fields lie: a number that spreads neighbours evenly, so that equal ranges of it have equal shares.
-/// Equal fields of different tables lie at the same place, so that what belongs together is together.
-#[inline]
-fn place(routing: &[u8]) -> u64 {
-    if routing.len() > 8 {
-        return hash_key(routing);
+/// Where a row lies. What is no key of the table's, which no record has, would be routed by all of it.
+fn place_of_row(table: &TableCore, key: &[u8]) -> u64 {
+    let components = table.int_key().len();
+    if !table.is_routed_by_others() && table.int_key().first() == Some(&true) {
+        return place(key.get(..8).unwrap_or(key));
     }
-    let mut number = [0; 8];
-    number[8 - routing.len()..].copy_from_slice(routing);
-    // The golden ratio's fraction: multiples of it keep the largest distances from each other.
-    u64::from_be_bytes(number).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    table.routing_fields(key, components).map_or_else(|| place(key), |fields| place(&fields))
 }
 
 #[cfg(test)]
@@ -175,12 +158,12 @@ mod tests {
             let rig = Rig::new(definition.primary_key(["a", "b"]));
             let prefix = rig.table.encode_key(&[value], false).expect("it fits");
             let whole = rig.table.encode_key(&[value, ValueRef::Int(7)], true).expect("it fits");
-            assert_eq!(routing_bytes(&rig.table, &whole), &prefix[..]);
-            assert_eq!(routing_bytes(&rig.table, &prefix), &prefix[..]);
+            assert_eq!(rig.table.routing_fields(&whole, 2).as_deref(), Some(&prefix[..]));
+            assert_eq!(rig.table.routing_fields(&prefix, 1).as_deref(), Some(&prefix[..]));
             let reference = Reference {
                 table: rig.table.id(),
                 key: prefix.clone(),
-                routing: Some(prefix.len() as u16),
+                routing: Routed::By(prefix.len() as u16),
                 mode: Mode::Write,
                 ..Reference::default()
             };
