@@ -149,11 +149,14 @@ impl Bench<'_> {
     }
 
     fn take_in_whole(&mut self, entrant: Box<Entrant>) {
-        self.count_locks(entrant.footprint.references.len());
+        let references = entrant.footprint.references.iter();
+        let locked = references.filter(|reference| self.executors.is_locked_by(reference, self.number));
         if self.locks.is_idle() {
+            self.count_locks(locked.count());
             return self.add_to_batch(entrant);
         }
-        let wants = entrant.footprint.references.iter().map(Want::of_reference).collect();
+        let wants: Vec<Want> = locked.map(Want::of_reference).collect();
+        self.count_locks(wants.len());
         let (owner, birth) = (OwnerId::new(), self.executors.birth_of_call());
         self.ask_for(Request { owner, birth, wants, brief: true, task: Task::Whole(entrant) });
     }

@@ -8,10 +8,10 @@
 //! - **One after the other** ([`Serial`]): everything that the call declares is locked at all executors concerned, at
 //!   once, and who grants last runs the whole call.
 //!
-//! A call goes in parallel where each action belongs to one executor, and none writes a table with secondary indexes: their
-//! records belong to no executor, so two actions could write the same. An action over several executors' data that values
-//! lead to runs at its phase's rendezvous point, with all others of the phase, in their order; the parts are joined then,
-//! and stay so.
+//! A call goes in parallel where each action belongs to one executor, or to none (it reads by a secondary index), or values
+//! lead to it. What runs at its phase's rendezvous point instead, with all others of the phase, in their order: an action
+//! over several executors' data that values lead to; and one that writes a table with secondary indexes, whose records
+//! belong to no executor, so that two actions could write the same. The parts are joined then, and stay so.
 //!
 //! What it keeps true: what a call gives back is what its actions, run in order, would have given: rows and values are put
 //! into the order of the actions, and of several errors the first action's is told: an action is left out only if one
@@ -28,9 +28,9 @@ use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::Gathered;
 use crate::pipeline::execute::keep_panics_in;
-use crate::protocol::footprint::{Footprint, Mode};
+use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::protocol::local::OwnerId;
-use crate::protocol::local::claim::{Want, place_of_reference};
+use crate::protocol::local::claim::{Want, is_floating, place_of_reference};
 use crate::protocol::local::routing::{Route, Routing};
 use crate::protocol::local::waits::Entry;
 use crate::types::Value;
@@ -49,8 +49,9 @@ impl Flow {
         let footprint = &self.entrant.footprint;
         let parts = self.entrant.routine.parts();
         footprint.references.iter().enumerate().all(|(number, reference)| {
-            let is_placed = place_of_reference(reference).is_some() || parts.is_led(footprint, number);
-            is_placed && !(reference.unrouted && reference.mode != Mode::Read)
+            place_of_reference(reference).is_some()
+                || is_floating(reference)
+                || parts.is_led(footprint, number)
         })
     }
 }
@@ -234,9 +235,18 @@ impl Phase {
         routing: &Routing,
     ) -> Phase {
         let references = &footprint.references[range.clone()];
-        let places = || references.iter().map(place_of_reference);
-        let route = routing.route(places());
-        let owners: Vec<_> = places().map(|place| place.map(|place| routing.owner(place))).collect();
+        let placed = references.iter().filter(|reference| !is_floating(reference));
+        let mut route = routing.route(placed.map(place_of_reference));
+        if route.is_empty() {
+            // Nobody owns what it reads: calls take turns.
+            route.push(routing.turn(self.flow.birth));
+        }
+        let owner = |reference: &Reference| match place_of_reference(reference) {
+            None if is_floating(reference) => route.first().copied(),
+            place => place.map(|place| routing.owner(place)),
+        };
+        let owners: Vec<_> = references.iter().map(owner).collect();
+        let writes_index = references.iter().any(|one| one.unrouted && one.mode != Mode::Read);
         let mut involved = self.involved.clone();
         involved.extend(route.iter().copied());
         involved.sort_unstable();
@@ -246,7 +256,7 @@ impl Phase {
             owner: self.owner,
             attempt: self.attempt,
             number,
-            is_gathered: self.is_gathered || owners.contains(&None),
+            is_gathered: self.is_gathered || writes_index || owners.contains(&None),
             was_parked: self.was_parked(),
             turn: Turn::new(route.len()),
             footprint,
@@ -267,8 +277,8 @@ impl Phase {
 
     /// What it locks at an executor.
     pub(super) fn wants(&self, executor: usize) -> Vec<Want> {
-        let here = self.here(executor);
-        here.map(|number| Want::of_reference(&self.footprint.references[number])).collect()
+        let here = self.here(executor).map(|number| &self.footprint.references[number]);
+        here.filter(|reference| !is_floating(reference)).map(Want::of_reference).collect()
     }
 
     /// The references that an executor has a part of.

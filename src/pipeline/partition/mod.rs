@@ -35,8 +35,8 @@ use crate::pipeline::call::{Output, Routine};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
 use crate::protocol::ATTEMPTS_IN_COMPANY;
-use crate::protocol::footprint::Footprint;
-use crate::protocol::local::claim::{Want, place_of_reference};
+use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::local::claim::{Want, is_floating, place_of_reference};
 use crate::protocol::local::routing::{Route, Routing};
 use crate::protocol::local::waits::Waits;
 use crate::protocol::local::{Denied, Desk, Grant, OwnerId};
@@ -74,17 +74,50 @@ impl Executors {
         if route.is_empty() { smallvec![0] } else { route }
     }
 
-    /// Lets a call in. False: the database is being closed.
-    pub(crate) fn submit(&self, entrant: Entrant) -> bool {
-        let route = self.route(&entrant.footprint);
+    /// Whom a call is given to, whole: who owns all that it touches, apart from what it reads by secondary indexes. If it
+    /// writes, and one executor owns all of that, then that one; what it reads of others' rows, of which it has the whole
+    /// keys, is marked to be validated instead of locked: so that nobody has to be waited for.
+    fn owner_of_whole(&self, footprint: &mut Footprint, route: &Route) -> Option<usize> {
         if let [executor] = route[..] {
+            return Some(executor);
+        }
+        let owner = |one: &Reference| place_of_reference(one).map(|place| self.routing.owner(place));
+        let references = &mut footprint.references;
+        let written = references.iter().find(|one| one.mode != Mode::Read);
+        let writes = written.is_some();
+        let home = match written.or_else(|| references.iter().find(|one| !is_floating(one))) {
+            Some(first) => owner(first)?,
+            None => self.routing.turn(self.birth_of_call()),
+        };
+        let is_elsewhere = |one: &Reference| owner(one) != Some(home) && !is_floating(one);
+        let may_be = |one: &Reference| writes && one.mode == Mode::Read && one.whole;
+        if references.iter().any(|one| is_elsewhere(one) && !may_be(one)) {
+            return None;
+        }
+        references.iter_mut().filter(|one| is_elsewhere(one)).for_each(|one| one.unrouted = true);
+        Some(home)
+    }
+
+    /// Lets a call in. False: the database is being closed.
+    pub(crate) fn submit(&self, mut entrant: Entrant) -> bool {
+        let route = self.route(&entrant.footprint);
+        if let Some(executor) = self.owner_of_whole(&mut entrant.footprint, &route) {
             return self.queues.let_in(1, smallvec![(executor, Task::Whole(Box::new(entrant)))]);
         }
+        self.submit_to_several(entrant, route, false)
+    }
+
+    /// Lets a call over several executors in; it takes effect before what comes in later, or is free to.
+    fn submit_to_several(&self, entrant: Entrant, route: Route, in_order: bool) -> bool {
         let flow = Arc::new(Flow { entrant, birth: self.birth_of_call() });
         if !self.queues.let_one_in() {
             return false;
         }
-        self.enter(flow, 1, route);
+        if in_order {
+            self.enter_serial(flow, route);
+        } else {
+            self.enter(flow, 1, route);
+        }
         true
     }
 
@@ -109,8 +142,9 @@ impl Executors {
         self.queues.enter(route.iter().map(|&executor| (executor, Task::Serial(serial.clone()))).collect());
     }
 
-    /// Runs calls in order, and waits until all have ended. What stays with one executor each is run beside the others:
-    /// they are in its queue in order, and nobody else's data is in it. A call over several executors is run by itself.
+    /// Runs calls in order, and waits until all have ended. They are under way beside each other: what enters the queues
+    /// in order, and locks all that it touches there at once, meets what comes after it in order too. A call of which
+    /// only values tell where it goes is run by itself.
     pub(crate) fn execute_group<'c>(
         &self,
         calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, &'c Footprint)>,
@@ -118,15 +152,17 @@ impl Executors {
         let mut ended = Vec::new();
         let mut waiting: Vec<(Route, Entrant)> = Vec::new();
         for (routine, args, footprint) in calls {
+            let mut entrant =
+                Entrant { routine, args: args.clone(), footprint: footprint.clone(), sink: Sink::Nobody };
             let route = self.route(footprint);
-            let is_whole = route.len() == 1;
-            if !is_whole {
+            let owner = self.owner_of_whole(&mut entrant.footprint, &route);
+            let is_known =
+                owner.is_some() || footprint.references.iter().all(|one| place_of_reference(one).is_some());
+            if !is_known {
                 self.run_together(&mut waiting, &mut ended);
             }
-            let sink = Sink::Nobody;
-            waiting
-                .push((route, Entrant { routine, args: args.clone(), footprint: footprint.clone(), sink }));
-            if !is_whole {
+            waiting.push((owner.map_or(route, |owner| smallvec![owner]), entrant));
+            if !is_known {
                 self.run_together(&mut waiting, &mut ended);
             }
         }
@@ -134,25 +170,34 @@ impl Executors {
         ended
     }
 
-    /// Runs calls beside each other.
+    /// Runs calls beside each other, which enter the queues in order.
     fn run_together(&self, calls: &mut Vec<(Route, Entrant)>, ended: &mut Vec<(Ending, Output)>) {
         let group = Group::new(calls.len());
+        let is_alone = calls.len() == 1;
         let mut whole: Vec<Vec<Task>> = (0..self.len()).map(|_| Vec::new()).collect();
         for (place, (route, mut entrant)) in calls.drain(..).enumerate() {
             entrant.sink = Sink::Group(group.clone(), place);
-            match route[..] {
-                [executor] => whole[executor].push(Task::Whole(Box::new(entrant))),
-                _ if self.submit(entrant) => {}
-                _ => group.refuse(1),
+            if let [executor] = route[..] {
+                whole[executor].push(Task::Whole(Box::new(entrant)));
+                continue;
+            }
+            route.iter().for_each(|&executor| self.let_in_whole(&mut whole[executor], executor, &group));
+            if !self.submit_to_several(entrant, route, !is_alone) {
+                group.refuse(1);
             }
         }
-        for (executor, tasks) in whole.into_iter().enumerate().filter(|(_, tasks)| !tasks.is_empty()) {
-            let calls = tasks.len();
-            if !self.queues.let_in_many(calls, executor, tasks.into_iter()) {
-                group.refuse(calls);
-            }
+        for (executor, tasks) in whole.iter_mut().enumerate() {
+            self.let_in_whole(tasks, executor, &group);
         }
         ended.append(&mut group.wait());
+    }
+
+    /// Lets calls of a group in that are one executor's each.
+    fn let_in_whole(&self, tasks: &mut Vec<Task>, executor: usize, group: &Group) {
+        let calls = tasks.len();
+        if calls > 0 && !self.queues.let_in_many(calls, executor, tasks.drain(..)) {
+            group.refuse(calls);
+        }
     }
 
     /// No more calls come in; executors go when those that are under way have ended.
@@ -168,6 +213,14 @@ impl Executors {
     fn birth_of_call(&self) -> u64 {
         // Relaxed: only that no two are equal counts.
         self.births.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether an executor that runs the whole call locks this.
+    fn is_locked_by(&self, reference: &Reference, executor: usize) -> bool {
+        match place_of_reference(reference) {
+            Some(place) => self.routing.owner(place) == executor,
+            None => !is_floating(reference),
+        }
     }
 
     /// What of this is to be locked at an executor.

@@ -81,6 +81,13 @@ pub(crate) fn place_of_reference(reference: &Reference) -> Option<u64> {
     }
 }
 
+/// Whether it is read wherever the call is: by a secondary index, which nobody owns, so that it is noted and validated,
+/// and not locked.
+#[inline]
+pub(crate) fn is_floating(reference: &Reference) -> bool {
+    reference.unrouted && reference.mode == Mode::Read && reference.routing == Routed::Nowhere
+}
+
 /// Where a row lies. What is no key of the table's, which no record has, would be routed by all of it.
 fn place_of_row(table: &TableCore, key: &[u8]) -> u64 {
     let components = table.int_key().len();

@@ -28,6 +28,11 @@ impl Routing {
         ((u128::from(place) * self.executors as u128) >> 64) as usize
     }
 
+    /// Who does what nobody owns: they take turns.
+    pub(crate) fn turn(&self, number: u64) -> usize {
+        (number % self.executors as u64) as usize
+    }
+
     /// Whom something at these places belongs to; `None` among them: to all.
     pub(crate) fn route(&self, mut places: impl Iterator<Item = Option<u64>>) -> Route {
         let mut route: Route = smallvec![];
