@@ -150,14 +150,15 @@ impl Executors {
         calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, &'c Footprint)>,
     ) -> Vec<(Ending, Output)> {
         let mut ended = Vec::new();
-        let mut waiting: Vec<(Route, Entrant)> = Vec::new();
+        let mut waiting: Vec<(Route, Box<Entrant>)> = Vec::new();
         for (routine, args, footprint) in calls {
-            let mut entrant =
-                Entrant { routine, args: args.clone(), footprint: footprint.clone(), sink: Sink::Nobody };
-            let route = self.route(footprint);
+            // In its box at once: it is large, and changes hands several times.
+            let (args, footprint) = (args.clone(), footprint.clone());
+            let mut entrant = Box::new(Entrant { routine, args, footprint, sink: Sink::Nobody });
+            let route = self.route(&entrant.footprint);
             let owner = self.owner_of_whole(&mut entrant.footprint, &route);
-            let is_known =
-                owner.is_some() || footprint.references.iter().all(|one| place_of_reference(one).is_some());
+            let references = &entrant.footprint.references;
+            let is_known = owner.is_some() || references.iter().all(|one| place_of_reference(one).is_some());
             if !is_known {
                 self.run_together(&mut waiting, &mut ended);
             }
@@ -171,18 +172,18 @@ impl Executors {
     }
 
     /// Runs calls beside each other, which enter the queues in order.
-    fn run_together(&self, calls: &mut Vec<(Route, Entrant)>, ended: &mut Vec<(Ending, Output)>) {
+    fn run_together(&self, calls: &mut Vec<(Route, Box<Entrant>)>, ended: &mut Vec<(Ending, Output)>) {
         let group = Group::new(calls.len());
         let is_alone = calls.len() == 1;
         let mut whole: Vec<Vec<Task>> = (0..self.len()).map(|_| Vec::new()).collect();
         for (place, (route, mut entrant)) in calls.drain(..).enumerate() {
             entrant.sink = Sink::Group(group.clone(), place);
             if let [executor] = route[..] {
-                whole[executor].push(Task::Whole(Box::new(entrant)));
+                whole[executor].push(Task::Whole(entrant));
                 continue;
             }
             route.iter().for_each(|&executor| self.let_in_whole(&mut whole[executor], executor, &group));
-            if !self.submit_to_several(entrant, route, !is_alone) {
+            if !self.submit_to_several(*entrant, route, !is_alone) {
                 group.refuse(1);
             }
         }
