@@ -263,6 +263,7 @@ impl Database {
             statistics.readers_waited += relaxed(&participant.counters.readers_waited);
             statistics.locks_row += relaxed(&participant.counters.locks_row);
             statistics.locks_higher += relaxed(&participant.counters.locks_higher);
+            statistics.locks_local += relaxed(&participant.counters.locks_local);
         }
         statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics

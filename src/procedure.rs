@@ -7,6 +7,7 @@
 
 mod context;
 mod definition;
+mod parts;
 mod repeat;
 mod run;
 

@@ -200,6 +200,18 @@ impl<'db> Worker<'db> {
         (ready, prepared.err())
     }
 
+    /// Tells how calls have ended that executors have run. Whether one of them wrote.
+    fn tell(&self, ended: Vec<(Ending, Output)>, done: &mut Vec<Executed<'db>>) -> bool {
+        let wrote = ended.iter().any(|(ending, _)| ending.wrote);
+        done.extend(ended.into_iter().map(|(ending, output)| Executed {
+            shared: self.shared,
+            epoch: ending.epoch,
+            attempts: ending.attempts,
+            outcome: Outcome::Told(ending.failure.map_or(Ok(output), Err)),
+        }));
+        wrote
+    }
+
     fn procedure<'p>(&self, procedures: &'p [Procedure], place: usize) -> Result<&'p Procedure> {
         let Some(procedure) = procedures.get(place) else {
             return Err(Error::InvalidProcedure {
@@ -223,6 +235,13 @@ impl<'db> Worker<'db> {
         footprints: &[Footprint],
         done: &mut Vec<Executed<'db>>,
     ) -> bool {
+        if let Some(executors) = self.shared.input().executors() {
+            let calls = calls.iter().zip(footprints);
+            let calls =
+                calls.map(|((place, args), footprint)| (procedures[*place].routine(), args, footprint));
+            let ended = executors.execute_group(calls);
+            return self.tell(ended, done);
+        }
         let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
             .iter()
             .zip(footprints)

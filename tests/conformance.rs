@@ -74,6 +74,7 @@ enter! {
     ];
     optimistic: [Options::default().workers(2)];
     phased: [Options::default().workers(2), labelled(Options::default().workers(2).phase_milliseconds(0.5))];
+    partitioned: [Options::default().workers(1), Options::default().workers(2), Options::default().workers(8)];
 }
 
 /// What a protocol is tested with: its options, and whether columns are labelled to be split.

@@ -21,6 +21,7 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
+use crate::pipeline::partition::Executors;
 use crate::pipeline::threads::{Threads, in_parallel};
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
@@ -118,7 +119,12 @@ impl Shared {
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
         );
-        let input = Arc::new(Input::new(workers, staged));
+        let executors = engine.protocol().desk().map(|place| {
+            let executors = Arc::new(Executors::new(&engine, workers));
+            place.get_or_init(|| executors.clone());
+            executors
+        });
+        let input = Arc::new(Input::new(workers, staged, executors));
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(

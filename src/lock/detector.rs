@@ -96,6 +96,11 @@ impl Detector {
         }
     }
 
+    /// Registers a wait without a search: for who knows that it completes no deadlock, or searches later.
+    pub(crate) fn register(&self, wait: Wait) {
+        self.graph.lock().waits.insert(wait.owner, wait);
+    }
+
     /// Signs off a wait, however it ended, before its owner goes on.
     pub(crate) fn end(&self, owner: OwnerId) {
         self.graph.lock().waits.remove(&owner);

@@ -39,11 +39,11 @@ mod tests;
 use std::ops::Bound;
 use std::sync::Arc;
 
+pub(crate) use self::detector::{Detector, Wait, WaitPlace};
 pub(crate) use self::locks::{Locks, Taken};
 pub(crate) use self::mode::Mode;
-pub(crate) use self::name::LockName;
+pub(crate) use self::name::{LockName, OwnerId};
 
-use self::detector::{Detector, Wait, WaitPlace};
 use self::queue::Answer;
 use self::signal::Outcome;
 use self::spaces::Spaces;

@@ -60,7 +60,7 @@ impl OwnerId {
     pub(super) const GREATEST: OwnerId = OwnerId(u64::MAX);
 
     /// A new one.
-    pub(super) fn new() -> OwnerId {
+    pub(crate) fn new() -> OwnerId {
         static LAST: AtomicU64 = AtomicU64::new(0);
         // Relaxed: only that no two are equal counts.
         OwnerId(LAST.fetch_add(1, Ordering::Relaxed) + 1)

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,6 +18,7 @@ use crate::pipeline::stash::Since;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::storage::record::RecordPointer;
+use crate::types::values::Values;
 use crate::types::{Args, Value};
 
 /// What a procedure gives back.
@@ -52,6 +54,43 @@ pub(crate) trait Routine: Send + Sync {
         args: &Args,
         footprint: &Footprint,
         found: &[Found],
+        gathered: &RefCell<Gathered>,
+    ) -> Result<()>;
+
+    /// The same, action by action.
+    fn parts(&self) -> &dyn Parts;
+}
+
+/// A procedure whose actions can run on different threads: phase by phase, action by action.
+pub(crate) trait Parts: Send + Sync {
+    /// How many phases it has.
+    fn phases(&self) -> usize;
+
+    /// Which of a footprint's references are of this phase.
+    fn references(&self, footprint: &Footprint, phase: usize) -> Range<usize>;
+
+    /// Whether earlier phases' values lead to what this reference is: what the arguments tell is but its beginning.
+    fn is_led(&self, footprint: &Footprint, number: usize) -> bool;
+
+    /// Puts what earlier phases' values lead to into this reference.
+    ///
+    /// # Errors
+    /// The procedure's own; it does not begin as declared.
+    fn lead(&self, args: &Args, values: &Values, number: usize, footprint: &mut Footprint) -> Result<()>;
+
+    /// Looks the key of this reference up, and asks for its record to be fetched.
+    fn find(&self, footprint: &Footprint, number: usize, guard: &crossbeam_epoch::Guard) -> Found;
+
+    /// Runs the body of this reference, which has been led to, if it is.
+    ///
+    /// # Errors
+    /// The procedure's own, or a conflict.
+    fn run(
+        &self,
+        attempt: &Attempt<'_>,
+        call: (&Args, &Values, &Footprint),
+        number: usize,
+        found: Found,
         gathered: &RefCell<Gathered>,
     ) -> Result<()>;
 }

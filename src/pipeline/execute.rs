@@ -50,13 +50,13 @@ pub(crate) struct Ending {
 impl Ending {
     /// That of a call which has not executed.
     #[cold]
-    fn refused(attempts: u32, error: Error) -> Ending {
+    pub(crate) fn refused(attempts: u32, error: Error) -> Ending {
         Ending { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
     }
 }
 
 /// What one attempt came to.
-enum Verdict {
+pub(super) enum Verdict {
     Done {
         epoch: u64,
         wrote: bool,
@@ -140,7 +140,12 @@ pub(crate) fn execute<B: Body + ?Sized>(
 
 /// Reserves room in the log for a call that needs so much.
 #[cold]
-fn wait_for_log_space(engine: &Engine, seat: &mut Seat<'_>, held: &mut Held, bytes: usize) -> Result<()> {
+pub(super) fn wait_for_log_space(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    held: &mut Held,
+    bytes: usize,
+) -> Result<()> {
     engine.protocol().end_group(held);
     // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
     let (_, memory) = seat.parts();
@@ -191,7 +196,7 @@ fn attempt<B: Body + ?Sized>(
 
 /// Runs the body; what it ended in, if not well.
 #[inline]
-fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box<Error>> {
+pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box<Error>> {
     let _inside = Inside::enter();
     let mut failure = None;
     // A body that panicked is not run again in that state unless it says so itself: closures may be called again,
@@ -208,7 +213,7 @@ fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box
 }
 
 #[inline(always)]
-fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>) -> Verdict {
+pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<Box<Error>>) -> Verdict {
     let failure = attempt.take_fault().or(failure);
     if let Some(failure) = failure {
         return conclude_failed(engine, attempt, failure);

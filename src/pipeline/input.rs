@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::work_out_footprint;
+use crate::pipeline::partition::Executors;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::footprint::Footprint;
@@ -23,15 +24,19 @@ pub(crate) struct Arrived {
 /// The way in: the workers' queues, and the input threads' if there are any.
 pub(crate) struct Input {
     workers: Vec<Arc<HandoverQueue<Call>>>,
+    /// Who runs calls instead of the workers, if the protocol wants it so.
+    executors: Option<Arc<Executors>>,
     staged: Option<HandoverQueue<Arrived>>,
     next: AtomicUsize,
 }
 
 impl Input {
     /// `staged`: whether threads of their own prepare calls.
-    pub(crate) fn new(workers: usize, staged: bool) -> Input {
+    pub(crate) fn new(workers: usize, staged: bool, executors: Option<Arc<Executors>>) -> Input {
+        let workers = if executors.is_some() { 0 } else { workers };
         Input {
             workers: (0..workers).map(|_| Arc::new(HandoverQueue::new())).collect(),
+            executors,
             staged: staged.then(HandoverQueue::new),
             next: AtomicUsize::new(0),
         }
@@ -42,6 +47,11 @@ impl Input {
         &self.workers
     }
 
+    /// Who runs calls instead of the workers, if the protocol wants it so.
+    pub(crate) fn executors(&self) -> Option<&Arc<Executors>> {
+        self.executors.as_ref()
+    }
+
     /// Takes a call in: on the caller's thread, or by the input threads.
     ///
     /// # Errors
@@ -49,9 +59,16 @@ impl Input {
     pub(crate) fn submit(&self, arrived: Arrived) -> Result<()> {
         let open = match &self.staged {
             Some(queue) => queue.push(arrived),
-            None => self.next_queue().push(prepare(arrived)?),
+            None => self.hand_over(prepare(arrived)?),
         };
         if open { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    fn hand_over(&self, call: Call) -> bool {
+        match &self.executors {
+            Some(executors) => executors.submit(call.into()),
+            None => self.next_queue().push(call),
+        }
     }
 
     /// Calls go around the workers: every worker can run every call.
@@ -83,14 +100,16 @@ impl Input {
     /// No more calls come to the workers.
     pub(crate) fn close_workers(&self) {
         self.workers.iter().for_each(|queue| queue.close());
+        if let Some(executors) = &self.executors {
+            executors.close();
+        }
     }
 
     /// Hand-overs to the workers, and the calls handed over.
     pub(crate) fn handovers(&self) -> (u64, u64) {
-        self.workers
-            .iter()
-            .map(|queue| queue.handovers())
-            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        let workers = self.workers.iter().map(|queue| queue.handovers());
+        let all = workers.chain(self.executors.iter().map(|executors| executors.handovers()));
+        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// The life of an input thread.
@@ -107,11 +126,18 @@ impl Input {
             for arrived in group.drain(..) {
                 let answer = arrived.answer.clone();
                 match prepare(arrived) {
-                    Ok(call) => ready.push(call),
+                    Ok(call) if self.executors.is_none() => ready.push(call),
+                    Ok(call) => {
+                        if !self.hand_over(call) {
+                            refuse(engine, &answer, Error::Closed);
+                        }
+                    }
                     Err(error) => refuse(engine, &answer, error),
                 }
             }
-            self.next_queue().append(&mut ready);
+            if !ready.is_empty() {
+                self.next_queue().append(&mut ready);
+            }
             engine.clocks().add(Stage::Input, start);
         }
     }

@@ -9,7 +9,8 @@
 //! Stages hand over in groups: who takes from a queue takes all that waits. They block when there is nothing to do.
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
-//! `output` the stages; `bell` wakes the log stage. Beside all of them `checkpoint` copies the records.
+//! `output` the stages; `partition` execution by executors that own the data; `bell` wakes the log stage. Beside all of
+//! them `checkpoint` copies the records.
 
 pub(crate) mod bell;
 pub(crate) mod call;
@@ -20,6 +21,7 @@ pub(crate) mod input;
 pub(crate) mod log;
 pub(crate) mod nesting;
 pub(crate) mod output;
+pub(crate) mod partition;
 pub(crate) mod phases;
 pub(crate) mod queue;
 pub(crate) mod retry;

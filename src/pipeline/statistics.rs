@@ -63,10 +63,13 @@ pub struct Statistics {
     /// Calls that changed nothing and yet had to wait for the log, because of what they had read.
     pub readers_waited: u64,
     /// Locks taken on records, key ranges and points of inserts (`locking`), those of failed attempts too. What a call has
-    /// already is not counted again; a lock that is made stronger is.
+    /// already is not counted again; a lock that is made stronger is. Under `partitioned`: rows that came in or went, each
+    /// of which is reserved.
     pub locks_row: u64,
     /// Locks taken on tables and the database.
     pub locks_higher: u64,
+    /// Locks that executors have asked of themselves (`partitioned`).
+    pub locks_local: u64,
     /// Groups written to the log.
     pub log_groups: u64,
     /// Transactions in them.
@@ -107,6 +110,7 @@ impl Sub for Statistics {
             readers_waited: self.readers_waited - before.readers_waited,
             locks_row: self.locks_row - before.locks_row,
             locks_higher: self.locks_higher - before.locks_higher,
+            locks_local: self.locks_local - before.locks_local,
             log_groups: self.log_groups - before.log_groups,
             log_transactions: self.log_transactions - before.log_transactions,
             log_bytes: self.log_bytes - before.log_bytes,

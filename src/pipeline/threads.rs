@@ -12,6 +12,7 @@ use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
+use crate::pipeline::partition::executor;
 use crate::pipeline::{output, phases, worker};
 
 /// A log, and what keeps its segments ready.
@@ -56,6 +57,13 @@ impl Threads {
         for (number, queue) in input.workers().iter().enumerate() {
             let (engine, queue) = (engine.clone(), queue.clone());
             running.workers.push(start(format!("execute-{number}"), move || worker::run(&engine, &queue)));
+        }
+        if let Some(executors) = input.executors() {
+            for number in 0..executors.len() {
+                let (engine, executors) = (engine.clone(), executors.clone());
+                let life = move || executor::run(&engine, &executors, number);
+                running.workers.push(start(format!("execute-{number}"), life));
+            }
         }
         for number in 0..if staged { output_threads } else { 0 } {
             let engine = engine.clone();
@@ -102,6 +110,14 @@ impl Threads {
         engine.phase_change().stop();
         join(&mut running.phases);
         input.close_workers();
+        if input.executors().is_some() {
+            // Who closes the database on one of these threads does so at the end of a call, and has others to run yet, which
+            // the other executors may wait for: they end by themselves, as it does.
+            let own = std::thread::current().id();
+            if running.workers.iter().any(|thread| thread.thread().id() == own) {
+                running.workers.clear();
+            }
+        }
         join(&mut running.workers);
         // Release pairs with the acquire in `LogStage::run`.
         self.stop_log.store(true, Ordering::Release);

@@ -14,6 +14,7 @@ use crate::storage::write_set::IntChange;
 use crate::table::{ColumnName, position};
 use crate::transaction::{self, Tx};
 use crate::types::key::{EncodedKey, KeyKind};
+pub use crate::types::values::Values;
 use crate::types::{Args, Value, ValueRef};
 
 /// Takes a key's values, in the order of the key's columns.
@@ -67,75 +68,6 @@ impl<'k> KeyBuilder<'k> {
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }
-}
-
-/// What the phases before have found.
-#[derive(Debug, Default)]
-pub struct Values {
-    /// In the order of their numbers, which are the procedure's choice: usually 0, 1, 2, so that a value stands at its
-    /// number.
-    values: Vec<(usize, Value)>,
-}
-
-impl Values {
-    /// What the first phase finds.
-    pub(crate) const NONE: Values = Values { values: Vec::new() };
-
-    /// Where the value of this number stands, or should.
-    #[inline]
-    fn place(&self, number: usize) -> std::result::Result<usize, usize> {
-        match self.values.get(number) {
-            Some((there, _)) if *there == number => Ok(number),
-            _ => self.values.binary_search_by_key(&number, |(there, _)| *there),
-        }
-    }
-
-    /// The value that an earlier phase set under this number.
-    ///
-    /// # Errors
-    /// None did.
-    pub fn get(&self, number: usize) -> Result<&Value> {
-        match self.place(number) {
-            Ok(place) => Ok(&self.values[place].1),
-            Err(_) => Err(not_set(number)),
-        }
-    }
-
-    /// The integer that an earlier phase set under this number.
-    ///
-    /// # Errors
-    /// None did, or it is none.
-    pub fn int(&self, number: usize) -> Result<i64> {
-        match self.get(number)? {
-            Value::Int(value) => Ok(*value),
-            other => Err(Error::WrongType {
-                what: format!("value {number}"),
-                expected: "an integer".to_string(),
-                found: format!("{other:?}"),
-            }),
-        }
-    }
-
-    /// Takes what a phase has set.
-    pub(crate) fn take(&mut self, fresh: &mut Vec<(usize, Value)>) {
-        self.values.reserve(fresh.len());
-        fresh.drain(..).for_each(|(number, value)| self.set(number, value));
-    }
-
-    fn set(&mut self, number: usize, value: Value) {
-        if self.values.last().is_none_or(|(last, _)| *last < number) {
-            return self.values.push((number, value));
-        }
-        match self.place(number) {
-            Ok(place) => self.values[place].1 = value,
-            Err(place) => self.values.insert(place, (number, value)),
-        }
-    }
-}
-
-#[cold]
-fn not_set(number: usize) -> Error {
-    Error::OutsideFootprint { what: format!("value {number} was set by no earlier phase") }
 }
 
 /// What an action's body works with: the arguments, the earlier phases' values, and the rows that it declared.

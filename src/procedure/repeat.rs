@@ -60,9 +60,9 @@ impl EachAction {
 /// The actions of a procedure of which at least one is repeated.
 pub(super) struct Repeating {
     /// The actions of all phases, in order.
-    actions: Box<[Action]>,
+    pub(super) actions: Box<[Action]>,
     /// For each phase, how many actions there are up to its end.
-    phase_ends: Box<[usize]>,
+    pub(super) phase_ends: Box<[usize]>,
 }
 
 impl Repeating {

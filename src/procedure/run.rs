@@ -7,12 +7,12 @@ use std::ops::Range;
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Gathered, Routine};
+use crate::pipeline::call::{Found, Gathered, Parts, Routine};
 use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::procedure::repeat::Repeating;
 use crate::protocol::attempt::Attempt;
-use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::footprint::{Footprint, Mode, Reference, Routed};
 use crate::storage::record::Record;
 use crate::types::{Args, DataType, Value, check};
 
@@ -22,11 +22,11 @@ pub(crate) struct Registered {
     name: String,
     parameters: Vec<(String, DataType)>,
     /// The actions of all phases, in order; none if one is repeated, and `repeating` has them.
-    actions: Box<[Action]>,
+    pub(super) actions: Box<[Action]>,
     /// For each phase, how many actions there are up to its end.
-    phase_ends: Box<[usize]>,
+    pub(super) phase_ends: Box<[usize]>,
     /// The actions, if one of them is repeated.
-    repeating: Option<Box<Repeating>>,
+    pub(super) repeating: Option<Box<Repeating>>,
     /// How many references every call makes; no number of references is this one if an action is repeated.
     references: usize,
     read_only: bool,
@@ -153,7 +153,7 @@ pub(super) fn refer(
     into.whole = columns == table.key_kinds().len();
     into.hash = if into.whole { table.hash(&into.key) } else { 0 };
     into.mode = action.mode;
-    into.routing = (columns > 0).then_some(first);
+    into.routing = Routed::of(table, &into.key, columns, first);
     into.unrouted = !table.secondary().is_empty();
     Ok(())
 }
@@ -213,6 +213,10 @@ impl Routine for Registered {
             return self.run_actions(0..all, &call, footprint, found);
         }
         self.run_phases(attempt, args, footprint, found, gathered)
+    }
+
+    fn parts(&self) -> &dyn Parts {
+        self
     }
 }
 
@@ -316,16 +320,27 @@ pub(super) fn run_action<'a>(
 /// Runs an action whose key depends on what earlier phases found.
 #[inline(never)]
 fn run_led(action: &Action, call: &Running<'_, '_>, declared: &Reference) -> Result<()> {
-    let (Some(body), Some(key)) = (&action.body, &action.key_from) else { return Ok(()) };
-    let table = &*action.table;
-    let mut led_to = Reference::default();
-    refer(action, &mut led_to, |builder| key(call.args, call.values, builder))?;
-    if !led_to.key.starts_with(&declared.key) {
-        let table = table.definition().name();
-        return Err(Error::OutsideFootprint {
-            what: format!("the key on {table:?} that an earlier phase led to does not begin as declared"),
-        });
-    }
+    let (Some(body), table) = (&action.body, &*action.table) else { return Ok(()) };
+    let led_to = lead_to(action, call.args, call.values, declared)?;
     let _scope = call.attempt.enter_scope(&led_to);
     body(&ActionContext { call, table, reference: &led_to, found: None })
+}
+
+/// Where earlier phases' values lead an action whose key depends on them.
+pub(super) fn lead_to(
+    action: &Action,
+    args: &Args,
+    values: &Values,
+    declared: &Reference,
+) -> Result<Reference> {
+    let mut led_to = Reference::default();
+    let Some(key) = &action.key_from else { return Ok(led_to) };
+    refer(action, &mut led_to, |builder| key(args, values, builder))?;
+    if led_to.key.starts_with(&declared.key) {
+        return Ok(led_to);
+    }
+    let table = action.table.definition().name();
+    Err(Error::OutsideFootprint {
+        what: format!("the key on {table:?} that an earlier phase led to does not begin as declared"),
+    })
 }

@@ -8,13 +8,16 @@ pub(crate) mod attempt;
 #[cfg(test)]
 mod canary;
 pub(crate) mod footprint;
+pub(crate) mod local;
 mod locking;
 mod optimistic;
+mod partitioned;
 mod phased;
 mod serial;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_epoch::Guard;
@@ -22,6 +25,7 @@ use crossbeam_epoch::Guard;
 use crate::error::{Error, Result};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
+use crate::protocol::local::Desk;
 pub use crate::protocol::serial::SerialVariant;
 use crate::storage::commit::CommitFailure;
 use crate::storage::reconcile::Wanted;
@@ -45,6 +49,8 @@ pub enum ProtocolKind {
     /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads for a while, for
     /// operations that return nothing.
     Phased,
+    /// Thread-to-data (DORA, 2010): every executor owns a part of each table, runs what touches it, and locks it by itself.
+    Partitioned,
     /// One that is broken on purpose: for tests of the tests.
     #[cfg(test)]
     #[doc(hidden)]
@@ -53,8 +59,13 @@ pub enum ProtocolKind {
 
 impl ProtocolKind {
     /// Every protocol.
-    pub const ALL: &'static [ProtocolKind] =
-        &[ProtocolKind::Serial, ProtocolKind::Locking, ProtocolKind::Optimistic, ProtocolKind::Phased];
+    pub const ALL: &'static [ProtocolKind] = &[
+        ProtocolKind::Serial,
+        ProtocolKind::Locking,
+        ProtocolKind::Optimistic,
+        ProtocolKind::Phased,
+        ProtocolKind::Partitioned,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -63,6 +74,7 @@ impl ProtocolKind {
             ProtocolKind::Locking => "locking",
             ProtocolKind::Optimistic => "optimistic",
             ProtocolKind::Phased => "phased",
+            ProtocolKind::Partitioned => "partitioned",
             #[cfg(test)]
             ProtocolKind::Canary(canary) => canary.name(),
         }
@@ -75,6 +87,7 @@ impl ProtocolKind {
             ProtocolKind::Locking => Box::new(locking::Locking::new(settings)),
             ProtocolKind::Optimistic => Box::new(optimistic::Optimistic),
             ProtocolKind::Phased => Box::new(phased::Phased::new(settings)),
+            ProtocolKind::Partitioned => Box::new(partitioned::Partitioned::default()),
             #[cfg(test)]
             ProtocolKind::Canary(canary) => Box::new(canary),
         }
@@ -184,6 +197,11 @@ pub(crate) trait Protocol: Send + Sync {
         false
     }
 
+    /// If its calls are to run on executors that own the data: where it finds the desk at which others lock.
+    fn desk(&self) -> Option<&OnceLock<Arc<dyn Desk>>> {
+        None
+    }
+
     /// Its phases, if it has any.
     fn phases(&self) -> Option<&dyn Phases> {
         None
@@ -261,4 +279,6 @@ pub(crate) struct Held {
     pub(crate) denied_write: bool,
     /// The locks of the running attempt.
     locking: locking::Holding,
+    /// What a closure has locked that executors own.
+    partitioned: partitioned::Holding,
 }

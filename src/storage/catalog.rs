@@ -1,6 +1,6 @@
-//! The catalog: which tables there are, kept in three ordinary tables.
+//! The catalog: which tables there are, kept in four ordinary tables.
 //!
-//! `heddle_table`, `heddle_column` and `heddle_index` are written by the transaction that creates a table, logged and
+//! `heddle_table`, `heddle_column`, `heddle_index` and `heddle_routing` are written by the transaction that creates a table, logged and
 //! recovered like any other rows. Only their own definitions are fixed, here.
 
 use crossbeam_epoch::Guard;
@@ -19,13 +19,15 @@ pub(crate) const TABLES: TableId = 1;
 pub(crate) const COLUMNS: TableId = 2;
 /// The table of secondary indexes.
 pub(crate) const INDEXES: TableId = 3;
+/// The table of the columns by which tables are routed, where that is not their key's first.
+pub(crate) const ROUTING: TableId = 4;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
 pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 3] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 4] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -60,7 +62,14 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 3] {
         .not_null()
         .primary_key(["table_id", "position"])
         .primary_index(PrimaryIndex::Ordered);
-    [(TABLES, tables), (COLUMNS, columns), (INDEXES, indexes)]
+    let routing = TableDefinition::new("heddle_routing")
+        .column("table_id", DataType::Int64)
+        .column("position", DataType::Int64)
+        .column("column_position", DataType::Int64)
+        .not_null()
+        .primary_key(["table_id", "position"])
+        .primary_index(PrimaryIndex::Ordered);
+    [(TABLES, tables), (COLUMNS, columns), (INDEXES, indexes), (ROUTING, routing)]
 }
 
 /// The catalog rows of a table: for each, the catalog table and the values.
@@ -99,6 +108,9 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
             vec![number.clone(), position(at), text(&index.name), Value::Bool(index.unique), columns],
         ));
     }
+    for (at, &column) in definition.routing.iter().enumerate() {
+        rows.push((ROUTING, vec![number.clone(), position(at), position(column)]));
+    }
     Ok(rows)
 }
 
@@ -130,9 +142,7 @@ fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
 /// Rows that don't describe a table: the catalog is damaged.
 pub(crate) fn read_definition(
     id: TableId,
-    tables: &TableCore,
-    columns: &TableCore,
-    indexes: &TableCore,
+    [tables, columns, indexes, routing]: [&TableCore; 4],
     guard: &Guard,
 ) -> Result<TableDefinition> {
     let damaged =
@@ -173,6 +183,11 @@ pub(crate) fn read_definition(
         }
         let unique = row.remove(3) == Value::Bool(true);
         definition.indexes.push(IndexDefinition { name: text(row.remove(2)), columns, unique });
+    }
+    for row in read_rows(routing, id, guard)? {
+        let column = if let Value::Int(column) = row[2] { usize::try_from(column).ok() } else { None };
+        let column = column.filter(|column| *column < definition.columns.len());
+        definition.routing.push(column.ok_or_else(|| damaged("it is routed by a column that is not there"))?);
     }
     definition.validate()?;
     Ok(definition)

@@ -90,6 +90,8 @@ pub struct TableDefinition {
     pub(crate) key: Vec<usize>,
     pub(crate) primary_index: PrimaryIndex,
     pub(crate) indexes: Vec<IndexDefinition>,
+    /// The columns by which rows are divided among executors; empty: the key's first.
+    pub(crate) routing: Vec<usize>,
     /// The first thing that was wrong while it was built; `validate` reports it.
     pub(crate) problem: Option<Error>,
 }
@@ -103,6 +105,7 @@ impl TableDefinition {
             key: Vec::new(),
             primary_index: PrimaryIndex::default(),
             indexes: Vec::new(),
+            routing: Vec::new(),
             problem: None,
         }
     }
@@ -170,6 +173,24 @@ impl TableDefinition {
         self
     }
 
+    /// The columns by which rows are divided among those who own them, under protocols in which somebody does: any of the
+    /// primary key's. Unless said, it is the key's first column. Rows of all tables with equal routing columns belong
+    /// to one executor: what a call touches should agree in them.
+    ///
+    /// ```
+    /// use heddledb::{DataType, TableDefinition};
+    /// let entries = TableDefinition::new("entry")
+    ///     .column("day", DataType::Date).column("account", DataType::Int64)
+    ///     .primary_key(["day", "account"])
+    ///     .routing(["account"]);
+    /// assert_eq!(entries.routing_columns(), [1]);
+    /// ```
+    #[must_use]
+    pub fn routing<'a>(mut self, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        self.routing = self.positions(columns);
+        self
+    }
+
     /// Adds a secondary index, in which rows may share values.
     #[must_use]
     pub fn index<'a>(self, name: impl Into<String>, columns: impl IntoIterator<Item = &'a str>) -> Self {
@@ -210,6 +231,11 @@ impl TableDefinition {
     /// The positions of the primary key's columns.
     pub fn key(&self) -> &[usize] {
         &self.key
+    }
+
+    /// The positions of the columns by which its rows are divided.
+    pub fn routing_columns(&self) -> &[usize] {
+        if self.routing.is_empty() { self.key.get(..1).unwrap_or_default() } else { &self.routing }
     }
 
     /// Its secondary indexes.
@@ -302,6 +328,9 @@ impl TableDefinition {
             let default = check::coerce((&column.default).into(), &column.data_type, column.not_null, what)?;
             column.default = default.to_value();
         }
+        if self.routing[..] == self.key[..1] {
+            self.routing.clear();
+        }
         Ok(self)
     }
 
@@ -314,6 +343,12 @@ impl TableDefinition {
             if self.indexes[..position].iter().any(|other| other.name == index.name) {
                 return wrong(format!("two indexes are called {:?}; rename one", index.name));
             }
+        }
+        if let Some(&outside) = self.routing.iter().find(|position| !self.key.contains(position)) {
+            let column = &self.columns[outside].name;
+            return wrong(format!(
+                "it is routed by column {column:?}, which is not in its primary key; route by columns of the key"
+            ));
         }
         for &position in self.key.iter().chain(self.indexes.iter().flat_map(|index| &index.columns)) {
             let column = &self.columns[position];

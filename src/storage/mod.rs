@@ -15,6 +15,7 @@ pub(crate) mod redo;
 pub(crate) mod restore;
 #[cfg(test)]
 pub(crate) mod rig;
+mod routing;
 pub(crate) mod row;
 pub(crate) mod slab;
 pub(crate) mod slice;

@@ -35,6 +35,7 @@ pub(crate) struct Counters {
     pub(crate) readers_waited: AtomicU64,
     pub(crate) locks_row: AtomicU64,
     pub(crate) locks_higher: AtomicU64,
+    pub(crate) locks_local: AtomicU64,
 }
 
 impl Counters {

@@ -107,6 +107,18 @@ impl ReadSet {
         self.splits.push(LeafSplit { whole: keep(split.whole), halves: split.halves.map(keep) });
     }
 
+    /// Takes what another part of the call has read, on another thread, which was pinned as this one is.
+    pub(crate) fn append(&mut self, other: &mut ReadSet) {
+        self.records.append(&mut other.records);
+        self.nodes.append(&mut other.nodes);
+        self.own_inserts.append(&mut other.own_inserts);
+        self.splits.append(&mut other.splits);
+        if other.phase != 0 {
+            self.note_phase(Some(other.phase));
+        }
+        other.phase = 0;
+    }
+
     /// Whether everything that was read is as it was. `own` says whether a record is busy by the caller's own doing.
     /// The call is still pinned. `seen`, the highest stamp that the call has met, rises where what holds rests on
     /// others' later commits.
@@ -370,6 +382,20 @@ mod tests {
         reads.clear();
         reads.note_phase(None);
         assert!(![None, Some(7)].into_iter().any(|now| reads.is_of_phase(|| now)), "between two phases");
+    }
+
+    #[test]
+    fn what_two_parts_have_read_holds_only_together() {
+        let (first, second) = (Made::new(word(1)), Made::new(word(2)));
+        let (mut reads, mut others) = (ReadSet::default(), ReadSet::default());
+        reads.note(first.record(), word(1), Part::Row);
+        others.note(second.record(), word(2), Part::Row);
+        others.note_phase(Some(7));
+        reads.append(&mut others);
+        assert!(others.first_changed().is_none() && others.is_of_phase(|| None));
+        assert!(holds(&reads, |_| false) && reads.is_of_phase(|| Some(7)) && !reads.is_of_phase(|| None));
+        second.set(word(3));
+        assert!(!holds(&reads, |_| false));
     }
 
     #[test]

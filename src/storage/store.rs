@@ -190,12 +190,14 @@ impl Store {
         if self.table(id).is_some() {
             return Ok(());
         }
-        let (tables, columns, indexes) = (
+        let [tables, columns, indexes, routing] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
-        );
-        self.add_table(id, catalog::read_definition(id, &tables, &columns, &indexes, guard)?);
+            self.catalog_table(catalog::ROUTING)?,
+        ];
+        let tables = [&*tables, &*columns, &*indexes, &*routing];
+        self.add_table(id, catalog::read_definition(id, tables, guard)?);
         Ok(())
     }
 

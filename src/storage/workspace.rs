@@ -35,6 +35,9 @@ pub(crate) struct Placeholder {
     pub(crate) table: *const TableCore,
 }
 
+// SAFETY: the table pointer is only used while the store, which owns the table, is alive; a record belongs to no thread.
+unsafe impl Send for Placeholder {}
+
 /// A deleted record, by its key: the record itself may have been filled, deleted and freed again in the meantime.
 pub(crate) struct Deleted {
     pub(crate) table: *const TableCore,

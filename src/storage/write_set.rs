@@ -4,6 +4,8 @@
 //! savepoint is one length and rolling back is a few truncations. Values are kept in the set's own byte buffer:
 //! a set is used again by the next call without allocating.
 
+mod append;
+
 use bumpalo::Bump;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;

@@ -6,6 +6,7 @@
 //! tuple, top_k   one entry, and the K greatest entries, each as a byte string
 //! check       whether a value may go into a column   key        values as bytes that compare as they do
 //! args        the arguments of a call, and the macros `key!`, `row!` and `args!`
+//! values      what a procedure's phases hand on
 //! ```
 //!
 //! One order holds everywhere: NULL is below every value, -0 equals 0, NaN equals itself and is above every
@@ -24,6 +25,7 @@ pub(crate) mod tuple;
 mod uuid;
 mod value;
 mod value_ref;
+pub(crate) mod values;
 
 pub use args::Args;
 pub use data_type::{DataType, TupleType};

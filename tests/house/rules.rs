@@ -31,6 +31,11 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "src/procedure/run.rs",
         "records that were found before the bodies run are kept as addresses, and pinned",
     ),
+    ("src/procedure/parts.rs", "as in run.rs, where a call's actions run one by one"),
+    (
+        "src/protocol/partitioned/mod.rs",
+        "keys of records that a closure writes are locked while they are pinned",
+    ),
     ("src/check.rs", "it decodes rows that it has just copied from records, while it is pinned"),
     ("src/row.rs", "a row's words may be addresses of blocks, which live as long as the row"),
 ];

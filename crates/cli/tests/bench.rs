@@ -264,6 +264,12 @@ fn locks_are_counted_for_every_hundred_calls() {
     assert_eq!(number(&object, "/locks_per_100/local"), 0.0);
     let none = serde_json::json!({ "row": 0.0, "higher": 0.0, "local": 0.0 });
     assert_eq!(run("--protocol=optimistic")["locks_per_100"], none);
+    let object = run("--protocol=partitioned");
+    assert!((number(&object, "/locks_per_100/local") - 100.0).abs() < 5.0, "{object}");
+    assert_eq!(
+        (&object["locks_per_100"]["row"], &object["locks_per_100"]["higher"]),
+        (&none["row"], &none["row"])
+    );
 }
 
 #[test]

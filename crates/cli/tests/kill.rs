@@ -1,6 +1,6 @@
 //! Kills the process with -9 at random moments of a benchmark, over and over on one directory. Whatever had been
 //! acknowledged has to be there, the books have to agree, and nothing may be half there. In most rounds checkpoints are
-//! made all the time, so that many of the moments hit one.
+//! made all the time, so that many of the moments hit one. The protocols take turns.
 //!
 //! `HEDDLE_KILL_ROUNDS` sets the number of rounds, `HEDDLE_KILL_SEED` repeats the moments of an earlier run.
 
@@ -9,6 +9,7 @@ mod common;
 use std::time::Duration;
 
 use common::{command, errors, heddle, text};
+use heddledb::ProtocolKind;
 
 fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
@@ -34,13 +35,17 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         let moment = Duration::from_millis(random.u64(5..1_500 * (1 + round / rounds)));
         let clients = if round % 2 == 0 { "--clients=0" } else { "--clients=8" };
         let checkpoints = if round % 4 == 3 { "--checkpoint=never" } else { "--checkpoint-seconds=0.05" };
+        let protocols = ProtocolKind::ALL;
+        let protocol =
+            format!("--protocol={}", protocols[(seed.wrapping_add(round) % protocols.len() as u64) as usize]);
         let bench = ["bench", "debit-credit", "--accounts-per-branch=2000", "--branches=2", "--seconds=60"];
-        let mut process =
-            command(&[&bench[..], &["--dir", database, "--acks", acks, clients, checkpoints]].concat())
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::piped())
-                .spawn()
-                .unwrap();
+        let mut process = command(
+            &[&bench[..], &["--dir", database, "--acks", acks, &protocol, clients, checkpoints]].concat(),
+        )
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
         std::thread::sleep(moment);
         // On Unix this is SIGKILL: no handler runs, no buffer is flushed.
         process.kill().unwrap();

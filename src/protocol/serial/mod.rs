@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 use self::habits::Habits;
 use self::site::{Site, acquire, covers, release};
 use super::attempt::{Attempt, DIRECT, TRACKED};
-use super::footprint::{Footprint, Mode, Reference};
+use super::footprint::{Footprint, Mode, Reference, Routed};
 use super::{Held, Hold, Protocol, Settings, Try};
 use crate::error::{Error, Result};
 use crate::storage::commit::{CommitFailure, Excluded};
@@ -130,8 +130,13 @@ impl Serial {
     }
 
     fn site_of(&self, reference: &Reference) -> Option<usize> {
-        let routing = usize::from(reference.routing.filter(|_| !reference.unrouted)?);
-        Some(spread(&reference.key[..routing]) % self.sites.len())
+        let number = match reference.routing {
+            _ if reference.unrouted => return None,
+            Routed::Nowhere => return None,
+            Routed::By(bytes) => spread(&reference.key[..usize::from(bytes)]),
+            Routed::At(place) => spread(&place.to_be_bytes()),
+        };
+        Some(number % self.sites.len())
     }
 
     /// Makes sure that what is held is enough; the rest of a group's calls may need other sites.

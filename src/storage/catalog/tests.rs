@@ -49,6 +49,7 @@ fn definition() -> TableDefinition {
         .domain("things")
         .primary_key(["a", "b"])
         .primary_index(PrimaryIndex::Hash)
+        .routing(["b"])
         .index("by name", ["name", "price"])
         .unique_index("by domain", ["domain"])
 }
@@ -110,5 +111,16 @@ fn a_damaged_catalog_is_said_and_no_panic() {
         })
         .contains("index")
     );
+    let routed_by = |column: i64| {
+        let store = Store::new(1, 1, true);
+        let mut rows = rows(20, &definition()).expect("rows");
+        rows.last_mut().expect("it is routed").1[2] = Value::Int(column);
+        put(&store, &rows);
+        store.add_tables_made_before(u64::MAX, &pin()).map_err(|error| error.to_string())
+    };
+    assert_eq!(routed_by(0), Ok(()));
+    assert!(routed_by(99).expect_err("no such column").contains("routed"));
+    assert!(routed_by(-1).expect_err("no such column").contains("routed"));
+    assert!(routed_by(3).expect_err("outside of the key").contains("primary key"));
     assert!(!damaged(|rows| rows.retain(|row| row.0 != COLUMNS)).is_empty(), "a table without columns");
 }

@@ -56,6 +56,16 @@ impl RowLayout {
         });
     }
 
+    /// What was put aside lies so many bytes further on.
+    pub(crate) fn shift_aside(&self, words: &mut [u64], bytes: usize) {
+        for &at in &self.variable_words {
+            let word = &mut words[at as usize];
+            if is_block(*word) {
+                *word += (bytes as u64) << (LENGTH_BITS + 1);
+            }
+        }
+    }
+
     #[inline]
     fn settle(&self, words: &mut [u64], aside: &[u8], mut block: impl FnMut(&[u8]) -> u64) {
         for &at in &self.variable_words {
@@ -134,6 +144,22 @@ mod tests {
         for block in made {
             // SAFETY: made above, used no more.
             unsafe { free_block(block) };
+        }
+    }
+
+    #[test]
+    fn what_was_put_aside_can_be_moved_on() {
+        let layout = layout();
+        let values = row("short", b"longer than a word");
+        let mut aside = Vec::new();
+        let mut words = put_aside(&layout, &values, &mut aside);
+        aside.splice(0..0, *b"before it");
+        layout.shift_aside(&mut words, 9);
+        let arena = Bump::new();
+        layout.settle_in_arena(&mut words, &aside, &arena);
+        for (position, value) in values.iter().enumerate() {
+            // SAFETY: the arena outlives the words.
+            assert_eq!(unsafe { layout.value(&words, position) }, *value);
         }
     }
 

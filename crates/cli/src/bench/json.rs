@@ -171,7 +171,7 @@ fn locks(report: &Report) -> Value {
     json!({
         "row": per_hundred(statistics.locks_row),
         "higher": per_hundred(statistics.locks_higher),
-        "local": 0.0,
+        "local": per_hundred(statistics.locks_local),
     })
 }
 

@@ -245,6 +245,11 @@ macro_rules! atomic_number {
             pub fn fetch_max(&self, value: $value, ordering: Ordering) -> $value {
                 self.changed(Change::Max(Value::to_bits(value)), ordering)
             }
+
+            #[track_caller]
+            pub fn fetch_min(&self, value: $value, ordering: Ordering) -> $value {
+                self.changed(Change::Min(Value::to_bits(value)), ordering)
+            }
         }
     };
 }

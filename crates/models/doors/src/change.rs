@@ -8,6 +8,7 @@ pub(crate) enum Change {
     And(u64),
     Or(u64),
     Max(u64),
+    Min(u64),
     /// To the second if it is the first.
     Exchange(u64, u64),
 }
@@ -21,6 +22,7 @@ impl Change {
             Change::And(value) => before & value,
             Change::Or(value) => before | value,
             Change::Max(value) => before.max(value),
+            Change::Min(value) => before.min(value),
             Change::Exchange(expected, new) => return (before == expected).then_some(new),
         })
     }

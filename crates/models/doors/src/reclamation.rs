@@ -46,6 +46,31 @@ pub fn pin() -> Guard {
     Guard { number: execution::with_garbage(Garbage::pin) }
 }
 
+/// Where pins come from that are not the thread's own: here they all are alike.
+pub struct Collector;
+
+/// The one that `pin` belongs to.
+pub fn default_collector() -> Collector {
+    Collector
+}
+
+impl Collector {
+    /// Somebody who can be pinned.
+    pub fn register(&self) -> LocalHandle {
+        LocalHandle
+    }
+}
+
+/// Somebody who can be pinned, beside the threads.
+pub struct LocalHandle;
+
+impl LocalHandle {
+    /// Pins it.
+    pub fn pin(&self) -> Guard {
+        pin()
+    }
+}
+
 impl Guard {
     /// Runs the closure when everybody who is pinned now has unpinned.
     ///

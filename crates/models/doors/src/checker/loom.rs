@@ -150,6 +150,7 @@ fn apply(object: &AtomicU64, change: Change, success: Ordering, failure: Orderin
         Change::And(value) => Ok(object.fetch_and(value, success)),
         Change::Or(value) => Ok(object.fetch_or(value, success)),
         Change::Max(value) => Ok(object.fetch_max(value, success)),
+        Change::Min(value) => Ok(object.fetch_min(value, success)),
         Change::Exchange(expected, new) => object.compare_exchange(expected, new, success, failure),
     }
 }

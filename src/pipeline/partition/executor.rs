@@ -1,0 +1,372 @@
+//! The life of an executor: it takes what has come in, locks, runs, parks, and releases what has ended.
+//!
+//! What it keeps true: it waits for nothing but its queue (and, as every worker does, for room in the log). What needs a
+//! lock that a rival has is parked in its lock table, and done when the rival has ended.
+
+use std::borrow::Borrow;
+use std::mem::take;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Executors;
+use super::entrant::{Entrant, Sink};
+use super::flow::{Flow, Phase, Serial};
+use super::latch::Latch;
+use super::pins::Pins;
+use super::queue::Found;
+use crate::pipeline::call::{self, Output};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::Ending;
+use crate::pipeline::output::Finished;
+use crate::pipeline::statistics::Stage;
+use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
+use crate::protocol::Held;
+use crate::protocol::local::OwnerId;
+use crate::protocol::local::claim::Want;
+use crate::protocol::local::locks::{Answer, Freed, LocalLocks, Request, Waiting};
+use crate::protocol::local::routing::Route;
+use crate::protocol::local::waits::{Entry, Victim};
+use crate::storage::participant::{Counters, Seat};
+
+/// What an executor is given to do.
+pub(super) enum Task {
+    /// A call whose data all belong to it: it runs it to its end.
+    Whole(Box<Entrant>),
+    /// A call over several executors, one action after the other: who grants it last, runs it.
+    Serial(Arc<Serial>),
+    /// A call over several executors, actions beside each other: it runs its own of one phase.
+    Phase(Arc<Phase>),
+    /// Who is no executor has to be told when this is granted.
+    Latch(Arc<Latch>),
+}
+
+/// What happens elsewhere, and concerns an executor.
+pub(super) enum Notice {
+    /// The owner has ended: what it holds is free.
+    Ended(OwnerId),
+    /// The owner is a deadlock's victim: what it has parked here is taken out.
+    Doomed(OwnerId),
+}
+
+/// An executor at work: its seat, its lock table, and what it is about to do.
+pub(super) struct Bench<'e> {
+    pub(super) engine: &'e Engine,
+    pub(super) executors: &'e Executors,
+    pub(super) number: usize,
+    pub(super) seat: Seat<'e>,
+    pub(super) held: Held,
+    found: Vec<call::Found>,
+    locks: LocalLocks<Task>,
+    pub(super) pins: Pins,
+    /// Granted calls that will run together.
+    #[expect(clippy::vec_box, reason = "they come in boxes, and are large")]
+    batch: Vec<Box<Entrant>>,
+    /// Whose locks are to be given up here.
+    pub(super) ended: Vec<OwnerId>,
+    finished: Vec<Finished>,
+    wrote: bool,
+    /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
+    done: Vec<Done>,
+}
+
+/// A call that has ended, and was let go by nobody else yet.
+enum Done {
+    Whole { _entrant: Box<Entrant> },
+    Flow { _flow: Arc<Flow> },
+}
+
+/// The life of an executor.
+pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usize) {
+    let mut bench = Bench {
+        engine,
+        executors,
+        number,
+        seat: engine.store().participants().take(),
+        held: Held::default(),
+        found: Vec::new(),
+        locks: LocalLocks::default(),
+        pins: Pins::default(),
+        batch: Vec::new(),
+        ended: Vec::new(),
+        finished: Vec::new(),
+        wrote: false,
+        done: Vec::new(),
+    };
+    let mut found = Found::default();
+    while executors.queues.take(number, &mut found) {
+        let start = Instant::now();
+        bench.work(&mut found);
+        engine.clocks().add(Stage::Execute, start);
+        bench.hand_over();
+    }
+}
+
+impl Bench<'_> {
+    fn work(&mut self, found: &mut Found<Task, Notice>) {
+        for notice in found.notices.drain(..) {
+            match notice {
+                Notice::Ended(owner) => self.ended.push(owner),
+                Notice::Doomed(owner) => self.give_way(owner),
+            }
+            self.release_ended();
+        }
+        for task in found.incoming.drain(..) {
+            self.take_in(task);
+            self.release_ended();
+        }
+        self.run_batch();
+    }
+
+    /// Hands results on, and lets go what has ended.
+    fn hand_over(&mut self) {
+        self.engine.output().put(self.engine, &mut self.finished);
+        if take(&mut self.wrote) {
+            self.engine.ring_log();
+        }
+        self.done.clear();
+    }
+
+    fn take_in(&mut self, task: Task) {
+        match task {
+            Task::Whole(entrant) => self.take_in_whole(entrant),
+            Task::Serial(serial) => {
+                let references = &serial.flow.entrant.footprint.references;
+                let wants: Vec<Want> = references.iter().map(Want::of_reference).collect();
+                let wants = self.executors.wants_at(&wants, self.number);
+                let (owner, birth) = (serial.owner, serial.flow.birth);
+                self.ask(Request { owner, birth, wants, brief: false, task: Task::Serial(serial) });
+            }
+            Task::Phase(phase) => {
+                let (owner, birth, wants) = (phase.owner, phase.flow.birth, phase.wants(self.number));
+                self.ask(Request { owner, birth, wants, brief: false, task: Task::Phase(phase) });
+            }
+            Task::Latch(latch) => {
+                let wants = self.executors.wants_at(&latch.wants, self.number);
+                let (owner, birth) = (latch.owner, latch.birth);
+                self.ask(Request { owner, birth, wants, brief: false, task: Task::Latch(latch) });
+            }
+        }
+    }
+
+    fn take_in_whole(&mut self, entrant: Box<Entrant>) {
+        let references = entrant.footprint.references.iter();
+        let locked = references.filter(|reference| self.executors.is_locked_by(reference, self.number));
+        if self.locks.is_idle() {
+            self.count_locks(locked.count());
+            return self.add_to_batch(entrant);
+        }
+        let wants: Vec<Want> = locked.map(Want::of_reference).collect();
+        self.count_locks(wants.len());
+        let (owner, birth) = (OwnerId::new(), self.executors.birth_of_call());
+        self.ask_for(Request { owner, birth, wants, brief: true, task: Task::Whole(entrant) });
+    }
+
+    fn ask(&mut self, request: Request<Task>) {
+        // What was granted before has been done when others are told of this one.
+        self.run_batch();
+        self.count_locks(request.wants.len());
+        self.ask_for(request);
+    }
+
+    fn ask_for(&mut self, request: Request<Task>) {
+        match self.locks.ask(request) {
+            Answer::Granted(task) => self.perform(task),
+            Answer::Parked(waiting) => self.tell_waiting(waiting),
+        }
+    }
+
+    /// Tells the detector who waits for whom here.
+    fn tell_waiting(&self, waiting: Waiting) {
+        let entry = match self.locks.parked_task(waiting.owner) {
+            Some(Task::Serial(serial)) => serial.turn.note_parked(&serial.route),
+            Some(Task::Phase(phase)) if phase.is_later() => {
+                phase.turn.note_parked(&phase.route);
+                Entry::Later
+            }
+            Some(Task::Phase(phase)) => phase.turn.note_parked(&phase.route),
+            Some(Task::Latch(latch)) => {
+                latch.note_parked();
+                Entry::First
+            }
+            Some(Task::Whole(_)) | None => Entry::Alone,
+        };
+        self.doom(self.executors.waits.park(self.number, waiting, entry));
+    }
+
+    /// Tells the executors where they are parked that these have to give way.
+    fn doom(&self, victims: Vec<Victim>) {
+        for victim in victims {
+            for executor in victim.executors {
+                self.executors.queues.notify(executor, Notice::Doomed(victim.owner));
+            }
+        }
+    }
+
+    /// A deadlock's victim, parked here, lets others go first.
+    fn give_way(&mut self, owner: OwnerId) {
+        let (task, freed) = self.locks.cancel(owner);
+        if let Some(task) = task {
+            self.executors.waits.unpark(owner, self.number);
+            match task {
+                Task::Whole(entrant) => {
+                    self.executors.waits.end(owner);
+                    self.take_in_whole(entrant);
+                }
+                Task::Serial(serial) => {
+                    serial.turn.doom();
+                    self.report_serial(serial);
+                }
+                Task::Phase(phase) => {
+                    phase.turn.doom();
+                    self.report(phase);
+                }
+                Task::Latch(latch) => latch.doom(),
+            }
+        }
+        self.go_on(freed, true);
+    }
+
+    fn count_locks(&self, locks: usize) {
+        Counters::add(&self.seat.participant().counters.locks_local, locks as u64);
+    }
+
+    /// Gives up the locks of whoever has ended, and does what was waiting for them.
+    fn release_ended(&mut self) {
+        while let Some(owner) = self.ended.pop() {
+            self.pins.release(owner);
+            let freed = self.locks.release(owner);
+            self.go_on(freed, false);
+        }
+    }
+
+    /// Does what is granted now that somebody has ended.
+    fn go_on(&mut self, freed: Freed<Task>, has_given_way: bool) {
+        for waiting in freed.waiting {
+            self.doom(self.executors.waits.move_on(self.number, waiting, has_given_way));
+        }
+        for (owner, task) in freed.granted {
+            match &task {
+                Task::Whole(_) => self.executors.waits.end(owner),
+                Task::Serial(_) | Task::Phase(_) | Task::Latch(_) => {
+                    self.executors.waits.unpark(owner, self.number)
+                }
+            }
+            self.perform(task);
+        }
+    }
+
+    /// Does what has been granted.
+    fn perform(&mut self, task: Task) {
+        match task {
+            Task::Whole(entrant) => self.add_to_batch(entrant),
+            Task::Serial(serial) => {
+                self.run_batch();
+                self.report_serial(serial);
+            }
+            Task::Phase(phase) => {
+                self.run_batch();
+                self.run_phase(phase);
+            }
+            Task::Latch(latch) => {
+                self.run_batch();
+                latch.grant();
+            }
+        }
+    }
+
+    fn add_to_batch(&mut self, entrant: Box<Entrant>) {
+        self.batch.push(entrant);
+        if self.batch.len() == GROUP_CALLS {
+            self.run_batch();
+        }
+    }
+
+    /// Runs the granted calls that are its own alone, in order.
+    fn run_batch(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let mut batch = take(&mut self.batch);
+        self.execute(&batch);
+        self.executors.queues.leave(batch.len());
+        self.done.extend(batch.drain(..).map(|entrant| Done::Whole { _entrant: entrant }));
+        self.batch = batch;
+    }
+
+    /// This executor has granted a call whose actions run one after the other, or it has given way here.
+    fn report_serial(&mut self, serial: Arc<Serial>) {
+        if !serial.turn.report() {
+            return;
+        }
+        let again = serial.turn.is_doomed();
+        if !again {
+            self.execute(&[&serial.flow.entrant]);
+        }
+        self.tell_ended(serial.owner, &serial.route, serial.turn.was_parked());
+        if again {
+            self.count_aborted(false);
+            self.executors.enter_serial(serial.flow.clone(), serial.route.clone());
+        } else {
+            self.let_go(serial.flow.clone());
+        }
+    }
+
+    /// Tells all executors concerned that an attempt has ended; here the locks are given up as soon as it is this one's
+    /// turn.
+    pub(super) fn tell_ended(&mut self, owner: OwnerId, route: &Route, was_parked: bool) {
+        for &executor in route.iter().filter(|executor| **executor != self.number) {
+            self.executors.queues.notify(executor, Notice::Ended(owner));
+        }
+        self.ended.push(owner);
+        if was_parked {
+            self.executors.waits.end(owner);
+        }
+    }
+
+    /// A call over several executors has ended.
+    pub(super) fn let_go(&mut self, flow: Arc<Flow>) {
+        self.executors.queues.leave(1);
+        self.done.push(Done::Flow { _flow: flow });
+    }
+
+    /// Tells how a call has ended.
+    pub(super) fn tell(&mut self, entrant: &Entrant, ending: Ending, output: Output) {
+        let counters = &self.seat.participant().counters;
+        self.wrote |= ending.wrote;
+        tell(self.engine, counters, &mut self.finished, entrant, ending, output);
+    }
+}
+
+impl Bench<'_> {
+    /// Runs calls one after the other, and tells how each ended.
+    fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) {
+        let Bench { engine, seat, held, found, finished, wrote, .. } = self;
+        let counters = &seat.participant().counters;
+        execute_group(engine, seat, held, found, calls, |number, ending, output| {
+            *wrote |= ending.wrote;
+            tell(engine, counters, finished, calls[number].borrow(), ending, output);
+        });
+    }
+}
+
+fn tell(
+    engine: &Engine,
+    counters: &Counters,
+    finished: &mut Vec<Finished>,
+    entrant: &Entrant,
+    ending: Ending,
+    output: Output,
+) {
+    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+        Counters::count(&counters.readers_waited);
+    }
+    match &entrant.sink {
+        Sink::Nobody => {}
+        Sink::Group(group, place) => group.end(*place, ending, output),
+        Sink::Answer(answer) => {
+            let (epoch, answer) = (ending.epoch, answer.clone());
+            let result = ending.failure.map_or(Ok(output), |error| Err(*error));
+            finished.push(Finished { answer, epoch, result });
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a thread waits at that is no executor, until all executors have granted what it asked for.
+
+use std::thread::{self, Thread};
+
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+use crate::protocol::local::OwnerId;
+use crate::protocol::local::claim::Want;
+
+/// See the module's description.
+pub(super) struct Latch {
+    pub(super) owner: OwnerId,
+    pub(super) birth: u64,
+    pub(super) wants: Vec<Want>,
+    /// So many executors have not granted yet.
+    left: AtomicUsize,
+    doomed: AtomicBool,
+    parked: AtomicBool,
+    waiter: Thread,
+}
+
+impl Latch {
+    /// Of this thread, which waits for so many executors.
+    pub(super) fn new(owner: OwnerId, birth: u64, wants: Vec<Want>, executors: usize) -> Latch {
+        Latch {
+            owner,
+            birth,
+            wants,
+            left: AtomicUsize::new(executors),
+            doomed: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            waiter: thread::current(),
+        }
+    }
+
+    /// An executor has granted it.
+    pub(super) fn grant(&self) {
+        // AcqRel: what the last holders did, on all executors, is before what the waiter does.
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.waiter.unpark();
+        }
+    }
+
+    /// It is the victim of a deadlock, and not granted at this executor.
+    pub(super) fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+        self.grant();
+    }
+
+    /// It was parked at an executor.
+    pub(super) fn note_parked(&self) {
+        // Relaxed: it is read when all executors have granted, which orders it.
+        self.parked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was ever parked.
+    pub(super) fn was_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
+    }
+
+    /// Waits for all executors. Whether all have granted it.
+    pub(super) fn wait(&self) -> bool {
+        // Acquire: see `grant`.
+        while self.left.load(Ordering::Acquire) > 0 {
+            thread::park();
+        }
+        !self.doomed.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn opened(doomed: bool) -> bool {
+        let latch = Arc::new(Latch::new(OwnerId::new(), 1, Vec::new(), 3));
+        for executor in 0..3 {
+            let latch = latch.clone();
+            thread::spawn(move || if doomed && executor == 1 { latch.doom() } else { latch.grant() });
+        }
+        latch.wait()
+    }
+
+    #[test]
+    fn it_opens_when_all_have_answered_and_says_whether_all_have_granted() {
+        for _ in 0..50 {
+            assert!(opened(false));
+            assert!(!opened(true));
+        }
+        assert!(!Latch::new(OwnerId::new(), 1, Vec::new(), 0).was_parked());
+    }
+}

@@ -1,0 +1,287 @@
+//! Execution by executors that own the data (DORA, VLDB 2010): under protocols that ask for it.
+//!
+//! ```text
+//! submit ─► route ─┬─ one executor's data ───► its queue ─► its local locks ─► the call runs there, whole
+//!                  └─ several executors' ────► all their queues at once; each runs its actions of the phase, or
+//!                                              grants; who reports last enters the next phase, or commits
+//! closure's commit ─► the desk ──────────────► as above; the caller's thread goes on when all have granted
+//! ```
+//!
+//! Each executor is a thread with a queue ([`queue`]) and a lock table of its own (`protocol/local`). It never waits for
+//! a lock: what cannot be granted is parked, and granted later by who gives up. [`executor`] is that thread's life,
+//! [`entrant`] what comes in, [`flow`] a call over several executors, and [`rendezvous`] how its parts run and meet.
+
+pub(crate) mod entrant;
+pub(crate) mod executor;
+mod flow;
+mod latch;
+mod part;
+mod pins;
+mod queue;
+mod rendezvous;
+
+use std::sync::{Arc, Weak};
+
+use smallvec::smallvec;
+
+use self::entrant::{Entrant, Group, Sink};
+use self::executor::{Notice, Task};
+use self::flow::{Flow, Meeting, Phase, Serial};
+use self::latch::Latch;
+use self::queue::{Entries, Queues};
+use crate::base::atomics::{AtomicU64, Ordering};
+use crate::error::Error;
+use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::Ending;
+use crate::protocol::ATTEMPTS_IN_COMPANY;
+use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::local::claim::{Want, is_floating, place_of_reference};
+use crate::protocol::local::routing::{Route, Routing};
+use crate::protocol::local::waits::Waits;
+use crate::protocol::local::{Denied, Desk, Grant, OwnerId};
+use crate::types::Args;
+
+/// What all executors share.
+pub(crate) struct Executors {
+    engine: Weak<Engine>,
+    queues: Queues<Task, Notice>,
+    routing: Routing,
+    waits: Waits,
+    births: AtomicU64,
+}
+
+impl Executors {
+    /// So many, of this engine.
+    pub(crate) fn new(engine: &Arc<Engine>, executors: usize) -> Executors {
+        Executors {
+            engine: Arc::downgrade(engine),
+            queues: Queues::new(executors),
+            routing: Routing::new(executors),
+            waits: Waits::default(),
+            births: AtomicU64::new(0),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whose data a call touches.
+    pub(crate) fn route(&self, footprint: &Footprint) -> Route {
+        let route = self.routing.route(footprint.references.iter().map(place_of_reference));
+        if route.is_empty() { smallvec![0] } else { route }
+    }
+
+    /// Whom a call is given to, whole: who owns all that it touches, apart from what it reads by secondary indexes. If it
+    /// writes, and one executor owns all of that, then that one; what it reads of others' rows, of which it has the whole
+    /// keys, is marked to be validated instead of locked: so that nobody has to be waited for.
+    fn owner_of_whole(&self, footprint: &mut Footprint, route: &Route) -> Option<usize> {
+        if let [executor] = route[..] {
+            return Some(executor);
+        }
+        let owner = |one: &Reference| place_of_reference(one).map(|place| self.routing.owner(place));
+        let references = &mut footprint.references;
+        let written = references.iter().find(|one| one.mode != Mode::Read);
+        let writes = written.is_some();
+        let home = match written.or_else(|| references.iter().find(|one| !is_floating(one))) {
+            Some(first) => owner(first)?,
+            None => self.routing.turn(self.birth_of_call()),
+        };
+        let is_elsewhere = |one: &Reference| owner(one) != Some(home) && !is_floating(one);
+        let may_be = |one: &Reference| writes && one.mode == Mode::Read && one.whole;
+        if references.iter().any(|one| is_elsewhere(one) && !may_be(one)) {
+            return None;
+        }
+        references.iter_mut().filter(|one| is_elsewhere(one)).for_each(|one| one.unrouted = true);
+        Some(home)
+    }
+
+    /// Lets a call in. False: the database is being closed.
+    pub(crate) fn submit(&self, mut entrant: Entrant) -> bool {
+        let route = self.route(&entrant.footprint);
+        if let Some(executor) = self.owner_of_whole(&mut entrant.footprint, &route) {
+            return self.queues.let_in(1, smallvec![(executor, Task::Whole(Box::new(entrant)))]);
+        }
+        self.submit_to_several(entrant, route, false)
+    }
+
+    /// Lets a call over several executors in; it takes effect before what comes in later, or is free to.
+    fn submit_to_several(&self, entrant: Entrant, route: Route, in_order: bool) -> bool {
+        let flow = Arc::new(Flow { entrant, birth: self.birth_of_call() });
+        if !self.queues.let_one_in() {
+            return false;
+        }
+        if in_order {
+            self.enter_serial(flow, route);
+        } else {
+            self.enter(flow, 1, route);
+        }
+        true
+    }
+
+    /// Enters an attempt of a call that is under way, with everything that it declares at these executors.
+    fn enter(&self, flow: Arc<Flow>, attempt: u32, route: Route) {
+        if attempt <= ATTEMPTS_IN_COMPANY
+            && flow.is_parallel()
+            && let Meeting::Next(phase) = Phase::first(flow.clone(), attempt, &self.routing)
+        {
+            return self.enter_phase(phase);
+        }
+        self.enter_serial(flow, route);
+    }
+
+    fn enter_phase(&self, phase: Arc<Phase>) {
+        self.queues
+            .enter(phase.route.iter().map(|&executor| (executor, Task::Phase(phase.clone()))).collect());
+    }
+
+    fn enter_serial(&self, flow: Arc<Flow>, route: Route) {
+        let serial = Arc::new(Serial::new(flow, route.clone()));
+        self.queues.enter(route.iter().map(|&executor| (executor, Task::Serial(serial.clone()))).collect());
+    }
+
+    /// Runs calls in order, and waits until all have ended. They are under way beside each other: what enters the queues
+    /// in order, and locks all that it touches there at once, meets what comes after it in order too. A call of which
+    /// only values tell where it goes is run by itself.
+    pub(crate) fn execute_group<'c>(
+        &self,
+        calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, &'c Footprint)>,
+    ) -> Vec<(Ending, Output)> {
+        let mut ended = Vec::new();
+        let mut waiting: Vec<(Route, Box<Entrant>)> = Vec::new();
+        for (routine, args, footprint) in calls {
+            // In its box at once: it is large, and changes hands several times.
+            let (args, footprint) = (args.clone(), footprint.clone());
+            let mut entrant = Box::new(Entrant { routine, args, footprint, sink: Sink::Nobody });
+            let route = self.route(&entrant.footprint);
+            let owner = self.owner_of_whole(&mut entrant.footprint, &route);
+            let references = &entrant.footprint.references;
+            let is_known = owner.is_some() || references.iter().all(|one| place_of_reference(one).is_some());
+            if !is_known {
+                self.run_together(&mut waiting, &mut ended);
+            }
+            waiting.push((owner.map_or(route, |owner| smallvec![owner]), entrant));
+            if !is_known {
+                self.run_together(&mut waiting, &mut ended);
+            }
+        }
+        self.run_together(&mut waiting, &mut ended);
+        ended
+    }
+
+    /// Runs calls beside each other, which enter the queues in order.
+    fn run_together(&self, calls: &mut Vec<(Route, Box<Entrant>)>, ended: &mut Vec<(Ending, Output)>) {
+        let group = Group::new(calls.len());
+        let is_alone = calls.len() == 1;
+        let mut whole: Vec<Vec<Task>> = (0..self.len()).map(|_| Vec::new()).collect();
+        for (place, (route, mut entrant)) in calls.drain(..).enumerate() {
+            entrant.sink = Sink::Group(group.clone(), place);
+            if let [executor] = route[..] {
+                whole[executor].push(Task::Whole(entrant));
+                continue;
+            }
+            route.iter().for_each(|&executor| self.let_in_whole(&mut whole[executor], executor, &group));
+            if !self.submit_to_several(*entrant, route, !is_alone) {
+                group.refuse(1);
+            }
+        }
+        for (executor, tasks) in whole.iter_mut().enumerate() {
+            self.let_in_whole(tasks, executor, &group);
+        }
+        ended.append(&mut group.wait());
+    }
+
+    /// Lets calls of a group in that are one executor's each.
+    fn let_in_whole(&self, tasks: &mut Vec<Task>, executor: usize, group: &Group) {
+        let calls = tasks.len();
+        if calls > 0 && !self.queues.let_in_many(calls, executor, tasks.drain(..)) {
+            group.refuse(calls);
+        }
+    }
+
+    /// No more calls come in; executors go when those that are under way have ended.
+    pub(crate) fn close(&self) {
+        self.queues.close();
+    }
+
+    /// Hand-overs to the executors, and what was handed over.
+    pub(crate) fn handovers(&self) -> (u64, u64) {
+        self.queues.handovers()
+    }
+
+    fn birth_of_call(&self) -> u64 {
+        // Relaxed: only that no two are equal counts.
+        self.births.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether an executor that runs the whole call locks this.
+    fn is_locked_by(&self, reference: &Reference, executor: usize) -> bool {
+        match place_of_reference(reference) {
+            Some(place) => self.routing.owner(place) == executor,
+            None => !is_floating(reference),
+        }
+    }
+
+    /// What of this is to be locked at an executor.
+    fn wants_at(&self, wants: &[Want], executor: usize) -> Vec<Want> {
+        let is_here = |want: &&Want| want.place.is_none_or(|place| self.routing.owner(place) == executor);
+        wants.iter().filter(is_here).cloned().collect()
+    }
+}
+
+impl Desk for Executors {
+    fn birth(&self) -> u64 {
+        self.birth_of_call()
+    }
+
+    fn lock(&self, wants: Vec<Want>, birth: u64, room: &mut usize) -> Result<Grant, Denied> {
+        let Some(engine) = self.engine.upgrade() else { return Err(Denied::Refused(Error::Closed)) };
+        let owner = OwnerId::new();
+        let executors = self.routing.route(wants.iter().map(|want| want.place));
+        let latch = Arc::new(Latch::new(owner, birth, wants, executors.len()));
+        let entries: Entries<Task> =
+            executors.iter().map(|&executor| (executor, Task::Latch(latch.clone()))).collect();
+        if !self.queues.let_in(1, entries) {
+            return Err(Denied::Refused(Error::Closed));
+        }
+        let needed = std::mem::take(room);
+        if needed > 0 {
+            engine.space().give_back(needed);
+        }
+        let granted = latch.wait();
+        if latch.was_parked() {
+            self.waits.end(owner);
+        }
+        let mut grant = Grant { owner, executors, took_room: false };
+        let denied = if !granted {
+            Denied::Deadlock
+        } else if needed == 0 {
+            return Ok(grant);
+        } else {
+            match engine.reserve(needed) {
+                Ok(()) => {
+                    *room = needed;
+                    grant.took_room = true;
+                    return Ok(grant);
+                }
+                Err(error) => Denied::Refused(error),
+            }
+        };
+        self.release(grant, room);
+        Err(denied)
+    }
+
+    fn release(&self, grant: Grant, room: &mut usize) {
+        if grant.took_room
+            && let Some(engine) = self.engine.upgrade()
+        {
+            engine.space().give_back(std::mem::take(room));
+        }
+        for &executor in &grant.executors {
+            self.queues.notify(executor, Notice::Ended(grant.owner));
+        }
+        self.queues.leave(1);
+    }
+}

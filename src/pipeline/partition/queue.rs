@@ -1,0 +1,286 @@
+//! The executors' queues: what comes in, and who has ended (DORA, section 4.1.3).
+//!
+//! What it keeps true:
+//!
+//! - **Atomic entry.** What enters several queues enters all of them at once: under all their mutexes, taken in the
+//!   order of the queues. So of two that share two queues, one is first in both, and they never wait for each other.
+//! - Queues between executors are unbounded; what bounds them is how many calls are under way.
+//! - An executor is told to go only when the queues are closed and nobody who was let in is left, who might still have
+//!   something for it.
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What is to enter: for each executor, in ascending order, what it gets.
+pub(super) type Entries<T> = SmallVec<[(usize, T); 4]>;
+
+/// What an executor finds in its queue.
+pub(super) struct Found<T, N> {
+    /// What has come in, in order.
+    pub(super) incoming: Vec<T>,
+    /// What has happened elsewhere: looked at first.
+    pub(super) notices: Vec<N>,
+}
+
+impl<T, N> Default for Found<T, N> {
+    fn default() -> Found<T, N> {
+        Found { incoming: Vec::new(), notices: Vec::new() }
+    }
+}
+
+/// The queues of all executors.
+pub(super) struct Queues<T, N> {
+    boxes: Box<[CachePadded<Inbox<T, N>>]>,
+    /// How many have been let in, and have not left.
+    under_way: AtomicUsize,
+    closed: AtomicBool,
+    takes: AtomicU64,
+    taken: AtomicU64,
+}
+
+struct Inbox<T, N> {
+    state: Mutex<State<T, N>>,
+    filled: Condvar,
+}
+
+struct State<T, N> {
+    found: Found<T, N>,
+    asleep: bool,
+    closed: bool,
+}
+
+impl<T, N> Queues<T, N> {
+    /// So many.
+    pub(super) fn new(executors: usize) -> Queues<T, N> {
+        let inbox = || Inbox {
+            state: Mutex::new(State { found: Found::default(), asleep: false, closed: false }),
+            filled: Condvar::new(),
+        };
+        Queues {
+            boxes: (0..executors).map(|_| CachePadded::new(inbox())).collect(),
+            under_way: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            takes: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// Lets `calls` in that are not under way yet, with what they have for the queues, of which each is named once. False:
+    /// the queues are closed, and nobody is let in.
+    pub(super) fn let_in(&self, calls: usize, entries: Entries<T>) -> bool {
+        // Relaxed: the mutex that is held orders it before the close; see there.
+        self.put(entries, true, || _ = self.under_way.fetch_add(calls, Ordering::Relaxed))
+    }
+
+    /// Lets a call in that has something for the queues later. False: they are closed.
+    pub(super) fn let_one_in(&self) -> bool {
+        let first = self.boxes[0].state.lock();
+        if !first.closed {
+            // Relaxed: as in `let_in`; all queues are closed at one moment.
+            self.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+        !first.closed
+    }
+
+    /// Puts in what somebody has who is under way. It is never refused.
+    pub(super) fn enter(&self, entries: Entries<T>) {
+        self.put(entries, false, || {});
+    }
+
+    /// Puts everything in at once, unless that may be refused and one of the queues is closed. Whether it did.
+    fn put(&self, entries: Entries<T>, may_be_refused: bool, and: impl FnOnce()) -> bool {
+        debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
+        let open = entries.iter().map(|(number, _)| self.boxes[*number].state.lock());
+        let mut open: SmallVec<[MutexGuard<'_, State<T, N>>; 4]> = open.collect();
+        if may_be_refused && open.iter().any(|state| state.closed) {
+            return false;
+        }
+        let mut to_wake: SmallVec<[usize; 4]> = SmallVec::new();
+        for (state, (number, entry)) in open.iter_mut().zip(entries) {
+            state.found.incoming.push(entry);
+            if std::mem::take(&mut state.asleep) {
+                to_wake.push(number);
+            }
+        }
+        and();
+        drop(open);
+        for number in to_wake {
+            self.boxes[number].filled.notify_one();
+        }
+        true
+    }
+
+    /// Lets `calls` in with a list for one queue.
+    pub(super) fn let_in_many(&self, calls: usize, number: usize, list: impl Iterator<Item = T>) -> bool {
+        let mut state = self.boxes[number].state.lock();
+        if state.closed {
+            return false;
+        }
+        state.found.incoming.extend(list);
+        // Relaxed: as in `let_in`.
+        self.under_way.fetch_add(calls, Ordering::Relaxed);
+        let wake = std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.boxes[number].filled.notify_one();
+        }
+        true
+    }
+
+    /// Tells an executor what has happened.
+    pub(super) fn notify(&self, number: usize, notice: N) {
+        let mut state = self.boxes[number].state.lock();
+        state.found.notices.push(notice);
+        let wake = std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.boxes[number].filled.notify_one();
+        }
+    }
+
+    /// `calls` have left: they have nothing more for any queue.
+    pub(super) fn leave(&self, calls: usize) {
+        // SeqCst, and the same in `close`: of who leaves last and who closes, one sees the other, and wakes everybody.
+        if self.under_way.fetch_sub(calls, Ordering::SeqCst) == calls && self.closed.load(Ordering::SeqCst) {
+            self.wake_all();
+        }
+    }
+
+    /// Nobody is let in any more.
+    pub(super) fn close(&self) {
+        // All of them at one moment: whoever was let in anywhere is counted before any executor finds its queue closed.
+        let mut all: Vec<_> = self.boxes.iter().map(|inbox| inbox.state.lock()).collect();
+        all.iter_mut().for_each(|state| state.closed = true);
+        drop(all);
+        self.closed.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        for inbox in &self.boxes {
+            inbox.state.lock().asleep = false;
+            inbox.filled.notify_all();
+        }
+    }
+
+    /// Takes all that has come in; waits while there is nothing. False: there will never be anything again.
+    pub(super) fn take(&self, number: usize, into: &mut Found<T, N>) -> bool {
+        let inbox = &self.boxes[number];
+        let mut state = inbox.state.lock();
+        while state.found.incoming.is_empty() && state.found.notices.is_empty() {
+            // SeqCst: pairs with `leave`. Who was let in here is counted, because that was done under this mutex; and
+            // who has left has put in before what it had.
+            if state.closed && self.under_way.load(Ordering::SeqCst) == 0 {
+                return false;
+            }
+            state.asleep = true;
+            inbox.filled.wait(&mut state);
+        }
+        state.asleep = false;
+        std::mem::swap(&mut state.found.incoming, &mut into.incoming);
+        std::mem::swap(&mut state.found.notices, &mut into.notices);
+        drop(state);
+        // Relaxed: statistics.
+        self.takes.fetch_add(1, Ordering::Relaxed);
+        self.taken.fetch_add(into.incoming.len() as u64, Ordering::Relaxed);
+        true
+    }
+
+    /// How often something was taken, and how much in all.
+    pub(super) fn handovers(&self) -> (u64, u64) {
+        // Relaxed: statistics.
+        (self.takes.load(Ordering::Relaxed), self.taken.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+    use std::sync::atomic::AtomicU32;
+    use std::thread;
+
+    #[test]
+    fn what_enters_two_queues_is_in_the_same_order_in_both() {
+        let queues: Queues<u64, ()> = Queues::new(3);
+        const EACH: u64 = 2_000;
+        let orders = thread::scope(|scope| {
+            let readers: Vec<_> = (0..3)
+                .map(|number| {
+                    let queues = &queues;
+                    scope.spawn(move || {
+                        let (mut all, mut found) = (Vec::new(), Found::default());
+                        while queues.take(number, &mut found) {
+                            queues.leave(found.incoming.len());
+                            all.append(&mut found.incoming);
+                        }
+                        all
+                    })
+                })
+                .collect();
+            let writers: Vec<_> = (0..4_u64)
+                .map(|writer| {
+                    let queues = &queues;
+                    scope.spawn(move || {
+                        for round in 0..EACH {
+                            let item = writer * EACH + round;
+                            let entries = [(0, 1), (0, 2), (1, 2)][(item % 3) as usize];
+                            let entered = queues.let_in(2, smallvec![(entries.0, item), (entries.1, item)]);
+                            assert!(entered);
+                        }
+                    })
+                })
+                .collect();
+            writers.into_iter().for_each(|writer| writer.join().expect("it ends"));
+            queues.close();
+            readers.into_iter().map(|reader| reader.join().expect("it ends")).collect::<Vec<Vec<u64>>>()
+        });
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            let common = |order: &Vec<u64>, with: &Vec<u64>| {
+                let with: std::collections::HashSet<_> = with.iter().copied().collect();
+                order.iter().copied().filter(|item| with.contains(item)).collect::<Vec<_>>()
+            };
+            let (left, right) = (common(&orders[one], &orders[other]), common(&orders[other], &orders[one]));
+            assert!(!left.is_empty());
+            assert_eq!(left, right);
+        }
+        assert_eq!(queues.handovers().1, 2 * 4 * EACH);
+    }
+
+    #[test]
+    fn who_is_under_way_is_served_after_the_close_and_then_everybody_goes() {
+        let (queues, served): (Queues<u32, u32>, AtomicU32) = (Queues::new(2), AtomicU32::new(0));
+        thread::scope(|scope| {
+            assert!(queues.let_in(1, smallvec![(0, 3)]));
+            for number in 0..2 {
+                let (queues, served) = (&queues, &served);
+                scope.spawn(move || {
+                    let mut found = Found::default();
+                    while queues.take(number, &mut found) {
+                        for left in found.incoming.drain(..).chain(found.notices.drain(..)) {
+                            served.fetch_add(1, Ordering::SeqCst);
+                            match left {
+                                0 => queues.leave(1),
+                                left if left % 2 == 0 => queues.enter(smallvec![(1 - number, left - 1)]),
+                                left => queues.notify(1 - number, left - 1),
+                            }
+                        }
+                    }
+                });
+            }
+            queues.close();
+        });
+        assert_eq!(served.load(Ordering::SeqCst), 4);
+        assert!(!queues.let_in(1, smallvec![(0, 1), (1, 1)]));
+        assert!(!queues.let_in_many(1, 0, [1].into_iter()));
+        assert!(!queues.take(0, &mut Found::default()));
+    }
+}

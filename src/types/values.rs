@@ -1,0 +1,94 @@
+//! The values that a procedure's phases hand on.
+
+use crate::error::{Error, Result};
+use crate::types::Value;
+
+/// What the phases before have found.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// In the order of their numbers, which are the procedure's choice: usually 0, 1, 2, so that a value stands at its
+    /// number.
+    values: Vec<(usize, Value)>,
+}
+
+impl Values {
+    /// What the first phase finds.
+    pub(crate) const NONE: Values = Values { values: Vec::new() };
+
+    /// Where the value of this number stands, or should.
+    #[inline]
+    fn place(&self, number: usize) -> std::result::Result<usize, usize> {
+        match self.values.get(number) {
+            Some((there, _)) if *there == number => Ok(number),
+            _ => self.values.binary_search_by_key(&number, |(there, _)| *there),
+        }
+    }
+
+    /// The value that an earlier phase set under this number.
+    ///
+    /// # Errors
+    /// None did.
+    pub fn get(&self, number: usize) -> Result<&Value> {
+        match self.place(number) {
+            Ok(place) => Ok(&self.values[place].1),
+            Err(_) => Err(not_set(number)),
+        }
+    }
+
+    /// The integer that an earlier phase set under this number.
+    ///
+    /// # Errors
+    /// None did, or it is none.
+    pub fn int(&self, number: usize) -> Result<i64> {
+        match self.get(number)? {
+            Value::Int(value) => Ok(*value),
+            other => Err(Error::WrongType {
+                what: format!("value {number}"),
+                expected: "an integer".to_string(),
+                found: format!("{other:?}"),
+            }),
+        }
+    }
+
+    /// Takes what a phase has set.
+    pub(crate) fn take(&mut self, fresh: &mut Vec<(usize, Value)>) {
+        self.values.reserve(fresh.len());
+        fresh.drain(..).for_each(|(number, value)| self.set(number, value));
+    }
+
+    fn set(&mut self, number: usize, value: Value) {
+        if self.values.last().is_none_or(|(last, _)| *last < number) {
+            return self.values.push((number, value));
+        }
+        match self.place(number) {
+            Ok(place) => self.values[place].1 = value,
+            Err(place) => self.values.insert(place, (number, value)),
+        }
+    }
+}
+
+#[cold]
+fn not_set(number: usize) -> Error {
+    Error::OutsideFootprint { what: format!("value {number} was set by no earlier phase") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_phase_sees_the_last_value_of_each_number() {
+        let mut values = Values::default();
+        let mut fresh: Vec<(usize, Value)> = [(0, 5), (2, 7), (1, 6), (2, 8)]
+            .into_iter()
+            .map(|(number, value)| (number, value.into()))
+            .collect();
+        values.take(&mut fresh);
+        assert!(fresh.is_empty());
+        let read = |number| values.int(number).ok();
+        assert_eq!([read(0), read(1), read(2), read(3)], [Some(5), Some(6), Some(8), None]);
+        values.take(&mut vec![(1, Value::Text("a".to_string()))]);
+        assert!(values.get(1).is_ok() && values.int(1).is_err());
+        assert!(Values::NONE.get(0).is_err());
+    }
+}

@@ -1,0 +1,697 @@
+//! Thread-to-data execution: calls over several executors, their phases and deadlocks, what they lock, and what closures
+//! do beside them.
+
+#[path = "support/concurrent.rs"]
+mod concurrent;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use heddledb::{
+    Action, Args, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
+    ProtocolKind, Range, Result, Submitted, Table, TableDefinition, Value, args, key, row,
+};
+
+const EXECUTORS: usize = 4;
+const ROWS: i64 = 64;
+
+fn options() -> Options {
+    Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None).workers(EXECUTORS)
+}
+
+/// Rows 0 to 63, each with 100, on four executors.
+fn accounts() -> (Database, Table) {
+    let db = Database::in_memory(options()).unwrap();
+    let table = account_table(&db);
+    db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100]))).unwrap();
+    (db, table)
+}
+
+fn account_table(db: &Database) -> Table {
+    let definition =
+        TableDefinition::new("account").column("id", DataType::Int64).column("n", DataType::Int64);
+    db.create_table(definition.primary_key(["id"])).unwrap()
+}
+
+fn n(db: &Database, table: &Table, id: i64) -> i64 {
+    db.run(|tx| tx.get(table, key![id])?.unwrap().int("n")).unwrap()
+}
+
+fn total(db: &Database, table: &Table) -> i64 {
+    db.run(|tx| (0..ROWS).map(|id| tx.get(table, key![id])?.unwrap().int("n")).sum()).unwrap()
+}
+
+fn add_by(table: &Table, which: usize, amount: i64) -> Action {
+    Action::write(table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
+        let n = action.get()?.unwrap().int("n")?;
+        action.update(&[("n", (n + amount).into())])
+    })
+}
+
+/// From one account to another: both at once, or one after the other.
+fn transfer(db: &Database, table: &Table, in_phases: bool) -> Procedure {
+    let definition = ProcedureDefinition::new("transfer")
+        .parameter("from", DataType::Int64)
+        .parameter("to", DataType::Int64);
+    let (take, give) = (add_by(table, 0, -1), add_by(table, 1, 1));
+    let definition =
+        if in_phases { definition.phase([take]).phase([give]) } else { definition.phase([take, give]) };
+    db.register(definition).unwrap()
+}
+
+fn all_done(submitted: Vec<Submitted>) {
+    submitted.into_iter().for_each(|one| _ = one.wait().unwrap());
+}
+
+#[test]
+fn transfers_in_one_phase_lose_and_invent_nothing_and_never_run_again() {
+    let (db, table) = accounts();
+    let transfer = transfer(&db, &table, false);
+    let before = db.statistics();
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut pair = || args![random.i64(0..8), random.i64(8..16)];
+    all_done((0..2_000).map(|_| db.submit(&transfer, pair()).unwrap()).collect());
+    assert_eq!(total(&db, &table), ROWS * 100);
+    assert_eq!((db.statistics() - before).aborted, 0, "what enters all queues at once never deadlocks");
+}
+
+#[test]
+fn two_transfers_in_two_phases_against_each_other_both_commit() {
+    let (db, table) = accounts();
+    let transfer = transfer(&db, &table, true);
+    for round in 0..200 {
+        let (one, other) = (round % 7, 7 + round % 5);
+        all_done(vec![
+            db.submit(&transfer, args![one, other]).unwrap(),
+            db.submit(&transfer, args![other, one]).unwrap(),
+        ]);
+    }
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut pair = || args![random.i64(0..6), random.i64(6..12)];
+    let mut pairs: Vec<Args> = (0..200).map(|_| pair()).collect();
+    pairs.extend((0..200).map(|_| {
+        let there = pair();
+        args![there.int(1).unwrap(), there.int(0).unwrap()]
+    }));
+    random.shuffle(&mut pairs);
+    all_done(pairs.into_iter().map(|pair| db.submit(&transfer, pair).unwrap()).collect());
+    assert_eq!(total(&db, &table), ROWS * 100);
+}
+
+/// The deadlock is made certain: both first phases are done before either second one begins.
+#[test]
+fn a_deadlock_across_phases_is_found_and_costs_one_of_them_an_attempt() {
+    let (db, table) = accounts();
+    let (one, other) = (1, 2);
+    let meet = Arc::new((Barrier::new(2), AtomicUsize::new(0)));
+    let first = {
+        let meet = meet.clone();
+        Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(move |action| {
+            let n = action.get()?.unwrap().int("n")?;
+            if meet.1.fetch_add(1, Ordering::SeqCst) < 2 {
+                meet.0.wait();
+            }
+            action.update(&[("n", (n - 1).into())])
+        })
+    };
+    let definition = ProcedureDefinition::new("transfer")
+        .parameter("from", DataType::Int64)
+        .parameter("to", DataType::Int64);
+    let transfer = db.register(definition.phase([first]).phase([add_by(&table, 1, 1)])).unwrap();
+    let before = db.statistics();
+    let start = Instant::now();
+    all_done(vec![
+        db.submit(&transfer, args![one, other]).unwrap(),
+        db.submit(&transfer, args![other, one]).unwrap(),
+    ]);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!((db.statistics() - before).aborted, 1);
+    assert_eq!((n(&db, &table, one), n(&db, &table, other)), (100, 100));
+}
+
+#[test]
+fn actions_of_one_phase_run_at_the_same_time() {
+    let (db, table) = accounts();
+    let meet = Arc::new(Barrier::new(2));
+    let look = |which: usize| {
+        let meet = meet.clone();
+        Action::read(&table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
+            action.get()?;
+            meet.wait();
+            Ok(())
+        })
+    };
+    let definition =
+        ProcedureDefinition::new("look").parameter("a", DataType::Int64).parameter("b", DataType::Int64);
+    let look = db.register(definition.phase([look(0), look(1)])).unwrap();
+    // Neighbours belong to different executors; each waits in its body for the other.
+    db.call(&look, args![1, 2]).unwrap();
+}
+
+#[test]
+fn rows_values_and_errors_come_in_the_order_of_the_actions() {
+    let (db, table) = accounts();
+    let place = |place: i64, fails: bool| {
+        Action::read(&table).key(move |args, key| key.push(args.int(0)? + place)).body(move |action| {
+            if place % 2 == 0 {
+                thread::sleep(Duration::from_millis(3));
+            }
+            let n = action.get()?.unwrap().int("n")?;
+            action.return_row(vec![place.into(), n.into()]);
+            action.set_value(0, place);
+            action.set_value(1 + place as usize, place * 10);
+            if fails {
+                return Err(Error::InvalidValue { what: place.to_string(), detail: "it fails".to_string() });
+            }
+            Ok(())
+        })
+    };
+    let last = Action::read(&table).key_from(|args, values, key| key.push(args.int(0)? + values.int(0)?));
+    let last = last.body(|action| {
+        let values: Result<Vec<Value>> =
+            (0..9).map(|number| Ok(action.values().get(number)?.clone())).collect();
+        action.return_row(values?);
+        Ok(())
+    });
+    let definition = || ProcedureDefinition::new("order").parameter("first", DataType::Int64);
+    let sound = definition().phase((0..8).map(|number| place(number, false))).phase([last]);
+    let sound = db.register(sound).unwrap();
+    let failing =
+        definition().phase((0..8).map(|number| place(number, number == 3 || number == 5 || number == 6)));
+    let failing = db.register(failing).unwrap();
+    for first in 0..20_i64 {
+        let rows = db.call(&sound, args![first]).unwrap().rows;
+        let expected = (0..8).map(|place| vec![Value::from(place), Value::from(100)]);
+        let values = std::iter::once(7).chain((0..8).map(|place| place * 10)).map(Value::from).collect();
+        assert_eq!(rows, expected.chain([values]).collect::<Vec<Vec<Value>>>());
+        let error = db.call(&failing, args![first]).unwrap_err();
+        assert!(matches!(&error, Error::InvalidValue { what, .. } if what == "3"), "{error}");
+    }
+}
+
+#[test]
+fn a_later_phase_sees_what_earlier_ones_have_written_and_a_failure_leaves_no_trace() {
+    let (db, table) = accounts();
+    let definition = ProcedureDefinition::new("twice")
+        .parameter("a", DataType::Int64)
+        .parameter("b", DataType::Int64)
+        .parameter("fails", DataType::Bool);
+    let insert = Action::write(&table)
+        .key(|args, key| key.push(args.int(0)? + 1_000))
+        .body(|action| action.insert(row![action.args().int(0)? + 1_000, 5]));
+    let read = Action::read(&table).key(|args, key| key.push(args.int(0)? + 1_000)).body(|action| {
+        let n = action.get()?.unwrap().int("n")?;
+        action.set_value(0, n);
+        Ok(())
+    });
+    let fail = Action::write(&table).key(|args, key| key.push(args.int(1)?)).body(|action| {
+        let n = action.get()?.unwrap().int("n")?;
+        action.return_row(vec![n.into(), action.values().int(0)?.into()]);
+        match action.args()[2] {
+            Value::Bool(true) => panic!("on purpose"),
+            _ => Ok(()),
+        }
+    });
+    let twice = definition
+        .phase([add_by(&table, 0, 1), add_by(&table, 1, 2), insert])
+        .phase([add_by(&table, 1, 2), add_by(&table, 0, 1), read])
+        .phase([fail]);
+    let twice = db.register(twice).unwrap();
+    for (a, b) in [(1, 2), (3, 6), (4, 4), (9, 10)] {
+        let before = (n(&db, &table, a), n(&db, &table, b));
+        let error = db.call(&twice, args![a, b, true]).unwrap_err();
+        assert!(matches!(&error, Error::Panicked { message } if message == "on purpose"), "{error}");
+        assert_eq!((n(&db, &table, a), n(&db, &table, b)), before);
+        let rows = db.call(&twice, args![a, b, false]).unwrap().rows;
+        let expected = if a == b { 106 } else { 104 };
+        assert_eq!(rows, [[Value::from(expected), Value::from(5)]]);
+        assert_eq!((n(&db, &table, b), n(&db, &table, a + 1_000)), (expected, 5));
+        let error = db.call(&twice, args![a, b, false]).unwrap_err();
+        assert!(matches!(error, Error::DuplicateKey { .. }), "{error}");
+        assert_eq!(n(&db, &table, b), expected);
+    }
+}
+
+#[test]
+fn an_action_on_a_whole_table_meets_everybody() {
+    let (db, table) = accounts();
+    let transfer = transfer(&db, &table, false);
+    let whole = table.clone();
+    let sum = Action::read(&table).body(move |action| {
+        let mut sum = 0;
+        for row in action.tx().scan(&whole, Range::all())? {
+            sum += row?.int("n")?;
+        }
+        action.return_row(vec![sum.into()]);
+        Ok(())
+    });
+    // The second phase's key is known only when values lead to it: it is the whole table then.
+    let again = table.clone();
+    let led = Action::read(&table).key_from(|_, _, _| Ok(())).body(move |action| {
+        let count = action.tx().scan(&again, Range::all())?.count() as i64;
+        action.return_row(vec![count.into()]);
+        Ok(())
+    });
+    let one = Action::read(&table).key(|_, key| key.push(5)).body(|action| action.get().map(drop));
+    let sum = db.register(ProcedureDefinition::new("sum").phase([one, sum]).phase([led])).unwrap();
+    let one = || Action::read(&table).key(|_, key| key.push(5)).body(|action| action.get().map(drop));
+    let other = Action::read(&table).key(|_, key| key.push(6)).body(|action| action.get().map(drop));
+    let again = table.clone();
+    let led = Action::read(&table).key_from(|_, _, _| Ok(())).body(move |action| {
+        let sum: Result<i64> = action.tx().scan(&again, Range::all())?.map(|row| row?.int("n")).sum();
+        action.return_row(vec![sum?.into()]);
+        Ok(())
+    });
+    let led_later =
+        db.register(ProcedureDefinition::new("later").phase([one(), other]).phase([led]).phase([one()]));
+    let led_later = led_later.unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let pairs = (0..1_500_i64).map(|round| args![round % 7, 7 + round % 11]);
+            all_done(pairs.map(|pair| db.submit(&transfer, pair).unwrap()).collect());
+        });
+        for _ in 0..150 {
+            let rows = db.call(&sum, args![]).unwrap().rows;
+            assert_eq!(rows, [[Value::from(ROWS * 100)], [Value::from(ROWS)]]);
+            assert_eq!(db.call(&led_later, args![]).unwrap().rows, [[Value::from(ROWS * 100)]]);
+        }
+    });
+}
+
+#[test]
+fn closures_and_procedures_see_each_other_whole() {
+    let (db, table) = accounts();
+    let (apart, together) = (transfer(&db, &table, true), transfer(&db, &table, false));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let (db, table) = (&db, &table);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(writer);
+                for _ in 0..400 {
+                    let (from, to) = (random.i64(0..10), random.i64(10..20));
+                    let moved = db.run(|tx| {
+                        let n = tx.get(table, key![from])?.unwrap().int("n")?;
+                        tx.update(table, key![from], &[("n", (n - 1).into())])?;
+                        tx.add(table, key![to], "n", 1)
+                    });
+                    moved.unwrap();
+                }
+            });
+        }
+        let reader = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(total(&db, &table), ROWS * 100);
+            }
+        });
+        let mut random = fastrand::Rng::with_seed(9);
+        for round in 0..100 {
+            let procedure = if round % 2 == 0 { &apart } else { &together };
+            let mut pair = || args![random.i64(5..15), random.i64(15..25)];
+            all_done((0..20).map(|_| db.submit(procedure, pair()).unwrap()).collect());
+        }
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    assert_eq!(total(&db, &table), ROWS * 100);
+}
+
+/// Two who count by a secondary index, and insert what they have counted: in any serial order the counts differ.
+#[test]
+fn who_counts_by_an_index_and_inserts_by_the_count_is_serializable() {
+    let db = Database::in_memory(options()).unwrap();
+    let definition = TableDefinition::new("seat")
+        .column("id", DataType::Int64)
+        .column("flight", DataType::Int64)
+        .column("number", DataType::Int64);
+    let seats = db.create_table(definition.primary_key(["id"]).index("by flight", ["flight"])).unwrap();
+    let whole = seats.clone();
+    let definition = ProcedureDefinition::new("book")
+        .parameter("id", DataType::Int64)
+        .parameter("flight", DataType::Int64);
+    let book = Action::write(&seats).body(move |action| {
+        let (id, flight) = (action.args().int(0)?, action.args().int(1)?);
+        let tx = action.tx();
+        let count = tx.scan_index(&whole, "by flight", Range::prefix(key![flight]))?.count() as i64;
+        tx.insert(&whole, row![id, flight, count])
+    });
+    let book = db.register(definition.phase([book])).unwrap();
+    let by_closure = |id: i64, flight: i64| {
+        db.run(|tx| {
+            let count = tx.scan_index(&seats, "by flight", Range::prefix(key![flight]))?.count() as i64;
+            tx.insert(&seats, row![id, flight, count])
+        })
+    };
+    thread::scope(|scope| {
+        for thread in 0..3_i64 {
+            let (db, book, by_closure) = (&db, &book, &by_closure);
+            scope.spawn(move || {
+                for round in 0..60_i64 {
+                    let (id, flight) = (thread * 1_000 + round, round % 3);
+                    if thread == 0 {
+                        by_closure(id, flight).unwrap();
+                    } else {
+                        db.call(book, args![id, flight]).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for flight in 0..3 {
+        let mut numbers = db
+            .run(|tx| {
+                let seats = tx.scan_index(&seats, "by flight", Range::prefix(key![flight]))?;
+                seats.map(|seat| seat?.int("number")).collect::<Result<Vec<i64>>>()
+            })
+            .unwrap();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..60).collect::<Vec<i64>>());
+    }
+}
+
+/// Each counts one side by the index and inserts on the other. In a serial order, of any two rows on different sides one
+/// has been counted for the other, and not both, and not neither.
+#[test]
+fn who_counts_one_side_and_inserts_on_the_other_is_serializable() {
+    let db = Database::in_memory(options()).unwrap();
+    let definition = TableDefinition::new("seat")
+        .column("side", DataType::Int64)
+        .column("id", DataType::Int64)
+        .column("counted", DataType::Int64);
+    let seats = db.create_table(definition.primary_key(["side", "id"]).index("by side", ["side"])).unwrap();
+    let definition =
+        ["from", "to", "id"].into_iter().fold(ProcedureDefinition::new("sit"), |definition, name| {
+            definition.parameter(name, DataType::Int64)
+        });
+    let table = seats.clone();
+    let count = Action::read(&seats).key(|args, key| key.push(args.int(0)?)).body(move |action| {
+        let side = Range::prefix(key![action.args().int(0)?]);
+        let count = action.tx().scan_index(&table, "by side", side)?.count() as i64;
+        action.set_value(0, count);
+        Ok(())
+    });
+    let sit =
+        Action::write(&seats).key(|args, key| key.push(args.int(1)?).and_then(|()| key.push(args.int(2)?)));
+    let sit = sit.body(|action| {
+        let (side, id) = (action.args().int(1)?, action.args().int(2)?);
+        action.insert(row![side, id, action.values().int(0)?])
+    });
+    let sit = db.register(definition.phase([count]).phase([sit])).unwrap();
+    thread::scope(|scope| {
+        for (from, to) in [(1_i64, 2_i64), (2, 1)] {
+            let (db, sit, seats) = (&db, &sit, &seats);
+            scope.spawn(move || {
+                for id in 0..80_i64 {
+                    if id % 3 > 0 {
+                        db.call(sit, args![from, to, id]).unwrap();
+                        continue;
+                    }
+                    let sit = db.run(|tx| {
+                        let side = Range::prefix(key![from]);
+                        let count = tx.scan_index(seats, "by side", side)?.count() as i64;
+                        tx.insert(seats, row![to, id, count])
+                    });
+                    sit.unwrap();
+                }
+            });
+        }
+    });
+    let counted = |side: i64| {
+        let rows = db.run(|tx| {
+            let rows = tx.scan(&seats, Range::prefix(key![side]))?;
+            rows.map(|row| row?.int("counted")).collect::<Result<Vec<i64>>>()
+        });
+        let mut rows = rows.unwrap();
+        rows.sort_unstable();
+        rows
+    };
+    let (one, other) = (counted(1), counted(2));
+    for (i, &of_one) in one.iter().enumerate() {
+        for (j, &of_other) in other.iter().enumerate() {
+            assert_ne!(of_other > i as i64, of_one > j as i64, "row {i} of one side, {j} of the other");
+        }
+    }
+}
+
+/// Rows of days and accounts, which are routed by their account, although the key begins with the day.
+fn routed_by_account(db: &Database) -> Table {
+    let definition = TableDefinition::new("entry")
+        .column("day", DataType::Int64)
+        .column("account", DataType::Int64)
+        .column("n", DataType::Int64)
+        .primary_key(["day", "account"])
+        .routing(["account"]);
+    let table = db.create_table(definition).unwrap();
+    let rows = (0..3).flat_map(|day| (0..16).map(move |account| (day, account)));
+    db.run(|tx| rows.clone().try_for_each(|(day, account)| tx.insert(&table, row![day, account, 10])))
+        .unwrap();
+    table
+}
+
+/// What two accounts do on two days; and what a day comes to.
+fn moves_and_sums(db: &Database, table: &Table) -> (Procedure, Procedure) {
+    let entry = |day: usize, account: usize, amount: i64| {
+        Action::write(table)
+            .key(move |args, key| {
+                key.push(args.int(day)?)?;
+                key.push(args.int(account)?)
+            })
+            .body(move |action| {
+                let n = action.get()?.unwrap().int("n")?;
+                action.update(&[("n", (n + amount).into())])
+            })
+    };
+    let definition = ["day", "from", "to"]
+        .into_iter()
+        .fold(ProcedureDefinition::new("move"), |all, name| all.parameter(name, DataType::Int64));
+    let moves = db.register(definition.phase([entry(0, 1, -1), entry(0, 2, 1)])).unwrap();
+    let day = table.clone();
+    let sum = Action::read(table).key(|args, key| key.push(args.int(0)?)).body(move |action| {
+        let rows = action.tx().scan(&day, Range::prefix(key![action.args().int(0)?]))?;
+        let sum: Result<i64> = rows.map(|row| row?.int("n")).sum();
+        action.return_row(vec![sum?.into()]);
+        Ok(())
+    });
+    let sums = ProcedureDefinition::new("sum").parameter("day", DataType::Int64).phase([sum]);
+    (moves, db.register(sums).unwrap())
+}
+
+/// Calls, closures and sums beside each other: each day's sum stays.
+fn move_and_sum(db: &Database, table: &Table, moves: &Procedure, sums: &Procedure) {
+    thread::scope(|scope| {
+        for number in 0..2 {
+            let (db, table, moves) = (db, table, moves);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(number);
+                for _ in 0..200 {
+                    let (day, from, to) = (random.i64(0..3), random.i64(0..16), random.i64(0..16));
+                    if number == 0 {
+                        db.call(moves, args![day, from, to]).unwrap();
+                        continue;
+                    }
+                    db.run(|tx| {
+                        tx.add(table, key![day, from], "n", -1)?;
+                        tx.add(table, key![day, to], "n", 1)
+                    })
+                    .unwrap();
+                }
+            });
+        }
+        (0..100).for_each(|round| {
+            assert_eq!(db.call(sums, args![round % 3]).unwrap().rows, [[Value::from(160)]]);
+        });
+    });
+}
+
+#[test]
+fn a_table_may_be_routed_by_any_columns_of_its_key() {
+    let disk = heddledb::testing::SimulatedDisk::new();
+    let options = || Options::default().protocol(ProtocolKind::Partitioned).workers(EXECUTORS);
+    let db = concurrent::open(&disk, options());
+    let table = routed_by_account(&db);
+    let (moves, sums) = moves_and_sums(&db, &table);
+    let before = db.statistics();
+    // Both are account 3's: one executor, whatever the day.
+    (0..3).for_each(|day| _ = db.call(&moves, args![day, 3, 3]).unwrap());
+    assert_eq!((db.statistics() - before).locks_local, 6);
+    // A day is everybody's.
+    let before = db.statistics();
+    assert_eq!(db.call(&sums, args![1]).unwrap().rows, [[Value::from(160)]]);
+    assert_eq!((db.statistics() - before).locks_local, EXECUTORS as u64);
+    move_and_sum(&db, &table, &moves, &sums);
+    db.close().unwrap();
+    let again = concurrent::open(&disk, options());
+    assert_eq!(again.table("entry").unwrap().definition().routing_columns(), [1]);
+}
+
+#[test]
+fn routing_changes_nothing_about_results_under_any_protocol() {
+    for protocol in ProtocolKind::ALL {
+        let options = Options::default().protocol(*protocol).workers(3).sites(3);
+        let db = concurrent::in_memory(options);
+        let table = routed_by_account(&db);
+        let (moves, sums) = moves_and_sums(&db, &table);
+        move_and_sum(&db, &table, &moves, &sums);
+    }
+}
+
+/// Payment as TPC-C has it: three updates and the insert of a history row. The central lock manager sees the insert.
+#[test]
+fn a_payment_takes_one_row_lock_and_none_above() {
+    let (db, accounts) = accounts();
+    let definition =
+        TableDefinition::new("history").column("id", DataType::Int64).column("amount", DataType::Int64);
+    let history = db.create_table(definition.primary_key(["id"])).unwrap();
+    let insert = Action::write(&history)
+        .key(|args, key| key.push(args.int(3)?))
+        .body(|action| action.insert(row![action.args().int(3)?, 10]));
+    let names = ["warehouse", "district", "customer", "history"];
+    let definition = names.into_iter().fold(ProcedureDefinition::new("payment"), |definition, name| {
+        definition.parameter(name, DataType::Int64)
+    });
+    let updates = (0..3).map(|which| add_by(&accounts, which, 1));
+    let payment = db.register(definition.phase(updates.chain([insert]))).unwrap();
+    let look = ProcedureDefinition::new("look").parameter("id", DataType::Int64);
+    let look = look.phase([Action::read(&accounts)
+        .key(|args, key| key.push(args.int(0)?))
+        .body(|action| action.get().map(drop))]);
+    let look = db.register(look).unwrap();
+    let before = db.statistics();
+    for number in 0..100 {
+        db.call(&payment, args![number % 4, 4 + number % 5, 9 + number % 20, number]).unwrap();
+    }
+    let taken = db.statistics() - before;
+    assert_eq!((taken.committed, taken.locks_row, taken.locks_higher), (100, 100, 0));
+    assert_eq!(taken.locks_local, 400);
+    let before = db.statistics();
+    (0..100).for_each(|id| _ = db.call(&look, args![id % ROWS]).unwrap());
+    let taken = db.statistics() - before;
+    assert_eq!((taken.locks_row, taken.locks_higher, taken.locks_local), (0, 0, 100));
+    let before = db.statistics();
+    db.run(|tx| tx.delete(&history, key![5])).unwrap();
+    assert_eq!((db.statistics() - before).locks_row, 1);
+}
+
+#[test]
+fn a_workers_calls_take_effect_in_order() {
+    let (db, table) = accounts();
+    let get = Action::read(&table).key(|args, key| key.push(args.int(0)?)).body(|action| {
+        action.return_row(vec![action.get()?.unwrap().int("n")?.into()]);
+        Ok(())
+    });
+    let get = ProcedureDefinition::new("get").parameter("id", DataType::Int64).phase([get]);
+    let add = ProcedureDefinition::new("add").parameter("id", DataType::Int64).phase([add_by(&table, 0, 1)]);
+    let procedures = [
+        db.register(get).unwrap(),
+        db.register(add).unwrap(),
+        transfer(&db, &table, true),
+        transfer(&db, &table, false),
+    ];
+    let mut worker = db.worker().unwrap();
+    let mut model = [100_i64; 8];
+    let mut random = fastrand::Rng::with_seed(4);
+    for _ in 0..60 {
+        let (mut calls, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..random.usize(..100) {
+            let (one, other) = (random.usize(..4), random.usize(4..8));
+            let which = [0, 0, 0, 1, 1, 1, 2, 3][random.usize(..8)];
+            expected.push((which == 0).then_some(model[one]));
+            match which {
+                0 => {}
+                1 => model[one] += 1,
+                _ => (model[one], model[other]) = (model[one] - 1, model[other] + 1),
+            }
+            let args = if which < 2 { args![one as i64] } else { args![one as i64, other as i64] };
+            calls.push((which, args));
+        }
+        let mut done = Vec::new();
+        worker.execute_group(&procedures, &calls, &mut done);
+        assert_eq!(done.len(), calls.len());
+        for (executed, expected) in done.into_iter().zip(expected) {
+            assert!(executed.attempts() >= 1 && !executed.is_stashed());
+            let rows = executed.wait().unwrap().rows;
+            assert_eq!(rows.first().map(|row| row[0].clone()), expected.map(Value::from));
+        }
+    }
+}
+
+#[test]
+fn who_closes_the_database_waits_for_what_is_under_way() {
+    for round in 0..20 {
+        let (db, table) = accounts();
+        let transfers = [transfer(&db, &table, true), transfer(&db, &table, false)];
+        let submitted: Vec<_> = (0..200_i64)
+            .map(|call| db.submit(&transfers[call as usize % 2], args![call % 5, 5 + call % 6]).unwrap())
+            .collect();
+        if round % 2 == 0 {
+            db.close().unwrap();
+        } else {
+            drop(db);
+        }
+        all_done(submitted);
+    }
+}
+
+/// Executors wait for room in the log while they hold local locks, and so do closures; who waits for locks has given its
+/// room back. Nor does anybody keep more of it than a portion when it is idle.
+#[test]
+fn a_small_log_buffer_stops_nobody() {
+    concurrent::watched(|| {
+        let options =
+            Options::default().protocol(ProtocolKind::Partitioned).workers(3).log_buffer_bytes(4 << 10);
+        let (db, _disk) = concurrent::on_disk(options);
+        let table = account_table(&db);
+        db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100]))).unwrap();
+        let transfers = [transfer(&db, &table, true), transfer(&db, &table, false)];
+        thread::scope(|scope| {
+            for number in 0..8_usize {
+                let (db, table, transfers) = (&db, &table, &transfers);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(number as u64);
+                    for _ in 0..150 {
+                        let (from, to) = (random.i64(0..8), random.i64(8..16));
+                        if number < 2 {
+                            db.call(&transfers[number], args![from, to]).unwrap();
+                        } else {
+                            // From one row to forty: more than a portion.
+                            let many = if random.u8(0..10) == 0 { 20 } else { random.i64(1..4) };
+                            db.run(|tx| {
+                                (0..many).try_for_each(|at| tx.add(table, key![at], "n", -1))?;
+                                (0..many).try_for_each(|at| tx.add(table, key![ROWS - 1 - at], "n", 1))
+                            })
+                            .unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(total(&db, &table), ROWS * 100);
+    });
+}
+
+/// A procedure's body may own the last handle: then an executor closes the database, at the end of a call.
+#[test]
+fn an_executor_may_close_the_database() {
+    for _ in 0..10 {
+        let (db, table) = accounts();
+        let owner = db.clone();
+        let look = |which: usize| Action::read(&table).key(move |args, key| key.push(args.int(which)?));
+        let first = look(0).body(move |action| {
+            let _ = &owner;
+            action.get().map(drop)
+        });
+        let second = look(1).body(|action| action.get().map(drop));
+        let definition =
+            ProcedureDefinition::new("look").parameter("a", DataType::Int64).parameter("b", DataType::Int64);
+        let procedure = db.register(definition.phase([first, second])).unwrap();
+        let submitted: Vec<_> =
+            (0..50_i64).map(|call| db.submit(&procedure, args![call % 5, 5 + call % 3]).unwrap()).collect();
+        drop((procedure, table, db));
+        for one in submitted {
+            let told = one.wait();
+            assert!(matches!(told, Ok(_) | Err(Error::Closed)), "{told:?}");
+        }
+    }
+}
