@@ -49,6 +49,7 @@ mod procedure;
 mod protocol;
 mod range;
 mod row;
+mod schedule;
 mod storage;
 mod table;
 #[doc(hidden)]
@@ -74,6 +75,7 @@ pub use procedure::{Action, ActionContext, EachAction, KeyBuilder, Procedure, Pr
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;
 pub use row::Row;
+pub use schedule::{Deciding, Evidence, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 pub use table::{Column, ColumnName, Table};
 pub use transaction::{Savepoint, Scan, Tx, fail};
