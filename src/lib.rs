@@ -71,7 +71,9 @@ pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::Statistics;
-pub use procedure::{Action, ActionContext, EachAction, KeyBuilder, Procedure, ProcedureDefinition, Values};
+pub use procedure::{
+    Action, ActionContext, EachAction, KeyBuilder, Predicate, Procedure, ProcedureDefinition, Values,
+};
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;
 pub use row::Row;

@@ -22,9 +22,11 @@ use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::threads::{Threads, in_parallel};
+use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
+use crate::schedule::Schedule;
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
 use crate::types::Args;
@@ -118,7 +120,9 @@ impl Shared {
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
         );
-        let input = Arc::new(Input::new(workers, staged));
+        let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
+        let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
+        let input = Arc::new(Input::new(workers, staged, sharing, schedule, options.partition_key.clone()));
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
@@ -126,6 +130,7 @@ impl Shared {
             &input,
             options.input_threads,
             options.output_threads,
+            options.automatic_admission,
             log,
             checkpointer.clone(),
             |log, stop| LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone()),
@@ -171,8 +176,15 @@ impl Shared {
     pub(crate) fn stash(&self, procedure: &Procedure, args: Args, footprint: Footprint) -> Submitted {
         let answer = Answer::new();
         self.engine.in_flight().add();
-        let call =
-            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: None };
+        let call = Call {
+            routine: procedure.routine(),
+            args,
+            footprint,
+            answer: answer.clone(),
+            queue: None,
+            noted: None,
+            stashed: None,
+        };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);

@@ -7,10 +7,13 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::work_out_footprint;
+use crate::pipeline::execute::{keep_panics_in, work_out_footprint};
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
+use crate::pipeline::work_queues::{Put, Sharing, WorkQueues};
 use crate::protocol::footprint::Footprint;
+use crate::schedule::reference::References;
+use crate::schedule::{Schedule, Wanted};
 use crate::types::Args;
 
 /// A call as it came in.
@@ -22,54 +25,127 @@ pub(crate) struct Arrived {
 
 /// The way in: the workers' queues, and the input threads' if there are any.
 pub(crate) struct Input {
-    workers: Vec<Arc<HandoverQueue<Call>>>,
+    workers: WorkQueues<Call>,
     staged: Option<HandoverQueue<Arrived>>,
+    schedule: Schedule,
+    partition_key: Option<String>,
     next: AtomicUsize,
 }
 
 impl Input {
     /// `staged`: whether threads of their own prepare calls.
-    pub(crate) fn new(workers: usize, staged: bool) -> Input {
+    pub(crate) fn new(
+        workers: usize,
+        staged: bool,
+        sharing: Option<Sharing>,
+        schedule: Schedule,
+        partition_key: Option<String>,
+    ) -> Input {
         Input {
-            workers: (0..workers).map(|_| Arc::new(HandoverQueue::new())).collect(),
+            workers: WorkQueues::new(workers, sharing),
             staged: staged.then(HandoverQueue::new),
+            schedule,
+            partition_key,
             next: AtomicUsize::new(0),
         }
     }
 
     /// The workers' queues.
-    pub(crate) fn workers(&self) -> &[Arc<HandoverQueue<Call>>] {
+    pub(crate) fn workers(&self) -> &WorkQueues<Call> {
         &self.workers
+    }
+
+    /// Who says which queue a call goes to.
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// The column by whose value calls are placed, if so.
+    pub(crate) fn partition_key(&self) -> Option<&str> {
+        self.partition_key.as_deref()
     }
 
     /// Takes a call in: on the caller's thread, or by the input threads.
     ///
     /// # Errors
-    /// The arguments don't fit; or the database has been closed.
-    pub(crate) fn submit(&self, arrived: Arrived) -> Result<()> {
+    /// The arguments don't fit; the database has been closed; the queue is full, and the caller does not wait.
+    pub(crate) fn submit(&self, arrived: Arrived, waits: bool) -> Result<()> {
         let open = match &self.staged {
             Some(queue) => queue.push(arrived),
-            None => self.next_queue().push(prepare(arrived)?),
+            None => {
+                let call = self.prepare(arrived)?;
+                let queue = call.queue.unwrap_or_else(|| self.next_queue());
+                if waits {
+                    self.workers.push(queue, call)
+                } else {
+                    match self.workers.try_push(queue, call) {
+                        Put::In => true,
+                        Put::Closed => false,
+                        Put::Full(_) => return Err(Error::Busy { in_flight: self.workers.waiting(queue) }),
+                    }
+                }
+            }
         };
         if open { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// Calls go around the workers: every worker can run every call.
-    fn next_queue(&self) -> &HandoverQueue<Call> {
+    fn next_queue(&self) -> usize {
         // Relaxed: only a fair share matters.
         let next = if self.workers.len() == 1 { 0 } else { self.next.fetch_add(1, Ordering::Relaxed) };
-        &self.workers[next % self.workers.len()]
+        next % self.workers.len()
+    }
+
+    /// Makes a call ready, and chooses its queue.
+    fn prepare(&self, arrived: Arrived) -> Result<Call> {
+        let Arrived { routine, args, answer } = arrived;
+        let mut footprint = Footprint::default();
+        work_out_footprint(&*routine, &args, &mut footprint)?;
+        let (queue, noted) = self.place(&*routine, &args, &footprint)?;
+        Ok(Call { routine, args, footprint, answer, queue, noted, stashed: None })
+    }
+
+    /// Has the schedule choose a queue; none, if it is all the same to it. And what it wants to be told about later.
+    fn place(
+        &self,
+        routine: &dyn Routine,
+        args: &Args,
+        footprint: &Footprint,
+    ) -> Result<(Option<usize>, Option<Box<References>>)> {
+        let mut references = References::default();
+        let placement = match self.schedule.wanted() {
+            Wanted::Nothing => None,
+            Wanted::Key => {
+                let mut key = None;
+                keep_panics_in(|| {
+                    key = routine.partition_value(args, footprint)?;
+                    Ok(())
+                })?;
+                key.and_then(|key| self.schedule.place_by_key(key))
+            }
+            Wanted::References(form) => {
+                keep_panics_in(|| routine.references(args, footprint, form, &mut references))?;
+                self.schedule.place(&references)
+            }
+        };
+        let noted = placement.filter(|placement| placement.noted).map(|_| Box::new(references));
+        Ok((placement.map(|placement| placement.queue), noted))
     }
 
     /// Gives calls that have been prepared already to the workers. If these take no more, because the database is being
     /// closed, that is the calls' answer.
     pub(crate) fn append_to_workers(&self, engine: &Engine, calls: &mut Vec<Call>) {
-        let share = calls.len().div_ceil(self.workers.len()).max(1);
-        while !calls.is_empty() {
-            let mut part: Vec<Call> = calls.drain(..share.min(calls.len())).collect();
-            if !self.next_queue().append(&mut part) {
+        let give = |queue, mut part: Vec<Call>| {
+            if !self.workers.append(queue, &mut part) {
                 part.iter().for_each(|call| refuse(engine, &call.answer, Error::Closed));
             }
+        };
+        // What the schedule has placed goes back to its place, and the rest is dealt out.
+        let placed: Vec<Call> = calls.extract_if(.., |call| call.queue.is_some()).collect();
+        placed.into_iter().for_each(|call| give(call.queue.unwrap_or(0), vec![call]));
+        let share = calls.len().div_ceil(self.workers.len()).max(1);
+        while !calls.is_empty() {
+            give(self.next_queue(), calls.drain(..share.min(calls.len())).collect());
         }
     }
 
@@ -82,15 +158,7 @@ impl Input {
 
     /// No more calls come to the workers.
     pub(crate) fn close_workers(&self) {
-        self.workers.iter().for_each(|queue| queue.close());
-    }
-
-    /// Hand-overs to the workers, and the calls handed over.
-    pub(crate) fn handovers(&self) -> (u64, u64) {
-        self.workers
-            .iter()
-            .map(|queue| queue.handovers())
-            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        self.workers.close();
     }
 
     /// The life of an input thread.
@@ -106,12 +174,16 @@ impl Input {
             let start = Instant::now();
             for arrived in group.drain(..) {
                 let answer = arrived.answer.clone();
-                match prepare(arrived) {
+                match self.prepare(arrived) {
+                    Ok(call) if call.queue.is_some() || self.workers.are_shared() => {
+                        let queue = call.queue.unwrap_or_else(|| self.next_queue());
+                        self.workers.push(queue, call);
+                    }
                     Ok(call) => ready.push(call),
                     Err(error) => refuse(engine, &answer, error),
                 }
             }
-            self.next_queue().append(&mut ready);
+            self.workers.append(self.next_queue(), &mut ready);
             engine.clocks().add(Stage::Input, start);
         }
     }
@@ -123,11 +195,4 @@ fn refuse(engine: &Engine, answer: &Answer, error: Error) {
         waiting.unpark();
     }
     engine.in_flight().leave();
-}
-
-fn prepare(arrived: Arrived) -> Result<Call> {
-    let Arrived { routine, args, answer } = arrived;
-    let mut footprint = Footprint::default();
-    work_out_footprint(&*routine, &args, &mut footprint)?;
-    Ok(Call { routine, args, footprint, answer, stashed: None })
 }

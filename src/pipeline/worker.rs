@@ -13,8 +13,8 @@ use crossbeam_epoch::{Guard, pin};
 use crate::pipeline::call::{Call, Found, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Ending, execute};
+use crate::pipeline::input::Input;
 use crate::pipeline::output::Finished;
-use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
@@ -98,7 +98,7 @@ fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>
 }
 
 /// The life of a worker.
-pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
+pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize) {
     let mut seat = engine.store().participants().take();
     let mut held = Held::default();
     let mut calls = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
     let mut stashed = Vec::new();
     loop {
         if calls.is_empty() {
-            queue.take(GROUP_CALLS, &mut calls);
+            input.workers().take(number, GROUP_CALLS, &mut calls);
         }
         if calls.is_empty() {
             return;
@@ -122,6 +122,9 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
             }
             if ending.stashed {
                 return stashed.push(number);
+            }
+            if let Some(references) = &calls[number].noted {
+                input.schedule().ended(references, ending.attempts.saturating_sub(1));
             }
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);

@@ -117,8 +117,7 @@ mod tests {
     #[test]
     fn every_reference_keeps_its_own_place_until_it_is_taken_back() {
         let slots = Slots::new(4_096);
-        let places: Vec<usize> =
-            (0..400).map(|number| slots.find_or_give(spread(number)).unwrap()).collect();
+        let places: Vec<usize> = (0..400).map(|number| slots.find_or_give(spread(number)).unwrap()).collect();
         assert_eq!(places.iter().collect::<HashSet<_>>().len(), 400);
         assert_eq!((slots.used(), slots.len()), (400, 4_096));
         for (number, place) in places.iter().enumerate() {

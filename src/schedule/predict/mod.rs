@@ -25,9 +25,9 @@ pub(crate) use upkeep::Observation;
 use upkeep::Upkeep;
 
 /// One of so many calls is placed at random for the History, while the abort rate is stable.
-const SHARE_WHILE_STABLE: u32 = 64;
+const SHARE_WHILE_STABLE: u32 = 256;
 /// And while it is not.
-const SHARE_WHILE_CHANGING: u32 = 16;
+const SHARE_WHILE_CHANGING: u32 = 64;
 /// All of them.
 const SHARE_AT_FIRST: u32 = 1;
 /// The History's part of the memory: one of so many.

@@ -27,7 +27,7 @@ const STABLE_AFTER: u32 = 3;
 const TOLERANCE: f64 = 0.02;
 const RELATIVE_TOLERANCE: f64 = 0.2;
 /// What a new History must have seen: so many calls with so many aborts, or many more calls without.
-const CALLS_ENOUGH: usize = 2_048;
+const CALLS_ENOUGH: usize = 1_024;
 const ABORTS_ENOUGH: usize = 256;
 const CALLS_PLENTY: usize = 16 * CALLS_ENOUGH;
 /// Queues are compared when they have got so many calls each, on average.
