@@ -3,7 +3,6 @@
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
-use crate::pipeline::call::Routine;
 use crate::procedure::{Action, Predicate, Procedure, ProcedureDefinition};
 use crate::protocol::footprint::Footprint;
 use crate::schedule::reference::{Attribute, Collector, Form, References, Scalar, Term};

@@ -136,7 +136,7 @@ fn the_history_is_renewed_from_the_sample() {
     assert_eq!(read, None);
     assert!(filled < 100, "the second History begins empty: {filled}");
     let first = world.predict.history.references();
-    world.seconds(2_500);
+    world.seconds(1_000);
     assert!(world.predict.history.noted().0 < 10_000, "it was renewed meanwhile");
     assert!(world.predict.history.references() > 0 && first > 0);
     let warehouse = call(1, 0).as_slice()[0];

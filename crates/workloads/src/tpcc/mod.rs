@@ -140,6 +140,10 @@ impl Workload for Tpcc {
         }
     }
 
+    fn partition_key(&self) -> Option<&'static str> {
+        Some("warehouse.w_id")
+    }
+
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)> {
         let transactions = match self.transactions {
             Transactions::Full => ("mix", json!("full")),
