@@ -3,6 +3,7 @@
 mod checkpoint;
 mod open;
 mod phases;
+mod placing;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -34,6 +35,7 @@ use crate::worker::Worker;
 
 pub(crate) use open::Shared;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};
+pub use placing::Placing;
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///

@@ -63,6 +63,8 @@ mod worker;
 extern crate self as heddledb;
 
 pub use check::CheckReport;
+#[doc(hidden)]
+pub use database::Placing;
 pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
 pub use durability::recovery::Recovery;
 pub use error::{Error, Result};

@@ -33,6 +33,16 @@ impl Outcomes {
     }
 }
 
+/// So many standard deviations of the difference of two counts of chance events are no difference.
+const CHANCE: f64 = 3.0;
+
+/// Whether two counts differ by no more than chance would have it.
+#[inline]
+pub(crate) fn may_be_chance(one: u32, other: u32) -> bool {
+    let (one, other) = (f64::from(one), f64::from(other));
+    (one - other) * (one - other) <= CHANCE * CHANCE * (one + other)
+}
+
 /// One table, and what has been noted in it.
 struct Table {
     slots: Slots,
@@ -139,6 +149,20 @@ mod tests {
         assert_eq!(history.get(12), Some(Outcomes { aborts: 2, commits: 2 }));
         assert_eq!(history.get(13), Some(Outcomes { aborts: 0, commits: 1 }));
         assert_eq!((history.get(14), history.references(), history.noted()), (None, 3, (2, 2)));
+    }
+
+    #[test]
+    fn counts_of_chance_events_differ_when_it_is_unlikely() {
+        for (one, other, chance) in
+            [(20, 20, true), (200, 160, true), (200, 100, false), (20, 0, false), (5, 0, true)]
+        {
+            assert_eq!(
+                (may_be_chance(one, other), may_be_chance(other, one)),
+                (chance, chance),
+                "{one} {other}"
+            );
+        }
+        assert!(may_be_chance(0, 0) && !may_be_chance(u32::MAX, 0));
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! number, and slices conjunctions or leaves them whole.
 //!
 //! What it keeps true: equal attribute, operator and value give equal numbers, in every process; different ones give
-//! different numbers, but for one chance in 2^64. A call's references are a set: each counts once.
+//! different numbers, but for one chance in 2^64. A call's references are a set: each counts once; how often it was named
+//! is remembered beside.
 
 use smallvec::SmallVec;
 
@@ -87,6 +88,8 @@ fn mix(left: u64, right: u64) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct References {
     all: SmallVec<[Reference; 32]>,
+    /// For each, how often the call names it.
+    times: SmallVec<[u16; 32]>,
     /// A bit for each that is there, by its highest bits: most that are new are seen to be so by one look.
     present: u64,
 }
@@ -95,6 +98,7 @@ impl References {
     /// None.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
+        self.times.clear();
         self.present = 0;
     }
 
@@ -104,15 +108,25 @@ impl References {
         &self.all
     }
 
+    /// How often the call names each of them.
+    #[inline]
+    pub(crate) fn times(&self) -> &[u16] {
+        &self.times
+    }
+
     #[inline]
     fn insert(&mut self, reference: Reference) {
         let reference = reference.max(1);
         let bit = 1 << (reference >> 58);
-        if self.present & bit != 0 && self.all.contains(&reference) {
+        if self.present & bit != 0
+            && let Some(place) = self.all.iter().position(|other| *other == reference)
+        {
+            self.times[place] = self.times[place].saturating_add(1);
             return;
         }
         self.present |= bit;
         self.all.push(reference);
+        self.times.push(1);
     }
 }
 

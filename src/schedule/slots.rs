@@ -73,15 +73,18 @@ impl Slots {
     fn give(&self, reference: Reference) -> Option<usize> {
         let line = self.line(reference);
         for (way, place) in self.lines[line].0.iter().enumerate() {
-            if place.load(Ordering::Relaxed) != FREE {
-                continue;
+            match place.load(Ordering::Relaxed) {
+                FREE => {}
+                // Another thread gave this very reference the place meanwhile.
+                present if present == reference => return Some(line * WAYS + way),
+                _ => continue,
             }
             match place.compare_exchange(FREE, reference, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     self.used.fetch_add(1, Ordering::Relaxed);
                     return Some(line * WAYS + way);
                 }
-                // Another thread gave this very reference the place.
+                // Or at this moment.
                 Err(present) if present == reference => return Some(line * WAYS + way),
                 Err(_) => {}
             }

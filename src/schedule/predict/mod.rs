@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::random;
-use crate::schedule::history::{History, Outcomes};
-use crate::schedule::policy::{Deciding, Policy};
+use crate::schedule::history::{History, Outcomes, may_be_chance};
+use crate::schedule::policy::{Deciding, Evidence, Policy};
 use crate::schedule::reference::{Reference, References};
 use crate::schedule::state::{Places, State};
 use crate::schedule::{Placement, PredictSettings, ScheduleReport};
@@ -85,12 +85,13 @@ impl Predict {
         if random::below(share) == 0 {
             return Placement { queue: random::below(self.state.queues() as u32) as usize, noted: true };
         }
-        Placement { queue: self.decide(references.as_slice()), noted: false }
+        Placement { queue: self.decide(references), noted: false }
     }
 
     /// Chooses by the policy, and remembers it.
-    fn decide(&self, references: &[Reference]) -> usize {
-        let places: Places = references.iter().map(|reference| self.state.place(*reference)).collect();
+    fn decide(&self, references: &References) -> usize {
+        let places: Places =
+            references.as_slice().iter().map(|reference| self.state.place(*reference)).collect();
         let (scores, decider) = self.score(references, &places);
         let queue = self.best(&scores);
         self.state.add(&places, queue, decider);
@@ -99,7 +100,7 @@ impl Predict {
     }
 
     /// The score of each queue, and the place of the reference that decides if it is one alone.
-    fn score(&self, references: &[Reference], places: &Places) -> (Scores, Option<usize>) {
+    fn score(&self, references: &References, places: &Places) -> (Scores, Option<usize>) {
         let mut scores = Scores::from_elem(0.0, self.state.queues());
         let evidence = self.policy.evidence;
         let mut add = |place: usize, weight: f64| {
@@ -107,28 +108,56 @@ impl Predict {
                 *score += weight * f64::from(count);
             }
         };
-        let known = references.iter().zip(places).filter_map(|(reference, place)| {
-            let outcomes = self.history.get(*reference).filter(|outcomes| outcomes.aborts > 0)?;
-            Some((outcomes, *place))
-        });
         let decider = match self.policy.deciding {
             Deciding::Sum => {
-                known.for_each(|(outcomes, place)| {
-                    place.into_iter().for_each(|place| add(place, outcomes.weight(evidence)));
-                });
+                for (reference, place) in references.as_slice().iter().zip(places) {
+                    if let (Some(outcomes), Some(place)) = (self.known(*reference), place) {
+                        add(*place, outcomes.weight(evidence));
+                    }
+                }
                 None
             }
             Deciding::Max => {
-                let rank =
-                    |outcomes: &Outcomes| (outcomes.weight(evidence), outcomes.fraction(), outcomes.aborts);
-                let (outcomes, place) = known
-                    .reduce(|best, next| if rank(&next.0) > rank(&best.0) { next } else { best })
-                    .map_or((Outcomes::default(), None), |most| most);
+                let (outcomes, number) = self.strongest(references);
+                let place = places.get(number).copied().flatten();
                 place.into_iter().for_each(|place| add(place, outcomes.weight(evidence)));
-                place
+                place.filter(|_| outcomes.aborts > 0)
             }
         };
         (scores, decider)
+    }
+
+    /// What is known of a reference that has led to aborts.
+    #[inline]
+    fn known(&self, reference: Reference) -> Option<Outcomes> {
+        self.history.get(reference).filter(|outcomes| outcomes.aborts > 0)
+    }
+
+    /// The reference with the most evidence, and its number; nothing, if none has any.
+    ///
+    /// Counts that differ by no more than chance would have it are ties, which the paper breaks arbitrarily: here the
+    /// reference wins that the call names most often. So a call that looks into one warehouse at the end goes to the
+    /// one where it does the rest.
+    fn strongest(&self, references: &References) -> (Outcomes, usize) {
+        let known: SmallVec<[Option<Outcomes>; 32]> =
+            references.as_slice().iter().map(|reference| self.known(*reference)).collect();
+        let evidence = self.policy.evidence;
+        let most = known.iter().flatten().map(|outcomes| outcomes.aborts).max().unwrap_or(0);
+        let mut best = (Outcomes::default(), 0);
+        let mut best_rank = (0, 0.0, 0.0);
+        for (number, outcomes) in known.iter().enumerate() {
+            let Some(outcomes) = outcomes else { continue };
+            let times = match evidence {
+                Evidence::Count if !may_be_chance(outcomes.aborts, most) => continue,
+                Evidence::Count => references.times()[number],
+                Evidence::Fraction => 0,
+            };
+            let rank = (times, outcomes.weight(evidence), outcomes.fraction());
+            if rank > best_rank {
+                (best, best_rank) = ((*outcomes, number), rank);
+            }
+        }
+        best
     }
 
     /// The queue with the highest score; of several, the one with the smallest total, and of these the lowest.

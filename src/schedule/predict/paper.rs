@@ -11,11 +11,17 @@ const QUANTITY: &str = "s_quantity";
 
 /// A reference of the paper's tables.
 fn reference(attribute: &str, value: i64) -> Reference {
+    call(&[(attribute, value)]).as_slice()[0]
+}
+
+/// A transaction's references.
+fn call(conditions: &[(&str, i64)]) -> References {
     let mut references = References::default();
-    let form = Form { canonical: false, whole: false };
-    let term = Term::Equal(Scalar::of_int(value));
-    Collector::new(form, &mut references).condition(Attribute::named(&[attribute]), term);
-    references.as_slice()[0]
+    let mut collector = Collector::new(Form { canonical: false, whole: false }, &mut references);
+    for (attribute, value) in conditions {
+        collector.condition(Attribute::named(&[attribute]), Term::Equal(Scalar::of_int(*value)));
+    }
+    references
 }
 
 /// A schedule with the History and the State of one of the paper's tables: reference, aborts and commits, queues.
@@ -61,13 +67,18 @@ fn first_table(policy: Policy) -> Predict {
 }
 
 /// The transaction of examples 1 to 3: quantity 6, item 2, warehouse 5.
-fn arriving() -> [Reference; 3] {
-    [reference(QUANTITY, 6), reference("s_i_id", 2), reference("s_w_id", 5)]
+fn arriving() -> References {
+    call(&[(QUANTITY, 6), ("s_i_id", 2), ("s_w_id", 5)])
+}
+
+fn fractions(predict: &Predict, references: &References) -> Vec<f64> {
+    let fraction = |one: &Reference| predict.history.get(*one).map_or(0.0, Outcomes::fraction);
+    references.as_slice().iter().map(fraction).collect()
 }
 
 /// The scores of the queues, and the queue that is chosen, counted from 1 as in the paper.
-fn decide(predict: &Predict, references: &[Reference]) -> (Vec<f64>, usize) {
-    let places = references.iter().map(|one| predict.state.place(*one)).collect();
+fn decide(predict: &Predict, references: &References) -> (Vec<f64>, usize) {
+    let places = references.as_slice().iter().map(|one| predict.state.place(*one)).collect();
     let (scores, _) = predict.score(references, &places);
     (scores.to_vec(), predict.decide(references) + 1)
 }
@@ -88,17 +99,20 @@ fn example_1_counts_and_sums_to_a_tie_which_the_emptiest_queue_wins() {
 #[test]
 fn example_1_places_what_is_not_in_the_history_by_the_smallest_total() {
     let predict = first_table(policy(Evidence::Count, Deciding::Sum));
-    let unknown = [reference("s_i_id", 3)];
+    let unknown = call(&[("s_i_id", 3)]);
     assert_eq!(decide(&predict, &unknown), (vec![0.0; 3], 2));
-    assert_eq!(predict.state.of(unknown[0]), Some(vec![0, 1, 0]), "and it is known to the State from now on");
+    assert_eq!(
+        predict.state.of(unknown.as_slice()[0]),
+        Some(vec![0, 1, 0]),
+        "and it is known to the State from now on"
+    );
     assert_eq!(decide(&predict, &unknown).1, 3, "queue 2 has 5 references now, and queue 3 has 4");
 }
 
 #[test]
 fn example_2_sums_fractions() {
     let predict = first_table(policy(Evidence::Fraction, Deciding::Sum));
-    let fractions = arriving().map(|one| predict.history.get(one).unwrap().fraction());
-    assert_eq!(fractions, [0.25, 0.0, 0.5]);
+    assert_eq!(fractions(&predict, &arriving()), [0.25, 0.0, 0.5]);
     assert_eq!(decide(&predict, &arriving()), (vec![1.0, 0.75, 0.75], 1));
 }
 
@@ -107,6 +121,16 @@ fn example_3_retains_the_reference_with_the_most_aborts() {
     let predict = first_table(policy(Evidence::Count, Deciding::Max));
     // Quantity and warehouse have 20 aborts each: the warehouse's are the greater share of its attempts.
     assert_eq!(decide(&predict, &arriving()), (vec![40.0, 20.0, 20.0], 1));
+}
+
+#[test]
+fn counts_that_chance_may_have_made_differ_are_ties_which_the_reference_named_most_often_wins() {
+    let history = [("w_id", 1, 200, 1_000), ("w_id", 2, 215, 1_000), ("w_id", 3, 500, 1_000)];
+    let state = [("w_id", 1, [9, 0, 0]), ("w_id", 2, [0, 9, 0]), ("w_id", 3, [0, 0, 9])];
+    let predict = table(policy(Evidence::Count, Deciding::Max), &history, &state);
+    assert_eq!(decide(&predict, &call(&[("w_id", 1), ("w_id", 2), ("w_id", 1)])).1, 1);
+    assert_eq!(decide(&predict, &call(&[("w_id", 1), ("w_id", 2)])).1, 2, "as often: the one with more");
+    assert_eq!(decide(&predict, &call(&[("w_id", 1), ("w_id", 3), ("w_id", 1)])).1, 3, "that is no chance");
 }
 
 #[test]
@@ -134,8 +158,7 @@ fn example_4_ends_in_a_tie_of_three_which_the_emptiest_queue_wins() {
     ];
     let predict = table(policy, &history, &state);
     assert_eq!([0, 1, 2].map(|queue| predict.state.total(queue)), [3, 2, 3]);
-    let arriving = [reference(QUANTITY, 7), reference("i_id", 2), reference("w_id", 5)];
-    let fractions = arriving.map(|one| predict.history.get(one).unwrap().fraction());
-    assert_eq!(fractions, [0.5, 0.5, 0.75], "step 2");
+    let arriving = call(&[(QUANTITY, 7), ("i_id", 2), ("w_id", 5)]);
+    assert_eq!(fractions(&predict, &arriving), [0.5, 0.5, 0.75], "step 2");
     assert_eq!(decide(&predict, &arriving), (vec![0.75, 0.75, 0.75], 2));
 }

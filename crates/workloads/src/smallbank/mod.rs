@@ -38,7 +38,6 @@ pub(crate) mod transaction {
     pub const BALANCE: usize = 1;
     pub const DEPOSIT_CHECKING: usize = 2;
     pub const TRANSACT_SAVINGS: usize = 3;
-    pub const WRITE_CHECK: usize = 4;
 }
 
 /// The settings of the benchmark.
