@@ -142,7 +142,7 @@ impl Default for Options {
             state_prune: StatePrune::default(),
             schedule_memory_bytes: 32 << 20,
             work_stealing: None,
-            queue_calls: 64,
+            queue_calls: 256,
             max_participants: 256,
             sites: 1,
             serial_variant: SerialVariant::default(),
@@ -309,7 +309,7 @@ impl Options {
         self
     }
 
-    /// The most calls that wait in a worker's queue, where workers steal; who has one more for it waits. Default: 64.
+    /// The most calls that wait in a worker's queue, where workers steal; who has one more for it waits. Default: 256.
     #[must_use]
     pub fn queue_calls(mut self, calls: usize) -> Self {
         self.queue_calls = calls;

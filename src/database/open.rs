@@ -182,6 +182,7 @@ impl Shared {
             footprint,
             answer: answer.clone(),
             queue: None,
+            rivalry: 0,
             noted: None,
             stashed: None,
         };

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::execute::Body;
 use crate::pipeline::nesting;
 use crate::pipeline::stash::Since;
+use crate::pipeline::work_queues::Work;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::reference::{Form, References, Scalar};
@@ -134,10 +135,18 @@ pub(crate) struct Call {
     pub(crate) answer: Arc<Answer>,
     /// The queue that the schedule chose, if it did.
     pub(crate) queue: Option<usize>,
+    /// What it probably conflicts about, if the schedule says so; or 0.
+    pub(crate) rivalry: u64,
     /// What the schedule wants to be told about when it ends, if so.
     pub(crate) noted: Option<Box<References>>,
     /// Since when it is stashed, if it was.
     pub(crate) stashed: Option<Since>,
+}
+
+impl Work for Call {
+    fn rivalry(&self) -> u64 {
+        self.rivalry
+    }
 }
 
 /// Where a call's result goes.

@@ -13,7 +13,7 @@ use crate::pipeline::statistics::Stage;
 use crate::pipeline::work_queues::{Put, Sharing, WorkQueues};
 use crate::protocol::footprint::Footprint;
 use crate::schedule::reference::References;
-use crate::schedule::{Schedule, Wanted};
+use crate::schedule::{Placement, Schedule, Wanted};
 use crate::types::Args;
 
 /// A call as it came in.
@@ -101,8 +101,10 @@ impl Input {
         let Arrived { routine, args, answer } = arrived;
         let mut footprint = Footprint::default();
         work_out_footprint(&*routine, &args, &mut footprint)?;
-        let (queue, noted) = self.place(&*routine, &args, &footprint)?;
-        Ok(Call { routine, args, footprint, answer, queue, noted, stashed: None })
+        let (placement, noted) = self.place(&*routine, &args, &footprint)?;
+        let (queue, rivalry) =
+            placement.map_or((None, 0), |placement| (Some(placement.queue), placement.rivalry));
+        Ok(Call { routine, args, footprint, answer, queue, rivalry, noted, stashed: None })
     }
 
     /// Has the schedule choose a queue; none, if it is all the same to it. And what it wants to be told about later.
@@ -111,7 +113,7 @@ impl Input {
         routine: &dyn Routine,
         args: &Args,
         footprint: &Footprint,
-    ) -> Result<(Option<usize>, Option<Box<References>>)> {
+    ) -> Result<(Option<Placement>, Option<Box<References>>)> {
         let mut references = References::default();
         let placement = match self.schedule.wanted() {
             Wanted::Nothing => None,
@@ -129,7 +131,7 @@ impl Input {
             }
         };
         let noted = placement.filter(|placement| placement.noted).map(|_| Box::new(references));
-        Ok((placement.map(|placement| placement.queue), noted))
+        Ok((placement, noted))
     }
 
     /// Gives calls that have been prepared already to the workers. If these take no more, because the database is being

@@ -1,9 +1,10 @@
 //! The workers' queues: each worker takes from its own, and where they share, an idle worker steals from another's.
 //!
-//! A worker that finds its queue empty takes one call from the longest of the others; only if all are empty it sleeps.
+//! A worker that finds its queue empty takes one call from another's: from the longest that has one whose rivals nobody is
+//! running, or else from the longest; only if all are empty it sleeps.
 //! Where workers share, queues are bounded as well: who puts a call into a full one waits, so that a queue of long calls
 //! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
-//! worker takes only half of what waits, so that the rest can be stolen.
+//! worker takes only a few of those that wait, so that the rest can be stolen.
 //!
 //! What it keeps true: no call waits in a queue while a worker sleeps that could run it. Who goes to sleep says so, then
 //! looks into all queues once more; who puts a call in makes it visible, then looks who sleeps. Both accesses are
@@ -12,8 +13,20 @@
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// The most calls that a worker takes at once where workers share: what it has taken nobody can steal.
+const GROUP_SHARED: usize = 8;
+/// So far a thief looks into a queue for a call that suits it.
+const LOOKED_AT: usize = 32;
+
+/// What can wait in the queues.
+pub(crate) trait Work {
+    /// What it probably conflicts about with all that have the same; 0: nobody knows.
+    fn rivalry(&self) -> u64;
+}
 
 /// How workers share their queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +46,8 @@ struct Queue<T> {
     waiting: AtomicUsize,
     /// Whether its worker sleeps, or is about to.
     asleep: AtomicBool,
+    /// The rivalry of the call that its worker runs.
+    running: AtomicU64,
 }
 
 struct State<T> {
@@ -66,7 +81,7 @@ pub(crate) struct WorkQueues<T> {
     stolen: AtomicU64,
 }
 
-impl<T> WorkQueues<T> {
+impl<T: Work> WorkQueues<T> {
     /// One queue for each worker.
     pub(crate) fn new(workers: usize, sharing: Option<Sharing>) -> WorkQueues<T> {
         let queue = |_| Queue {
@@ -75,6 +90,7 @@ impl<T> WorkQueues<T> {
             drained: Condvar::new(),
             waiting: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
+            running: AtomicU64::new(0),
         };
         WorkQueues {
             queues: (0..workers).map(queue).collect(),
@@ -179,8 +195,10 @@ impl<T> WorkQueues<T> {
             let state = own.state.lock();
             let waiting = state.items.len();
             if waiting > 0 {
-                let share = if self.sharing.is_some() { waiting.div_ceil(2) } else { waiting };
-                return self.take_from(own, state, share.min(at_most), into);
+                let share =
+                    if self.sharing.is_some() { waiting.div_ceil(2).min(GROUP_SHARED) } else { waiting };
+                let taken = share.min(at_most);
+                return self.take_from(own, state, |items| into.extend(items.drain(..taken)));
             }
             let closed = state.closed;
             drop(state);
@@ -195,10 +213,11 @@ impl<T> WorkQueues<T> {
         &self,
         queue: &Queue<T>,
         mut state: MutexGuard<'_, State<T>>,
-        number: usize,
-        into: &mut Vec<T>,
+        take: impl FnOnce(&mut VecDeque<T>),
     ) {
-        into.extend(state.items.drain(..number));
+        let before = state.items.len();
+        take(&mut state.items);
+        let taken = before - state.items.len();
         // Relaxed: whoever sees too many looks under the lock.
         queue.waiting.store(state.items.len(), Ordering::Relaxed);
         let blocked = state.blocked;
@@ -208,26 +227,43 @@ impl<T> WorkQueues<T> {
         }
         // Relaxed: statistics.
         self.handovers.fetch_add(1, Ordering::Relaxed);
-        self.items.fetch_add(number as u64, Ordering::Relaxed);
+        self.items.fetch_add(taken as u64, Ordering::Relaxed);
     }
 
-    /// Takes one from the longest of the others' queues.
+    /// A worker runs a call of this rivalry now; 0: none.
+    pub(crate) fn runs(&self, worker: usize, rivalry: u64) {
+        // Relaxed: advice for thieves.
+        self.queues[worker].running.store(rivalry, Ordering::Relaxed);
+    }
+
+    /// Takes one from another's queue: the first whose rivals nobody is running, from the longest queue that has one; if
+    /// none has, the first of the longest.
     fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
         if self.sharing.is_none() {
             return false;
         }
         // Relaxed: a guess; the queue itself is looked at under its lock.
+        let waiting = |queue: &Queue<T>| queue.waiting.load(Ordering::Relaxed);
         let others = self.queues.iter().enumerate().filter(|(number, _)| *number != worker);
-        let longest = others.max_by_key(|(_, queue)| queue.waiting.load(Ordering::Relaxed));
-        let Some((_, longest)) = longest.filter(|(_, queue)| queue.waiting.load(Ordering::Relaxed) > 0)
-        else {
-            return false;
-        };
-        let state = longest.state.lock();
-        if state.items.is_empty() {
-            return false;
-        }
-        self.take_from(longest, state, 1, into);
+        let mut others: SmallVec<[(usize, &Queue<T>); 32]> =
+            others.map(|(_, queue)| (waiting(queue), queue)).filter(|(waiting, _)| *waiting > 0).collect();
+        others.sort_unstable_by_key(|(waiting, _)| std::cmp::Reverse(*waiting));
+        let running: SmallVec<[u64; 32]> = self
+            .queues
+            .iter()
+            .map(|queue| queue.running.load(Ordering::Relaxed))
+            .filter(|one| *one != 0)
+            .collect();
+        let suits = |item: &T| !running.contains(&item.rivalry());
+        others.iter().any(|(_, queue)| self.steal_from(queue, suits, into))
+            || others.iter().any(|(_, queue)| self.steal_from(queue, |_| true, into))
+    }
+
+    /// Takes the first that suits, if there is one.
+    fn steal_from(&self, queue: &Queue<T>, suits: impl Fn(&T) -> bool, into: &mut Vec<T>) -> bool {
+        let state = queue.state.lock();
+        let Some(place) = state.items.iter().take(LOOKED_AT).position(suits) else { return false };
+        self.take_from(queue, state, |items| into.extend(items.remove(place)));
         self.stolen.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -281,6 +317,13 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    /// Numbers are rivals in their hundreds.
+    impl Work for i32 {
+        fn rivalry(&self) -> u64 {
+            *self as u64 / 100
+        }
+    }
+
     const SHARED: Option<Sharing> = Some(Sharing { bound: 8 });
 
     fn take(queues: &WorkQueues<i32>, worker: usize) -> Vec<i32> {
@@ -312,6 +355,21 @@ mod tests {
         assert_eq!(take(&queues, 0), [1, 2, 3, 4]);
         assert_eq!((take(&queues, 1), take(&queues, 1)), (vec![100], vec![5]));
         assert_eq!(queues.stolen(), 2);
+    }
+
+    #[test]
+    fn a_thief_prefers_what_nobody_runs_the_rivals_of() {
+        let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
+        [501, 502, 701, 503].into_iter().for_each(|item| assert!(queues.push(0, item)));
+        [801, 502].into_iter().for_each(|item| assert!(queues.push(1, item)));
+        queues.runs(0, 5);
+        assert_eq!(take(&queues, 2), [701], "of the longest queue, but not the first");
+        queues.runs(2, 7);
+        assert_eq!(take(&queues, 2), [801], "of the other queue");
+        queues.runs(2, 8);
+        assert_eq!(take(&queues, 2), [501], "better than nothing");
+        queues.runs(0, 0);
+        assert_eq!(take(&queues, 2), [502]);
     }
 
     #[test]

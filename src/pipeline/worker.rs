@@ -115,22 +115,26 @@ pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize) {
         let start = Instant::now();
         let counters = &seat.participant().counters;
         let mut wrote = false;
-        execute_group(engine, &mut seat, &mut held, &mut found, &calls, |number, ending, output| {
+        let runs =
+            |place: usize| input.workers().runs(number, calls.get(place).map_or(0, |call| call.rivalry));
+        runs(0);
+        execute_group(engine, &mut seat, &mut held, &mut found, &calls, |place, ending, output| {
+            runs(place + 1);
             wrote |= ending.wrote;
-            if let Some(since) = calls[number].stashed {
+            if let Some(since) = calls[place].stashed {
                 engine.stash().has_ended(since, ending.stashed);
             }
             if ending.stashed {
-                return stashed.push(number);
+                return stashed.push(place);
             }
-            if let Some(references) = &calls[number].noted {
+            if let Some(references) = &calls[place].noted {
                 input.schedule().ended(references, ending.attempts.saturating_sub(1));
             }
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
             let result = ending.failure.map_or(Ok(output), |error| Err(*error));
-            finished.push(Finished { answer: calls[number].answer.clone(), epoch: ending.epoch, result });
+            finished.push(Finished { answer: calls[place].answer.clone(), epoch: ending.epoch, result });
         });
         engine.clocks().add(Stage::Execute, start);
         engine.output().put(engine, &mut finished);

@@ -93,6 +93,8 @@ pub(crate) enum Wanted {
 pub(crate) struct Placement {
     /// The queue.
     pub(crate) queue: usize,
+    /// What the call probably conflicts about with all that have the same; 0: nobody knows.
+    pub(crate) rivalry: u64,
     /// Whether the schedule wants to be told how the call has ended.
     pub(crate) noted: bool,
 }
@@ -132,7 +134,7 @@ impl Schedule {
         let Schedule::Partition(queues) = self else { return None };
         // An integer is its own number: neighbours go to neighbouring queues, and so many keys fill so many queues.
         let queue = (key.0 % *queues as u64) as usize;
-        Some(Placement { queue, noted: false })
+        Some(Placement { queue, rivalry: key.0.wrapping_add(1), noted: false })
     }
 
     /// The queue of a call with these references.

@@ -86,6 +86,11 @@ impl State {
         self.totals[queue].load(Ordering::Relaxed)
     }
 
+    /// The reference that has this place.
+    pub(crate) fn owner(&self, place: usize) -> Option<Reference> {
+        self.slots.owner(place)
+    }
+
     /// How many queues there are.
     pub(crate) fn queues(&self) -> usize {
         self.queues

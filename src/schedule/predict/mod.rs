@@ -83,20 +83,22 @@ impl Predict {
         }
         let share = self.share.load(Ordering::Relaxed);
         if random::below(share) == 0 {
-            return Placement { queue: random::below(self.state.queues() as u32) as usize, noted: true };
+            let queue = random::below(self.state.queues() as u32) as usize;
+            return Placement { queue, rivalry: 0, noted: true };
         }
-        Placement { queue: self.decide(references), noted: false }
+        let (queue, rivalry) = self.decide(references);
+        Placement { queue, rivalry, noted: false }
     }
 
-    /// Chooses by the policy, and remembers it.
-    fn decide(&self, references: &References) -> usize {
+    /// Chooses by the policy, and remembers it. Gives the queue, and the reference that has decided; 0, if none has alone.
+    fn decide(&self, references: &References) -> (usize, Reference) {
         let places: Places =
             references.as_slice().iter().map(|reference| self.state.place(*reference)).collect();
         let (scores, decider) = self.score(references, &places);
         let queue = self.best(&scores);
         self.state.add(&places, queue, decider);
         self.placed[queue].fetch_add(1, Ordering::Relaxed);
-        queue
+        (queue, decider.and_then(|place| self.state.owner(place)).unwrap_or(0))
     }
 
     /// The score of each queue, and the place of the reference that decides if it is one alone.

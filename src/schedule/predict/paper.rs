@@ -80,7 +80,7 @@ fn fractions(predict: &Predict, references: &References) -> Vec<f64> {
 fn decide(predict: &Predict, references: &References) -> (Vec<f64>, usize) {
     let places = references.as_slice().iter().map(|one| predict.state.place(*one)).collect();
     let (scores, _) = predict.score(references, &places);
-    (scores.to_vec(), predict.decide(references) + 1)
+    (scores.to_vec(), predict.decide(references).0 + 1)
 }
 
 fn policy(evidence: Evidence, deciding: Deciding) -> Policy {

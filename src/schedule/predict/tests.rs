@@ -211,7 +211,7 @@ fn without_conflicts_calls_are_spread_evenly() {
 fn a_call_without_references_goes_to_the_emptiest_queue() {
     let predict = Predict::new(PredictSettings { history: Duration::ZERO, ..settings() }, 2);
     predict.state.put(7, &[5, 1]);
-    assert_eq!(predict.decide(&References::default()), 1);
+    assert_eq!(predict.decide(&References::default()), (1, 0));
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct ScheduleOptions {
     /// The memory that predict takes, in MiB [default: 32]
     #[arg(long, value_name = "N", help_heading = "Schedule")]
     pub schedule_memory_mib: Option<usize>,
-    /// Most calls that wait in a worker's queue, where calls are placed by generators [default: 64]
+    /// Most calls that wait in a worker's queue, where calls are placed by generators [default: 256]
     #[arg(long, value_name = "N", help_heading = "Schedule")]
     pub queue_calls: Option<usize>,
 }
