@@ -1,9 +1,14 @@
+//! The transactions, the mix, and a check that catches what no call has moved.
+
 use heddledb::{Database, Durability, Options, ProtocolKind, args, key};
 
 use super::procedure::PENALTY;
 use super::tables::{CHECKING, SAVINGS, START};
 use super::*;
 use crate::workload::next_calls;
+
+/// The last of the transactions.
+const WRITE_CHECK: usize = 4;
 
 fn bank(settings: SmallBank) -> Database {
     let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
@@ -36,7 +41,7 @@ fn each_transaction_moves_what_it_says() {
     call(&db, transaction::TRANSACT_SAVINGS, 1, -700).unwrap();
     assert_eq!(balances(&db, 1), (START - 700, START + 500));
     call(&db, transaction::BALANCE, 1, 0).unwrap();
-    call(&db, transaction::WRITE_CHECK, 1, 200).unwrap();
+    call(&db, WRITE_CHECK, 1, 200).unwrap();
     assert_eq!(balances(&db, 1), (START - 700, START + 300));
     call(&db, transaction::AMALGAMATE, 1, 2).unwrap();
     assert_eq!((balances(&db, 1), balances(&db, 2)), ((0, 0), (START, 3 * START - 400)));
@@ -50,7 +55,7 @@ fn what_is_not_covered_fails_or_costs_a_penalty() {
     call(&db, transaction::AMALGAMATE, 1, 2).unwrap();
     let error = call(&db, transaction::TRANSACT_SAVINGS, 1, -1).unwrap_err().to_string();
     assert!(error.contains("not covered"), "{error}");
-    call(&db, transaction::WRITE_CHECK, 1, 5).unwrap();
+    call(&db, WRITE_CHECK, 1, 5).unwrap();
     assert_eq!(balances(&db, 1), (0, -5 - PENALTY));
     let error = call(&db, transaction::BALANCE, 77, 0).unwrap_err().to_string();
     assert!(error.contains("no such customer"), "{error}");
