@@ -73,11 +73,12 @@ mod tests {
         let definition = ProcedureDefinition::new("p").parameter("id", DataType::Int64);
         let action = Action::read(&table).key(|args, key| key.push(args.int(0)?)).body(|_| Ok(()));
         let procedure = db.register(definition.phase([action])).expect("it is taken");
+        let before = db.statistics().committed;
         let mut placing = db.placing(&procedure, args![7]).expect("it fits");
         assert_eq!(placing.collect().expect("it fits"), 1);
         let queues: std::collections::HashSet<usize> = (0..9).map(|_| placing.decide()).collect();
         assert_eq!(queues.len(), 3, "nothing is known of it: it goes to the emptiest");
-        assert_eq!(db.statistics().committed, 0, "it has never run");
+        assert_eq!(db.statistics().committed, before, "it has never run");
         assert!(db.placing(&procedure, args!["x"]).is_err());
     }
 }
