@@ -3,6 +3,7 @@
 mod checkpoint;
 mod open;
 mod phases;
+mod placing;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -20,9 +21,10 @@ use crate::pipeline::execute::{Body, execute};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
-use crate::procedure::{Procedure, ProcedureDefinition, Registered};
+use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::Held;
 use crate::protocol::attempt::Attempt;
+use crate::schedule::ScheduleReport;
 use crate::storage::catalog::{self, RESERVED_PREFIX};
 use crate::storage::definition::TableDefinition;
 use crate::storage::participant::Counters;
@@ -33,6 +35,7 @@ use crate::worker::Worker;
 
 pub(crate) use open::Shared;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};
+pub use placing::Placing;
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///
@@ -167,9 +170,12 @@ impl Database {
     /// Takes a procedure.
     ///
     /// # Errors
-    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`].
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`Options::partition_key`) is no column's name.
     pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
-        Ok(Procedure::new(Registered::new(self.engine().store().identity(), definition)?))
+        let store = self.engine().store();
+        let naming =
+            Naming { tables: &store.user_tables(), partition_key: self.shared.input().partition_key() };
+        Ok(Procedure::new(Registered::new(store.identity(), definition, &naming)?))
     }
 
     /// Calls a procedure through the pipeline, and waits for its result.
@@ -188,7 +194,7 @@ impl Database {
         nesting::check("a call")?;
         self.shared.check_procedure(procedure)?;
         self.engine().in_flight().enter();
-        self.send(procedure, args)
+        self.send(procedure, args, true)
     }
 
     /// Sends a call into the pipeline, if there is room.
@@ -199,13 +205,14 @@ impl Database {
         nesting::check("a call")?;
         self.shared.check_procedure(procedure)?;
         self.engine().in_flight().try_enter()?;
-        self.send(procedure, args)
+        self.send(procedure, args, false)
     }
 
-    fn send(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+    /// `waits`: whether the caller waits where the queue that the call is for is full.
+    fn send(&self, procedure: &Procedure, args: Args, waits: bool) -> Result<Submitted> {
         let answer = Answer::new();
         let arrived = Arrived { routine: procedure.routine(), args, answer: answer.clone() };
-        match self.shared.input().submit(arrived) {
+        match self.shared.input().submit(arrived, waits) {
             Ok(()) => Ok(Submitted::new(answer)),
             Err(error) => {
                 self.engine().in_flight().leave();
@@ -246,6 +253,7 @@ impl Database {
             log_bytes: relaxed(&clocks.bytes),
             log_flushes: relaxed(&clocks.flushes),
             execute_handovers: self.shared.input().handovers(),
+            stolen: self.shared.input().workers().stolen(),
             log_handovers: (relaxed(&clocks.groups), relaxed(&clocks.grouped)),
             output_handovers: engine.output().queue().map_or((0, 0), |queue| queue.handovers()),
             input_busy: clocks.busy(Stage::Input),
@@ -267,6 +275,11 @@ impl Database {
         }
         statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics
+    }
+
+    /// What the schedule knows, if it is one that learns (`predict`).
+    pub fn schedule(&self) -> Option<ScheduleReport> {
+        self.shared.input().schedule().report()
     }
 
     /// Checks the whole database: constraints, and indexes against tables. Nothing is committed meanwhile.

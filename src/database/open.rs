@@ -23,9 +23,11 @@ use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::threads::{Threads, in_parallel};
+use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
+use crate::schedule::Schedule;
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
 use crate::types::Args;
@@ -124,7 +126,10 @@ impl Shared {
             place.get_or_init(|| executors.clone());
             executors
         });
-        let input = Arc::new(Input::new(workers, staged, executors));
+        let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
+        let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
+        let key = options.partition_key.clone();
+        let input = Arc::new(Input::new(workers, staged, sharing, (schedule, key), executors));
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
@@ -132,6 +137,7 @@ impl Shared {
             &input,
             options.input_threads,
             options.output_threads,
+            options.automatic_admission,
             log,
             checkpointer.clone(),
             |log, stop| LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone()),
@@ -177,8 +183,16 @@ impl Shared {
     pub(crate) fn stash(&self, procedure: &Procedure, args: Args, footprint: Footprint) -> Submitted {
         let answer = Answer::new();
         self.engine.in_flight().add();
-        let call =
-            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: None };
+        let call = Call {
+            routine: procedure.routine(),
+            args,
+            footprint,
+            answer: answer.clone(),
+            queue: None,
+            rivalry: 0,
+            noted: None,
+            stashed: None,
+        };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);

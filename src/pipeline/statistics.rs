@@ -78,6 +78,8 @@ pub struct Statistics {
     pub log_bytes: u64,
     /// Flushes of the log.
     pub log_flushes: u64,
+    /// Calls that an idle worker took from another's queue.
+    pub stolen: u64,
     /// Hand-overs to the execute stage, and the calls handed over.
     pub execute_handovers: (u64, u64),
     /// Hand-overs to the log stage (groups), and the transactions handed over.
@@ -115,6 +117,7 @@ impl Sub for Statistics {
             log_transactions: self.log_transactions - before.log_transactions,
             log_bytes: self.log_bytes - before.log_bytes,
             log_flushes: self.log_flushes - before.log_flushes,
+            stolen: self.stolen - before.stolen,
             execute_handovers: pair(self.execute_handovers, before.execute_handovers),
             log_handovers: pair(self.log_handovers, before.log_handovers),
             output_handovers: pair(self.output_handovers, before.output_handovers),

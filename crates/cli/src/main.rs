@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod dump;
 mod failure;
+mod figures;
 mod inspect;
 mod recovering;
 
@@ -32,6 +33,7 @@ Examples:
   heddle bench incr1 --hot-percent 100 --protocol phased    all add to one row, under phase reconciliation
   heddle bench probe --clients 35 --protocol serial --json
   heddle bench flights --input flights.csv.gz --dir flights.heddle
+  heddle figures aborts                     a table of many runs
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV";
@@ -41,6 +43,8 @@ Examples:
 enum Command {
     /// Run a workload, measure it, and verify the database afterwards
     Bench(bench::Arguments),
+    /// Tables of many benchmark runs, by one command each
+    Figures(figures::Arguments),
     /// Verify a database, and the invariants of the workloads whose tables it holds
     Check(check::Arguments),
     /// Show what is in a database directory
@@ -52,6 +56,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),

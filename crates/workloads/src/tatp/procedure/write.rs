@@ -3,7 +3,7 @@
 //! Four of them know the subscriber by its number only: a first phase, or the beginning of the body, asks the secondary
 //! index, so the arguments do not tell whose rows they touch.
 
-use heddledb::{Action, ActionContext, ProcedureDefinition, Range, ValueRef, fail, key, row};
+use heddledb::{Action, ActionContext, Predicate, ProcedureDefinition, Range, ValueRef, fail, key, row};
 
 use super::{of_number, reason};
 use crate::pause::Pause;
@@ -49,6 +49,7 @@ pub(super) fn location(
     tables: &Tables,
     pause: Pause,
 ) -> ProcedureDefinition {
+    let definition = definition.refers_to(of_numbered_subscriber(tables));
     let own = tables.clone();
     let update = Action::write(&tables.subscriber).body(move |action: &ActionContext| {
         let (args, tx) = (action.args(), action.tx());
@@ -58,6 +59,11 @@ pub(super) fn location(
         Ok(())
     });
     definition.phase([update])
+}
+
+/// What no key tells: whose rows they are. A number is the subscriber's, with zeros before it.
+fn of_numbered_subscriber(tables: &Tables) -> Predicate {
+    Predicate::on(&tables.subscriber).equals("s_id", |args| args.int(0))
 }
 
 /// The phase that finds the subscriber of a number.
@@ -103,7 +109,10 @@ pub(super) fn insert_forwarding(
             pause.take();
             Ok(())
         });
-    definition.phase([find_subscriber(tables, pause)]).phase([facilities, forwarding])
+    definition
+        .refers_to(of_numbered_subscriber(tables))
+        .phase([find_subscriber(tables, pause)])
+        .phase([facilities, forwarding])
 }
 
 /// `delete-call-forwarding`: the one from a time on, which may not be there.
@@ -122,7 +131,10 @@ pub(super) fn delete_forwarding(
             pause.take();
             if action.delete()? { Ok(()) } else { Err(fail(reason::NO_FORWARDING)) }
         });
-    definition.phase([find_subscriber(tables, pause)]).phase([forwarding])
+    definition
+        .refers_to(of_numbered_subscriber(tables))
+        .phase([find_subscriber(tables, pause)])
+        .phase([forwarding])
 }
 
 /// `update-by-number`: subscribers of so many numbers in a row, found by the secondary index; each gets a place one
