@@ -51,6 +51,18 @@ pub(crate) struct Shared {
     directory: Mutex<Option<DatabaseDirectory>>,
 }
 
+/// The way in to the workers, or to the executors if the protocol has them.
+fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
+    let executors = engine.protocol().desk().map(|place| {
+        let executors = Arc::new(Executors::new(engine, workers));
+        place.get_or_init(|| executors.clone());
+        executors
+    });
+    let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
+    let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
+    Arc::new(Input::new(workers, staged, sharing, (schedule, options.partition_key.clone()), executors))
+}
+
 /// What was read of a directory.
 struct Opened {
     store: Store,
@@ -121,15 +133,7 @@ impl Shared {
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
         );
-        let executors = engine.protocol().desk().map(|place| {
-            let executors = Arc::new(Executors::new(&engine, workers));
-            place.get_or_init(|| executors.clone());
-            executors
-        });
-        let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
-        let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
-        let key = options.partition_key.clone();
-        let input = Arc::new(Input::new(workers, staged, sharing, (schedule, key), executors));
+        let input = way_in(options, &engine, workers, staged);
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
