@@ -6,4 +6,5 @@
 pub(crate) mod atomics;
 pub(crate) mod barrier;
 pub(crate) mod disk;
+pub(crate) mod prefetch;
 pub(crate) mod random;

@@ -87,8 +87,12 @@ impl History {
         History { tables: [table(), table()], read: AtomicUsize::new(0), filled: AtomicUsize::new(0) }
     }
 
+    /// What is known of a reference that has led to aborts; nothing of another.
+    pub(crate) fn known(&self, reference: Reference) -> Outcomes {
+        self.get(reference).filter(|outcomes| outcomes.aborts > 0).unwrap_or_default()
+    }
+
     /// What is known of a reference.
-    #[inline]
     pub(crate) fn get(&self, reference: Reference) -> Option<Outcomes> {
         let table = &self.tables[self.read.load(Ordering::Relaxed)];
         let (aborts, commits) = &table.outcomes[table.slots.find(reference)?];

@@ -9,6 +9,7 @@
 //! at that moment, a count is off by one and no decision is wrong, only a little less informed.
 
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::prefetch::prefetch_line;
 use crate::schedule::reference::Reference;
 
 /// References of one line: a cache line.
@@ -30,9 +31,9 @@ impl Slots {
     /// Bytes for each place.
     pub(crate) const BYTES: usize = size_of::<Line>() / WAYS;
 
-    /// As many places as this, rounded down to a power of two; one line at least.
+    /// As many places as this, rounded down to whole lines; one line at least.
     pub(crate) fn new(places: usize) -> Slots {
-        let lines = 1 << (places / WAYS).max(1).ilog2();
+        let lines = (places / WAYS).max(1);
         let line = || Line(std::array::from_fn(|_| AtomicU64::new(FREE)));
         Slots { lines: (0..lines).map(|_| line()).collect(), used: AtomicUsize::new(0) }
     }
@@ -50,8 +51,16 @@ impl Slots {
 
     #[inline]
     fn line(&self, reference: Reference) -> usize {
-        // References are mixed well: their low bits are as good as any.
-        reference as usize & (self.lines.len() - 1)
+        // References are mixed well: the high bits choose one of so many lines evenly.
+        ((u128::from(reference) * self.lines.len() as u128) >> 64) as usize
+    }
+
+    /// Begins to bring a reference's line into the cache. Gives the first of its places.
+    #[inline]
+    pub(crate) fn prefetch(&self, reference: Reference) -> usize {
+        let line = self.line(reference);
+        prefetch_line(&raw const self.lines[line]);
+        line * WAYS
     }
 
     /// The place of a reference.
@@ -60,8 +69,11 @@ impl Slots {
         let line = self.line(reference);
         // Relaxed, here and below: a place says nothing about other memory; the counts that belong to it are atomics of
         // their own, which are always there.
-        let way = self.lines[line].0.iter().position(|way| way.load(Ordering::Relaxed) == reference)?;
-        Some(line * WAYS + way)
+        let equal = |way: &AtomicU64| u32::from(way.load(Ordering::Relaxed) == reference);
+        // All eight are compared, without a branch: which one it is nobody can predict.
+        let ways = self.lines[line].0.iter().enumerate();
+        let matching = ways.fold(0, |matching, (number, way)| matching | equal(way) << number);
+        (matching != 0).then(|| line * WAYS + matching.trailing_zeros() as usize)
     }
 
     /// The place of a reference, a new one if it has none; `None`: its line is full.

@@ -1,7 +1,12 @@
-//! State: how often each reference was placed in each queue.
+//! State: how often each reference was placed in each queue, and what it counts for.
 //!
 //! Counts rise when a call is queued, and are never lowered: a reference is pruned as a whole, or moved as a whole to
 //! another queue. The sums over all references, the row *total* of the paper's tables, follow whatever is done.
+//!
+//! A decision looks into the State alone: what the History knows of a reference is copied beside it when it gets its
+//! place, and again when a fresh History is there. Most of the time that a decision takes would be waiting for memory,
+//! so all lines are asked for before the first is looked at ([`State::prefetch`]), and tables that decide are apart from
+//! the counts, which are many times as large.
 //!
 //! What it keeps true: it never uses more memory than it was given. All accesses are relaxed: counts are evidence, no other
 //! memory hangs on them, and a count that is lost to a race makes a decision a little less informed, not wrong.
@@ -10,35 +15,65 @@ use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::base::prefetch::prefetch_line;
+use crate::schedule::history::{History, Outcomes};
 use crate::schedule::reference::Reference;
 use crate::schedule::slots::Slots;
 
-/// The places of a call's references: `None` has none.
-pub(crate) type Places = SmallVec<[Option<usize>; 32]>;
-
 /// From this count on, a reference's counts are halved: their proportions are what matters.
 const HALVED_FROM: u32 = 1 << 30;
+
+/// What the State knows of one of a call's references.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Its place; `NOWHERE`, if there is no room for it.
+    place: u32,
+    /// What the History knows of it; nothing, if it has led to no aborts.
+    pub(crate) outcomes: Outcomes,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl Found {
+    /// Its place, if it has one.
+    #[inline]
+    pub(crate) fn place(self) -> Option<usize> {
+        (self.place != NOWHERE).then_some(self.place as usize)
+    }
+}
+
+/// What is found of all of a call's references, in their order.
+pub(crate) type AllFound = SmallVec<[Found; 64]>;
+
+/// What is counted of a queue.
+#[derive(Default)]
+struct Total {
+    /// The sum of all references' counts.
+    references: AtomicU64,
+    /// The calls that were placed there.
+    calls: AtomicU64,
+}
 
 /// The State.
 pub(crate) struct State {
     slots: Slots,
     queues: usize,
-    /// For each place, a count for each queue.
+    /// For each place, what the History knows of its reference: aborts above commits.
+    evidence: Box<[AtomicU64]>,
+    /// For each place, a count for each queue, and behind them how many calls its reference has placed alone since that
+    /// was last asked.
     counts: Box<[AtomicU32]>,
-    /// For each place, how many calls its reference has placed alone, since that was last asked.
-    decided: Box<[AtomicU32]>,
-    /// For each queue, the sum of all counts.
-    totals: Box<[CachePadded<AtomicU64>]>,
+    totals: Box<[CachePadded<Total>]>,
 }
 
 impl State {
     /// An empty one for so many queues, in so many bytes.
     pub(crate) fn new(queues: usize, bytes: usize) -> State {
-        let slots = Slots::new(bytes / Self::entry_bytes(queues));
+        let slots = Slots::new((bytes / Self::entry_bytes(queues)).min(NOWHERE as usize));
         State {
-            counts: (0..slots.len() * queues).map(|_| AtomicU32::new(0)).collect(),
-            decided: (0..slots.len()).map(|_| AtomicU32::new(0)).collect(),
-            totals: (0..queues).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            evidence: (0..slots.len()).map(|_| AtomicU64::new(0)).collect(),
+            counts: (0..slots.len() * (queues + 1)).map(|_| AtomicU32::new(0)).collect(),
+            totals: (0..queues).map(|_| CachePadded::default()).collect(),
             slots,
             queues,
         }
@@ -46,49 +81,92 @@ impl State {
 
     /// What a reference takes, the memory of whoever prunes included.
     fn entry_bytes(queues: usize) -> usize {
-        Slots::BYTES + size_of::<u32>() * (queues + 2)
+        Slots::BYTES + size_of::<u64>() + size_of::<u32>() * (queues + 2)
     }
 
-    /// The place of a reference, a new one if it has none and there is room.
+    /// Begins to bring into the cache what a decision looks at for this reference.
     #[inline]
-    pub(crate) fn place(&self, reference: Reference) -> Option<usize> {
-        self.slots.find_or_give(reference)
+    pub(crate) fn prefetch(&self, reference: Reference) {
+        let line = self.slots.prefetch(reference);
+        prefetch_line(&raw const self.evidence[line]);
+    }
+
+    /// Finds a reference; gives it a place, if it has none and there is room, with what the History knows of it.
+    #[inline]
+    pub(crate) fn find(&self, reference: Reference, history: &History) -> Found {
+        let Some(place) = self.slots.find(reference) else { return self.give(reference, history) };
+        Found { place: place as u32, outcomes: unpack(self.evidence[place].load(Ordering::Relaxed)) }
+    }
+
+    #[cold]
+    fn give(&self, reference: Reference, history: &History) -> Found {
+        let Some(place) = self.slots.find_or_give(reference) else {
+            return Found { place: NOWHERE, outcomes: Outcomes::default() };
+        };
+        let outcomes = history.known(reference);
+        self.evidence[place].store(pack(outcomes), Ordering::Relaxed);
+        Found { place: place as u32, outcomes }
+    }
+
+    /// Copies what the History knows of all references. Who gives one its place at this moment may copy what was known
+    /// before: so it is done once more a little later.
+    pub(crate) fn learn(&self, history: &History) {
+        for place in 0..self.places() {
+            let Some(reference) = self.slots.owner(place) else { continue };
+            self.evidence[place].store(pack(history.known(reference)), Ordering::Relaxed);
+        }
     }
 
     /// How often the reference at this place was placed in each queue.
     #[inline]
     pub(crate) fn counts(&self, place: usize) -> impl ExactSizeIterator<Item = u32> + '_ {
-        self.row(place).iter().map(|count| count.load(Ordering::Relaxed))
+        self.row(place)[..self.queues].iter().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Begins to bring the counts of a reference into the cache.
+    #[inline]
+    pub(crate) fn prefetch_counts(&self, found: Found) {
+        if let Some(place) = found.place() {
+            let row = self.row(place);
+            prefetch_line(&raw const row[0]);
+            prefetch_line(&raw const row[self.queues]);
+        }
     }
 
     #[inline]
     fn row(&self, place: usize) -> &[AtomicU32] {
-        &self.counts[place * self.queues..(place + 1) * self.queues]
+        let width = self.queues + 1;
+        &self.counts[place * width..(place + 1) * width]
     }
 
     /// A call with these references was placed in this queue, because of one of them if `decider` says so.
     #[inline]
-    pub(crate) fn add(&self, places: &Places, queue: usize, decider: Option<usize>) {
+    pub(crate) fn add(&self, all: &AllFound, queue: usize, decider: Option<usize>) {
         let mut known = 0;
-        for place in places.iter().flatten() {
-            self.row(*place)[queue].fetch_add(1, Ordering::Relaxed);
+        for place in all.iter().filter_map(|found| found.place()) {
+            self.row(place)[queue].fetch_add(1, Ordering::Relaxed);
             known += 1;
         }
-        self.totals[queue].fetch_add(known, Ordering::Relaxed);
+        self.totals[queue].references.fetch_add(known, Ordering::Relaxed);
+        self.totals[queue].calls.fetch_add(1, Ordering::Relaxed);
         if let Some(place) = decider {
-            self.decided[place].fetch_add(1, Ordering::Relaxed);
+            self.decided(place).fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    fn decided(&self, place: usize) -> &AtomicU32 {
+        &self.row(place)[self.queues]
+    }
+
+    /// How many calls were placed in a queue.
+    pub(crate) fn calls(&self, queue: usize) -> u64 {
+        self.totals[queue].calls.load(Ordering::Relaxed)
     }
 
     /// The sum of all references' counts for a queue.
     #[inline]
     pub(crate) fn total(&self, queue: usize) -> u64 {
-        self.totals[queue].load(Ordering::Relaxed)
-    }
-
-    /// The reference that has this place.
-    pub(crate) fn owner(&self, place: usize) -> Option<Reference> {
-        self.slots.owner(place)
+        self.totals[queue].references.load(Ordering::Relaxed)
     }
 
     /// How many queues there are.
@@ -108,13 +186,14 @@ impl State {
 
     /// How many calls the reference at this place has placed alone since this was last asked.
     pub(crate) fn take_decided(&self, place: usize) -> u32 {
-        self.decided[place].swap(0, Ordering::Relaxed)
+        self.decided(place).swap(0, Ordering::Relaxed)
     }
 
     /// Forgets the reference at this place.
     pub(crate) fn remove(&self, place: usize) {
         self.change(place, |_, _| 0);
-        self.decided[place].store(0, Ordering::Relaxed);
+        self.decided(place).store(0, Ordering::Relaxed);
+        self.evidence[place].store(0, Ordering::Relaxed);
         self.slots.take_back(place);
     }
 
@@ -133,12 +212,12 @@ impl State {
 
     /// Changes the counts at a place, and the totals with them.
     fn change(&self, place: usize, new: impl Fn(usize, u32) -> u32) {
-        for (queue, count) in self.row(place).iter().enumerate() {
+        for (queue, count) in self.row(place)[..self.queues].iter().enumerate() {
             let wanted = new(queue, count.load(Ordering::Relaxed));
             let before = count.swap(wanted, Ordering::Relaxed);
             // Modulo 2^64, so that a difference below zero is one as well.
             let difference = u64::from(wanted).wrapping_sub(u64::from(before));
-            self.totals[queue].fetch_add(difference, Ordering::Relaxed);
+            self.totals[queue].references.fetch_add(difference, Ordering::Relaxed);
         }
     }
 
@@ -153,11 +232,21 @@ impl State {
     }
 }
 
+/// Outcomes as one word.
+fn pack(outcomes: Outcomes) -> u64 {
+    u64::from(outcomes.aborts) << 32 | u64::from(outcomes.commits)
+}
+
+#[inline]
+fn unpack(word: u64) -> Outcomes {
+    Outcomes { aborts: (word >> 32) as u32, commits: word as u32 }
+}
+
 #[cfg(test)]
 impl State {
     /// Puts a reference in with these counts.
-    pub(crate) fn put(&self, reference: Reference, counts: &[u32]) -> usize {
-        let place = self.place(reference).expect("there is room");
+    pub(crate) fn put(&self, reference: Reference, counts: &[u32], history: &History) -> usize {
+        let place = self.find(reference, history).place().expect("there is room");
         self.change(place, |queue, _| counts[queue]);
         place
     }
@@ -172,6 +261,10 @@ impl State {
 mod tests {
     use super::*;
 
+    fn known((aborts, commits): (u32, u32)) -> Outcomes {
+        Outcomes { aborts, commits }
+    }
+
     fn totals(state: &State) -> Vec<u64> {
         (0..state.queues()).map(|queue| state.total(queue)).collect()
     }
@@ -179,28 +272,60 @@ mod tests {
     #[test]
     fn placing_counts_for_every_reference_and_for_the_totals() {
         let state = State::new(3, 1 << 16);
-        let places = |references: &[u64]| references.iter().map(|one| state.place(*one)).collect::<Places>();
+        let history = History::new(1 << 10);
+        let places = |references: &[u64]| {
+            references.iter().map(|one| state.find(*one, &history)).collect::<AllFound>()
+        };
         state.add(&places(&[11, 12]), 1, None);
-        state.add(&places(&[12, 13]), 1, state.place(12));
+        state.add(&places(&[12, 13]), 1, state.slots.find(12));
         state.add(&places(&[12]), 2, None);
         assert_eq!(state.of(12), Some(vec![0, 2, 1]));
         assert_eq!((state.of(11), state.of(14)), (Some(vec![0, 1, 0]), None));
         assert_eq!((totals(&state), state.references()), (vec![0, 4, 1], 3));
-        let place = state.place(12).unwrap();
+        let place = state.slots.find(12).unwrap();
         assert_eq!((state.take_decided(place), state.take_decided(place)), (1, 0));
     }
 
     #[test]
+    fn the_state_holds_what_the_history_knows_of_references_that_led_to_aborts() {
+        let (state, history) = (State::new(3, 1 << 16), History::new(1 << 16));
+        history.note(&[11], 4);
+        history.note(&[12], 0);
+        let outcomes = |reference| state.find(reference, &history).outcomes;
+        assert_eq!([11, 12, 13].map(outcomes), [(4, 1), (0, 0), (0, 0)].map(known));
+        history.note(&[11, 13], 2);
+        assert_eq!(outcomes(11), known((4, 1)), "it is a copy");
+        state.learn(&history);
+        assert_eq!([11, 12, 13].map(outcomes), [(6, 2), (0, 0), (2, 1)].map(known));
+        state.remove(state.slots.find(11).unwrap());
+        history.fill_apart();
+        history.renew();
+        assert_eq!(outcomes(11), known((0, 0)), "the fresh History knows nothing of it");
+        assert_eq!(outcomes(13), known((2, 1)));
+        state.learn(&history);
+        assert_eq!(outcomes(13), known((0, 0)));
+        assert_eq!(unpack(pack(known((u32::MAX, 7)))), known((u32::MAX, 7)));
+    }
+
+    #[test]
+    fn calls_are_counted_for_each_queue() {
+        let (state, history) = (State::new(3, 1 << 16), History::new(1 << 10));
+        state.add(&AllFound::new(), 1, None);
+        state.add(&AllFound::from_elem(state.find(5, &history), 1), 1, None);
+        assert_eq!([0, 1, 2].map(|queue| state.calls(queue)), [0, 2, 0]);
+    }
+
+    #[test]
     fn totals_follow_what_is_removed_moved_and_halved() {
-        let state = State::new(3, 1 << 16);
-        let (first, second) = (state.put(11, &[2, 1, 1]), state.put(12, &[0, 1, 7]));
+        let (state, history) = (State::new(3, 1 << 16), History::new(1 << 10));
+        let (first, second) = (state.put(11, &[2, 1, 1], &history), state.put(12, &[0, 1, 7], &history));
         assert_eq!(totals(&state), [2, 2, 8]);
         state.move_to(first, 1);
         assert_eq!((state.of(11), totals(&state)), (Some(vec![0, 4, 0]), vec![0, 5, 7]));
         state.remove(second);
         assert_eq!((state.of(12), totals(&state), state.references()), (None, vec![0, 4, 0], 1));
         assert_eq!(state.owned().collect::<Vec<_>>(), [first]);
-        state.put(11, &[HALVED_FROM, 0, 10]);
+        state.put(11, &[HALVED_FROM, 0, 10], &history);
         state.keep_small(first);
         assert_eq!(state.of(11), Some(vec![HALVED_FROM / 2, 0, 5]));
         state.keep_small(first);
@@ -209,24 +334,24 @@ mod tests {
 
     #[test]
     fn who_finds_no_room_is_not_counted_and_memory_is_bounded() {
-        let state = State::new(20, 1 << 14);
+        let (state, history) = (State::new(20, 1 << 14), History::new(1 << 10));
         assert!(state.bytes() <= 1 << 14);
         let references = (1..10_000_u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let places: Places = references.map(|reference| state.place(reference)).collect();
-        assert!(places.iter().any(Option::is_none));
+        let places: AllFound = references.map(|reference| state.find(reference, &history)).collect();
+        assert!(places.iter().any(|found| found.place().is_none()));
         state.add(&places, 3, None);
         assert_eq!((state.total(3), state.references()), (state.places() as u64, state.places()));
     }
 
     #[test]
     fn concurrent_placing_loses_nothing() {
-        let state = State::new(2, 1 << 14);
+        let (state, history) = (State::new(2, 1 << 14), History::new(1 << 10));
         std::thread::scope(|scope| {
             for queue in [0, 1, 0, 1] {
-                let state = &state;
+                let (state, history) = (&state, &history);
                 scope.spawn(move || {
                     for _ in 0..1_000 {
-                        state.add(&[7, 8].iter().map(|one| state.place(*one)).collect(), queue, None);
+                        state.add(&[7, 8].iter().map(|one| state.find(*one, history)).collect(), queue, None);
                     }
                 });
             }

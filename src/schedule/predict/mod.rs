@@ -5,21 +5,21 @@
 //! the highest gets the call. Where nothing is known, and between equal scores, it is the queue with the smallest total
 //! of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
 //!
-//! A call costs one look into each structure for each of its references. Nothing here waits: several threads place at
+//! A call costs one look into the State for each of its references, beside which the History's evidence is copied. Nothing
+//! here waits: several threads place at
 //! once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
 
 mod upkeep;
 
-use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::base::random;
-use crate::schedule::history::{History, Outcomes, may_be_chance};
+use crate::schedule::history::{History, may_be_chance};
 use crate::schedule::policy::{Deciding, Evidence, Policy};
 use crate::schedule::reference::{Reference, References};
-use crate::schedule::state::{Places, State};
+use crate::schedule::state::{AllFound, Found, State};
 use crate::schedule::{Placement, PredictSettings, ScheduleReport};
 pub(crate) use upkeep::Observation;
 use upkeep::Upkeep;
@@ -44,8 +44,6 @@ pub(crate) struct Predict {
     share: AtomicU32,
     /// Whether a call has come.
     begun: AtomicBool,
-    /// For each queue, how many calls the policy has placed there.
-    placed: Box<[CachePadded<AtomicU64>]>,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -64,7 +62,6 @@ impl Predict {
             history,
             share: AtomicU32::new(if at_once { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST }),
             begun: AtomicBool::new(false),
-            placed: (0..queues).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             upkeep: Mutex::new(Upkeep::new(settings, state.places(), queues)),
             state,
         }
@@ -92,71 +89,79 @@ impl Predict {
 
     /// Chooses by the policy, and remembers it. Gives the queue, and the reference that has decided; 0, if none has alone.
     fn decide(&self, references: &References) -> (usize, Reference) {
-        let places: Places =
-            references.as_slice().iter().map(|reference| self.state.place(*reference)).collect();
-        let (scores, decider) = self.score(references, &places);
-        let queue = self.best(&scores);
-        self.state.add(&places, queue, decider);
-        self.placed[queue].fetch_add(1, Ordering::Relaxed);
-        (queue, decider.and_then(|place| self.state.owner(place)).unwrap_or(0))
+        let found = self.find(references);
+        let (queue, decider) = match self.policy.deciding {
+            Deciding::Sum => (self.best(&self.sums(&found)), None),
+            Deciding::Max => match self.strongest(references, &found) {
+                Some(number) => (self.best(&self.scores_of(&found[number])), Some(number)),
+                None => (self.emptiest(), None),
+            },
+        };
+        self.state.add(&found, queue, decider.and_then(|number| found[number].place()));
+        (queue, decider.map_or(0, |number| references.as_slice()[number]))
     }
 
-    /// The score of each queue, and the place of the reference that decides if it is one alone.
-    fn score(&self, references: &References, places: &Places) -> (Scores, Option<usize>) {
+    /// What the State knows of a call's references. They are all asked for before the first is looked at, so that it is
+    /// waited for memory once, not once for each.
+    #[inline]
+    fn find(&self, references: &References) -> AllFound {
+        let all = references.as_slice();
+        all.iter().for_each(|reference| self.state.prefetch(*reference));
+        let find = |reference: &Reference| {
+            let found = self.state.find(*reference, &self.history);
+            self.state.prefetch_counts(found);
+            found
+        };
+        all.iter().map(find).collect()
+    }
+
+    /// The score of each queue, where all references decide.
+    fn sums(&self, all: &AllFound) -> Scores {
         let mut scores = Scores::from_elem(0.0, self.state.queues());
-        let evidence = self.policy.evidence;
-        let mut add = |place: usize, weight: f64| {
+        all.iter().for_each(|found| self.weigh(found, &mut scores));
+        scores
+    }
+
+    /// The score of each queue, where this reference decides.
+    fn scores_of(&self, decider: &Found) -> Scores {
+        let mut scores = Scores::from_elem(0.0, self.state.queues());
+        self.weigh(decider, &mut scores);
+        scores
+    }
+
+    /// Adds a reference's evidence times its placements.
+    #[inline]
+    fn weigh(&self, found: &Found, scores: &mut Scores) {
+        if let (Some(place), true) = (found.place(), found.outcomes.aborts > 0) {
+            let weight = found.outcomes.weight(self.policy.evidence);
             for (score, count) in scores.iter_mut().zip(self.state.counts(place)) {
                 *score += weight * f64::from(count);
             }
-        };
-        let decider = match self.policy.deciding {
-            Deciding::Sum => {
-                for (reference, place) in references.as_slice().iter().zip(places) {
-                    if let (Some(outcomes), Some(place)) = (self.known(*reference), place) {
-                        add(*place, outcomes.weight(evidence));
-                    }
-                }
-                None
-            }
-            Deciding::Max => {
-                let (outcomes, number) = self.strongest(references);
-                let place = places.get(number).copied().flatten();
-                place.into_iter().for_each(|place| add(place, outcomes.weight(evidence)));
-                place.filter(|_| outcomes.aborts > 0)
-            }
-        };
-        (scores, decider)
+        }
     }
 
-    /// What is known of a reference that has led to aborts.
-    #[inline]
-    fn known(&self, reference: Reference) -> Option<Outcomes> {
-        self.history.get(reference).filter(|outcomes| outcomes.aborts > 0)
-    }
-
-    /// The reference with the most evidence, and its number; nothing, if none has any.
+    /// The number of the reference with the most evidence, if one has any.
     ///
     /// Counts that differ by no more than chance would have it are ties, which the paper breaks arbitrarily: here the
     /// reference wins that the call names most often. So a call that looks into one warehouse at the end goes to the
     /// one where it does the rest.
-    fn strongest(&self, references: &References) -> (Outcomes, usize) {
-        let known: SmallVec<[Option<Outcomes>; 32]> =
-            references.as_slice().iter().map(|reference| self.known(*reference)).collect();
+    fn strongest(&self, references: &References, all: &AllFound) -> Option<usize> {
+        let most = all.iter().map(|found| found.outcomes.aborts).max().unwrap_or(0);
+        if most == 0 {
+            return None;
+        }
         let evidence = self.policy.evidence;
-        let most = known.iter().flatten().map(|outcomes| outcomes.aborts).max().unwrap_or(0);
-        let mut best = (Outcomes::default(), 0);
-        let mut best_rank = (0, 0.0, 0.0);
-        for (number, outcomes) in known.iter().enumerate() {
-            let Some(outcomes) = outcomes else { continue };
+        let (mut best, mut best_rank) = (None, (0, 0.0, 0.0));
+        for (number, Found { outcomes, .. }) in all.iter().enumerate() {
             let times = match evidence {
+                _ if outcomes.aborts == 0 => continue,
                 Evidence::Count if !may_be_chance(outcomes.aborts, most) => continue,
                 Evidence::Count => references.times()[number],
                 Evidence::Fraction => 0,
             };
             let rank = (times, outcomes.weight(evidence), outcomes.fraction());
             if rank > best_rank {
-                (best, best_rank) = ((*outcomes, number), rank);
+                (best, best_rank) = (Some(number), rank);
             }
         }
         best
@@ -167,6 +172,11 @@ impl Predict {
         let highest = scores.iter().copied().fold(0.0, f64::max);
         let highest = scores.iter().enumerate().filter(|(_, score)| **score >= highest);
         highest.map(|(queue, _)| queue).min_by_key(|queue| self.state.total(*queue)).unwrap_or(0)
+    }
+
+    /// The queue with the smallest total; of several, the lowest.
+    fn emptiest(&self) -> usize {
+        (0..self.state.queues()).min_by_key(|queue| self.state.total(*queue)).unwrap_or(0)
     }
 
     /// A call that was placed at random has ended, after so many attempts were aborted.

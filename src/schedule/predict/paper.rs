@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::schedule::StatePrune;
+use crate::schedule::history::Outcomes;
 use crate::schedule::policy::{Evidence, Naming, Slicing};
 use crate::schedule::reference::{Attribute, Collector, Form, Scalar, Term};
 
@@ -40,7 +41,7 @@ fn table(policy: Policy, history: &[(&str, i64, u32, u32)], state: &[(&str, i64,
             .for_each(|number| predict.history.note(&references, if number == 0 { aborts } else { 0 }));
     }
     for &(attribute, value, counts) in state {
-        predict.state.put(reference(attribute, value), &counts);
+        predict.state.put(reference(attribute, value), &counts, &predict.history);
     }
     predict
 }
@@ -78,8 +79,14 @@ fn fractions(predict: &Predict, references: &References) -> Vec<f64> {
 
 /// The scores of the queues, and the queue that is chosen, counted from 1 as in the paper.
 fn decide(predict: &Predict, references: &References) -> (Vec<f64>, usize) {
-    let places = references.as_slice().iter().map(|one| predict.state.place(*one)).collect();
-    let (scores, _) = predict.score(references, &places);
+    let found = predict.find(references);
+    let scores = match predict.policy.deciding {
+        Deciding::Sum => predict.sums(&found),
+        Deciding::Max => match predict.strongest(references, &found) {
+            Some(number) => predict.scores_of(&found[number]),
+            None => Scores::from_elem(0.0, predict.state.queues()),
+        },
+    };
     (scores.to_vec(), predict.decide(references).0 + 1)
 }
 

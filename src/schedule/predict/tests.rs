@@ -117,7 +117,7 @@ fn queues_that_the_first_calls_have_filled_unevenly_are_balanced() {
     // As if the first calls had brought all warehouses into one queue.
     for warehouse in 0..8 {
         let reference = call(warehouse, 0).as_slice()[0];
-        world.predict.state.put(reference, &[100, 0, 0, 0, 0, 0, 0, 0]);
+        world.predict.state.put(reference, &[100, 0, 0, 0, 0, 0, 0, 0], &world.predict.history);
     }
     world.seconds(3);
     world.begin_counting();
@@ -210,7 +210,7 @@ fn without_conflicts_calls_are_spread_evenly() {
 #[test]
 fn a_call_without_references_goes_to_the_emptiest_queue() {
     let predict = Predict::new(PredictSettings { history: Duration::ZERO, ..settings() }, 2);
-    predict.state.put(7, &[5, 1]);
+    predict.state.put(7, &[5, 1], &predict.history);
     assert_eq!(predict.decide(&References::default()), (1, 0));
 }
 

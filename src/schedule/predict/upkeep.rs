@@ -55,6 +55,8 @@ pub(crate) struct Upkeep {
     begun: Option<Duration>,
     /// When the History that is read was completed.
     renewed: Option<Duration>,
+    /// Whether the State is to learn once more what the History knows.
+    learns_again: bool,
     swept: Observation,
     stability: Stability,
     /// For each place of the State, its total at the last sweep.
@@ -69,6 +71,7 @@ impl Upkeep {
             begun: None,
             renewed: settings.history.is_zero().then_some(Duration::ZERO),
             settings,
+            learns_again: false,
             swept: Observation::default(),
             stability: Stability::default(),
             totals: (0..places).map(|_| 0).collect(),
@@ -99,12 +102,17 @@ impl Upkeep {
         predict.share.store(share, Ordering::Relaxed);
         let elapsed = observation.at.saturating_sub(self.swept.at);
         self.swept = observation;
+        if std::mem::take(&mut self.learns_again) {
+            predict.state.learn(&predict.history);
+        }
         self.sweep(&predict.state, elapsed);
         let (calls, aborts) = predict.history.noted();
         let enough = calls >= CALLS_ENOUGH && aborts >= ABORTS_ENOUGH || calls >= CALLS_PLENTY;
         if enough && observation.at.saturating_sub(renewed) >= self.settings.renew {
             predict.history.renew();
+            predict.state.learn(&predict.history);
             self.renewed = Some(observation.at);
+            self.learns_again = true;
         }
     }
 
@@ -156,7 +164,7 @@ impl Upkeep {
 
     /// Moves what decides out of queues that get too many calls.
     fn balance(&mut self, predict: &Predict) {
-        let now: Vec<u64> = predict.placed.iter().map(|placed| placed.load(Ordering::Relaxed)).collect();
+        let now: Vec<u64> = (0..self.placed.len()).map(|queue| predict.state.calls(queue)).collect();
         let fresh: Vec<u64> = now.iter().zip(&self.placed).map(|(now, before)| now - before).collect();
         let all: u64 = fresh.iter().sum();
         if all < CALLS_TO_COMPARE * fresh.len() as u64 {

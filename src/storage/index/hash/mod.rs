@@ -44,7 +44,6 @@ mod bucket;
 mod directory;
 mod entry;
 mod key;
-mod prefetch;
 mod scan;
 mod segment;
 mod split;
@@ -61,6 +60,7 @@ pub(crate) use self::scan::HashCursor;
 use self::segment::Segment;
 use self::split::Structure;
 use crate::base::atomics::{AtomicPtr, Ordering};
+use crate::base::prefetch::prefetch_line;
 use crate::storage::index::{Insertion, Lookup};
 use crate::storage::record::{Record, RecordPointer};
 
@@ -106,7 +106,7 @@ impl HashIndex {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64, guard: &Guard) {
         let (bucket, _) = self.bucket(hash, guard);
-        prefetch::prefetch_line(bucket);
+        prefetch_line(bucket);
     }
 
     /// The record with this key, if it is found in one walk: a hit needs no look at the version. For who can do without.

@@ -3,7 +3,7 @@
 /// Begins to bring the line at this address into the cache. A hint: any address is allowed, and where the machine
 /// has no such instruction (or the interpreter runs), it does nothing.
 #[inline]
-pub(super) fn prefetch_line<T>(address: *const T) {
+pub(crate) fn prefetch_line<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
