@@ -2,7 +2,8 @@
 //! each of the sixteen policies.
 //!
 //! `cargo bench --bench schedule`. History and State are filled by real calls first, which conflict. Measured are groups of
-//! 64 different orders, so that reading the clock costs next to nothing; told is the median group, per order.
+//! 64 different orders, so that reading the clock costs next to nothing; told is the median group, per order. Names of
+//! policies behind `--` choose among them.
 
 use std::hint::black_box;
 use std::thread;
@@ -29,7 +30,9 @@ fn main() -> Result<()> {
         "{:<34} {:>10} {:>10} {:>10}  (nanoseconds, median)",
         "policy", "references", "collect", "decide"
     );
-    for policy in Policy::ALL {
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let is_chosen = |policy: &Policy| chosen.is_empty() || chosen.contains(&policy.to_string());
+    for policy in Policy::ALL.into_iter().filter(is_chosen) {
         let (references, collect, decide) = measure(policy)?;
         println!("{:<34} {references:>10} {collect:>10.0} {decide:>10.0}", policy.to_string());
     }

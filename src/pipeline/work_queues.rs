@@ -8,7 +8,8 @@
 //!
 //! What it keeps true: no call waits in a queue while a worker sleeps that could run it. Who goes to sleep says so, then
 //! looks into all queues once more; who puts a call in makes it visible, then looks who sleeps. Both accesses are
-//! sequentially consistent, so one of the two sees the other.
+//! sequentially consistent, so one of the two sees the other. One call wakes one worker; who takes a call and leaves others
+//! behind wakes the next, so that several that came together are not left to a worker that is busy with the first.
 
 use std::collections::VecDeque;
 
@@ -198,7 +199,7 @@ impl<T: Work> WorkQueues<T> {
                 let share =
                     if self.sharing.is_some() { waiting.div_ceil(2).min(GROUP_SHARED) } else { waiting };
                 let taken = share.min(at_most);
-                return self.take_from(own, state, |items| into.extend(items.drain(..taken)));
+                return self.take_from(worker, state, |items| into.extend(items.drain(..taken)));
             }
             let closed = state.closed;
             drop(state);
@@ -211,23 +212,29 @@ impl<T: Work> WorkQueues<T> {
 
     fn take_from(
         &self,
-        queue: &Queue<T>,
+        number: usize,
         mut state: MutexGuard<'_, State<T>>,
         take: impl FnOnce(&mut VecDeque<T>),
     ) {
+        let queue = &self.queues[number];
         let before = state.items.len();
         take(&mut state.items);
-        let taken = before - state.items.len();
+        let left = state.items.len();
         // Relaxed: whoever sees too many looks under the lock.
-        queue.waiting.store(state.items.len(), Ordering::Relaxed);
+        queue.waiting.store(left, Ordering::Relaxed);
         let blocked = state.blocked;
         drop(state);
         if blocked > 0 {
             queue.drained.notify_all();
         }
+        // What was put in while its worker slept, or together with others, has woken one worker only. SeqCst: what is left
+        // was made visible before this look at who sleeps (the module's argument).
+        if left > 0 && self.sharing.is_some() && self.idle.load(Ordering::SeqCst) > 0 {
+            self.nudge_another(number);
+        }
         // Relaxed: statistics.
         self.handovers.fetch_add(1, Ordering::Relaxed);
-        self.items.fetch_add(taken as u64, Ordering::Relaxed);
+        self.items.fetch_add((before - left) as u64, Ordering::Relaxed);
     }
 
     /// A worker runs a call of this rivalry now; 0: none.
@@ -245,8 +252,10 @@ impl<T: Work> WorkQueues<T> {
         // Relaxed: a guess; the queue itself is looked at under its lock.
         let waiting = |queue: &Queue<T>| queue.waiting.load(Ordering::Relaxed);
         let others = self.queues.iter().enumerate().filter(|(number, _)| *number != worker);
-        let mut others: SmallVec<[(usize, &Queue<T>); 32]> =
-            others.map(|(_, queue)| (waiting(queue), queue)).filter(|(waiting, _)| *waiting > 0).collect();
+        let mut others: SmallVec<[(usize, usize); 32]> = others
+            .map(|(number, queue)| (waiting(queue), number))
+            .filter(|(waiting, _)| *waiting > 0)
+            .collect();
         others.sort_unstable_by_key(|(waiting, _)| std::cmp::Reverse(*waiting));
         let running: SmallVec<[u64; 32]> = self
             .queues
@@ -255,13 +264,13 @@ impl<T: Work> WorkQueues<T> {
             .filter(|one| *one != 0)
             .collect();
         let suits = |item: &T| !running.contains(&item.rivalry());
-        others.iter().any(|(_, queue)| self.steal_from(queue, suits, into))
-            || others.iter().any(|(_, queue)| self.steal_from(queue, |_| true, into))
+        others.iter().any(|(_, other)| self.steal_from(*other, suits, into))
+            || others.iter().any(|(_, other)| self.steal_from(*other, |_| true, into))
     }
 
     /// Takes the first that suits, if there is one.
-    fn steal_from(&self, queue: &Queue<T>, suits: impl Fn(&T) -> bool, into: &mut Vec<T>) -> bool {
-        let state = queue.state.lock();
+    fn steal_from(&self, queue: usize, suits: impl Fn(&T) -> bool, into: &mut Vec<T>) -> bool {
+        let state = self.queues[queue].state.lock();
         let Some(place) = state.items.iter().take(LOOKED_AT).position(suits) else { return false };
         self.take_from(queue, state, |items| into.extend(items.remove(place)));
         self.stolen.fetch_add(1, Ordering::Relaxed);
@@ -403,6 +412,29 @@ mod tests {
             assert!(queues.push(0, 5));
             assert_eq!(thief.join().expect("no panic"), [5]);
             assert!(start.elapsed() < Duration::from_secs(5));
+        });
+    }
+
+    #[test]
+    fn what_came_together_is_not_left_to_a_worker_that_is_busy_with_the_first() {
+        let queues = WorkQueues::new(3, SHARED);
+        thread::scope(|scope| {
+            // Each takes once, and is busy for ever.
+            let workers: Vec<_> = (0..3)
+                .map(|worker| {
+                    let queues = &queues;
+                    scope.spawn(move || take(queues, worker))
+                })
+                .collect();
+            thread::sleep(Duration::from_millis(20));
+            assert!(queues.append(0, &mut vec![1, 2, 3]));
+            let start = Instant::now();
+            while !workers.iter().all(|worker| worker.is_finished()) && start.elapsed().as_secs() < 10 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let all_woke = workers.iter().all(|worker| worker.is_finished());
+            queues.close();
+            assert!(all_woke, "a worker slept while a call waited");
         });
     }
 

@@ -201,7 +201,7 @@ mod tests {
         let bytes = history.bytes();
         assert!(bytes <= 1 << 14);
         for number in 1..100_000_u64 {
-            history.note(&[number.wrapping_mul(0x9E37_79B9_7F4A_7C15)], 1);
+            history.note(&[number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1], 1);
         }
         assert_eq!((history.bytes(), history.references() * Table::BYTES * 2), (bytes, bytes));
     }

@@ -6,13 +6,16 @@
 //! number, and slices conjunctions or leaves them whole.
 //!
 //! What it keeps true: equal attribute, operator and value give equal numbers, in every process; different ones give
-//! different numbers, but for one chance in 2^64. A call's references are a set: each counts once; how often it was named
+//! different numbers, but for one chance in 2^63. A call's references are a set: each counts once; how often it was named
 //! is remembered beside.
 
 use smallvec::SmallVec;
 
-/// A reference: a number that stands for attribute, operator and value. Never 0.
+/// A reference: a number that stands for attribute, operator and value. Never 0, and at most [`LARGEST`].
 pub(crate) type Reference = u64;
+
+/// References have 63 bits: who keeps them in a word has one to himself.
+pub(crate) const LARGEST: Reference = u64::MAX >> 1;
 
 /// An attribute of the data, or a domain that several attributes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,9 +90,9 @@ fn mix(left: u64, right: u64) -> u64 {
 /// The references of one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct References {
-    all: SmallVec<[Reference; 32]>,
+    all: SmallVec<[Reference; 64]>,
     /// For each, how often the call names it.
-    times: SmallVec<[u16; 32]>,
+    times: SmallVec<[u16; 64]>,
     /// A bit for each that is there, by its highest bits: most that are new are seen to be so by one look.
     present: u64,
 }
@@ -116,8 +119,8 @@ impl References {
 
     #[inline]
     fn insert(&mut self, reference: Reference) {
-        let reference = reference.max(1);
-        let bit = 1 << (reference >> 58);
+        let reference = (reference & LARGEST).max(1);
+        let bit = 1 << (reference >> 57);
         if self.present & bit != 0
             && let Some(place) = self.all.iter().position(|other| *other == reference)
         {

@@ -10,13 +10,15 @@
 
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::prefetch::prefetch_line;
-use crate::schedule::reference::Reference;
+use crate::schedule::reference::{LARGEST, Reference};
 
 /// References of one line: a cache line.
 const WAYS: usize = 8;
 
 /// A place that nobody has.
 const FREE: Reference = 0;
+/// The bit of a place that no reference uses: its user's mark.
+const MARK: u64 = !LARGEST;
 
 #[repr(align(64))]
 struct Line([AtomicU64; WAYS]);
@@ -52,15 +54,13 @@ impl Slots {
     #[inline]
     fn line(&self, reference: Reference) -> usize {
         // References are mixed well: the high bits choose one of so many lines evenly.
-        ((u128::from(reference) * self.lines.len() as u128) >> 64) as usize
+        ((u128::from(reference) * self.lines.len() as u128) >> LARGEST.count_ones()) as usize
     }
 
-    /// Begins to bring a reference's line into the cache. Gives the first of its places.
+    /// Begins to bring a reference's line into the cache.
     #[inline]
-    pub(crate) fn prefetch(&self, reference: Reference) -> usize {
-        let line = self.line(reference);
-        prefetch_line(&raw const self.lines[line]);
-        line * WAYS
+    pub(crate) fn prefetch(&self, reference: Reference) {
+        prefetch_line(&raw const self.lines[self.line(reference)]);
     }
 
     /// The place of a reference.
@@ -69,11 +69,32 @@ impl Slots {
         let line = self.line(reference);
         // Relaxed, here and below: a place says nothing about other memory; the counts that belong to it are atomics of
         // their own, which are always there.
-        let equal = |way: &AtomicU64| u32::from(way.load(Ordering::Relaxed) == reference);
+        let equal = |way: &AtomicU64| u32::from(way.load(Ordering::Relaxed) & LARGEST == reference);
         // All eight are compared, without a branch: which one it is nobody can predict.
         let ways = self.lines[line].0.iter().enumerate();
         let matching = ways.fold(0, |matching, (number, way)| matching | equal(way) << number);
         (matching != 0).then(|| line * WAYS + matching.trailing_zeros() as usize)
+    }
+
+    /// Whether a place bears its user's mark.
+    #[inline]
+    pub(crate) fn is_marked(&self, place: usize) -> bool {
+        self.word(place).load(Ordering::Relaxed) & MARK != 0
+    }
+
+    /// Marks a place that somebody has, or takes the mark away.
+    pub(crate) fn mark(&self, place: usize, marked: bool) {
+        let word = self.word(place);
+        if marked {
+            word.fetch_or(MARK, Ordering::Relaxed);
+        } else {
+            word.fetch_and(LARGEST, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn word(&self, place: usize) -> &AtomicU64 {
+        &self.lines[place / WAYS].0[place % WAYS]
     }
 
     /// The place of a reference, a new one if it has none; `None`: its line is full.
@@ -82,10 +103,11 @@ impl Slots {
         self.find(reference).or_else(|| self.give(reference))
     }
 
+    #[cold]
     fn give(&self, reference: Reference) -> Option<usize> {
         let line = self.line(reference);
         for (way, place) in self.lines[line].0.iter().enumerate() {
-            match place.load(Ordering::Relaxed) {
+            match place.load(Ordering::Relaxed) & LARGEST {
                 FREE => {}
                 // Another thread gave this very reference the place meanwhile.
                 present if present == reference => return Some(line * WAYS + way),
@@ -97,7 +119,7 @@ impl Slots {
                     return Some(line * WAYS + way);
                 }
                 // Or at this moment.
-                Err(present) if present == reference => return Some(line * WAYS + way),
+                Err(present) if present & LARGEST == reference => return Some(line * WAYS + way),
                 Err(_) => {}
             }
         }
@@ -106,13 +128,13 @@ impl Slots {
 
     /// Who has a place, if somebody has.
     pub(crate) fn owner(&self, place: usize) -> Option<Reference> {
-        let reference = self.lines[place / WAYS].0[place % WAYS].load(Ordering::Relaxed);
+        let reference = self.word(place).load(Ordering::Relaxed) & LARGEST;
         (reference != FREE).then_some(reference)
     }
 
     /// Takes a place back.
     pub(crate) fn take_back(&self, place: usize) {
-        if self.lines[place / WAYS].0[place % WAYS].swap(FREE, Ordering::Relaxed) != FREE {
+        if self.word(place).swap(FREE, Ordering::Relaxed) & LARGEST != FREE {
             self.used.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -126,7 +148,7 @@ mod tests {
     /// Numbers that are spread as references are.
     fn spread(number: u64) -> Reference {
         (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(0xD1B5_4A32_D192_ED03)
-            | 1
+            & LARGEST
     }
 
     #[test]
@@ -143,6 +165,22 @@ mod tests {
         slots.take_back(places[7]);
         assert_eq!((slots.find(spread(7)), slots.owner(places[7]), slots.used()), (None, None, 399));
         assert_eq!(slots.find_or_give(spread(7)), Some(places[7]), "the first free one");
+    }
+
+    #[test]
+    fn a_mark_stays_with_a_place_until_it_is_taken_back() {
+        let slots = Slots::new(64);
+        let [one, other] = [7, LARGEST].map(|reference| slots.find_or_give(reference).unwrap());
+        slots.mark(one, true);
+        slots.mark(one, true);
+        assert_eq!([one, other].map(|place| slots.is_marked(place)), [true, false]);
+        assert_eq!((slots.find(7), slots.find_or_give(7), slots.owner(one)), (Some(one), Some(one), Some(7)));
+        assert_eq!((slots.owner(other), slots.used()), (Some(LARGEST), 2));
+        slots.mark(one, false);
+        slots.mark(other, true);
+        assert_eq!([one, other].map(|place| slots.is_marked(place)), [false, true]);
+        slots.take_back(other);
+        assert_eq!((slots.is_marked(other), slots.find(LARGEST), slots.used()), (false, None, 1));
     }
 
     #[test]

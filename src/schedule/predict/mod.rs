@@ -107,12 +107,7 @@ impl Predict {
     fn find(&self, references: &References) -> AllFound {
         let all = references.as_slice();
         all.iter().for_each(|reference| self.state.prefetch(*reference));
-        let find = |reference: &Reference| {
-            let found = self.state.find(*reference, &self.history);
-            self.state.prefetch_counts(found);
-            found
-        };
-        all.iter().map(find).collect()
+        all.iter().map(|reference| self.state.find(*reference, &self.history)).collect()
     }
 
     /// The score of each queue, where all references decide.

@@ -10,6 +10,7 @@ mod pipeline;
 mod record;
 mod stand;
 mod transactions;
+mod work_queues;
 
 use heddle_model_doors::execution::{Bounds, check};
 
@@ -44,7 +45,14 @@ const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 150 };
 pub fn all() -> impl Iterator<Item = Model> {
     let both = [epoch::MODELS, gate::MODELS, handover::MODELS, record::MODELS, transactions::MODELS];
     // These make words while threads run, which loom cannot follow, or take more steps than it can try.
-    let random = [epoch::RANDOM, transactions::RANDOM, hash::MODELS, ordered::MODELS, pipeline::MODELS];
+    let random = [
+        epoch::RANDOM,
+        transactions::RANDOM,
+        hash::MODELS,
+        ordered::MODELS,
+        pipeline::MODELS,
+        work_queues::MODELS,
+    ];
     let random = random.into_iter().filter(|_| !cfg!(feature = "loom"));
     both.into_iter().chain(random).flatten().copied()
 }

@@ -1,0 +1,110 @@
+//! The workers' queues: what is put in comes out once, whoever takes it; nobody sleeps while something waits that he could
+//! take; and closing lets everybody go. A worker or a maker that sleeps for ever is a deadlock, which the checker finds.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::{MIDDLE, Model};
+use crate::pipeline::work_queues::{Sharing, Work, WorkQueues};
+
+pub(super) const MODELS: &[Model] = &[
+    Model::new("work_queues::everything_comes_out_once", MIDDLE, everything_comes_out_once),
+    Model::new("work_queues::nobody_sleeps_while_a_call_waits", MIDDLE, nobody_sleeps_while_a_call_waits),
+    Model::new("work_queues::together_or_one_by_one", MIDDLE, together_or_one_by_one),
+    Model::new("work_queues::closing_lets_everybody_go", MIDDLE, closing_lets_everybody_go),
+];
+
+impl Work for u32 {
+    fn rivalry(&self) -> u64 {
+        u64::from(*self / 10)
+    }
+}
+
+/// Queues of two workers, which share them.
+fn queues(bound: usize) -> Arc<WorkQueues<u32>> {
+    Arc::new(WorkQueues::new(2, Some(Sharing { bound })))
+}
+
+/// The life of a worker, until the queues are closed and emptied.
+fn work(queues: Arc<WorkQueues<u32>>, worker: usize) -> thread::JoinHandle<Vec<u32>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        loop {
+            let before = all.len();
+            queues.take(worker, usize::MAX, &mut all);
+            if all.len() == before {
+                return all;
+            }
+            all[before..].iter().for_each(|item| queues.runs(worker, item.rivalry()));
+            queues.runs(worker, 0);
+        }
+    })
+}
+
+/// A worker that takes once, and is busy for ever.
+fn take_once(queues: Arc<WorkQueues<u32>>, worker: usize) -> thread::JoinHandle<Vec<u32>> {
+    thread::spawn(move || {
+        let mut taken = Vec::new();
+        queues.take(worker, 1, &mut taken);
+        taken
+    })
+}
+
+fn gather(workers: impl IntoIterator<Item = thread::JoinHandle<Vec<u32>>>) -> Vec<u32> {
+    let mut all: Vec<u32> =
+        workers.into_iter().flat_map(|worker| worker.join().expect("the worker goes")).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Makers that wait for room, calls that were let in before, thieves; then the queues are closed.
+fn everything_comes_out_once() {
+    let queues = queues(1);
+    let workers = [0, 1].map(|worker| work(queues.clone(), worker));
+    let maker = {
+        let queues = queues.clone();
+        thread::spawn(move || [1, 2, 11].into_iter().for_each(|item| assert!(queues.push(0, item))))
+    };
+    assert!(queues.append(0, &mut vec![3, 12]));
+    assert!(queues.push(1, 4));
+    maker.join().expect("there is room again");
+    queues.close();
+    assert_eq!(gather(workers), [1, 2, 3, 4, 11, 12]);
+}
+
+/// The queue's own worker never comes: the other one is woken for it.
+fn nobody_sleeps_while_a_call_waits() {
+    let queues = queues(8);
+    let thief = take_once(queues.clone(), 1);
+    assert!(queues.push(0, 1));
+    assert_eq!(gather([thief]), [1]);
+}
+
+/// Two calls for two workers, each of whom takes one: neither is left to him who is busy with the other.
+fn together_or_one_by_one() {
+    for together in [true, false] {
+        let queues = queues(8);
+        let workers = [0, 1].map(|worker| take_once(queues.clone(), worker));
+        if together {
+            assert!(queues.append(0, &mut vec![1, 2]));
+        } else {
+            assert!(queues.push(0, 1) && queues.push(0, 2));
+        }
+        assert_eq!(gather(workers), [1, 2]);
+    }
+}
+
+/// Workers that sleep, and a maker that waits for room, when the queues are closed: what is in comes out, and nothing else.
+fn closing_lets_everybody_go() {
+    let queues = queues(1);
+    let worker = work(queues.clone(), 1);
+    let maker = {
+        let queues = queues.clone();
+        thread::spawn(move || (1..=3).filter(|item| queues.push(0, *item)).collect::<Vec<u32>>())
+    };
+    queues.close();
+    // What the first worker has left, the second takes: its own worker looks once more, as at the end of its life.
+    let last = work(queues, 0);
+    let entered = maker.join().expect("closing lets it go");
+    assert_eq!(gather([worker, last]), entered);
+}
