@@ -423,7 +423,7 @@ mod tests {
             let workers: Vec<_> = (0..3)
                 .map(|worker| {
                     let queues = &queues;
-                    scope.spawn(move || take(queues, worker))
+                    scope.spawn(move || queues.take(worker, 1, &mut Vec::new()))
                 })
                 .collect();
             thread::sleep(Duration::from_millis(20));
