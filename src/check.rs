@@ -77,7 +77,11 @@ fn check_rows(table: &TableCore, guard: &Guard) -> Result<u64> {
             }
         }
         let key: Vec<ValueRef<'_>> = table.definition().key().iter().map(|&column| value(column)).collect();
-        if table.encode_key(&key, true)?.as_slice() != record.key() {
+        let place = match table.encode_key(&key, true) {
+            Ok(place) => place,
+            Err(error) => return wrong(table, record.key(), &error.to_string()),
+        };
+        if place.as_slice() != record.key() {
             return wrong(table, record.key(), "its key columns are not those of its place");
         }
         match table.find(table.hash(record.key()), record.key(), guard) {
@@ -95,7 +99,10 @@ fn check_index(table: &TableCore, position: usize, index: &TableCore, guard: &Gu
         table.index_key(position, record.key(), |column| Ok(unsafe { table.layout().value(words, column) }))
     };
     let rows = each_row(table, guard, |record, words| {
-        let key = entry_of(record, words)?;
+        let key = match entry_of(record, words) {
+            Ok(key) => key,
+            Err(error) => return wrong(table, record.key(), &error.to_string()),
+        };
         let entry = match index.find(index.hash(&key), &key, guard) {
             Lookup::Found(entry) => entry,
             Lookup::Missing(_) => return wrong(table, record.key(), &format!("index {name:?} lacks it")),

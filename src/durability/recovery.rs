@@ -26,6 +26,7 @@ use crate::storage::reclaim::collect_all;
 use crate::storage::restore::{Overlap, Tools, apply_group, derive_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
+use crate::storage::table::TableCore;
 
 /// What was found when a database was opened.
 #[derive(Clone, Debug, Default)]
@@ -172,6 +173,14 @@ fn replay(
     tools.overlap.begin_epoch(None).map_err(|error| log.blame(error))
 }
 
+/// Rows were read whole, and yet make no table together: no one file is to blame.
+fn of_table(table: &TableCore, error: Error) -> Error {
+    match error {
+        Error::Inconsistent { .. } => error,
+        other => Error::Inconsistent { detail: format!("{}: {other}", table.definition().name()) },
+    }
+}
+
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.
 fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
     let tables = store.all_tables();
@@ -184,7 +193,7 @@ fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
             let guard = pin();
             collect_all(table, &guard);
             if let Err(error) = derive_indexes(table, &mut cutter, &guard) {
-                failure.lock().get_or_insert(error);
+                failure.lock().get_or_insert(of_table(table, error));
             }
         }
     };

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::block::{BlockHeader, HEADER_BYTES};
-use super::failure::damaged;
+use super::failure::{damaged, what_is_wrong};
 use super::segment::{LogFiles, Segment};
 use super::starts::{GroupStart, GroupStarts};
 use super::tail::{self, Cut, LogEnd, Tail, UnfinishedGroup};
 use super::window::Window;
-use super::{PAGE_BYTES, Uuid};
+use super::{EPOCH_MAX, PAGE_BYTES, Uuid};
 use crate::base::disk::Disk;
 use crate::{Error, Result};
 
@@ -108,13 +108,16 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The last group's content makes no sense although its checksums fit: that is damage of the place where it lies.
+    /// The last group's content makes no sense although its checksums fit: that is damage of the place where it lies,
+    /// whatever it was that refused it.
     pub(crate) fn blame(&self, error: Error) -> Error {
         match (error, self.last_group.first()) {
-            (Error::Malformed { detail, .. }, Some(extent)) => {
-                damaged(&self.segments[extent.start.index].path, extent.start.offset, detail)
+            (error @ Error::Damaged { .. }, _) => error,
+            (error, Some(extent)) => {
+                let path = &self.segments[extent.start.index].path;
+                damaged(path, extent.start.offset, what_is_wrong(error))
             }
-            (error, _) => error,
+            (error, None) => error,
         }
     }
 
@@ -194,7 +197,7 @@ impl LogReader {
         let segment = &self.segments[self.position.index];
         let index = self.assembly.extents.len() as u64;
         let epoch_fits = match index {
-            0 => header.epoch > self.last_epoch,
+            0 => header.epoch > self.last_epoch && header.epoch <= EPOCH_MAX,
             _ => header.epoch == self.assembly.epoch,
         };
         let fits = header.sequence == self.next_sequence

@@ -11,7 +11,7 @@ use super::manifest::Part;
 use crate::Result;
 use crate::base::disk::{Disk, File};
 use crate::durability::block::checksum;
-use crate::durability::failure::{damaged, reading, writing};
+use crate::durability::failure::{damaged, reading, what_is_wrong, writing};
 use crate::durability::manifest::check_version;
 use crate::durability::{FORMAT_VERSION, Uuid};
 use crate::error::Error;
@@ -209,8 +209,8 @@ impl PartReader {
     /// Copies that make no sense although their checksum fits are damage of this file.
     fn blame(&self, offset: u64, error: Error) -> Error {
         match error {
-            Error::Malformed { detail, .. } => damaged(&self.path, offset, detail),
-            other => other,
+            error @ Error::Damaged { .. } => error,
+            error => damaged(&self.path, offset, what_is_wrong(error)),
         }
     }
 }

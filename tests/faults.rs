@@ -1,0 +1,13 @@
+//! Faults from outside: damaged bytes, forged bytes, files of older versions, lost power at every moment, and bugs on
+//! purpose that the checks must find.
+
+#[path = "faults/damage.rs"]
+mod damage;
+#[path = "support/forge.rs"]
+mod forge;
+#[path = "faults/forged.rs"]
+mod forged;
+#[path = "checkpoint/journal.rs"]
+mod journal;
+#[path = "support/split.rs"]
+mod split;
