@@ -299,6 +299,14 @@ pub enum Error {
         /// What was found there.
         detail: String,
     },
+    /// A backup or a restored database is to go where something is already.
+    #[error("{path} is not empty: it holds {found:?}; give the path of an empty or new directory")]
+    NotEmpty {
+        /// The directory.
+        path: String,
+        /// What was found there.
+        found: String,
+    },
     /// Another process, or another part of this one, has the database open.
     #[error("the database {path} is in use; close it there first, only one process at a time may open it")]
     InUse {

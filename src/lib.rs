@@ -63,6 +63,7 @@ extern crate self as heddledb;
 
 pub use check::CheckReport;
 pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
+pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use error::{Error, Result};
 pub use options::{Durability, Options, Stages};

@@ -1,6 +1,6 @@
 //! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::disk::Disk;
 use crate::database::SchemaChanges;
+use crate::database::backup::no_files;
 use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
@@ -157,6 +159,15 @@ impl Shared {
 
     pub(crate) fn checkpointer(&self) -> Option<&Checkpointer> {
         self.checkpointer.as_deref()
+    }
+
+    /// The database's directory, and the disk that it is on.
+    pub(crate) fn files(&self) -> Result<(Arc<dyn Disk>, PathBuf)> {
+        let directory = self.directory.lock();
+        directory
+            .as_ref()
+            .map(|directory| (directory.disk().clone(), directory.path().to_path_buf()))
+            .ok_or_else(no_files)
     }
 
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {

@@ -15,6 +15,8 @@
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
+//! Beside all that, [`backup`] copies a directory that somebody may be writing to.
+//!
 //! What this folder keeps true:
 //! - A group that [`LogWriter::append_group`] acknowledged is read again whole; of one that it did not, all or
 //!   nothing is read.
@@ -27,6 +29,7 @@
 //!
 //! No thread is started here. `docs/formats.md` has byte pictures of all files.
 
+pub(crate) mod backup;
 mod block;
 pub(crate) mod checkpoint;
 mod directory;

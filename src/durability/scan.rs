@@ -63,6 +63,8 @@ pub(crate) struct LogReader {
     starts: GroupStarts,
     /// Set once the last whole group has been read.
     tail: Option<Tail>,
+    /// Whether somebody may be writing to the log meanwhile.
+    is_live: bool,
 }
 
 impl LogReader {
@@ -92,17 +94,32 @@ impl LogReader {
             last_group: Vec::new(),
             starts: GroupStarts::new(start),
             tail: None,
+            is_live: false,
         })
+    }
+
+    /// Opens a log that another process may be writing to; all that is read is opened here and now. It ends for this
+    /// reader where a block was not there whole when it was looked for.
+    pub(crate) fn open_beside_a_writer(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        uuid: Uuid,
+        start: GroupStart,
+    ) -> Result<LogReader> {
+        Ok(LogReader { is_live: true, ..LogReader::open(disk, directory, uuid, start)? })
     }
 
     /// The next group, or `None` at the log's end.
     pub(crate) fn next_group(&mut self) -> Result<Option<Group>> {
         while self.tail.is_none() {
-            self.enter_segment_with_room()?;
+            if !self.enter_segment_with_room()? {
+                self.tail = Some(Tail::default());
+                break;
+            }
             match self.read_block()? {
                 Some(header) if header.last => return Ok(Some(self.finish_group())),
                 Some(_) => {}
-                None => self.tail = Some(self.examine_tail()?),
+                None => self.tail = Some(self.find_tail()?),
             }
         }
         Ok(None)
@@ -156,19 +173,22 @@ impl LogReader {
         self.next_sequence - self.assembly.extents.len() as u64
     }
 
-    /// Behind a full segment goes on in the next one.
-    fn enter_segment_with_room(&mut self) -> Result<()> {
+    /// Behind a full segment goes on in the next one; no if that one was made after the log was opened.
+    fn enter_segment_with_room(&mut self) -> Result<bool> {
         let full = &self.segments[self.position.index];
         if self.position.offset < full.bytes {
-            return Ok(());
+            return Ok(true);
         }
         let Some(next) = self.segments.get(self.position.index + 1) else {
+            if self.is_live && self.files.is_there(full.number + 1)? {
+                return Ok(false);
+            }
             let detail = "the segment before is full, and is filled only when this one is in place";
             return Err(self.files.missing(full.number + 1, detail));
         };
         self.window = Window::open(&self.files, next)?;
         self.position = Position { index: self.position.index + 1, offset: PAGE_BYTES };
-        Ok(())
+        Ok(true)
     }
 
     /// Takes the block at the present position into the group; `None` if none was written whole there.
@@ -226,6 +246,17 @@ impl LogReader {
         self.last_epoch = epoch;
         self.last_group = extents;
         Group { epoch, payload }
+    }
+
+    /// A block was not there. If there is a later group, it must have been durable by then: so if somebody is writing
+    /// it must be there now, and it was looked for too early. Then the log ends before it, for this reader.
+    fn find_tail(&mut self) -> Result<Tail> {
+        let damage = match self.examine_tail() {
+            Err(error @ Error::Damaged { .. }) if self.is_live => error,
+            other => return other,
+        };
+        self.window = Window::open(&self.files, &self.segments[self.position.index])?;
+        self.read_block()?.map(|_| Tail::default()).ok_or(damage)
     }
 
     fn examine_tail(&self) -> Result<Tail> {

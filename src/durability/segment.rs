@@ -44,7 +44,7 @@ pub(super) struct OpenSegment {
     pub(super) file: Box<dyn File>,
 }
 
-fn file_name(number: u32) -> String {
+pub(super) fn file_name(number: u32) -> String {
     format!("{number:08}.log")
 }
 
@@ -55,7 +55,8 @@ fn number_of(name: &OsStr) -> Option<u32> {
     (file_name(number) == name.to_str()?).then_some(number)
 }
 
-fn encode_header(number: u32, bytes: u64, uuid: Uuid) -> Vec<u8> {
+/// A segment's header page.
+pub(super) fn encode_header(number: u32, bytes: u64, uuid: Uuid) -> Vec<u8> {
     let mut page = vec![0; PAGE];
     page[0..8].copy_from_slice(MAGIC);
     page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -104,6 +105,12 @@ impl LogFiles {
     /// Says that the segment of this number is not there.
     pub(super) fn missing(&self, number: u32, detail: &str) -> Error {
         Error::MissingFile { path: self.path_of(number).display().to_string(), detail: detail.to_string() }
+    }
+
+    /// Whether there is a segment of this number now.
+    pub(super) fn is_there(&self, number: u32) -> Result<bool> {
+        let path = self.path_of(number);
+        self.disk.exists(&path).map_err(reading(&path))
     }
 
     /// The numbers of all segments, ascending.

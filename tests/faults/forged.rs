@@ -8,11 +8,11 @@
 
 use std::path::Path;
 
-use heddledb::testing::SimulatedDisk;
-use heddledb::{DataType, Database, Error, ProtocolKind, TableDefinition, Value, key, row};
+use heddledb::{Database, Error, ProtocolKind};
 
 use crate::forge::{Forge, PAGE};
-use crate::journal::{DIRECTORY, Journal, options};
+use crate::journal::{DIRECTORY, options};
+use crate::seed;
 use crate::split::in_time;
 
 /// Forgeries of each kind.
@@ -20,50 +20,6 @@ const ROUNDS: u64 = 250;
 
 fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
-}
-
-/// A database with every type of column, split columns, merged operations in its log, and a checkpoint if wanted.
-fn seed_database(with_checkpoint: bool) -> Forge {
-    let disk = SimulatedDisk::new();
-    let protocol = ProtocolKind::Phased;
-    Journal::create(options(&disk, protocol)).db.close().expect("durable");
-    let journal = Journal::open(options(&disk, protocol)).expect("opens");
-    let all = TableDefinition::new("every_type")
-        .column("id", DataType::Text)
-        .column("truth", DataType::Bool)
-        .column("small", DataType::Int32)
-        .column("float", DataType::Float64)
-        .column("price", DataType::Decimal { precision: 10, scale: 2 })
-        .column("bytes", DataType::Bytes)
-        .column("day", DataType::Date)
-        .column("moment", DataType::Timestamp)
-        .column("identity", DataType::Uuid)
-        .primary_key(["id"])
-        .index("by_bytes", ["bytes", "day"]);
-    let all = journal.db.create_table(all).expect("a table");
-    let price = Value::Decimal("12.34".parse().expect("a number"));
-    let (day, moment) = (Value::Date("2026-11-21".parse().expect("a day")), "2026-11-21 10:00:00");
-    let moment = Value::Timestamp(moment.parse().expect("a moment"));
-    let identity = Value::Uuid("67e55044-10b1-426f-9247-bb680e5fe0c8".parse().expect("a UUID"));
-    use heddledb::ValueRef::Null;
-    journal
-        .db
-        .run(|tx| {
-            let (day, moment, identity) =
-                (day.as_value_ref(), moment.as_value_ref(), identity.as_value_ref());
-            let price = price.as_value_ref();
-            tx.insert(&all, row!["long text", true, 7, 0.5, price, &b"bytes"[..], day, moment, identity])?;
-            tx.insert(&all, row!["other", Null, Null, Null, Null, Null, Null, Null, Null])
-        })
-        .expect("rows");
-    (0..24).for_each(|number| journal.call(0, number).expect("committed"));
-    if with_checkpoint {
-        journal.db.checkpoint().expect("whole");
-        (24..36).for_each(|number| journal.call(0, number).expect("committed"));
-        journal.db.run(|tx| tx.delete(&all, key!["other"])).expect("gone");
-    }
-    journal.db.close().expect("durable");
-    Forge::of(&disk, DIRECTORY)
 }
 
 /// Opens a forgery, and looks around in it, if it opens.
@@ -131,7 +87,7 @@ fn mutate_in_place(random: &mut fastrand::Rng, bytes: &mut [u8]) {
 /// Makes forgeries of a kind; how many of them open.
 fn forgeries(kind: &str, with_checkpoint: bool, forge: impl Fn(&Forge, &mut fastrand::Rng)) -> u64 {
     let seed = setting("HEDDLE_SEED", fastrand::u64(..));
-    let base = seed_database(with_checkpoint);
+    let base = Forge::of(&seed::make(with_checkpoint), DIRECTORY);
     let mut opened = 0;
     for round in 0..ROUNDS * setting("HEDDLE_FORGERIES", 1) {
         let mut random = fastrand::Rng::with_seed(seed.wrapping_add(round));
@@ -228,7 +184,7 @@ fn headers_that_nobody_wrote() {
 #[test]
 fn the_corpus_does_no_harm() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let bases = [seed_database(false), seed_database(true)];
+    let bases = [false, true].map(|with_checkpoint| Forge::of(&seed::make(with_checkpoint), DIRECTORY));
     let mut inputs = 0;
     for (kind, forge) in crate::forge::KINDS {
         for entry in std::fs::read_dir(corpus.join(kind)).expect("a folder for each kind") {
@@ -250,7 +206,7 @@ fn the_corpus_does_no_harm() {
 #[ignore = "writes tests/corpus; run it when a format has changed"]
 fn write_the_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let base = seed_database(true);
+    let base = Forge::of(&seed::make(true), DIRECTORY);
     let write = |kind: &str, name: &str, bytes: &[u8]| {
         let folder = corpus.join(kind);
         std::fs::create_dir_all(&folder).expect("a folder");

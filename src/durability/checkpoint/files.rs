@@ -67,6 +67,11 @@ impl Checkpoints {
         PartReader::open(&*self.disk, path, name, part)
     }
 
+    /// Opens every part of a checkpoint, the first one first.
+    pub(crate) fn open_parts(&self, manifest: &Manifest) -> Result<Vec<PartReader>> {
+        manifest.parts.iter().map(|part| self.open_part(manifest, *part)).collect()
+    }
+
     /// The numbers of all checkpoints that have manifests, the newest first.
     pub(crate) fn newest_first(&self) -> Result<Vec<u32>> {
         let mut numbers: Vec<u32> = self

@@ -66,6 +66,11 @@ impl Manifest {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
+    /// How many files it consists of, itself included.
+    pub(crate) fn files(&self) -> u64 {
+        1 + self.parts.len() as u64
+    }
+
     pub(super) fn encode(&self, uuid: Uuid) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
