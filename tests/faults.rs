@@ -13,6 +13,8 @@ mod forged;
 mod format;
 #[path = "checkpoint/journal.rs"]
 mod journal;
+#[path = "faults/power.rs"]
+mod power;
 #[path = "faults/seed.rs"]
 mod seed;
 #[path = "support/split.rs"]

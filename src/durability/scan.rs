@@ -14,7 +14,7 @@ use super::starts::{GroupStart, GroupStarts};
 use super::tail::{self, Cut, LogEnd, Tail, UnfinishedGroup};
 use super::window::Window;
 use super::{EPOCH_MAX, PAGE_BYTES, Uuid};
-use crate::base::disk::Disk;
+use crate::base::disk::{Disk, has_bug};
 use crate::{Error, Result};
 
 /// The transactions of one epoch, as they were handed to the writer.
@@ -119,7 +119,12 @@ impl LogReader {
             match self.read_block()? {
                 Some(header) if header.last => return Ok(Some(self.finish_group())),
                 Some(_) => {}
-                None => self.tail = Some(self.find_tail()?),
+                None => {
+                    self.tail = Some(self.find_tail()?);
+                    if has_bug!(self.files.disk, TornTailAccepted) && !self.assembly.extents.is_empty() {
+                        return Ok(Some(self.finish_group()));
+                    }
+                }
             }
         }
         Ok(None)
@@ -200,7 +205,8 @@ impl LogReader {
         };
         self.check_place(&header)?;
         let payload = self.window.bytes(offset + HEADER_BYTES as u64, u64::from(header.payload_bytes))?;
-        if !header.vouches_for(payload, self.files.uuid) {
+        let is_whole = header.vouches_for(payload, self.files.uuid);
+        if !is_whole && !has_bug!(self.files.disk, BadChecksumAccepted) {
             return Ok(None);
         }
         self.assembly.payload.extend_from_slice(payload);
@@ -243,8 +249,15 @@ impl LogReader {
             let start = GroupStart { epoch, segment, offset: start.offset, sequence };
             self.starts.note(start, extents.iter().map(|extent| extent.bytes).sum());
         }
+        let is_first = self.last_epoch == 0;
         self.last_epoch = epoch;
         self.last_group = extents;
+        if is_first && has_bug!(self.files.disk, FirstGroupSkipped) {
+            return Group { epoch, payload: Vec::new() };
+        }
+        if has_bug!(self.files.disk, GroupHalfReplayed) {
+            return Group { epoch, payload: first_transaction(&payload) };
+        }
         Group { epoch, payload }
     }
 
@@ -252,6 +265,9 @@ impl LogReader {
     /// it must be there now, and it was looked for too early. Then the log ends before it, for this reader.
     fn find_tail(&mut self) -> Result<Tail> {
         let damage = match self.examine_tail() {
+            Err(Error::Damaged { .. }) if has_bug!(self.files.disk, HoleSkipped) => {
+                return Ok(Tail::default());
+            }
             Err(error @ Error::Damaged { .. }) if self.is_live => error,
             other => return other,
         };
@@ -267,4 +283,10 @@ impl LogReader {
         };
         tail::examine(&self.files, &self.segments, &group)
     }
+}
+
+/// Redo of a group's first transaction alone: of that only what a bug on purpose makes of it.
+fn first_transaction(payload: &[u8]) -> Vec<u8> {
+    let length = payload.get(8..12).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
+    payload[..payload.len().min(12 + length as usize)].to_vec()
 }

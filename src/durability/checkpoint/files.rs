@@ -42,6 +42,11 @@ impl Checkpoints {
         Checkpoints { disk, home, uuid }
     }
 
+    /// The disk that they are on.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     pub(super) fn manifest_path(&self, number: u32) -> PathBuf {
         self.home.join(format!("{number:08}{MANIFEST}"))
     }

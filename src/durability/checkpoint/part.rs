@@ -128,8 +128,10 @@ impl PartWriter {
     }
 
     /// Makes the part durable; its name becomes so with the next sync of its directory.
-    pub(super) fn finish(self) -> Result<Part> {
-        self.file.sync_all().map_err(writing(&self.path))?;
+    pub(super) fn finish(self, synced: bool) -> Result<Part> {
+        if synced {
+            self.file.sync_all().map_err(writing(&self.path))?;
+        }
         Ok(self.part)
     }
 }

@@ -9,6 +9,7 @@ use super::files::Checkpoints;
 use super::manifest::{Manifest, Part};
 use super::part::{PartName, PartWriter};
 use crate::Result;
+use crate::base::disk::has_bug;
 use crate::durability::GroupStart;
 use crate::durability::directory::ensure_directory;
 use crate::durability::failure::{reading, writing};
@@ -30,6 +31,9 @@ impl Checkpoints {
         disk.sync_dir(home).map_err(writing(home))?;
         before_naming();
         disk.rename(&new, &path).map_err(writing(&path))?;
+        if has_bug!(disk, LogRemovedBeforeCheckpoint) {
+            return Ok(());
+        }
         disk.sync_dir(home).map_err(writing(home))
     }
 }
@@ -94,7 +98,7 @@ impl NewCheckpoint {
 
     /// Makes a part durable.
     pub(crate) fn finish_part(&self, part: PartWriter) -> Result<()> {
-        let part = part.finish()?;
+        let part = part.finish(!has_bug!(self.checkpoints.disk, PartNotSynced))?;
         self.parts.lock().finished.push(part);
         Ok(())
     }
