@@ -256,6 +256,16 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
+    /// A thread of the engine's own panicked at something that can be done without.
+    #[error(
+        "{what} panicked: {message}; this is a fault of the engine's: please report it; the database goes on"
+    )]
+    Broken {
+        /// What it was at.
+        what: &'static str,
+        /// The panic's message.
+        message: String,
+    },
     /// The transaction met a rival's change, and has to run again.
     #[error("the transaction met a concurrent change; run it again")]
     Conflict,

@@ -247,8 +247,10 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
-    checkpoints.remove_all_but(kept, &options.checkpoint_directories)?;
-    let checkpointer = Checkpointer::new(checkpoint_settings(options), checkpoints, segments.clone());
+    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is told.
+    let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
+    let settings = checkpoint_settings(options);
+    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover);
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, least_bytes);
     Ok(Opened {
