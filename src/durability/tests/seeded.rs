@@ -2,10 +2,10 @@
 //! must find it. What is checked: images of the disk at every moment of a run with groups of several transactions and
 //! several blocks, a checkpoint, and changes of segments; recovery again after recovery; and damage.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::channel;
 use std::thread;
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::base::disk::{Bug, Disk};
@@ -122,16 +122,19 @@ fn run_and_look(bug: Option<Bug>, round: u64) -> Found<(SimulatedDisk, Vec<i64>)
     bug.into_iter().for_each(|bug| disk.seed_bug(bug));
     let ledger = told("a new ledger", Ledger::create(&disk))?;
     let counts: Arc<Vec<AtomicI64>> = Arc::new((0..THREADS).map(|_| AtomicI64::new(0)).collect());
-    let (send, images) = channel();
-    let send = Mutex::new(send);
+    let wrong = Arc::new(Mutex::new(None));
     let read =
         |counts: &[AtomicI64]| counts.iter().map(|count| count.load(Ordering::SeqCst)).collect::<Vec<_>>();
-    let noted = counts.clone();
+    let (noted, found) = (counts.clone(), wrong.clone());
     disk.watch(move |moment: &Moment<'_>| {
         let some = 2 + round * 1_000 + moment.number();
         for seed in [0, 1, some] {
-            let least = read(&noted);
-            let _ = send.lock().map(|send| send.send((moment.image(seed), least)));
+            let mut found = found.lock();
+            if found.is_none() {
+                let read_only = !(moment.number() + seed).is_multiple_of(7);
+                let what = |what| format!("before {:?} {}: {what}", moment.operation(), moment.number());
+                *found = recover(&moment.image(seed), &read(&noted), read_only).map_err(what).err();
+            }
         }
     });
     thread::scope(|scope| {
@@ -155,8 +158,8 @@ fn run_and_look(bug: Option<Bug>, round: u64) -> Found<(SimulatedDisk, Vec<i64>)
     }
     told("closing", ledger.db.close())?;
     disk.watch_no_more();
-    for (number, (image, least)) in images.into_iter().enumerate() {
-        recover(&image, &least, number % 7 != 0).map_err(|what| format!("image {number}: {what}"))?;
+    if let Some(what) = wrong.lock().take() {
+        return Err(what);
     }
     let made = recover(&disk.crash_image(0), &read(&counts), true)?;
     Ok((disk, made))
