@@ -167,7 +167,8 @@ impl LogWriter {
             }
         }
         let disk = self.segments.disk();
-        if !has_bug!(disk, SyncSkipped) && !has_bug!(disk, AcknowledgedBeforeSync) {
+        let is_skipped = has_bug!(disk, SyncSkipped) || has_bug!(disk, AcknowledgedBeforeSync);
+        if !is_skipped {
             for open in filled.iter().chain([&self.current]) {
                 open.file.sync_data().map_err(writing(&open.segment.path))?;
             }

@@ -12,7 +12,7 @@ use crate::base::disk::{Bug, Disk};
 use crate::database::Database;
 use crate::options::Options;
 use crate::testing::Moment;
-use crate::{DataType, ProtocolKind, Range, Table, TableDefinition, key, row};
+use crate::{DataType, Range, Table, TableDefinition, key, row};
 
 const THREADS: i64 = 3;
 /// Calls of each thread.
@@ -24,7 +24,6 @@ const ROUNDS: u64 = 30;
 
 fn options(disk: &SimulatedDisk) -> Options {
     Options::default()
-        .protocol(ProtocolKind::Optimistic)
         .disk(Arc::new(disk.clone()))
         .segment_bytes(64 << 10)
         .log_buffer_bytes(16 << 10)
