@@ -65,6 +65,7 @@ pub use check::CheckReport;
 pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
 pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
+pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{Error, Result};
 pub use options::{Durability, Options, Stages};
 pub use pipeline::call::{Output, Submitted};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::disk::{Disk, RealDisk};
+use crate::durability::watch::{RecoveryProgress, Watch};
 use crate::error::{Error, Result};
 use crate::pipeline::retry::Retry;
 use crate::protocol::{LockConflict, ProtocolKind, SerialVariant};
@@ -105,6 +106,7 @@ pub struct Options {
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
     pub(crate) read_only: bool,
+    pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
 }
 
@@ -135,6 +137,7 @@ impl Default for Options {
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
             read_only: false,
+            recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
         }
     }
@@ -318,6 +321,14 @@ impl Options {
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());
+        self
+    }
+
+    /// Tells how far recovery has got while a database is opened: called by the threads that recover, after every
+    /// few hundred kilobytes. Whoever is told must not open, close or use databases.
+    #[must_use]
+    pub fn recovery_progress(mut self, told: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
+        self.recovery_watch = Watch::new(told);
         self
     }
 

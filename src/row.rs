@@ -67,8 +67,10 @@ impl<'tx> Row<'tx> {
     #[inline]
     pub fn int(&self, column: impl ColumnName) -> Result<i64> {
         let position = position(self.table, column)?;
-        match self.table.layout().int_word(position) {
-            Some((at, _)) if !self.table.layout().is_null(self.words, position) => Ok(self.words[at] as i64),
+        match self.table.layout().number(position) {
+            Some(number) if number.scale.is_none() && !self.table.layout().is_null(self.words, position) => {
+                Ok(self.words[number.at] as i64)
+            }
             _ => Err(self.wrong(position, "an integer")),
         }
     }

@@ -294,15 +294,7 @@ pub(crate) fn insert(
     row: &[ValueRef<'_>],
     declared: Option<&Reference>,
 ) -> Result<()> {
-    let mut key = smallvec::SmallVec::<[ValueRef<'_>; 8]>::new();
-    for &column in table.definition().key() {
-        let Some(&value) = row.get(column) else {
-            let name = table.definition().name().to_string();
-            return Err(Error::WrongRow { table: name, expected: table.layout().len(), given: row.len() });
-        };
-        key.push(value);
-    }
-    let key = table.encode_key(&key, true)?;
+    let key = table.encode_key_of_row(row)?;
     let (hash, declared) = match declared {
         Some(declared) if declared.key == key => (declared.hash, true),
         _ => (table.hash(&key), false),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use heddledb::testing::{Fault, Operation, SimulatedDisk};
-use heddledb::{Database, Error, Options, Range, key, row};
+use heddledb::{Database, Error, Options, Range, RecoveryStep, key, row};
 use tables::{DATABASE, counter_definition, file, on_disk, open, refused, rows_of};
 
 /// A closed database with one row.
@@ -220,4 +220,33 @@ fn the_second_process() {
         Ok(_) => println!("opened by the second"),
         Err(error) => println!("{error}"),
     }
+}
+
+/// How far recovery has got is told, in the order of its steps, and never beyond the end.
+#[test]
+fn who_opens_a_database_is_told_how_far_recovery_has_got() {
+    let disk = SimulatedDisk::new();
+    let db = open(&disk);
+    let table = db.create_table(counter_definition()).unwrap();
+    for id in 0..40 {
+        db.run(|tx| tx.insert(&table, row![id, 10])).unwrap();
+        if id == 20 {
+            db.checkpoint().unwrap();
+        }
+    }
+    db.close().unwrap();
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let teller = told.clone();
+    let options = on_disk(&disk).recovery_progress(move |progress| teller.lock().unwrap().push(progress));
+    let db = Database::open(DATABASE, options).unwrap();
+    let told = told.lock().unwrap();
+    let mut steps: Vec<RecoveryStep> = told.iter().map(|progress| progress.step).collect();
+    steps.dedup();
+    assert_eq!(steps, [RecoveryStep::Checkpoint, RecoveryStep::Log, RecoveryStep::Indexes]);
+    assert!(told.iter().all(|progress| 0 < progress.done && progress.done <= progress.total), "{told:?}");
+    let line = db.recovery().to_string();
+    for part in ["recovered in ", "checkpoint 1 of ", " transactions of ", "indexes in "] {
+        assert!(line.contains(part), "{line}");
+    }
+    assert_eq!(rows(&db), 40);
 }

@@ -233,7 +233,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     };
     let logged = options.durability != Durability::None && !options.read_only;
     let new_store = || Store::new(FIRST, options.max_participants, logged);
-    let recovered = recover(&disk, &directory, new_store, &in_parallel)?;
+    let recovered = recover(&disk, &directory, new_store, &in_parallel, &options.recovery_watch)?;
     let Recovered { mut store, recovery, end } = recovered;
     // The epoch that new commits get is known only now: it is above everything that was read, torn groups too.
     store.start_at(end.highest_epoch_seen.max(recovery.durable_epoch) + 1);

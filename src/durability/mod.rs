@@ -40,11 +40,13 @@ mod prepare;
 pub(crate) mod progress;
 pub(crate) mod recovery;
 mod repair;
+mod replay;
 mod scan;
 mod segment;
 pub(crate) mod space;
 mod starts;
 mod tail;
+pub(crate) mod watch;
 mod window;
 mod writer;
 

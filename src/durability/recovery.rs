@@ -1,7 +1,8 @@
 //! Recovery: puts everything back that was durable, from the newest whole checkpoint and the log behind it.
 //!
 //! A checkpoint is loaded first, if there is one; then the log is replayed from where it says, or from its beginning.
-//! Groups come in the order of their epochs. Within a group the participants' transactions are put in the order of
+//! Groups come in the order of their epochs, to each record: several threads replay, each its share of the records
+//! (`replay`). Within a group the participants' transactions are put in the order of
 //! their stamps, which is an order in which they can have happened: of two that touched the same record, the later
 //! has the higher stamp. What they have done to split columns comes first (see `storage::restore`). Secondary indexes
 //! are derived at the end.
@@ -10,6 +11,7 @@
 //! damaged checkpoint is passed over only if an older one, or the whole log, is still there: which is so only
 //! while the removal of what it replaces has not begun.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,11 +21,13 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::disk::Disk;
 use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
+use crate::durability::replay::replay;
 use crate::durability::tail::LogEnd;
+use crate::durability::watch::{RecoveryStep, Watch};
 use crate::durability::{Cut, DatabaseDirectory, GroupStart, LogReader};
 use crate::error::{Error, Result};
 use crate::storage::reclaim::collect_all;
-use crate::storage::restore::{Overlap, Tools, apply_group, derive_indexes};
+use crate::storage::restore::{Overlap, derive_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -61,6 +65,29 @@ pub struct Recovery {
     pub time: Duration,
 }
 
+impl fmt::Display for Recovery {
+    /// One line, for a service's log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "recovered in {:.3} s: ", self.time.as_secs_f64())?;
+        if self.checkpoint > 0 {
+            let (number, records, bytes) = (self.checkpoint, self.checkpoint_records, self.checkpoint_bytes);
+            let seconds = self.load_time.as_secs_f64();
+            write!(f, "checkpoint {number} of {records} records and {bytes} bytes in {seconds:.3} s, ")?;
+        }
+        let (transactions, groups, bytes) = (self.transactions, self.groups, self.bytes);
+        let seconds = self.replay_time.as_secs_f64();
+        write!(f, "{transactions} transactions of {groups} log groups and {bytes} bytes in {seconds:.3} s")?;
+        write!(f, ", indexes in {:.3} s", self.index_time.as_secs_f64())?;
+        if let Some(why) = &self.passed_over {
+            write!(f, "; a newer checkpoint was passed over: {why}")?;
+        }
+        if let Some(cut) = &self.cut {
+            write!(f, "; {cut}")?;
+        }
+        Ok(())
+    }
+}
+
 /// A database as it was when it was closed, or when the power went.
 pub(crate) struct Recovered {
     /// All tables; the first commits' epoch is set.
@@ -79,6 +106,7 @@ pub(crate) fn recover(
     directory: &DatabaseDirectory,
     new_store: impl Fn() -> Store,
     crew: Crew<'_>,
+    watch: &Watch,
 ) -> Result<Recovered> {
     let start = Instant::now();
     let checkpoints = directory.checkpoints(disk.clone());
@@ -86,7 +114,7 @@ pub(crate) fn recover(
     let mut loaded = None;
     for number in checkpoints.newest_first()? {
         let store = new_store();
-        match load(&checkpoints, number, &store, crew) {
+        match load(&checkpoints, number, &store, (crew, watch)) {
             Ok((manifest, overlap)) => {
                 loaded = Some((store, manifest, overlap));
                 break;
@@ -102,12 +130,13 @@ pub(crate) fn recover(
         None => (new_store(), None, Overlap::default()),
     };
     let mut recovery = Recovery { load_time: start.elapsed(), ..Recovery::default() };
-    let behind = read_log(disk, directory, &store, (manifest.as_ref(), overlap), &mut recovery);
+    let behind =
+        read_log(disk, directory, &store, (manifest.as_ref(), overlap), (crew, watch), &mut recovery);
     // Without the log that it needs, what is older than the damaged checkpoint is of no use.
     let end = behind.map_err(|error| first_failure.clone().unwrap_or(error))?;
     recovery.passed_over = first_failure.map(|failure| failure.to_string());
     let start_of_indexes = Instant::now();
-    derive_all_indexes(&store, crew)?;
+    derive_all_indexes(&store, (crew, watch))?;
     recovery.index_time = start_of_indexes.elapsed();
     recovery.time = start.elapsed();
     Ok(Recovered { store, recovery, end })
@@ -117,10 +146,10 @@ fn load(
     checkpoints: &Checkpoints,
     number: u32,
     store: &Store,
-    crew: Crew<'_>,
+    (crew, watch): (Crew<'_>, &Watch),
 ) -> Result<(Manifest, Overlap)> {
     let manifest = checkpoints.manifest(number)?;
-    let overlap = checkpoint::load(checkpoints, &manifest, store, crew)?;
+    let overlap = checkpoint::load(checkpoints, &manifest, store, (crew, watch))?;
     Ok((manifest, overlap))
 }
 
@@ -130,6 +159,7 @@ fn read_log(
     directory: &DatabaseDirectory,
     store: &Store,
     (manifest, overlap): (Option<&Manifest>, Overlap),
+    crew: (Crew<'_>, &Watch),
     recovery: &mut Recovery,
 ) -> Result<LogEnd> {
     let start = Instant::now();
@@ -142,35 +172,12 @@ fn read_log(
         recovery.durable_epoch = manifest.last_epoch;
     }
     let mut log = LogReader::open(disk.clone(), &directory.log_path(), directory.uuid(), log_start)?;
-    replay(store, &mut log, first_epoch, overlap, recovery)?;
+    replay(store, &mut log, first_epoch, overlap, crew, recovery)?;
     let end = log.end()?;
     end.must_reach(log_epoch)?;
     recovery.cut = end.cut.as_ref().map(Cut::to_string);
     recovery.replay_time = start.elapsed();
     Ok(end)
-}
-
-/// Replays the groups from this epoch on.
-fn replay(
-    store: &Store,
-    log: &mut LogReader,
-    first_epoch: u64,
-    overlap: Overlap,
-    recovery: &mut Recovery,
-) -> Result<()> {
-    let mut tools = Tools::new(overlap);
-    while let Some(group) = log.next_group()? {
-        if group.epoch < first_epoch {
-            continue;
-        }
-        let applied = tools.overlap.begin_epoch(Some(group.epoch));
-        let applied = applied.and_then(|()| apply_group(store, &group.payload, &mut tools, &pin()));
-        recovery.transactions += applied.map_err(|error| log.blame(error))?;
-        recovery.groups += 1;
-        recovery.bytes += group.payload.len() as u64;
-        recovery.durable_epoch = recovery.durable_epoch.max(group.epoch);
-    }
-    tools.overlap.begin_epoch(None).map_err(|error| log.blame(error))
 }
 
 /// Rows were read whole, and yet make no table together: no one file is to blame.
@@ -182,9 +189,9 @@ fn of_table(table: &TableCore, error: Error) -> Error {
 }
 
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.
-fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
+fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Result<()> {
     let tables = store.all_tables();
-    let next = AtomicUsize::new(0);
+    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let failure = Mutex::new(None);
     let work = || {
         let mut cutter = Cutter::default();
@@ -195,6 +202,8 @@ fn derive_all_indexes(store: &Store, crew: Crew<'_>) -> Result<()> {
             if let Err(error) = derive_indexes(table, &mut cutter, &guard) {
                 failure.lock().get_or_insert(of_table(table, error));
             }
+            let done = ended.fetch_add(1, Ordering::Relaxed) + 1;
+            watch.tell(RecoveryStep::Indexes, done as u64, tables.len() as u64);
         }
     };
     let indexed = tables.iter().filter(|table| !table.secondary().is_empty()).count();

@@ -130,17 +130,29 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The last group's content makes no sense although its checksums fit: that is damage of the place where it lies,
+    /// How many bytes lie before the place where it reads, and how many there are.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let bytes = |segments: &[Segment]| segments.iter().map(|segment| segment.bytes).sum::<u64>();
+        (bytes(&self.segments[..self.position.index]) + self.position.offset, bytes(&self.segments))
+    }
+
+    /// Where the last whole group begins.
+    pub(super) fn last_place(&self) -> Position {
+        self.last_group.first().map_or(self.position, |extent| extent.start)
+    }
+
+    /// The content of the group at this place makes no sense although its checksums fit: that is damage of the place,
     /// whatever it was that refused it.
-    pub(crate) fn blame(&self, error: Error) -> Error {
-        match (error, self.last_group.first()) {
-            (error @ Error::Damaged { .. }, _) => error,
-            (error, Some(extent)) => {
-                let path = &self.segments[extent.start.index].path;
-                damaged(path, extent.start.offset, what_is_wrong(error))
-            }
-            (error, None) => error,
+    pub(super) fn blame(&self, place: Position, error: Error) -> Error {
+        match error {
+            error @ Error::Damaged { .. } => error,
+            error => damaged(&self.segments[place.index].path, place.offset, what_is_wrong(error)),
         }
+    }
+
+    /// As `blame`, of the last group.
+    pub(super) fn blame_last(&self, error: Error) -> Error {
+        self.blame(self.last_place(), error)
     }
 
     /// Reads on to the log's end, if need be, and says how it looks there.

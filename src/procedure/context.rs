@@ -13,14 +13,13 @@ use crate::storage::table::TableCore;
 use crate::storage::write_set::IntChange;
 use crate::table::{ColumnName, position};
 use crate::transaction::{self, Tx};
-use crate::types::key::{EncodedKey, encode_component, encode_int};
+use crate::types::key::{EncodedKey, KeyKind};
 use crate::types::{Args, Value, ValueRef};
 
 /// Takes a key's values, in the order of the key's columns.
 pub struct KeyBuilder<'k> {
     table: &'k TableCore,
-    /// For each column of the key, whether it is of type `Int64`.
-    int_key: &'k [bool],
+    kinds: &'k [KeyKind],
     key: &'k mut EncodedKey,
     columns: usize,
     /// How many bytes the first column's value took.
@@ -30,7 +29,7 @@ pub struct KeyBuilder<'k> {
 impl<'k> KeyBuilder<'k> {
     #[inline]
     pub(crate) fn new(table: &'k TableCore, key: &'k mut EncodedKey) -> Self {
-        KeyBuilder { table, int_key: table.int_key(), key, columns: 0, first: 0 }
+        KeyBuilder { table, kinds: table.key_kinds(), key, columns: 0, first: 0 }
     }
 
     /// The next column's value.
@@ -39,10 +38,10 @@ impl<'k> KeyBuilder<'k> {
     /// More values than the key has columns; a value that does not fit its column.
     #[inline]
     pub fn push<'v>(&mut self, value: impl Into<ValueRef<'v>>) -> Result<()> {
-        match (value.into(), self.int_key.get(self.columns)) {
+        match (value.into(), self.kinds.get(self.columns)) {
             // The usual component, without a call.
-            (ValueRef::Int(int), Some(true)) => encode_int(self.key, int),
-            (value, Some(_)) => self.encode(value)?,
+            (ValueRef::Int(int), Some(kind)) if kind.encode(self.key, int) => {}
+            (value, Some(_)) => self.table.encode_key_column(self.key, self.columns, value)?,
             (_, None) => return self.too_many(),
         }
         self.columns += 1;
@@ -50,13 +49,6 @@ impl<'k> KeyBuilder<'k> {
             self.first = self.key.len() as u16;
         }
         Ok(())
-    }
-
-    fn encode(&mut self, value: ValueRef<'_>) -> Result<()> {
-        let (layout, position) = (self.table.layout(), self.table.definition().key()[self.columns]);
-        let value = layout.checked(position, value)?;
-        debug_assert!(!value.is_null(), "key columns are not null");
-        encode_component(self.key, value, &layout.column(position).data_type, false)
     }
 
     #[cold]

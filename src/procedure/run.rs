@@ -150,7 +150,7 @@ pub(super) fn refer(
     fill(&mut builder)?;
     let (columns, first) = (builder.columns(), builder.first);
     into.table = table.id();
-    into.whole = columns == table.int_key().len();
+    into.whole = columns == table.key_kinds().len();
     into.hash = if into.whole { table.hash(&into.key) } else { 0 };
     into.mode = action.mode;
     into.routing = (columns > 0).then_some(first);

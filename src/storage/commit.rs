@@ -19,6 +19,7 @@ mod one_slice;
 mod one_word;
 mod split;
 mod take;
+mod words;
 mod work_out;
 
 use std::cell::Cell;
@@ -34,7 +35,8 @@ use self::one_word::commit_one_word;
 use self::split::Staged;
 pub(crate) use self::take::{Excluded, InOrder, Taking};
 use self::take::{give_back, take};
-use self::work_out::{ChangedWord, Unfeasible, work_out};
+use self::words::ChangedWord;
+use self::work_out::{Unfeasible, work_out};
 use crate::error::Error;
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -120,8 +122,8 @@ enum Change<'a> {
     Nothing,
     /// The record goes.
     Gone,
-    /// One word of the row changes.
-    Word(ChangedWord),
+    /// Some words of the row change.
+    Words(&'a [ChangedWord]),
     /// The whole row, and whether there was none before.
     Image { image: &'a mut [u64], is_new: bool },
 }
@@ -184,7 +186,7 @@ fn commit_any<T: Taking>(
         let charge =
             |writes: &WriteSet, epoch| if T::SPLITS { staged.charge(participant, writes, epoch) } else { 0 };
         let taken = Taken::Several(&workspace.writes, &pending);
-        let stamp = stamp(store, workspace, (floor, seen), worked_out, || validate(&taken), charge);
+        let stamp = stamp::<T>(store, workspace, (floor, seen), worked_out, || validate(&taken), charge);
         if stamp.is_err() {
             give_back(&pending);
         }
@@ -192,7 +194,7 @@ fn commit_any<T: Taking>(
     });
     match stamp {
         Ok((stamp, charged)) => {
-            if store.is_logged() && !(T::SPLITS && redo::is_empty(&workspace.redo)) {
+            if store.is_logged() && is_logged_apart::<T>(workspace) {
                 append(participant, workspace, stamp);
             }
             if T::SPLITS {
@@ -222,7 +224,7 @@ fn commit_any<T: Taking>(
 }
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.
-fn stamp(
+fn stamp<T: Taking>(
     store: &Store,
     workspace: &Workspace,
     (floor, seen): (Stamp, &Cell<Stamp>),
@@ -249,7 +251,7 @@ fn stamp(
     let mut charged = 0;
     if store.is_logged() {
         charged = charge(&workspace.writes, epoch);
-        let bytes = workspace.redo.len() + charged;
+        let bytes = if is_logged_apart::<T>(workspace) { workspace.redo.len() + charged } else { charged };
         if bytes > workspace.log_credit {
             return Err(CommitFailure::NeedsLogSpace(bytes));
         }
@@ -258,6 +260,11 @@ fn stamp(
         Some(stamp) if store.epochs().count_in(epoch) => Ok((stamp, charged)),
         _ => Err(CommitFailure::EpochFull),
     }
+}
+
+/// Whether the commit has redo of its own, besides what its slices will log.
+fn is_logged_apart<T: Taking>(workspace: &Workspace) -> bool {
+    !(T::SPLITS && redo::is_empty(&workspace.redo))
 }
 
 fn append(participant: &Participant, workspace: &mut Workspace, stamp: Stamp) {

@@ -20,7 +20,7 @@ use crate::operation::{Applied, Operation};
 use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
-use crate::storage::write_set::{Effect, Touched, WriteSet};
+use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod copied;
@@ -106,15 +106,24 @@ pub(crate) unsafe fn append_change(
     }
 }
 
-/// Appends that one integer column of the record at `position` came to have this value.
-pub(crate) fn append_int_change(out: &mut Vec<u8>, touched: &Touched, key: &[u8], column: usize, new: i64) {
+/// Appends that columns of a record which hold numbers in one word came to have these values; decimals are unscaled.
+#[inline]
+pub(crate) fn append_numbers(
+    out: &mut Vec<u8>,
+    table: &TableCore,
+    key: &[u8],
+    numbers: impl ExactSizeIterator<Item = (usize, i64)>,
+) {
     out.push(COLUMNS);
-    number(out, u64::from(touched.table().id()));
+    number(out, u64::from(table.id()));
     number(out, SCHEMA_VERSION);
     bytes(out, key);
-    number(out, 1);
-    number(out, column as u64);
-    value(out, ValueRef::Int(new));
+    number(out, numbers.len() as u64);
+    for (column, new) in numbers {
+        number(out, column as u64);
+        out.push(VALUE);
+        signed(out, new);
+    }
 }
 
 /// # Safety
@@ -241,6 +250,11 @@ impl<'a> Reader<'a> {
     /// Over the changes of one transaction.
     pub(crate) fn new(changes: &'a [u8]) -> Self {
         Reader { rest: changes }
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
     }
 
     /// The next change's head; its values must be read next ([`Reader::apply`]).

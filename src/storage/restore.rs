@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
-use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
-use crate::storage::catalog;
 use crate::storage::record::Record;
-use crate::storage::redo::{ChangeHead, LoggedChange, LoggedTransaction, Reader};
+use crate::storage::redo::{ChangeHead, LoggedChange, Reader};
 use crate::storage::row::free_block;
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
@@ -23,11 +21,13 @@ use crate::storage::word::{ABSENT, Stamp};
 use crate::types::ValueRef;
 
 mod group;
-pub(crate) use group::apply_group;
+pub(crate) use group::apply_share;
 mod load;
 pub(crate) use load::{Loaded, Loader};
 mod overlap;
 pub(crate) use overlap::Overlap;
+mod scatter;
+pub(crate) use scatter::{Scattered, scatter};
 
 /// What replaying works with.
 pub(crate) struct Tools {
@@ -37,37 +37,31 @@ pub(crate) struct Tools {
     pub(crate) cutter: Cutter,
     /// What is to be kept in mind about the checkpoint that the log is applied to.
     pub(crate) overlap: Overlap,
+    /// Tables met: to ask the store for one means to meet all others who ask.
+    tables: Vec<Arc<TableCore>>,
 }
 
 impl Tools {
     /// Tools for the log behind a checkpoint; by default there is none.
     pub(crate) fn new(overlap: Overlap) -> Tools {
-        Tools { arena: Bump::new(), cutter: Cutter::default(), overlap }
+        Tools { arena: Bump::new(), cutter: Cutter::default(), overlap, tables: Vec::new() }
     }
-}
 
-/// Applies what one commit has logged, and makes the tables that it has put into the catalog: with its changes all
-/// rows about them are there, which need not be true of tables that later commits make, although a checkpoint may have
-/// some of their rows already.
-///
-/// # Errors
-/// The bytes are no redo of this database.
-fn apply_transaction(
-    store: &Store,
-    transaction: LoggedTransaction<'_>,
-    tools: &mut Tools,
-    guard: &Guard,
-) -> Result<()> {
-    let mut reader = Reader::new(transaction.changes);
-    let mut tables: SmallVec<[TableId; 1]> = SmallVec::new();
-    while let Some(head) = reader.next_head()? {
-        let table = table_of(store, head.table)?;
-        if head.table == catalog::TABLES {
-            tables.push(catalog::id_of_key(head.key)?);
-        }
-        apply_change(&table, transaction.stamp, &head, &mut reader, tools, guard)?;
+    /// Works on a table.
+    fn on_table<T>(
+        &mut self,
+        store: &Store,
+        id: TableId,
+        work: impl FnOnce(&mut Tools, &TableCore) -> Result<T>,
+    ) -> Result<T> {
+        let table = match self.tables.iter().position(|table| table.id() == id) {
+            Some(position) => self.tables.swap_remove(position),
+            None => table_of(store, id)?,
+        };
+        let result = work(self, &table);
+        self.tables.push(table);
+        result
     }
-    tables.into_iter().try_for_each(|id| store.add_table_of_catalog(id, guard))
 }
 
 fn table_of(store: &Store, id: u32) -> Result<Arc<TableCore>> {
@@ -86,7 +80,7 @@ fn apply_change(
     tools: &mut Tools,
     guard: &Guard,
 ) -> Result<()> {
-    let Tools { arena, cutter, overlap } = tools;
+    let Tools { arena, cutter, overlap, .. } = tools;
     let record = table.find_or_place(table.hash(head.key), head.key, cutter, guard).record;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
     let word = record.read(image);

@@ -15,7 +15,8 @@ use crate::storage::index::Lookup;
 use crate::storage::participant::{Memory, Participant};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::restore::{Overlap, Tools, apply_group};
+use crate::storage::redo::split_transactions;
+use crate::storage::restore::{Overlap, Tools, apply_share, scatter};
 use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -143,7 +144,26 @@ impl Rig {
 
     /// Replays a group on what a checkpoint has left.
     pub(crate) fn replay_with(&self, tools: &mut Tools, group: &[u8]) -> Result<()> {
-        apply_group(&self.store, group, tools, &pin()).map(drop)
+        let epoch = split_transactions(group)?.first().map_or(0, |first| first.stamp.epoch());
+        let group = scatter(&self.store, (epoch, group.to_vec()), 1, tools, &pin())?;
+        apply_share(&self.store, &group, 0, tools, &pin())
+    }
+
+    /// Replays groups cut into shares, one share after the other and the last one first: as different from their own order
+    /// as threads can make it.
+    pub(crate) fn replay_in_shares(&self, groups: &[Vec<u8>], shares: usize) -> Result<()> {
+        let mut tools = Tools::new(Overlap::default());
+        let mut scattered = Vec::new();
+        for group in groups {
+            let epoch = split_transactions(group)?.first().map_or(0, |first| first.stamp.epoch());
+            scattered.push(scatter(&self.store, (epoch, group.clone()), shares, &mut tools, &pin())?);
+        }
+        for share in (0..shares).rev() {
+            scattered
+                .iter()
+                .try_for_each(|group| apply_share(&self.store, group, share, &mut tools, &pin()))?;
+        }
+        Ok(())
     }
 
     /// Begins a split phase of this number with the present epoch; each column of the one table is given with its key.

@@ -15,11 +15,16 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use bumpalo::Bump;
+use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
+
+mod aside;
+mod number;
+pub(crate) use number::Number;
 
 /// The most bytes that the values of one row may have together.
 pub(crate) const MAXIMAL_ROW_BYTES: usize = if cfg!(test) { 1 << 15 } else { 16 << 20 };
@@ -33,6 +38,8 @@ pub(crate) struct RowLayout {
     has_blocks: bool,
     /// For each word, whether it belongs to a variable column.
     variable: Box<[bool]>,
+    /// The words of variable columns.
+    variable_words: Box<[u32]>,
 }
 
 /// Where one column lies.
@@ -44,6 +51,8 @@ pub(crate) struct ColumnLayout {
     pub(crate) name: String,
     word: u32,
     shape: Shape,
+    /// The least and the greatest number that the column's one word may hold, if it holds a number.
+    bounds: (i64, i64),
 }
 
 /// What a column's words mean.
@@ -105,6 +114,7 @@ impl RowLayout {
                     name: format!("{}.{}", definition.name, column.name),
                     word: word as u32,
                     shape,
+                    bounds: number::bounds(&column.data_type),
                 };
                 word += shape.words();
                 layout
@@ -112,10 +122,12 @@ impl RowLayout {
             .collect();
         let has_blocks = columns.iter().any(|column| column.shape.is_variable());
         let mut variable = vec![false; word].into_boxed_slice();
-        for column in columns.iter().filter(|column| column.shape.is_variable()) {
-            variable[column.word as usize] = true;
+        let variable_columns = columns.iter().filter(|column| column.shape.is_variable());
+        let variable_words: Box<[u32]> = variable_columns.map(|column| column.word).collect();
+        for &at in &variable_words {
+            variable[at as usize] = true;
         }
-        RowLayout { columns, words: word, has_blocks, variable }
+        RowLayout { columns, words: word, has_blocks, variable, variable_words }
     }
 
     /// How many words a row has.
@@ -142,14 +154,6 @@ impl RowLayout {
         let column = &self.columns[position];
         let start = column.word as usize;
         (start..start + column.shape.words(), position / 64)
-    }
-
-    /// Where the word of an integer column stands in a row, and whether it has 32 bits only; `None`: it is no integer's.
-    #[inline]
-    pub(crate) fn int_word(&self, position: usize) -> Option<(usize, bool)> {
-        let column = &self.columns[position];
-        (column.shape == Shape::Int)
-            .then_some((column.word as usize, matches!(column.data_type, DataType::Int32)))
     }
 
     /// Whether the column is NULL in this row.
@@ -202,6 +206,20 @@ impl RowLayout {
 
     /// Writes a value, which must have been checked ([`RowLayout::checked`]), into an image of a row.
     pub(crate) fn put(&self, words: &mut [u64], position: usize, value: ValueRef<'_>, arena: &Bump) {
+        self.put_anyhow(words, position, value, |bytes| {
+            word_of_block(bytes, |layout| in_arena(arena, layout))
+        });
+    }
+
+    /// As `put`; `long` makes the word for bytes that don't fit into one.
+    #[inline(always)]
+    fn put_anyhow(
+        &self,
+        words: &mut [u64],
+        position: usize,
+        value: ValueRef<'_>,
+        long: impl FnOnce(&[u8]) -> u64,
+    ) {
         let column = &self.columns[position];
         let at = column.word as usize;
         words[position / 64] &= !(1 << (position % 64));
@@ -228,9 +246,9 @@ impl RowLayout {
                 words[at] = u64::from_le_bytes(low.try_into().unwrap_or_default());
                 words[at + 1] = u64::from_le_bytes(high.try_into().unwrap_or_default());
             }
-            ValueRef::Text(text) => words[at] = word_of(text.as_bytes(), || in_arena(arena, text.len())),
+            ValueRef::Text(text) => words[at] = word_of(text.as_bytes(), long),
             ValueRef::Bytes(bytes) | ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) => {
-                words[at] = word_of(bytes, || in_arena(arena, bytes.len()));
+                words[at] = word_of(bytes, long);
             }
         }
     }
@@ -241,13 +259,31 @@ impl RowLayout {
     /// Another type, out of range, NULL where none may be, too long.
     #[inline]
     pub(crate) fn checked<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
-        // The usual case first: it needs no look at names and bounds.
-        match (&value, &self.columns[position].data_type) {
-            (ValueRef::Int(_), DataType::Int64) => return Ok(value),
-            (ValueRef::Int(int), DataType::Int32) if i32::try_from(*int).is_ok() => return Ok(value),
-            _ => {}
-        }
-        self.checked_closely(position, value)
+        // The usual case first: it needs no look at names.
+        if self.columns[position].takes(value) { Ok(value) } else { self.checked_closely(position, value) }
+    }
+
+    /// A whole row's values in the form in which its columns keep them: one for each column, in order. `coerced` has room
+    /// for them, where they have another form.
+    ///
+    /// # Errors
+    /// As [`checked`](Self::checked); too long together.
+    pub(crate) fn checked_row<'s, 'v>(
+        &self,
+        values: &'s [ValueRef<'v>],
+        coerced: &'s mut SmallVec<[ValueRef<'v>; 16]>,
+    ) -> Result<&'s [ValueRef<'v>]> {
+        let as_they_are = self.columns.iter().zip(values).all(|(column, &value)| column.takes(value));
+        let checked = if as_they_are {
+            values
+        } else {
+            for (column, &value) in values.iter().enumerate() {
+                coerced.push(self.checked(column, value)?);
+            }
+            coerced
+        };
+        self.check_size(checked.iter().copied())?;
+        Ok(checked)
     }
 
     fn checked_closely<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
@@ -335,7 +371,7 @@ impl RowLayout {
                 let word = image[at];
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { bytes_of(&word) };
-                image[at] = word_of(bytes, || in_heap(bytes.len()));
+                image[at] = word_of_block(bytes, in_heap);
                 made.extend([image[at]]);
             }
         }
@@ -409,25 +445,30 @@ fn block_layout(bytes: usize) -> Layout {
     }
 }
 
-fn in_arena(arena: &Bump, bytes: usize) -> NonNull<u8> {
-    arena.alloc_layout(block_layout(bytes))
+fn in_arena(arena: &Bump, layout: Layout) -> NonNull<u8> {
+    arena.alloc_layout(layout)
 }
 
-fn in_heap(bytes: usize) -> NonNull<u8> {
-    let layout = block_layout(bytes);
-    // SAFETY: the layout has at least the 8 bytes of the length.
+fn in_heap(layout: Layout) -> NonNull<u8> {
+    // SAFETY: a block's layout has at least the 8 bytes of the length.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// The word of a variable column with these bytes; `room` makes the block for bytes that don't fit into a word.
-fn word_of(bytes: &[u8], room: impl FnOnce() -> NonNull<u8>) -> u64 {
-    if bytes.len() <= INLINE_BYTES {
-        let mut word = [0; 8];
-        word[0] = (bytes.len() as u8) << 1 | 1;
-        word[1..=bytes.len()].copy_from_slice(bytes);
-        return u64::from_le_bytes(word);
+/// The word of a variable column with these bytes; `long` makes it for bytes that don't fit into a word.
+#[inline]
+fn word_of(bytes: &[u8], long: impl FnOnce(&[u8]) -> u64) -> u64 {
+    if bytes.len() > INLINE_BYTES {
+        return long(bytes);
     }
-    let block = room();
+    let mut word = [0; 8];
+    word[0] = (bytes.len() as u8) << 1 | 1;
+    word[1..=bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// The word of a variable column whose bytes lie in a block; `room` makes the block.
+fn word_of_block(bytes: &[u8], room: impl FnOnce(Layout) -> NonNull<u8>) -> u64 {
+    let block = room(block_layout(bytes.len()));
     // SAFETY: the block is fresh, 8-aligned, and has room for the length and the bytes.
     unsafe {
         block.cast::<u64>().write(bytes.len() as u64);

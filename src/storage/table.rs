@@ -25,7 +25,7 @@ use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{DEAD, PLACEHOLDER};
-use crate::types::key::{EncodedKey, encode_component, encode_int};
+use crate::types::key::{EncodedKey, KeyKind, encode_component};
 use crate::types::{DataType, ValueRef};
 
 /// A table's number: never used again once given.
@@ -47,10 +47,10 @@ pub(crate) struct TableCore {
     indexed: Vec<bool>,
     /// For each column, whether it is in no key and no index, so that it can be changed by itself.
     plain: Vec<bool>,
-    /// For each column, whether it is a plain one of type `Int64`.
-    plain_int: Vec<bool>,
-    /// For each column of the key, whether it is of type `Int64`.
-    int_key: Box<[bool]>,
+    /// For each column, which integers it takes, and takes as operands, if it is a plain one of integers.
+    plain_ints: Vec<Option<(i64, i64)>>,
+    /// For each column of the key, whether it is an integer's, and of what width.
+    key_kinds: Box<[KeyKind]>,
     internal: bool,
 }
 
@@ -103,9 +103,12 @@ impl TableCore {
         table.plain = (0..indexed.len())
             .map(|column| !indexed[column] && !table.definition.key.contains(&column))
             .collect();
-        table.plain_int = (0..indexed.len())
-            .map(|column| {
-                table.plain[column] && table.definition.columns[column].data_type == DataType::Int64
+        table.plain_ints = (0..indexed.len())
+            .map(|column| match table.definition.columns[column].data_type {
+                _ if !table.plain[column] => None,
+                DataType::Int32 => Some((i32::MIN.into(), i32::MAX.into())),
+                DataType::Int64 => Some((i64::MIN, i64::MAX)),
+                _ => None,
             })
             .collect();
         table.indexed = indexed;
@@ -124,11 +127,11 @@ impl TableCore {
             secondary: Vec::new(),
             indexed: Vec::new(),
             plain: Vec::new(),
-            plain_int: Vec::new(),
-            int_key: definition
+            plain_ints: Vec::new(),
+            key_kinds: definition
                 .key
                 .iter()
-                .map(|&at| definition.columns[at].data_type == DataType::Int64)
+                .map(|&at| KeyKind::of(&definition.columns[at].data_type))
                 .collect(),
             internal: false,
             definition,
@@ -203,16 +206,16 @@ impl TableCore {
         self.plain.get(column).copied().unwrap_or(false)
     }
 
-    /// Whether this column is of type `Int64`, and in no key and no index.
+    /// Whether this column is one of integers, in no key and no index, and takes this one, also as an operand.
     #[inline]
-    pub(crate) fn is_plain_int(&self, column: usize) -> bool {
-        self.plain_int.get(column).copied().unwrap_or(false)
+    pub(crate) fn takes_plain_int(&self, column: usize, int: i64) -> bool {
+        matches!(self.plain_ints.get(column), Some(&Some((least, most))) if least <= int && int <= most)
     }
 
-    /// For each column of the primary key, whether it is of type `Int64`: such a component needs no look at the column.
+    /// For each column of the primary key, whether it is an integer's: such a component needs no look at the column.
     #[inline]
-    pub(crate) fn int_key(&self) -> &[bool] {
-        &self.int_key
+    pub(crate) fn key_kinds(&self) -> &[KeyKind] {
+        &self.key_kinds
     }
 
     /// Whether this is the inside of a secondary index: not logged, not listed.
@@ -235,16 +238,58 @@ impl TableCore {
             });
         }
         let mut key = EncodedKey::new();
-        for ((&value, &position), &is_int) in values.iter().zip(columns).zip(&self.int_key) {
-            if let (true, ValueRef::Int(int)) = (is_int, value) {
-                encode_int(&mut key, int);
-                continue;
-            }
-            let value = self.layout.checked(position, value)?;
-            encode_component(&mut key, value, &self.layout.column(position).data_type, false)?;
+        for (&value, place) in values.iter().zip(0..) {
+            self.encode_key_column(&mut key, place, value)?;
         }
         check_key_length(&key, || self.definition.name.clone())?;
         Ok(key)
+    }
+
+    /// Encodes the primary key of a row: one value for each column, in order.
+    ///
+    /// # Errors
+    /// The wrong number of values, a wrong type, NULL, too long.
+    pub(crate) fn encode_key_of_row(&self, row: &[ValueRef<'_>]) -> Result<EncodedKey> {
+        let mut key = EncodedKey::new();
+        for (&position, place) in self.definition.key.iter().zip(0..) {
+            let Some(&value) = row.get(position) else {
+                let table = self.definition.name.clone();
+                return Err(Error::WrongRow { table, expected: self.layout.len(), given: row.len() });
+            };
+            self.encode_key_column(&mut key, place, value)?;
+        }
+        check_key_length(&key, || self.definition.name.clone())?;
+        Ok(key)
+    }
+
+    /// Appends the value of the key's column at this place.
+    ///
+    /// # Errors
+    /// A wrong type, NULL.
+    #[inline]
+    pub(crate) fn encode_key_column(
+        &self,
+        key: &mut EncodedKey,
+        place: usize,
+        value: ValueRef<'_>,
+    ) -> Result<()> {
+        // The usual component first, without a call.
+        if let ValueRef::Int(int) = value
+            && self.key_kinds[place].encode(key, int)
+        {
+            return Ok(());
+        }
+        self.encode_any_key_column(key, self.definition.key[place], value)
+    }
+
+    fn encode_any_key_column(
+        &self,
+        key: &mut EncodedKey,
+        position: usize,
+        value: ValueRef<'_>,
+    ) -> Result<()> {
+        let value = self.layout.checked(position, value)?;
+        encode_component(key, value, &self.layout.column(position).data_type, false)
     }
 
     /// What messages call a secondary index.

@@ -15,18 +15,24 @@ use crate::storage::row::{ColumnLayout, RowLayout};
 use crate::storage::table::TableCore;
 use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
 
+mod usual;
+pub(crate) use usual::NumberChange;
+
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.
 const MAXIMAL_BYTES: usize = 1 << 30;
 /// Up to so many records, looking through all of them is faster than hashing.
 const FEW: usize = 12;
+/// Room for more records than this is not kept for the next call.
+const MANY: usize = 256;
 
 /// All buffered writes of one call.
 #[derive(Default)]
 pub(crate) struct WriteSet {
     touched: Vec<Touched>,
     writes: Vec<Write>,
-    values: Vec<Stored>,
+    /// The words of rows that come in; long values lie in `bytes` (see `row::aside`).
+    words: Vec<u64>,
     bytes: Vec<u8>,
     by_record: HashMap<RecordPointer, u32, FixedState>,
     /// How many writes were ever made in this set: tells marks of writes that are gone from those that hold.
@@ -53,8 +59,8 @@ struct Write {
     kind: Kind,
     /// What the record's writes up to this one say about whether there is a row; none: nothing.
     presence: Option<bool>,
-    /// Where the values and the bytes of the writes up to this one end.
-    values_end: u32,
+    /// Where the words and the bytes of the writes up to this one end.
+    words_end: u32,
     bytes_end: u32,
     /// Its number among all writes ever made in this set.
     number: u64,
@@ -62,8 +68,8 @@ struct Write {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// A whole row; the values from here on, one a column.
-    Insert { values: u32 },
+    /// A whole row, whose words begin here.
+    Insert { words: u32 },
     /// The record goes.
     Delete,
     /// A column gets a value.
@@ -118,6 +124,27 @@ pub(crate) enum IntChange {
     Operate(Operation, i64),
 }
 
+impl IntChange {
+    /// What it gets, or is changed by.
+    #[inline]
+    pub(crate) fn number(self) -> i64 {
+        match self {
+            IntChange::Set(number) | IntChange::Operate(_, number) => number,
+        }
+    }
+
+    #[inline]
+    fn of_column(self, column: usize) -> Kind {
+        let column = column as u16;
+        match self {
+            IntChange::Set(value) => Kind::Set { column, value: Stored::Int(value) },
+            IntChange::Operate(operation, operand) => {
+                Kind::Operate { column, operation, operand: Stored::Int(operand) }
+            }
+        }
+    }
+}
+
 /// What the writes to one record come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -148,7 +175,8 @@ impl WriteSet {
     /// The transaction is too large; split it.
     #[inline]
     pub(crate) fn check_size(&self) -> Result<()> {
-        let bytes = self.bytes.len() + self.writes.len() * size_of::<Write>();
+        let bytes =
+            self.bytes.len() + self.words.len() * size_of::<u64>() + self.writes.len() * size_of::<Write>();
         if bytes > MAXIMAL_BYTES { too_large(bytes) } else { Ok(()) }
     }
 
@@ -157,9 +185,13 @@ impl WriteSet {
     pub(crate) fn clear(&mut self) {
         self.touched.clear();
         self.writes.clear();
-        self.values.clear();
+        self.words.clear();
         self.bytes.clear();
         if !self.by_record.is_empty() {
+            // Emptying takes as long as there was ever room for, and most calls write few records.
+            if self.by_record.capacity() > MANY {
+                self.by_record = HashMap::default();
+            }
             self.by_record.clear();
         }
     }
@@ -188,8 +220,8 @@ impl WriteSet {
                 self.touched[write.touched as usize].last = write.previous;
             }
         }
-        let ends = self.writes.last().map_or((0, 0), |write| (write.values_end, write.bytes_end));
-        self.values.truncate(ends.0 as usize);
+        let ends = self.writes.last().map_or((0, 0), |write| (write.words_end, write.bytes_end));
+        self.words.truncate(ends.0 as usize);
         self.bytes.truncate(ends.1 as usize);
         true
     }
@@ -223,12 +255,12 @@ impl WriteSet {
         record: RecordPointer,
         values: impl Iterator<Item = ValueRef<'v>>,
     ) {
-        let start = self.values.len() as u32;
-        for value in values {
-            let stored = self.store(value);
-            self.values.push(stored);
+        let (start, layout) = (self.words.len(), table.layout());
+        self.words.resize(start + layout.words(), 0);
+        for (column, value) in values.enumerate() {
+            layout.put_aside(&mut self.words[start..], column, value, &mut self.bytes);
         }
-        self.push(table, record, Kind::Insert { values: start });
+        self.push(table, record, Kind::Insert { words: start as u32 });
     }
 
     /// Buffers: the record goes.
@@ -273,13 +305,7 @@ impl WriteSet {
         change: IntChange,
     ) {
         debug_assert!(self.position(record).is_none());
-        let column = column as u16;
-        let kind = match change {
-            IntChange::Set(value) => Kind::Set { column, value: Stored::Int(value) },
-            IntChange::Operate(operation, operand) => {
-                Kind::Operate { column, operation, operand: Stored::Int(operand) }
-            }
-        };
+        let kind = change.of_column(column);
         let touched = self.touch(table, record, self.writes.len() as u32);
         self.made += 1;
         self.writes.push(Write {
@@ -288,10 +314,21 @@ impl WriteSet {
             next: NONE,
             kind,
             presence: None,
-            values_end: self.values.len() as u32,
+            words_end: self.words.len() as u32,
             bytes_end: self.bytes.len() as u32,
             number: self.made,
         });
+    }
+
+    /// Buffers: an integer column is changed.
+    pub(crate) fn change_int(
+        &mut self,
+        table: &TableCore,
+        record: RecordPointer,
+        column: usize,
+        change: IntChange,
+    ) {
+        self.push(table, record, change.of_column(column));
     }
 
     #[inline]
@@ -319,7 +356,7 @@ impl WriteSet {
             next: NONE,
             kind,
             presence,
-            values_end: self.values.len() as u32,
+            words_end: self.words.len() as u32,
             bytes_end: self.bytes.len() as u32,
             number: self.made,
         });
@@ -422,12 +459,10 @@ impl WriteSet {
         let mut effect = if present { Effect::Changed } else { Effect::Gone };
         for kind in self.chain(position) {
             match *kind {
-                Kind::Insert { values } => {
-                    row.fill(0);
-                    for column in 0..layout.len() {
-                        let value = self.value(self.values[values as usize + column]);
-                        layout.put(row, column, value, arena);
-                    }
+                Kind::Insert { words } => {
+                    let words = words as usize;
+                    row.copy_from_slice(&self.words[words..words + row.len()]);
+                    layout.settle_in_arena(row, &self.bytes, arena);
                     effect = Effect::Row;
                 }
                 Kind::Delete => effect = Effect::Gone,
@@ -500,25 +535,6 @@ impl WriteSet {
                 seen.push(column);
                 visit(usize::from(column));
             }
-        }
-    }
-
-    /// If one integer, or one operation with an integer, is all that is written to the record at `position`: for which
-    /// column, and what.
-    #[inline]
-    pub(crate) fn only_int_change(&self, position: usize) -> Option<(usize, IntChange)> {
-        let touched = &self.touched[position];
-        if touched.first != touched.last {
-            return None;
-        }
-        match self.writes[touched.first as usize].kind {
-            Kind::Set { column, value: Stored::Int(value) } => {
-                Some((usize::from(column), IntChange::Set(value)))
-            }
-            Kind::Operate { column, operation, operand: Stored::Int(operand) } => {
-                Some((usize::from(column), IntChange::Operate(operation, operand)))
-            }
-            _ => None,
         }
     }
 
@@ -644,7 +660,7 @@ mod tests {
                 set.delete(&table, record);
             }
             assert!(set.truncate(mark));
-            assert_eq!((set.values.len(), set.bytes.len(), set.touched.len()), (0, 18, 1));
+            assert_eq!((set.words.len(), set.bytes.len(), set.touched.len()), (0, 18, 1));
             assert_eq!(set.position(records[0]), Some(0));
             assert_eq!(set.position(records[19]), None);
             assert_eq!(set.value(Stored::Text(0, 18)), text);

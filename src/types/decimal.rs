@@ -62,7 +62,13 @@ impl Decimal {
 
     /// How many digits the unscaled number has; 1 of zero.
     pub fn precision(self) -> u8 {
-        self.unscaled.unsigned_abs().checked_ilog10().map_or(1, |digits| (digits + 1) as u8)
+        let unscaled = self.unscaled.unsigned_abs();
+        // Of 64 bits, as nearly all numbers are, it is told far faster.
+        let digits = match u64::try_from(unscaled) {
+            Ok(short) => short.checked_ilog10(),
+            Err(_) => unscaled.checked_ilog10(),
+        };
+        digits.map_or(1, |digits| (digits + 1) as u8)
     }
 
     /// The same number with `scale` digits behind the point; an error if there is no such number.

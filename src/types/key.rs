@@ -180,10 +180,38 @@ fn unflip_32(bytes: [u8; 4]) -> i32 {
     (u32::from_be_bytes(bytes) ^ (1 << 31)) as i32
 }
 
-/// An integer as a key has it: [`encode_component`] for a column of type `Int64` that is not null.
-#[inline]
-pub(crate) fn encode_int(key: &mut EncodedKey, int: i64) {
-    key.append(&flip_64(int));
+/// What the usual component of a primary key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    Int32,
+    Int64,
+    /// Anything else.
+    Other,
+}
+
+impl KeyKind {
+    /// That of a column which is not null.
+    pub(crate) fn of(data_type: &DataType) -> KeyKind {
+        match data_type {
+            DataType::Int32 => KeyKind::Int32,
+            DataType::Int64 => KeyKind::Int64,
+            _ => KeyKind::Other,
+        }
+    }
+
+    /// Appends an integer, as [`encode_component`] does, if it is one that the column takes. Whether it was.
+    #[inline]
+    pub(crate) fn encode(self, key: &mut EncodedKey, int: i64) -> bool {
+        match self {
+            KeyKind::Int64 => key.append(&flip_64(int)),
+            KeyKind::Int32 => match i32::try_from(int) {
+                Ok(int) => key.append(&flip_32(int)),
+                Err(_) => return false,
+            },
+            KeyKind::Other => return false,
+        }
+        true
+    }
 }
 
 fn flip_64(int: i64) -> [u8; 8] {

@@ -10,6 +10,7 @@ use heddledb::{Database, Durability, Options};
 use crate::backup::described;
 use crate::bar::Bar;
 use crate::failure::{Failure, Result};
+use crate::recovering;
 
 /// Verify a database: the checksums of its files, its rows, its indexes, and the books of the workloads in it.
 #[derive(Args)]
@@ -76,7 +77,8 @@ pub fn open(directory: &std::path::Path) -> Result<Database> {
     if !directory.is_dir() {
         return Err(Failure::Usage(format!("{} is no directory; give a database's", directory.display())));
     }
-    Ok(Database::open(directory, Options::default().durability(Durability::Group).read_only(true))?)
+    let options = Options::default().durability(Durability::Group).read_only(true);
+    Ok(Database::open(directory, recovering::shown(options))?)
 }
 
 fn failed(workload: &dyn Workload, wrong: &str) -> Failure {

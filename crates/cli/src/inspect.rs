@@ -70,6 +70,7 @@ fn log(db: &Database, directory: &Path) -> Table {
     line("log groups", recovery.groups.to_string());
     line("transactions in the log", recovery.transactions.to_string());
     line("redo bytes", recovery.bytes.to_string());
+    line("recovery", recovery.to_string());
     line("last durable epoch", recovery.durable_epoch.to_string());
     if let Some(cut) = &recovery.cut {
         line("torn tail", cut.clone());

@@ -10,6 +10,7 @@ mod check;
 mod dump;
 mod failure;
 mod inspect;
+mod recovering;
 
 use std::process::ExitCode;
 

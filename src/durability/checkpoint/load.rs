@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 use super::files::Checkpoints;
 use super::manifest::{Manifest, Part};
 use crate::Result;
-use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::durability::failure::{damaged, what_is_wrong};
+use crate::durability::watch::{RecoveryStep, Watch};
 use crate::error::Error;
 use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::restore::{Loaded, Loader, Overlap};
@@ -15,6 +16,23 @@ use crate::storage::store::Store;
 
 /// Runs a job on several threads at once, of which the caller's is one, and returns when all have come back from it.
 pub(crate) type Crew<'c> = &'c dyn Fn(&(dyn Fn() + Sync));
+
+/// How many bytes of a checkpoint are loaded.
+struct Told<'w> {
+    watch: &'w Watch,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl Told<'_> {
+    /// A block of so many bytes has been loaded, with this result.
+    fn after(&self, bytes: usize, loaded: Result<u64>) -> Result<u64> {
+        // Relaxed: a number for people.
+        let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        self.watch.tell(RecoveryStep::Checkpoint, done, self.total);
+        loaded
+    }
+}
 
 /// Loads a checkpoint into an empty store. What the replay of the log has to keep in mind about it.
 ///
@@ -24,14 +42,15 @@ pub(crate) fn load(
     checkpoints: &Checkpoints,
     manifest: &Manifest,
     store: &Store,
-    crew: Crew<'_>,
+    (crew, watch): (Crew<'_>, &Watch),
 ) -> Result<Overlap> {
     let Some((catalog, parts)) = manifest.parts.split_first() else {
         return Ok(Overlap::default());
     };
-    let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog))?;
+    let told = Told { watch, done: AtomicU64::new(0), total: manifest.bytes() };
+    let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog), &told)?;
     add_tables(checkpoints, manifest, store)?;
-    loaded.add(load_in_parallel(checkpoints, manifest, store, parts, crew)?);
+    loaded.add(load_in_parallel(checkpoints, manifest, store, parts, (crew, &told))?);
     if loaded.tables != manifest.tables {
         let detail = "the parts have not as many records of each table as it says";
         return Err(damaged(&checkpoints.manifest_path(manifest.number), 28, detail));
@@ -58,14 +77,14 @@ fn load_in_parallel(
     manifest: &Manifest,
     store: &Store,
     parts: &[Part],
-    crew: Crew<'_>,
+    (crew, told): (Crew<'_>, &Told<'_>),
 ) -> Result<Loaded> {
     let next = AtomicUsize::new(0);
     let all = Mutex::new(Ok(Loaded::default()));
     let work = || {
         // Relaxed: each number is given once, and nothing else hangs on it.
         let take = || parts.get(next.fetch_add(1, Ordering::Relaxed)).copied();
-        let result = load_parts(checkpoints, manifest, store, std::iter::from_fn(take));
+        let result = load_parts(checkpoints, manifest, store, std::iter::from_fn(take), told);
         let mut all = all.lock();
         match (&mut *all, result) {
             (Ok(all), Ok(loaded)) => all.add(loaded),
@@ -90,11 +109,12 @@ fn load_parts(
     manifest: &Manifest,
     store: &Store,
     parts: impl Iterator<Item = Part>,
+    told: &Told<'_>,
 ) -> Result<Loaded> {
     let mut loader = Loader::new(store, (manifest.first_epoch, manifest.last_epoch));
     for part in parts {
         let mut reader = checkpoints.open_part(manifest, part)?;
-        while reader.next_block(|block| loader.load(block))? {}
+        while reader.next_block(|block| told.after(block.len(), loader.load(block)))? {}
     }
     Ok(loader.finish())
 }

@@ -9,6 +9,7 @@ use crossbeam_epoch::pin;
 use super::*;
 use crate::base::disk::Disk;
 use crate::database::Database;
+use crate::durability::watch::Watch;
 use crate::durability::{GroupStart, Uuid};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -88,7 +89,7 @@ fn write(new: &NewCheckpoint, store: &Store, block_bytes: usize) -> Content {
 
 fn load_all(checkpoints: &Checkpoints, number: u32) -> Result<Store> {
     let store = Store::new(FIRST, 2, false);
-    load(checkpoints, &checkpoints.manifest(number)?, &store, &crew)?;
+    load(checkpoints, &checkpoints.manifest(number)?, &store, (&crew, &Watch::default()))?;
     Ok(store)
 }
 

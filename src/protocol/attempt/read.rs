@@ -70,6 +70,14 @@ impl<'a> Attempt<'a> {
     /// What the call sees of a record.
     #[inline]
     pub(super) fn row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
+        match self.unwritten_row_at_once(record) {
+            Some(row) => Ok(Seen::Row(row)),
+            None => self.row_of_any(table, record),
+        }
+    }
+
+    #[inline(never)]
+    fn row_of_any(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();
         let row: &'a mut [u64] = self.arena.alloc_slice_fill_copy(layout.words(), 0);
         let word = self.read_row(record, row)?;

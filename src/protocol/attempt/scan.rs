@@ -24,8 +24,6 @@ pub(crate) struct Span<'a> {
     lower: Bound<EncodedKey>,
     upper: Bound<EncodedKey>,
     backward: bool,
-    /// Whole table, in the order that its index has.
-    everything: bool,
     place: Place<'a>,
     page: Vec<Record<'a>>,
     next: usize,
@@ -80,18 +78,7 @@ impl<'a> Span<'a> {
         everything: bool,
     ) -> Span<'a> {
         let place = if everything { Place::Table(PageCursor::Start) } else { Place::Start };
-        Span {
-            table,
-            base,
-            lower,
-            upper,
-            backward,
-            everything,
-            place,
-            page: Vec::new(),
-            next: 0,
-            begun: None,
-        }
+        Span { table, base, lower, upper, backward, place, page: Vec::new(), next: 0, begun: None }
     }
 
     /// The table whose rows come out.
@@ -99,18 +86,35 @@ impl<'a> Span<'a> {
         self.base.unwrap_or(self.table)
     }
 
-    fn contains(&self, key: &[u8]) -> bool {
-        let above = match &self.lower {
-            Bound::Included(lower) => key >= lower.as_slice(),
-            Bound::Excluded(lower) => key > lower.as_slice(),
-            Bound::Unbounded => true,
+    /// Drops the records of a page behind the range's end. Before its beginning there are none: pages are read from there
+    /// on, in order.
+    fn cut_page(&mut self) {
+        let is_inside = |record: &Record<'a>| {
+            let key = record.key();
+            if self.backward { !is_below(key, &self.lower) } else { !is_above(key, &self.upper) }
         };
-        above
-            && match &self.upper {
-                Bound::Included(upper) => key <= upper.as_slice(),
-                Bound::Excluded(upper) => key < upper.as_slice(),
-                Bound::Unbounded => true,
-            }
+        if !self.page.last().is_none_or(is_inside) {
+            let inside = self.page.partition_point(is_inside);
+            self.page.truncate(inside);
+        }
+    }
+}
+
+/// Whether a key is above everything in a range that ends at `upper`.
+fn is_above(key: &[u8], upper: &Bound<EncodedKey>) -> bool {
+    match upper {
+        Bound::Included(upper) => key > upper.as_slice(),
+        Bound::Excluded(upper) => key >= upper.as_slice(),
+        Bound::Unbounded => false,
+    }
+}
+
+/// Whether a key is below everything in a range that begins at `lower`.
+fn is_below(key: &[u8], lower: &Bound<EncodedKey>) -> bool {
+    match lower {
+        Bound::Included(lower) => key < lower.as_slice(),
+        Bound::Excluded(lower) => key <= lower.as_slice(),
+        Bound::Unbounded => false,
     }
 }
 
@@ -145,9 +149,6 @@ impl<'a> Attempt<'a> {
         loop {
             while let Some(&record) = span.page.get(span.next) {
                 span.next += 1;
-                if !span.everything && !span.contains(record.key()) {
-                    continue;
-                }
                 if self.workspace.borrow().writes.came_since(record.pointer(), begun) {
                     continue;
                 }
@@ -211,7 +212,7 @@ impl<'a> Attempt<'a> {
         let page = match (place, span.backward) {
             (Place::Start, false) => index.page_forward(as_slice(&span.lower), &mut span.page, self.guard),
             (Place::Start, true) => index.page_backward(as_slice(&span.upper), &mut span.page, self.guard),
-            (Place::Forward(from), _) if above(from, &span.upper) => return Ok(false),
+            (Place::Forward(from), _) if is_above(from, &span.upper) => return Ok(false),
             (Place::Backward(to), _) if below(to, &span.lower) => return Ok(false),
             (Place::Forward(from), _) => {
                 index.page_forward(Bound::Included(from), &mut span.page, self.guard)
@@ -220,6 +221,7 @@ impl<'a> Attempt<'a> {
             (Place::Table(_) | Place::End, _) => return Ok(false),
         };
         missed(self, page.version)?;
+        span.cut_page();
         span.place = match page.next {
             None => Place::End,
             Some(key) if span.backward => Place::Backward(key),
@@ -234,15 +236,6 @@ fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
         Bound::Included(key) => Bound::Included(key.as_slice()),
         Bound::Excluded(key) => Bound::Excluded(key.as_slice()),
         Bound::Unbounded => Bound::Unbounded,
-    }
-}
-
-/// Whether nothing from `from` on can be in a range that ends at `upper`.
-fn above(from: &[u8], upper: &Bound<EncodedKey>) -> bool {
-    match upper {
-        Bound::Included(upper) => from > upper.as_slice(),
-        Bound::Excluded(upper) => from >= upper.as_slice(),
-        Bound::Unbounded => false,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The usual accesses, in a straight line: to the running action's own row, which was found before the body ran and has
-//! not been written yet, a look at it or a change of one integer column.
+//! The usual accesses, in a straight line: to the running action's own row, which was found before the body ran, a look at
+//! it while it has not been written yet, or a change of one integer column.
 //!
 //! They do what [`Attempt::get`], [`Attempt::operate`] and [`Attempt::update`] would do. Wherever
 //! anything is unusual they do nothing and say so, and the general way is taken.
@@ -18,7 +18,17 @@ impl<'a> Attempt<'a> {
         let record = found?;
         let access = self.access.get();
         let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
-        if !allowed || access.claim.is_some() || !matches!(access.reading, Reading::Seen | Reading::Noted) {
+        if !allowed || access.claim.is_some() {
+            return None;
+        }
+        self.unwritten_row_at_once(record)
+    }
+
+    /// The row of a record that the call has not written, if it can be had in one look.
+    #[inline]
+    pub(super) fn unwritten_row_at_once(&self, record: Record<'a>) -> Option<&'a [u64]> {
+        let access = self.access.get();
+        if !matches!(access.reading, Reading::Seen | Reading::Noted) {
             return None;
         }
         if self.workspace.borrow().writes.position(record.pointer()).is_some() {
@@ -51,14 +61,14 @@ impl<'a> Attempt<'a> {
             }
             (None, _) => false,
         };
-        if !allowed || !table.is_plain_int(column) || self.updates_refused.is_some() || access.claim.is_some()
+        if !allowed
+            || !table.takes_plain_int(column, change.number())
+            || self.updates_refused.is_some()
+            || access.claim.is_some()
         {
             return false;
         }
         let mut workspace = self.workspace.borrow_mut();
-        if workspace.writes.position(record.pointer()).is_some() {
-            return false;
-        }
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
@@ -69,8 +79,14 @@ impl<'a> Attempt<'a> {
         if word & ABSENT != 0 {
             return false;
         }
+        match workspace.writes.position(record.pointer()) {
+            None => workspace.writes.change_int_first(table, record.pointer(), column, change),
+            Some(position) if workspace.writes.presence(position, true) => {
+                workspace.writes.change_int(table, record.pointer(), column, change);
+            }
+            Some(_) => return false,
+        }
         self.note_seen(word);
-        workspace.writes.change_int_first(table, record.pointer(), column, change);
         workspace.writes.check_size().is_ok()
     }
 }

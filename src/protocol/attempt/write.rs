@@ -29,11 +29,8 @@ impl<'a> Attempt<'a> {
             let name = table.definition().name().to_string();
             return Err(Error::WrongRow { table: name, expected: layout.len(), given: values.len() });
         }
-        let mut checked = SmallVec::<[ValueRef<'_>; 16]>::new();
-        for (column, &value) in values.iter().enumerate() {
-            checked.push(layout.checked(column, value)?);
-        }
-        layout.check_size(checked.iter().copied())?;
+        let mut coerced = SmallVec::<[ValueRef<'_>; 16]>::new();
+        let checked = layout.checked_row(values, &mut coerced)?;
         let Some(record) = self.place_new(table, target.hash, target.key)? else {
             return Err(duplicate(table, target.key));
         };

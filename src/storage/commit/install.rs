@@ -35,9 +35,11 @@ pub(super) fn install<T: Taking>(
             let key = entry.record.key().into();
             deleted.push(Deleted { table: std::ptr::from_ref(table), key, word: stamp.absent() });
         }
-        Change::Word(change) => {
+        Change::Words(changed) => {
             make_busy(entry);
-            entry.record.row()[change.at].store(change.new, Ordering::Relaxed);
+            for change in *changed {
+                entry.record.row()[change.at].store(change.new, Ordering::Relaxed);
+            }
             // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
             word.store(present, Ordering::Release);
         }

@@ -5,7 +5,7 @@
 //! be applied, what was read has changed, there is no room in the log) it leaves with nothing done, and the general way
 //! finds out what is to be said or waited for.
 
-use super::work_out::{ChangedWord, changed_word};
+use super::words::{ChangedWord, changed_word};
 use super::{Committing, Taken, Taking, append};
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::record::Record;
@@ -83,8 +83,8 @@ fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWor
     let start = redo::begin(&mut workspace.redo);
     let touched = &workspace.writes.touched()[0];
     if !touched.table().is_internal() {
-        let new = change.new as i64;
-        redo::append_int_change(&mut workspace.redo, touched, record.key(), change.column, new);
+        let number = [(change.column, change.new as i64)];
+        redo::append_numbers(&mut workspace.redo, touched.table(), record.key(), number.into_iter());
     }
     redo::finish(&mut workspace.redo, start);
     workspace.redo.len() <= workspace.log_credit

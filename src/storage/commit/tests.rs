@@ -1,6 +1,7 @@
 //! The commit contract: all or nothing, stamps that rise, and nothing of a failed commit is left anywhere.
 
 mod straight_line;
+mod words;
 
 use super::*;
 use crate::base::atomics::Ordering;

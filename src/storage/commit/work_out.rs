@@ -3,16 +3,16 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
+use super::words::{changed_words, row_that_comes_in};
 use super::{Change, Pending, Taking};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
-use crate::storage::record::Record;
 use crate::storage::redo;
 use crate::storage::row::MAXIMAL_ROW_BYTES;
 use crate::storage::store::Store;
 use crate::storage::word::ABSENT;
 use crate::storage::workspace::Workspace;
-use crate::storage::write_set::{Effect, IntChange, WriteSet};
+use crate::storage::write_set::{Effect, WriteSet};
 
 /// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
 const MAXIMAL_REDO_BYTES: usize = 2 << 30;
@@ -50,9 +50,13 @@ pub(super) fn work_out<'a, T: Taking>(
             // All that is written to it has gone into slices.
             continue;
         }
-        match changed_word(writes, position, entry.record, entry.word) {
-            Some(change) => entry.change = Change::Word(change),
-            None => work_out_row(writes, position, entry, arena)?,
+        let present = entry.word & ABSENT == 0;
+        if present && let Some(changed) = changed_words(writes, position, entry, arena) {
+            entry.change = Change::Words(changed);
+        } else if !present && let Some(image) = row_that_comes_in(writes, position, made, arena) {
+            entry.change = Change::Image { image, is_new: true };
+        } else {
+            work_out_row(writes, position, entry, arena)?;
         }
         if logged && !writes.touched()[position].table().is_internal() {
             append_redo(writes, position, entry, redo);
@@ -73,36 +77,6 @@ pub(super) fn work_out<'a, T: Taking>(
     Ok(())
 }
 
-/// One word of a row that changes: which column's it is, where it stands, and what it comes to.
-#[derive(Clone, Copy)]
-pub(super) struct ChangedWord {
-    pub(super) column: usize,
-    pub(super) at: usize,
-    pub(super) new: u64,
-}
-
-/// The usual write, a value or an operation for one integer column of a record that is there, worked out without a copy
-/// of the row. The record has this word, and is held. `None`: it is another write, or one that cannot be applied.
-#[inline(always)]
-pub(super) fn changed_word(
-    writes: &WriteSet,
-    position: usize,
-    record: Record<'_>,
-    word: u64,
-) -> Option<ChangedWord> {
-    let (column, change) = writes.only_int_change(position)?;
-    let (at, is_narrow) = writes.touched()[position].table().layout().int_word(column)?;
-    // Relaxed: as in `copy_row`.
-    let row = |at: usize| record.row()[at].load(Ordering::Relaxed);
-    let new = match change {
-        _ if word & ABSENT != 0 || row(column / 64) >> (column % 64) & 1 == 1 => return None,
-        IntChange::Set(value) => value,
-        IntChange::Operate(operation, operand) => operation.try_int(row(at) as i64, operand)?,
-    };
-    let fits = !is_narrow || i32::try_from(new).is_ok();
-    fits.then_some(ChangedWord { column, at, new: new as u64 })
-}
-
 /// A record's whole new row.
 fn work_out_row<'a>(
     writes: &WriteSet,
@@ -112,10 +86,9 @@ fn work_out_row<'a>(
 ) -> Result<(), Unfeasible> {
     let layout = writes.touched()[position].table().layout();
     let present = entry.word & ABSENT == 0;
-    let image = arena.alloc_slice_fill_copy(layout.words(), 0);
-    if present {
-        copy_row(entry.record, image);
-    }
+    // Relaxed: the record is held, and its row was acquired with the word.
+    let words = entry.record.row().iter().map(|word| if present { word.load(Ordering::Relaxed) } else { 0 });
+    let image = arena.alloc_slice_fill_iter(words);
     let effect = if entry.sliced.is_empty() {
         writes.apply(position, layout, image, present, arena)?
     } else {
@@ -149,10 +122,10 @@ fn work_out_row<'a>(
 fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &mut Vec<u8>) {
     let (effect, image) = match &entry.change {
         Change::Nothing => return,
-        Change::Word(change) => {
-            let touched = &writes.touched()[position];
-            let key = entry.record.key();
-            return redo::append_int_change(redo, touched, key, change.column, change.new as i64);
+        Change::Words(changed) => {
+            let table = writes.touched()[position].table();
+            let numbers = changed.iter().map(|change| (change.column, change.new as i64));
+            return redo::append_numbers(redo, table, entry.record.key(), numbers);
         }
         Change::Gone => (Effect::Gone, &[][..]),
         Change::Image { image, is_new: true } => (Effect::Row, &**image),
@@ -162,18 +135,12 @@ fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &m
     unsafe { redo::append_change(redo, writes, (position, entry.sliced), effect, image) }
 }
 
-/// The row as it stands. Relaxed: the record is held, and its row was acquired with the word.
-fn copy_row(record: Record<'_>, image: &mut [u64]) {
-    for (copy, word) in image.iter_mut().zip(record.row()) {
-        *copy = word.load(Ordering::Relaxed);
-    }
-}
-
 fn move_blocks(writes: &WriteSet, position: usize, entry: &mut Pending<'_>, made: &mut ArenaVec<'_, u64>) {
     let Change::Image { image, .. } = &mut entry.change else { return };
     let layout = writes.touched()[position].table().layout();
-    let mut installed = smallvec::SmallVec::<[u64; 32]>::from_elem(0, layout.words());
-    copy_row(entry.record, &mut installed);
+    // Relaxed: as above.
+    let row = entry.record.row().iter().map(|word| word.load(Ordering::Relaxed));
+    let installed: smallvec::SmallVec<[u64; 32]> = row.collect();
     // SAFETY: the image's blocks are in the call's arena; the installed row's are its own.
     unsafe { layout.move_blocks_to_heap(image, &installed, made) };
 }

@@ -1,4 +1,4 @@
-//! Replays a log group: everything that was committed in one epoch.
+//! Replays a share of a log group: everything that was committed in one epoch, to some of the records.
 //!
 //! An epoch's group has the transactions of its commits and, while columns are split, for each participant the merged
 //! operations that its calls have given to split columns in this epoch. What the engine keeps true about them:
@@ -50,13 +50,13 @@ use crossbeam_epoch::Guard;
 
 #[cfg(doc)]
 use super::Overlap;
-use super::{Tools, apply_transaction, install_row, malformed, table_of};
+use super::{Scattered, Tools, apply_change, install_row, malformed, table_of};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
-use crate::storage::redo::{LoggedTransaction, MergedHead, Reader, split_transactions};
+use crate::storage::redo::{MergedHead, Reader};
 use crate::storage::row::RowLayout;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -70,50 +70,56 @@ struct Raise {
     stamp: Stamp,
 }
 
-/// Replays a group. How many transactions it had; the merged operations of one participant count as one.
+/// Replays a share of a group.
 ///
 /// # Errors
 /// The bytes are no redo of this database.
-pub(crate) fn apply_group(store: &Store, payload: &[u8], tools: &mut Tools, guard: &Guard) -> Result<u64> {
-    let mut transactions = split_transactions(payload)?;
-    let count = transactions.len() as u64;
+pub(crate) fn apply_share(
+    store: &Store,
+    group: &Scattered,
+    share: usize,
+    tools: &mut Tools,
+    guard: &Guard,
+) -> Result<()> {
+    tools.overlap.begin_epoch(Some(group.epoch))?;
     let mut raises = Vec::new();
-    for transaction in transactions.extract_if(.., |transaction| transaction.is_merged()) {
-        apply_merged(store, transaction, tools, guard, &mut raises)?;
-    }
-    transactions.sort_by_key(|transaction| transaction.stamp);
-    for transaction in transactions {
+    // The merged operations are in front, then the commits in the order of their stamps.
+    for step in &group.shares[share] {
         tools.arena.reset();
-        apply_transaction(store, transaction, tools, guard)?;
+        let mut reader = Reader::new(&group.payload[step.at..]);
+        if step.merged {
+            apply_merged(store, step.stamp, &mut reader, tools, guard, &mut raises)?;
+        } else if let Some(head) = reader.next_head()? {
+            tools.on_table(store, head.table, |tools, table| {
+                apply_change(table, step.stamp, &head, &mut reader, tools, guard)
+            })?;
+        }
     }
     for raise in &raises {
         raise_word(store, raise, guard)?;
     }
-    Ok(count)
+    Ok(())
 }
 
-/// Applies a participant's merged operations, and notes the records whose words are to be raised.
+/// Applies merged operations on a record, and notes it if its word is to be raised.
 fn apply_merged(
     store: &Store,
-    transaction: LoggedTransaction<'_>,
+    stamp: Stamp,
+    reader: &mut Reader<'_>,
     tools: &mut Tools,
     guard: &Guard,
     raises: &mut Vec<Raise>,
 ) -> Result<()> {
-    let LoggedTransaction { stamp, changes } = transaction;
-    let mut reader = Reader::new(changes);
-    while let Some(head) = reader.next_merged()? {
-        if head.since > stamp.epoch() {
-            let (since, epoch) = (head.since, stamp.epoch());
-            return Err(malformed(format!(
-                "operations of epoch {epoch} on what is split since epoch {since}"
-            )));
-        }
-        tools.arena.reset();
-        let table = table_of(store, head.table)?;
-        if apply_merged_change(&table, stamp, &head, &mut reader, tools, guard)? {
-            raises.push(Raise { table: head.table, key: head.key.into(), stamp });
-        }
+    let Some(head) = reader.next_merged()? else { return Ok(()) };
+    if head.since > stamp.epoch() {
+        let (since, epoch) = (head.since, stamp.epoch());
+        return Err(malformed(format!("operations of epoch {epoch} on what is split since epoch {since}")));
+    }
+    let applied = tools.on_table(store, head.table, |tools, table| {
+        apply_merged_change(table, stamp, &head, reader, tools, guard)
+    })?;
+    if applied {
+        raises.push(Raise { table: head.table, key: head.key.into(), stamp });
     }
     Ok(())
 }

@@ -10,6 +10,8 @@
 //!   should the key be inserted anew, the log has the whole row. All this is not taken on trust: a row that was missed
 //!   must be deleted or written whole before the last epoch is over, or recovery is refused.
 
+use std::sync::Arc;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::malformed;
@@ -26,7 +28,7 @@ pub(crate) struct Overlap {
     /// The last epoch of which anything may have been copied.
     last_epoch: u64,
     /// Records that were split when they were copied: since which epoch.
-    split: HashMap<RecordName, u64>,
+    split: Arc<HashMap<RecordName, u64>>,
     /// Records that were not there when some of their columns were to be changed.
     missing: HashSet<RecordName>,
 }
@@ -34,7 +36,12 @@ pub(crate) struct Overlap {
 impl Overlap {
     /// The copying ended in this epoch; these records were split since that one.
     pub(crate) fn new(last_epoch: u64, split: impl IntoIterator<Item = (RecordName, u64)>) -> Overlap {
-        Overlap { last_epoch, split: split.into_iter().collect(), missing: HashSet::new() }
+        Overlap { last_epoch, split: Arc::new(split.into_iter().collect()), missing: HashSet::new() }
+    }
+
+    /// The same about the same copying, for who replays another share of the records.
+    pub(crate) fn of_another_share(&self) -> Overlap {
+        Overlap { last_epoch: self.last_epoch, split: self.split.clone(), missing: HashSet::new() }
     }
 
     /// Whether the record was copied without these operations on its split columns, whatever its word says.

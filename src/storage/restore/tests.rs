@@ -159,14 +159,9 @@ fn an_unknown_table_is_named() {
     rig.commit(|writer| writer.insert(&[Value::Int(1), Value::Int(2)])).expect("committed");
     let group = rig.seal();
     let empty = Store::new(1, 1, true);
-    let transactions = split_transactions(&group).expect("redo");
-    let error = apply_transaction(
-        &empty,
-        transactions[0],
-        &mut Tools::new(Overlap::default()),
-        &crossbeam_epoch::pin(),
-    );
-    assert!(error.expect_err("no such table").to_string().contains("table 16"));
+    let mut tools = Tools::new(Overlap::default());
+    let scattered = scatter(&empty, (1, group), 2, &mut tools, &crossbeam_epoch::pin());
+    assert!(scattered.err().expect("no such table").to_string().contains("table 16"));
 }
 
 /// Participants' parts of one group are in no order: the stamps are.

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
+use crate::recovering;
 
 /// `f_type` of file systems that live in memory: tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
@@ -38,7 +39,7 @@ impl Place {
     pub fn open(&self, options: Options) -> Result<Database> {
         Ok(match self.directory() {
             None => Database::in_memory(options)?,
-            Some(directory) => Database::open(directory, options)?,
+            Some(directory) => Database::open(directory, recovering::shown(options))?,
         })
     }
 

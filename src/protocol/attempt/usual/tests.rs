@@ -235,8 +235,12 @@ fn the_usual_way_is_taken_for_the_usual_accesses_and_for_no_others() {
     ] {
         assert_eq!(one(mode, what.clone()), 0, "{mode:?} {what:?}");
     }
-    let twice = vec![Do::Set(1, 7), Do::Set(1, 8)];
-    assert_eq!(run(Way::Usual, &TRACKED, &[Step::Act(1, Mode::Write, true, twice)]).1, 1, "once written");
+    let twice = vec![Do::Set(1, 7), Do::Set(2, 8), Do::Look];
+    assert_eq!(
+        run(Way::Usual, &TRACKED, &[Step::Act(1, Mode::Write, true, twice)]).1,
+        2,
+        "changed, not looked at"
+    );
     for key in [DELETED, MISSING] {
         let step = Step::Act(key, Mode::Write, true, vec![Do::Set(1, 7)]);
         assert_eq!(run(Way::Usual, &TRACKED, &[step]).1, 0, "{key}");

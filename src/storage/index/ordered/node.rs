@@ -222,9 +222,13 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         let head = head_of(key, self.prefix);
         let heads = &self.heads[..self.count()];
         let first = heads.partition_point(|other| other.load(Ordering::Relaxed) < head);
-        let same = heads[first..].partition_point(|other| other.load(Ordering::Relaxed) == head);
-        let (mut from, mut to) = (first, first + same);
-        if same > 1 {
+        let is_same = |at: usize| heads.get(at).is_some_and(|other| other.load(Ordering::Relaxed) == head);
+        if !is_same(first) {
+            return Ok(Place { index: first, found: None });
+        }
+        let (mut from, mut to) = (first, first + 1);
+        if is_same(first + 1) {
+            to += heads[to..].partition_point(|other| other.load(Ordering::Relaxed) == head);
             // Keys that grow come last: one look at the last of the equal heads instead of a search among them.
             let bits = self.slot(to - 1)?;
             match self.key_of(bits).cmp(key) {

@@ -289,6 +289,7 @@ proptest! {
         inserts in prop::collection::vec(row_of(types()), KEYS as usize),
         steps in prop::collection::vec(step(), 0..80),
         twice in any::<u64>(),
+        shares in 1..5_usize,
     ) {
         let mut engine = Engine::new();
         for (key, row) in inserts.into_iter().enumerate() {
@@ -307,6 +308,9 @@ proptest! {
             }
         }
         let once = restored.rows();
+        let in_shares = empty_rig();
+        in_shares.replay_in_shares(&engine.groups, shares).expect("what was logged");
+        prop_assert_eq!(&in_shares.rows(), &once, "in {} shares", shares);
         for group in &engine.groups {
             restored.replay(group).expect("all of it again");
         }

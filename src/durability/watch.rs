@@ -1,0 +1,62 @@
+//! How far recovery has got, for who waits for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What recovery is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecoveryStep {
+    /// Loading the newest checkpoint.
+    Checkpoint,
+    /// Replaying the log.
+    Log,
+    /// Deriving secondary indexes.
+    Indexes,
+}
+
+/// How far recovery has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveryProgress {
+    /// What it is at.
+    pub step: RecoveryStep,
+    /// How much of the step is done: bytes, or tables where indexes are derived.
+    pub done: u64,
+    /// How much the step has. A log's last segment is mostly empty: its replay may end earlier.
+    pub total: u64,
+}
+
+type Told = dyn Fn(RecoveryProgress) + Send + Sync;
+
+/// Who is told.
+#[derive(Clone, Default)]
+pub(crate) struct Watch(Option<Arc<Told>>);
+
+impl Watch {
+    pub(crate) fn new(told: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Watch {
+        Watch(Some(Arc::new(told)))
+    }
+
+    pub(super) fn tell(&self, step: RecoveryStep, done: u64, total: u64) {
+        if let Some(told) = &self.0 {
+            told(RecoveryProgress { step, done, total });
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "watched" } else { "unwatched" })
+    }
+}
+
+impl fmt::Display for RecoveryStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RecoveryStep::Checkpoint => "loading the checkpoint",
+            RecoveryStep::Log => "replaying the log",
+            RecoveryStep::Indexes => "deriving indexes",
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! The usual writes of a commit, worked out without the general way's copies of rows: numbers that change in a row that is
+//! there, and a row that comes in where there is none.
+//!
+//! What it keeps true: what is worked out here is what [`WriteSet::apply`] would come to; whatever cannot be applied, or
+//! is anything else, is left to the general way, which finds out what is to be said.
+
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+use super::Pending;
+use crate::base::atomics::Ordering;
+use crate::operation::Operation;
+use crate::storage::record::Record;
+use crate::storage::row::Number;
+use crate::storage::word::ABSENT;
+use crate::storage::write_set::{IntChange, NumberChange, WriteSet};
+
+/// One word of a row that changes: which column's it is, where it stands, and what it comes to.
+#[derive(Clone, Copy)]
+pub(super) struct ChangedWord {
+    pub(super) column: usize,
+    pub(super) at: usize,
+    pub(super) new: u64,
+}
+
+/// A value or an operation for one integer column, if that is all that is written to a record. The record has this word,
+/// and is held. `None`: it is another write, or one that cannot be applied.
+#[inline(always)]
+pub(super) fn changed_word(
+    writes: &WriteSet,
+    position: usize,
+    record: Record<'_>,
+    word: u64,
+) -> Option<ChangedWord> {
+    let (column, change) = writes.only_int_change(position)?;
+    let number = writes.touched()[position].table().layout().number(column)?;
+    if number.scale.is_some() || word & ABSENT != 0 || is_null(record, column) {
+        return None;
+    }
+    let new = match change {
+        IntChange::Set(value) => value,
+        IntChange::Operate(operation, operand) => operation.try_int(word_at(record, number.at), operand)?,
+    };
+    number.takes(new).then_some(ChangedWord { column, at: number.at, new: new as u64 })
+}
+
+/// What a record that is there and held comes to, if only numbers in it change.
+pub(super) fn changed_words<'a>(
+    writes: &WriteSet,
+    position: usize,
+    entry: &Pending<'a>,
+    arena: &'a Bump,
+) -> Option<&'a [ChangedWord]> {
+    if !entry.sliced.is_empty() || entry.room_of_slices.is_some() {
+        return None;
+    }
+    let (layout, record) = (writes.touched()[position].table().layout(), entry.record);
+    let mut changed = ArenaVec::<ChangedWord>::new_in(arena);
+    writes.number_changes(position, |column, change| {
+        let number = layout.number(column)?;
+        match changed.iter_mut().find(|other| other.column == column) {
+            Some(other) => other.new = result(number, other.new as i64, change)? as u64,
+            None if is_null(record, column) => return None,
+            None => {
+                let new = result(number, word_at(record, number.at), change)? as u64;
+                changed.push(ChangedWord { column, at: number.at, new });
+            }
+        }
+        Some(())
+    })?;
+    Some(changed.into_bump_slice())
+}
+
+/// What a number in a column comes to.
+#[inline]
+fn result(column: Number, current: i64, change: NumberChange) -> Option<i64> {
+    if change.scale != column.scale {
+        return None;
+    }
+    let new = match change.operation {
+        None => change.number,
+        // The product of two decimals has more digits behind the point.
+        Some(Operation::Multiply) if column.scale.is_some() => return None,
+        Some(operation) => operation.try_int(current, change.number)?,
+    };
+    column.takes(new).then_some(new)
+}
+
+/// Relaxed, here and below: the record is held, and its row was acquired with the word.
+#[inline]
+fn word_at(record: Record<'_>, at: usize) -> i64 {
+    record.row()[at].load(Ordering::Relaxed) as i64
+}
+
+#[inline]
+fn is_null(record: Record<'_>, column: usize) -> bool {
+    record.row()[column / 64].load(Ordering::Relaxed) >> (column % 64) & 1 == 1
+}
+
+/// The image of a row that comes in where there is none, if that is all that is written. Its blocks are on the heap, and
+/// noted in `made`.
+pub(super) fn row_that_comes_in<'a>(
+    writes: &WriteSet,
+    position: usize,
+    made: &mut ArenaVec<'a, u64>,
+    arena: &'a Bump,
+) -> Option<&'a mut [u64]> {
+    let (words, aside) = writes.only_insert(position)?;
+    let image = arena.alloc_slice_copy(words);
+    writes.touched()[position].table().layout().settle_in_heap(image, aside, made);
+    Some(image)
+}

@@ -1,0 +1,150 @@
+//! Rows whose long values are put aside: how the write set keeps a row that comes in.
+//!
+//! Such a row has the words of any other, but where a long value's word would be the address of a block, it says where in
+//! a buffer the value's bytes lie. So a row is put together once, when it is inserted; at the commit its words are
+//! copied, and each long value once, into the block that it keeps.
+
+use bumpalo::Bump;
+
+use super::{RowLayout, in_arena, in_heap, is_block, word_of_block};
+use crate::types::ValueRef;
+
+/// How many bits the length takes: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
+const LENGTH_BITS: u32 = 30;
+const _: () = assert!(super::MAXIMAL_ROW_BYTES < 1 << LENGTH_BITS);
+
+/// The word for bytes at this place of the buffer. It is even and not zero, as that of a block: long values have bytes.
+fn word_of_place(start: usize, length: usize) -> u64 {
+    debug_assert!(length > 0 && length < 1 << LENGTH_BITS && start < 1 << (63 - LENGTH_BITS));
+    (start as u64) << (LENGTH_BITS + 1) | (length as u64) << 1
+}
+
+fn bytes_at(word: u64, aside: &[u8]) -> &[u8] {
+    let start = (word >> (LENGTH_BITS + 1)) as usize;
+    let length = (word >> 1 & ((1 << LENGTH_BITS) - 1)) as usize;
+    &aside[start..start + length]
+}
+
+impl RowLayout {
+    /// As [`put`](Self::put), but long bytes go to the end of `aside`.
+    #[inline]
+    pub(crate) fn put_aside(
+        &self,
+        words: &mut [u64],
+        position: usize,
+        value: ValueRef<'_>,
+        aside: &mut Vec<u8>,
+    ) {
+        self.put_anyhow(words, position, value, |bytes| {
+            let start = aside.len();
+            aside.extend_from_slice(bytes);
+            word_of_place(start, bytes.len())
+        });
+    }
+
+    /// Gives a copy of a row whose long values were put aside blocks in an arena.
+    pub(crate) fn settle_in_arena(&self, words: &mut [u64], aside: &[u8], arena: &Bump) {
+        self.settle(words, aside, |bytes| word_of_block(bytes, |layout| in_arena(arena, layout)));
+    }
+
+    /// Gives a copy of a row whose long values were put aside blocks on the heap, and notes them in `made`.
+    pub(crate) fn settle_in_heap(&self, words: &mut [u64], aside: &[u8], made: &mut impl Extend<u64>) {
+        self.settle(words, aside, |bytes| {
+            let word = word_of_block(bytes, in_heap);
+            made.extend([word]);
+            word
+        });
+    }
+
+    #[inline]
+    fn settle(&self, words: &mut [u64], aside: &[u8], mut block: impl FnMut(&[u8]) -> u64) {
+        for &at in &self.variable_words {
+            let word = &mut words[at as usize];
+            if is_block(*word) {
+                *word = block(bytes_at(*word, aside));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::definition::TableDefinition;
+    use crate::storage::row::free_block;
+    use crate::types::DataType;
+
+    fn layout() -> RowLayout {
+        RowLayout::new(
+            &TableDefinition::new("t")
+                .column("a", DataType::Int64)
+                .column("b", DataType::Text)
+                .column("c", DataType::Bytes)
+                .column("d", DataType::Text),
+        )
+    }
+
+    fn row<'v>(text: &'v str, bytes: &'v [u8]) -> [ValueRef<'v>; 4] {
+        [ValueRef::Int(-1), ValueRef::Text(text), ValueRef::Bytes(bytes), ValueRef::Null]
+    }
+
+    fn put_aside(layout: &RowLayout, values: &[ValueRef<'_>], aside: &mut Vec<u8>) -> Vec<u64> {
+        let mut words = vec![0; layout.words()];
+        for (position, &value) in values.iter().enumerate() {
+            layout.put_aside(&mut words, position, value, aside);
+        }
+        words
+    }
+
+    #[test]
+    fn a_row_put_aside_is_the_row_that_is_put_at_once() {
+        let layout = layout();
+        let long = "y".repeat(1_000);
+        let mut aside = b"what others have put aside".to_vec();
+        for (text, bytes) in
+            [("", &b"long enough"[..]), ("short", b""), ("1234567", b"\0"), (&long, b"a long one")]
+        {
+            let values = row(text, bytes);
+            let buffered = put_aside(&layout, &values, &mut aside);
+            let arena = Bump::new();
+            let mut settled = buffered.clone();
+            layout.settle_in_arena(&mut settled, &aside, &arena);
+            for (position, value) in values.iter().enumerate() {
+                // SAFETY: the arena outlives the words.
+                assert_eq!(unsafe { layout.value(&settled, position) }, *value);
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_on_the_heap_are_noted_and_outlive_what_was_put_aside() {
+        let layout = layout();
+        let mut aside = Vec::new();
+        let mut words = put_aside(&layout, &row("a text that needs a block", b"bytes, too"), &mut aside);
+        let mut made = Vec::new();
+        layout.settle_in_heap(&mut words, &aside, &mut made);
+        drop(aside);
+        assert_eq!(layout.blocks(&words).collect::<Vec<_>>(), made);
+        assert_eq!(made.len(), 2);
+        // SAFETY: the blocks are freed below only.
+        unsafe {
+            assert_eq!(layout.value(&words, 1), ValueRef::Text("a text that needs a block"));
+            assert_eq!(layout.value(&words, 2), ValueRef::Bytes(b"bytes, too"));
+        }
+        for block in made {
+            // SAFETY: made above, used no more.
+            unsafe { free_block(block) };
+        }
+    }
+
+    #[test]
+    fn the_largest_places_have_words_of_their_own() {
+        let (start, length) = ((1 << 30) - 1, (1 << LENGTH_BITS) - 1);
+        let word = word_of_place(start, length);
+        assert!(is_block(word));
+        assert_eq!(
+            (word >> (LENGTH_BITS + 1), word >> 1 & ((1 << LENGTH_BITS) - 1)),
+            (start as u64, length as u64)
+        );
+    }
+}

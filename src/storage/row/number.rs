@@ -1,0 +1,161 @@
+//! Columns that hold one number in one word: what may go there, without a look at names and types.
+//!
+//! What it keeps true: whatever is taken here is what the close check takes, as it is; what is not taken here is for that
+//! check to judge.
+
+use super::{ColumnLayout, RowLayout, Shape};
+use crate::types::{DataType, ValueRef};
+
+/// Texts of up to so many bytes are checked here: no bound of theirs is lower.
+const SHORT_TEXT: usize = 256;
+
+/// A column that holds an integer, or a decimal of at most 18 digits, in one word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    /// Where its word stands.
+    pub(crate) at: usize,
+    /// How many digits stand behind the point; `None`: it is an integer.
+    pub(crate) scale: Option<u8>,
+    bounds: (i64, i64),
+}
+
+impl Number {
+    /// Whether the column may hold this number, which is unscaled if it is a decimal.
+    #[inline]
+    pub(crate) fn takes(&self, number: i64) -> bool {
+        self.bounds.0 <= number && number <= self.bounds.1
+    }
+}
+
+/// The least and the greatest number that a column's one word may hold; nothing lies between them if it holds none.
+pub(super) fn bounds(data_type: &DataType) -> (i64, i64) {
+    match *data_type {
+        DataType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        DataType::Int64 => (i64::MIN, i64::MAX),
+        DataType::Decimal { precision, .. } if precision <= 18 => {
+            let greatest = 10_i64.pow(u32::from(precision)) - 1;
+            (-greatest, greatest)
+        }
+        _ => (1, 0),
+    }
+}
+
+impl RowLayout {
+    /// The column as one that holds a number in one word, if it does.
+    #[inline]
+    pub(crate) fn number(&self, position: usize) -> Option<Number> {
+        let column = &self.columns[position];
+        let scale = match column.shape {
+            Shape::Int => None,
+            Shape::Decimal { scale } => Some(scale),
+            _ => return None,
+        };
+        Some(Number { at: column.word as usize, scale, bounds: column.bounds })
+    }
+}
+
+impl ColumnLayout {
+    /// Whether the column takes the value as it is, as far as that is told at once.
+    #[inline]
+    pub(super) fn takes(&self, value: ValueRef<'_>) -> bool {
+        let within = |number: i64| self.bounds.0 <= number && number <= self.bounds.1;
+        match (value, self.shape) {
+            (ValueRef::Int(int), Shape::Int) => within(int),
+            (ValueRef::Decimal(decimal), Shape::Decimal { scale }) => {
+                decimal.scale() == scale && i64::try_from(decimal.unscaled()).is_ok_and(within)
+            }
+            (ValueRef::Text(text), Shape::Text) => text.len() <= SHORT_TEXT && !text.as_bytes().contains(&0),
+            (ValueRef::Timestamp(_), Shape::Timestamp) => true,
+            (ValueRef::Null, _) => !self.not_null,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::definition::TableDefinition;
+    use crate::types::{Decimal, Timestamp, check};
+
+    /// One nullable column of each of these types.
+    fn layout(types: &[&str]) -> RowLayout {
+        let mut definition = TableDefinition::new("t");
+        for (number, text) in types.iter().enumerate() {
+            let data_type: DataType = text.parse().expect("a type");
+            definition = definition.column(format!("c{number}"), data_type);
+        }
+        RowLayout::new(&definition)
+    }
+
+    const TYPES: [&str; 9] = [
+        "bool",
+        "int32",
+        "int64",
+        "decimal(4,2)",
+        "decimal(18,0)",
+        "decimal(19,2)",
+        "text",
+        "bytes",
+        "timestamp",
+    ];
+
+    #[test]
+    fn what_is_taken_at_once_is_what_the_close_check_takes_unchanged() {
+        let layout = layout(&TYPES);
+        let long = "x".repeat(SHORT_TEXT + 1);
+        let decimals =
+            ["0", "99.99", "-99.99", "100.00", "1.5", "0.001", "999999999999999999", "12345678901234567890"];
+        let mut values = vec![
+            ValueRef::Null,
+            ValueRef::Bool(true),
+            ValueRef::Text(""),
+            ValueRef::Text("a\0b"),
+            ValueRef::Text(&long),
+            ValueRef::Bytes(b"b"),
+            ValueRef::Timestamp(Timestamp::from_microseconds(5).expect("within bounds")),
+        ];
+        values.extend([0, -1, i64::MIN, i64::MAX, 1 << 31, -(1 << 31), (1 << 31) - 1].map(ValueRef::Int));
+        values.extend(decimals.map(|text| ValueRef::Decimal(text.parse::<Decimal>().expect("a decimal"))));
+        let mut taken = 0;
+        for (position, column) in layout.columns.iter().enumerate() {
+            for &value in values.iter().filter(|value| column.takes(**value)) {
+                taken += 1;
+                let close = check::coerce(value, &column.data_type, column.not_null, &column.name);
+                let close = close.unwrap_or_else(|error| panic!("{value:?} in {}: {error}", TYPES[position]));
+                let same_scale = match (value, close) {
+                    (ValueRef::Decimal(before), ValueRef::Decimal(after)) => before.scale() == after.scale(),
+                    _ => true,
+                };
+                assert!(close == value && same_scale, "{value:?} in {}", TYPES[position]);
+            }
+        }
+        assert!(taken > 2 * TYPES.len(), "the usual values are taken at once");
+    }
+
+    #[test]
+    fn a_not_null_column_takes_no_null_at_once() {
+        let definition = TableDefinition::new("t").column("a", DataType::Text).not_null();
+        assert!(!RowLayout::new(&definition).columns[0].takes(ValueRef::Null));
+    }
+
+    #[test]
+    fn numbers_have_the_bounds_of_their_types() {
+        let layout = layout(&TYPES);
+        let number = |position: usize| layout.number(position);
+        for none in [0, 5, 6, 7, 8] {
+            assert!(number(none).is_none(), "{}", TYPES[none]);
+        }
+        let narrow = number(1).expect("int32");
+        assert!(narrow.takes(i64::from(i32::MAX)) && !narrow.takes(1 << 31) && narrow.scale.is_none());
+        assert!(number(2).expect("int64").takes(i64::MIN));
+        let decimal = number(3).expect("decimal(4,2)");
+        assert_eq!(decimal.scale, Some(2));
+        assert!(
+            decimal.takes(9_999)
+                && decimal.takes(-9_999)
+                && !decimal.takes(10_000)
+                && !decimal.takes(-10_000)
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! What the usual writes to a record come to, for commits that need no copy of the row: numbers that change, and a row that
+//! comes in.
+
+use super::{IntChange, Kind, Stored, WriteSet};
+use crate::operation::Operation;
+
+/// What is written to a column that holds a number in one word. Decimals are unscaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NumberChange {
+    /// The operation; `None`: the column gets the number.
+    pub(crate) operation: Option<Operation>,
+    pub(crate) number: i64,
+    /// How many digits of it stand behind the point; `None`: it is an integer.
+    pub(crate) scale: Option<u8>,
+}
+
+impl NumberChange {
+    fn new(operation: Option<Operation>, value: Stored) -> Option<NumberChange> {
+        match value {
+            Stored::Int(number) => Some(NumberChange { operation, number, scale: None }),
+            Stored::Decimal(decimal) => {
+                let number = i64::try_from(decimal.unscaled()).ok()?;
+                Some(NumberChange { operation, number, scale: Some(decimal.scale()) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl WriteSet {
+    /// If one integer, or one operation with an integer, is all that is written to the record at `position`: for which
+    /// column, and what.
+    #[inline]
+    pub(crate) fn only_int_change(&self, position: usize) -> Option<(usize, IntChange)> {
+        let touched = &self.touched[position];
+        if touched.first != touched.last {
+            return None;
+        }
+        match self.writes[touched.first as usize].kind {
+            Kind::Set { column, value: Stored::Int(value) } => {
+                Some((usize::from(column), IntChange::Set(value)))
+            }
+            Kind::Operate { column, operation, operand: Stored::Int(operand) } => {
+                Some((usize::from(column), IntChange::Operate(operation, operand)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Looks at the writes to the record at `position`, in order, for as long as they change numbers, and `visit` can
+    /// make something of them. `None`: not to the end.
+    #[inline]
+    pub(crate) fn number_changes(
+        &self,
+        position: usize,
+        mut visit: impl FnMut(usize, NumberChange) -> Option<()>,
+    ) -> Option<()> {
+        for kind in self.chain(position) {
+            let (column, change) = match *kind {
+                Kind::Set { column, value } => (column, NumberChange::new(None, value)?),
+                Kind::Operate { column, operation, operand } => {
+                    (column, NumberChange::new(Some(operation), operand)?)
+                }
+                Kind::Insert { .. } | Kind::Delete => return None,
+            };
+            visit(usize::from(column), change)?;
+        }
+        Some(())
+    }
+
+    /// If a row that comes in is all that is written to the record at `position`: its words, and what was put aside for
+    /// long values.
+    #[inline]
+    pub(crate) fn only_insert(&self, position: usize) -> Option<(&[u64], &[u8])> {
+        let touched = &self.touched[position];
+        match self.writes[touched.first as usize].kind {
+            Kind::Insert { words } if touched.first == touched.last => {
+                let (start, length) = (words as usize, touched.table().layout().words());
+                Some((&self.words[start..start + length], &self.bytes))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::definition::TableDefinition;
+    use crate::storage::record::RecordPointer;
+    use crate::storage::table::TableCore;
+    use crate::types::{DataType, Decimal, ValueRef};
+
+    fn table() -> TableCore {
+        let definition = TableDefinition::new("t")
+            .column("id", DataType::Int64)
+            .column("text", DataType::Text)
+            .column("money", DataType::Decimal { precision: 12, scale: 2 })
+            .primary_key(["id"]);
+        TableCore::new(1, &std::sync::Arc::default(), 16, definition)
+    }
+
+    /// Runs a check on a set with the writes that `write` makes to one record.
+    fn with_writes(
+        write: impl FnOnce(&mut WriteSet, &TableCore, RecordPointer),
+        check: impl FnOnce(&WriteSet),
+    ) {
+        let (table, mut set) = (table(), WriteSet::default());
+        let record = RecordPointer::allocate(0, b"key", 0);
+        write(&mut set, &table, record);
+        check(&set);
+        // SAFETY: made above; nobody else knows it.
+        unsafe { record.free() };
+    }
+
+    fn changes(set: &WriteSet) -> Option<Vec<(usize, NumberChange)>> {
+        let mut changes = Vec::new();
+        set.number_changes(0, |column, change| {
+            changes.push((column, change));
+            Some(())
+        })?;
+        Some(changes)
+    }
+
+    fn money(unscaled: i64) -> ValueRef<'static> {
+        ValueRef::Decimal(Decimal::from_stored(i128::from(unscaled), 2))
+    }
+
+    #[test]
+    fn numbers_come_in_the_order_of_the_writes() {
+        let write = |set: &mut WriteSet, table: &TableCore, record| {
+            set.set(table, record, 0, ValueRef::Int(7));
+            set.operate(table, record, 2, Operation::Add, money(-150));
+            set.operate(table, record, 0, Operation::Max, ValueRef::Int(9));
+        };
+        with_writes(write, |set| {
+            let expected = [
+                (0, NumberChange { operation: None, number: 7, scale: None }),
+                (2, NumberChange { operation: Some(Operation::Add), number: -150, scale: Some(2) }),
+                (0, NumberChange { operation: Some(Operation::Max), number: 9, scale: None }),
+            ];
+            assert_eq!(changes(set).as_deref(), Some(&expected[..]));
+            assert_eq!(set.only_int_change(0), None, "it is not all that is written");
+            assert!(set.only_insert(0).is_none());
+        });
+    }
+
+    #[test]
+    fn anything_else_is_no_change_of_numbers() {
+        type Write = fn(&mut WriteSet, &TableCore, RecordPointer);
+        let others: [Write; 4] = [
+            |set, table, record| set.set(table, record, 1, ValueRef::Text("text")),
+            |set, table, record| set.set(table, record, 2, ValueRef::Null),
+            |set, table, record| set.delete(table, record),
+            |set, table, record| {
+                let wide = ValueRef::Decimal(Decimal::from_stored(i128::MAX / 2, 2));
+                set.operate(table, record, 2, Operation::Add, wide);
+            },
+        ];
+        for other in others {
+            with_writes(
+                |set, table, record| {
+                    set.set(table, record, 0, ValueRef::Int(1));
+                    other(set, table, record);
+                },
+                |set| assert_eq!(changes(set), None),
+            );
+        }
+    }
+
+    #[test]
+    fn a_row_that_comes_in_is_given_only_where_nothing_else_is_written() {
+        let row = [ValueRef::Int(3), ValueRef::Text("longer than a word"), money(1)];
+        with_writes(
+            |set, table, record| set.insert(table, record, row.into_iter()),
+            |set| {
+                let (words, aside) = set.only_insert(0).expect("a row");
+                assert_eq!((words[1], words[3], aside), (3, 1, &b"longer than a word"[..]));
+            },
+        );
+        with_writes(
+            |set, table, record| {
+                set.insert(table, record, row.into_iter());
+                set.set(table, record, 2, money(2));
+            },
+            |set| assert!(set.only_insert(0).is_none()),
+        );
+    }
+}
