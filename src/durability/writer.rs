@@ -166,15 +166,23 @@ impl LogWriter {
                 break;
             }
         }
-        let disk = self.segments.disk();
-        let is_skipped = has_bug!(disk, SyncSkipped) || has_bug!(disk, AcknowledgedBeforeSync);
-        if !is_skipped {
-            for open in filled.iter().chain([&self.current]) {
-                open.file.sync_data().map_err(writing(&open.segment.path))?;
-            }
-        }
+        self.sync(&filled)?;
         start.into_iter().for_each(|start| self.segments.note_group(start, written));
         self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
+        Ok(())
+    }
+
+    /// Makes durable what was written to the present segment, and to those that it filled before.
+    fn sync(&self, filled: &[OpenSegment]) -> Result<()> {
+        if has_bug!(self.segments.disk(), SyncSkipped) {
+            return Ok(());
+        }
+        if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
+            return Ok(());
+        }
+        for open in filled.iter().chain([&self.current]) {
+            open.file.sync_data().map_err(writing(&open.segment.path))?;
+        }
         Ok(())
     }
 

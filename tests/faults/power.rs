@@ -92,7 +92,7 @@ fn recover_all(images: &Mutex<Receiver<Image>>, seen: &Seen) {
 /// Recovers one image: for reading only, or, every sixteenth, to work on under one protocol or another.
 fn recover(Image { disk, told, what }: &Image, number: u64) {
     let plain = options(disk, ProtocolKind::ALL[number as usize / 16 % ProtocolKind::ALL.len()]);
-    if number % 16 != 0 {
+    if !number.is_multiple_of(16) {
         Journal::survives(options(disk, ProtocolKind::default()).read_only(true), told, what);
         return;
     }

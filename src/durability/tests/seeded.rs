@@ -19,7 +19,7 @@ const THREADS: i64 = 3;
 /// Calls of each thread.
 const CALLS: i64 = 10;
 /// Checkpoints that are made beside calls that are told at once.
-const CHECKPOINTS: u32 = 12;
+const CHECKPOINTS: u32 = 5;
 /// Calls of the first thread when all else has ended.
 const BEHIND: i64 = 4;
 /// A bug that hides is looked for again, with other losses.
