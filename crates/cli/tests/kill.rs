@@ -61,7 +61,7 @@ impl Notes {
 /// Starts a benchmark that would last for a minute.
 fn start(round: u64, database: &Path, acks: &Path) -> Child {
     let protocol = ProtocolKind::ALL[round as usize % ProtocolKind::ALL.len()].name();
-    let clients = if round % 2 == 0 { "--clients=0" } else { "--clients=8" };
+    let clients = if round.is_multiple_of(2) { "--clients=0" } else { "--clients=8" };
     let checkpoints = if round % 4 == 3 { "--checkpoint=never" } else { "--checkpoint-seconds=0.05" };
     let bench = ["bench", "debit-credit", "--accounts-per-branch=2000", "--branches=2", "--seconds=60"];
     let place = ["--dir", text(database), "--acks", text(acks), "--protocol", protocol, clients, checkpoints];
@@ -86,7 +86,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         // acknowledged in all of them, there are more rounds, and longer ones.
         let latest = if round % 3 == 2 { 60 } else { 1_200 };
         let moment = Duration::from_millis(random.u64(5..latest * (1 + round / rounds)));
-        let notes = if round % 2 == 0 { Notes::of_pipe(pipe.clone()) } else { Notes::Own };
+        let notes = if round.is_multiple_of(2) { Notes::of_pipe(pipe.clone()) } else { Notes::Own };
         let told = if let Notes::Pipe(pipe, _) = &notes { pipe } else { &acks };
         let mut process = start(round, &database, told);
         thread::sleep(moment);

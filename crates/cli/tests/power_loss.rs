@@ -65,7 +65,7 @@ impl Drop for Mount {
 fn lose(mount: &Mount, round: u64, moment: Duration, acks: &Path) -> Result<(), String> {
     let database = mount.at.join("bank");
     let protocol = ProtocolKind::ALL[round as usize % ProtocolKind::ALL.len()].name();
-    let clients = if round % 2 == 0 { "--clients=0" } else { "--clients=8" };
+    let clients = if round.is_multiple_of(2) { "--clients=0" } else { "--clients=8" };
     let bench = ["bench", "debit-credit", "--accounts-per-branch=2000", "--branches=2", "--seconds=60"];
     let place = ["--dir", text(&database), "--acks", text(acks), "--protocol", protocol];
     let mut process = command(&[&bench[..], &place, &[clients, "--checkpoint-seconds=0.05"]].concat())
