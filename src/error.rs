@@ -256,6 +256,16 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
+    /// A thread of the engine's own panicked at something that can be done without.
+    #[error(
+        "{what} panicked: {message}; this is a fault of the engine's: please report it; the database goes on"
+    )]
+    Broken {
+        /// What it was at.
+        what: &'static str,
+        /// The panic's message.
+        message: String,
+    },
     /// The transaction met a rival's change, and has to run again.
     #[error("the transaction met a concurrent change; run it again")]
     Conflict,
@@ -298,6 +308,14 @@ pub enum Error {
         path: String,
         /// What was found there.
         detail: String,
+    },
+    /// A backup or a restored database is to go where something is already.
+    #[error("{path} is not empty: it holds {found:?}; give the path of an empty or new directory")]
+    NotEmpty {
+        /// The directory.
+        path: String,
+        /// What was found there.
+        found: String,
     },
     /// Another process, or another part of this one, has the database open.
     #[error("the database {path} is in use; close it there first, only one process at a time may open it")]

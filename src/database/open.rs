@@ -1,6 +1,6 @@
 //! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::disk::Disk;
 use crate::database::SchemaChanges;
+use crate::database::backup::no_files;
 use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
@@ -175,6 +177,15 @@ impl Shared {
         self.checkpointer.as_deref()
     }
 
+    /// The database's directory, and the disk that it is on.
+    pub(crate) fn files(&self) -> Result<(Arc<dyn Disk>, PathBuf)> {
+        let directory = self.directory.lock();
+        directory
+            .as_ref()
+            .map(|directory| (directory.disk().clone(), directory.path().to_path_buf()))
+            .ok_or_else(no_files)
+    }
+
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
     }
@@ -260,8 +271,10 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
-    checkpoints.remove_all_but(kept, &options.checkpoint_directories)?;
-    let checkpointer = Checkpointer::new(checkpoint_settings(options), checkpoints, segments.clone());
+    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is told.
+    let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
+    let settings = checkpoint_settings(options);
+    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover);
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, least_bytes);
     Ok(Opened {
