@@ -249,6 +249,7 @@ impl Database {
         let relaxed =
             |counter: &crate::base::atomics::AtomicU64| counter.load(crate::base::atomics::Ordering::Relaxed);
         let mut statistics = Statistics {
+            memory_bytes: engine.store().slabs().budget().used(),
             log_groups: relaxed(&clocks.groups),
             log_transactions: relaxed(&clocks.grouped),
             log_bytes: relaxed(&clocks.bytes),

@@ -226,6 +226,16 @@ pub enum Error {
         /// How large it may be.
         maximum: usize,
     },
+    /// The rows take as much memory as they may. Reads and deletes go on, and updates without long values.
+    #[error(
+        "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise Options::memory_limit"
+    )]
+    MemoryFull {
+        /// How many bytes they take.
+        used: u64,
+        /// How many they may take.
+        limit: u64,
+    },
     /// A body reached for what its action does not declare.
     #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
     OutsideFootprint {
@@ -432,6 +442,7 @@ impl Error {
             Error::Conflict => "40001",
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } => "53300",
+            Error::MemoryFull { .. } => "53200",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
             Error::LogFailed { .. } => "58030",
             Error::ReadOnly => "25006",

@@ -53,6 +53,15 @@ pub(crate) struct Shared {
     directory: Mutex<Option<DatabaseDirectory>>,
 }
 
+/// An empty store with the options' bounds.
+fn new_store(options: &Options, logged: bool) -> Store {
+    let store = Store::new(FIRST, options.max_participants, logged);
+    if let Some(bytes) = options.memory_limit {
+        store.slabs().budget().set_limit(bytes);
+    }
+    store
+}
+
 /// The way in to the workers, or to the executors if the protocol has them.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().desk().map(|place| {
@@ -80,7 +89,7 @@ impl Shared {
         let opened = match path {
             Some(path) => open_directory(path, &options)?,
             None if options.durability == Durability::None => Opened {
-                store: Store::new(FIRST, options.max_participants, false),
+                store: new_store(&options, false),
                 recovery: Recovery::default(),
                 directory: None,
                 log: None,
@@ -256,7 +265,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         DatabaseDirectory::open(disk.clone(), path, &log_options)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
-    let new_store = || Store::new(FIRST, options.max_participants, logged);
+    let new_store = || new_store(options, logged);
     let recovered = recover(&disk, &directory, new_store, &in_parallel, &options.recovery_watch)?;
     let Recovered { mut store, recovery, end } = recovered;
     // The epoch that new commits get is known only now: it is above everything that was read, torn groups too.
