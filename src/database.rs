@@ -1,5 +1,6 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
+mod backup;
 mod checkpoint;
 mod open;
 mod phases;
@@ -248,6 +249,7 @@ impl Database {
         let relaxed =
             |counter: &crate::base::atomics::AtomicU64| counter.load(crate::base::atomics::Ordering::Relaxed);
         let mut statistics = Statistics {
+            memory_bytes: engine.store().slabs().budget().used(),
             log_groups: relaxed(&clocks.groups),
             log_transactions: relaxed(&clocks.grouped),
             log_bytes: relaxed(&clocks.bytes),
@@ -287,11 +289,19 @@ impl Database {
     /// # Errors
     /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::Nested`] inside a transaction.
     pub fn check(&self) -> Result<CheckReport> {
+        self.check_with(&mut |_, _| ())
+    }
+
+    /// The same; `progress` is told from time to time how many rows and index entries were looked at, and of how many.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_with(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
         nesting::check("a check")?;
         self.shared.check_open()?;
         // It looks at records past every protocol, so that none could tell whether what it saw was one state.
         let _still = self.engine().store().stand_still();
-        check_store(self.engine().store())
+        check_store(self.engine().store(), progress)
     }
 
     /// Waits until everything is durable, and closes the database, for all its handles.

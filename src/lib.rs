@@ -66,6 +66,7 @@ pub use check::CheckReport;
 #[doc(hidden)]
 pub use database::Placing;
 pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
+pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{Error, Result};

@@ -118,6 +118,7 @@ pub struct Options {
     pub(crate) checkpoint_bytes_per_second: u64,
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
+    pub(crate) memory_limit: Option<u64>,
     pub(crate) read_only: bool,
     pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
@@ -159,6 +160,7 @@ impl Default for Options {
             checkpoint_bytes_per_second: 0,
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
+            memory_limit: None,
             read_only: false,
             recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
@@ -419,6 +421,16 @@ impl Options {
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());
+        self
+    }
+
+    /// How many bytes rows may take: records, and their values of more than 7 bytes, but not indexes, buffers and threads,
+    /// which come on top. Beyond it inserts end in [`Error::MemoryFull`], and updates that bring long values; reads, deletes
+    /// and all other updates go on. What is deleted makes room once it is durable. It is kept to within a few hundred
+    /// kilobytes. A database that is larger can be opened. Default: no limit.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
         self
     }
 

@@ -1,6 +1,6 @@
 //! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::disk::Disk;
 use crate::database::SchemaChanges;
+use crate::database::backup::no_files;
 use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
@@ -51,6 +53,15 @@ pub(crate) struct Shared {
     directory: Mutex<Option<DatabaseDirectory>>,
 }
 
+/// An empty store with the options' bounds.
+fn new_store(options: &Options, logged: bool) -> Store {
+    let store = Store::new(FIRST, options.max_participants, logged);
+    if let Some(bytes) = options.memory_limit {
+        store.slabs().budget().set_limit(bytes);
+    }
+    store
+}
+
 /// The way in to the workers, or to the executors if the protocol has them.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().desk().map(|place| {
@@ -78,7 +89,7 @@ impl Shared {
         let opened = match path {
             Some(path) => open_directory(path, &options)?,
             None if options.durability == Durability::None => Opened {
-                store: Store::new(FIRST, options.max_participants, false),
+                store: new_store(&options, false),
                 recovery: Recovery::default(),
                 directory: None,
                 log: None,
@@ -175,6 +186,15 @@ impl Shared {
         self.checkpointer.as_deref()
     }
 
+    /// The database's directory, and the disk that it is on.
+    pub(crate) fn files(&self) -> Result<(Arc<dyn Disk>, PathBuf)> {
+        let directory = self.directory.lock();
+        directory
+            .as_ref()
+            .map(|directory| (directory.disk().clone(), directory.path().to_path_buf()))
+            .ok_or_else(no_files)
+    }
+
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
     }
@@ -245,7 +265,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         DatabaseDirectory::open(disk.clone(), path, &log_options)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
-    let new_store = || Store::new(FIRST, options.max_participants, logged);
+    let new_store = || new_store(options, logged);
     let recovered = recover(&disk, &directory, new_store, &in_parallel, &options.recovery_watch)?;
     let Recovered { mut store, recovery, end } = recovered;
     // The epoch that new commits get is known only now: it is above everything that was read, torn groups too.
@@ -260,8 +280,10 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
-    checkpoints.remove_all_but(kept, &options.checkpoint_directories)?;
-    let checkpointer = Checkpointer::new(checkpoint_settings(options), checkpoints, segments.clone());
+    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is told.
+    let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
+    let settings = checkpoint_settings(options);
+    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover);
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, least_bytes);
     Ok(Opened {

@@ -3,6 +3,8 @@
 //! Exit codes: 0 all is well, 1 a check failed or something broke, 2 wrong usage. Results go to standard output,
 //! progress and errors to standard error.
 
+mod backup;
+mod bar;
 mod bench;
 mod check;
 mod dump;
@@ -36,7 +38,9 @@ Examples:
   heddle figures aborts                     a table of many runs
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it
-  heddle dump flights.heddle carrier        a table as CSV";
+  heddle dump flights.heddle carrier        a table as CSV
+  heddle backup flights.heddle copy.heddle  copy a database, while it runs
+  heddle restore copy.heddle other.heddle   verify a copy, and make a database of it";
 
 #[expect(clippy::large_enum_variant, reason = "made once per process")]
 #[derive(Subcommand)]
@@ -47,6 +51,10 @@ enum Command {
     Figures(figures::Arguments),
     /// Verify a database, and the invariants of the workloads whose tables it holds
     Check(check::Arguments),
+    /// Copy a database, while it runs
+    Backup(backup::BackupArguments),
+    /// Verify a backup, and make a database of it
+    Restore(backup::RestoreArguments),
     /// Show what is in a database directory
     Inspect(inspect::Arguments),
     /// Print a table as CSV
@@ -58,6 +66,8 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Backup(arguments) => backup::back_up(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
     };
