@@ -55,7 +55,12 @@ pub(crate) fn replay(
         board: Mutex::new(board),
         changed: Condvar::new(),
     };
-    crew(&|| replay.work());
+    // What one batch holds is replayed before other threads have started.
+    if replay.read() {
+        crew(&|| replay.work());
+    } else {
+        replay.work();
+    }
     let Replay { source, shares, board, .. } = replay;
     let Source { log, tools, .. } = source.into_inner();
     if let Some(Failure { error, place, .. }) = board.into_inner().failure {
@@ -144,18 +149,25 @@ impl Replay<'_> {
                     board.busy &= !(1 << share);
                     replayed.unwrap_or_else(|failure| board.fail(failure));
                 }
-                Job::Read => {
-                    let read = self.source.lock().read(self.store);
-                    let mut board = self.board.lock();
-                    board.reading = false;
-                    match read {
-                        Ok((first, batch)) => board.put(first, batch),
-                        Err(failure) => board.fail(failure),
-                    }
-                }
+                Job::Read => _ = self.read(),
             }
             self.changed.notify_all();
         }
+    }
+
+    /// Reads a batch, and hands it to all shares. Whether it was a full one.
+    fn read(&self) -> bool {
+        let read = self.source.lock().read(self.store);
+        let mut board = self.board.lock();
+        board.reading = false;
+        match read {
+            Ok((first, batch, is_full)) => {
+                board.put(first, batch);
+                return is_full;
+            }
+            Err(failure) => board.fail(failure),
+        }
+        false
     }
 
     /// Waits for something to do; nothing: all is done, or failed.
@@ -233,11 +245,12 @@ impl Board {
 }
 
 impl Source<'_> {
-    /// Reads a batch, and cuts it into shares; with the number of its first group.
-    fn read(&mut self, store: &Store) -> std::result::Result<(u64, Batch), Failure> {
+    /// Reads a batch, and cuts it into shares; with the number of its first group, and whether it is full.
+    fn read(&mut self, store: &Store) -> std::result::Result<(u64, Batch, bool), Failure> {
         let (first, mut batch, mut bytes) = (self.groups, Batch::new(), 0);
         let guard = pin();
-        while bytes < BATCH_BYTES && batch.len() < BATCH_GROUPS {
+        let is_full = |bytes: usize, batch: &Batch| bytes >= BATCH_BYTES || batch.len() >= BATCH_GROUPS;
+        while !is_full(bytes, &batch) {
             let group = self.groups;
             let next = self.log.next_group().map_err(|error| Failure { group, error, place: None })?;
             let Some(next) = next else { break };
@@ -258,7 +271,8 @@ impl Source<'_> {
         }
         let (done, total) = self.log.progress();
         self.watch.tell(RecoveryStep::Log, done, total);
-        Ok((first, batch))
+        let is_full = is_full(bytes, &batch);
+        Ok((first, batch, is_full))
     }
 }
 

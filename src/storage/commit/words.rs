@@ -15,6 +15,9 @@ use crate::storage::row::Number;
 use crate::storage::word::ABSENT;
 use crate::storage::write_set::{IntChange, NumberChange, WriteSet};
 
+/// Most updates change no more columns than this.
+const USUAL_COLUMNS: usize = 4;
+
 /// One word of a row that changes: which column's it is, where it stands, and what it comes to.
 #[derive(Clone, Copy)]
 pub(super) struct ChangedWord {
@@ -55,7 +58,7 @@ pub(super) fn changed_words<'a>(
         return None;
     }
     let (layout, record) = (writes.touched()[position].table().layout(), entry.record);
-    let mut changed = ArenaVec::<ChangedWord>::new_in(arena);
+    let mut changed = ArenaVec::<ChangedWord>::with_capacity_in(USUAL_COLUMNS, arena);
     writes.number_changes(position, |column, change| {
         let number = layout.number(column)?;
         match changed.iter_mut().find(|other| other.column == column) {
