@@ -118,6 +118,7 @@ pub struct Options {
     pub(crate) checkpoint_bytes_per_second: u64,
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
+    pub(crate) log_directory: Option<PathBuf>,
     pub(crate) read_only: bool,
     pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
@@ -159,6 +160,7 @@ impl Default for Options {
             checkpoint_bytes_per_second: 0,
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
+            log_directory: None,
             read_only: false,
             recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
@@ -419,6 +421,16 @@ impl Options {
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());
+        self
+    }
+
+    /// Keeps a new database's log in this directory, which must be new or empty: on a disk of its own, the log's writes wait
+    /// for no others. The database's own directory says where it is from then on, so that the option can be left out. Copies
+    /// of such a database are made with [`Database::backup`](crate::Database::backup): one of the files would have
+    /// the same log as the original, and is refused. Default: the database's own directory.
+    #[must_use]
+    pub fn log_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.log_directory = Some(path.into());
         self
     }
 

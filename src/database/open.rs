@@ -186,6 +186,11 @@ impl Shared {
             .ok_or_else(no_files)
     }
 
+    /// Where the log's segments are, if there is a directory.
+    pub(crate) fn log_path(&self) -> Option<PathBuf> {
+        self.directory.lock().as_ref().map(|directory| directory.log_path().to_path_buf())
+    }
+
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
     }
@@ -250,10 +255,11 @@ impl Drop for Shared {
 fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let log_options = LogOptions::new(options.segment_bytes, BLOCK_BYTES_MAX);
     let disk = options.disk.clone();
+    let log = options.log_directory.as_deref();
     let directory = if options.read_only {
-        DatabaseDirectory::open_existing(disk.clone(), path)?
+        DatabaseDirectory::open_existing(disk.clone(), path, log)?
     } else {
-        DatabaseDirectory::open(disk.clone(), path, &log_options)?
+        DatabaseDirectory::open(disk.clone(), path, &log_options, log)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
     let new_store = || Store::new(FIRST, options.max_participants, logged);
