@@ -113,9 +113,10 @@ impl Shared {
         let protocol = options.protocol.build(&settings);
         // Workers that the engine chooses itself leave a participant's place to callers.
         let most = processors.min(options.max_participants - 1);
-        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(most));
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
-        let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
+        let stages = options.stages.unwrap_or(default_stages);
+        let useful = if stages == Stages::Single { 1 } else { protocol.useful_workers().min(most) };
+        let workers = options.workers.unwrap_or(useful);
         let release = match (&log, options.durability) {
             (None, _) => Release::Always,
             (Some(_), Durability::Group) => Release::Durable,
@@ -130,19 +131,20 @@ impl Shared {
             protocol,
             Progress::new(recovery.durable_epoch, options.waiting_places, release),
             space,
-            Output::new(staged),
+            Output::new(stages == Stages::Staged),
             InFlight::new(options.max_in_flight),
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
         );
-        let input = way_in(options, &engine, workers, staged);
+        let input = way_in(options, &engine, workers, stages != Stages::Folded);
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
             &engine,
             &input,
-            options.input_threads,
-            options.output_threads,
+            (options.input_threads, options.output_threads),
+            (stages == Stages::Single && options.durability == Durability::Group)
+                .then(|| options.group_time()),
             options.automatic_admission,
             log,
             checkpointer.clone(),
