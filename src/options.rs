@@ -516,10 +516,10 @@ impl Options {
         }
         let wrong =
             |given: String, expected: String| Err(Error::InvalidOption { option: "stages", given, expected });
-        if self.protocol.places_calls() {
+        if self.protocol.has_executors() {
             return wrong(
                 format!("single under {}", self.protocol),
-                format!("folded or staged; or another protocol: {}", ProtocolKind::beside_each_other()),
+                "folded or staged; or a protocol whose calls workers run".to_string(),
             );
         }
         match self.workers {
