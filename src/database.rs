@@ -7,7 +7,7 @@ mod phases;
 mod placing;
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -235,6 +235,11 @@ impl Database {
     /// The epoch through which everything is durable.
     pub fn durable_epoch(&self) -> u64 {
         self.engine().progress().durable()
+    }
+
+    /// Where the log's segments are; none, for a database in memory, or one that is closed.
+    pub fn log_directory(&self) -> Option<PathBuf> {
+        self.shared.log_path()
     }
 
     /// What was found when the database was opened.

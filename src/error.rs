@@ -370,6 +370,17 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// A directory for a log that has another database's in it.
+    #[error(
+        "{path} has the log of the database {owner}; give each database a directory of its own for its log, and make \
+         copies of a database with heddle backup"
+    )]
+    ForeignLog {
+        /// The log's directory.
+        path: String,
+        /// The directory of the database that it belongs to.
+        owner: String,
+    },
     /// The log has no room prepared for this group; nothing was written.
     #[error(
         "the log needs room for {needed} bytes and has {available}; free disk space, or wait until a segment is \

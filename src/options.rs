@@ -34,6 +34,9 @@ pub enum Stages {
     Folded,
     /// Input, execution, log and output on threads of their own.
     Staged,
+    /// Input on threads of its own; execution, log and output on the one worker's: for one processor. What does not come
+    /// through the worker (closures, `Async`, a full disk) is logged by the log's own thread, which sleeps otherwise.
+    Single,
 }
 
 macro_rules! named {
@@ -73,7 +76,7 @@ named!(Retry, "retry", Retry::Backoff => "backoff", Retry::Immediate => "immedia
 named!(LockConflict, "lock-conflict", LockConflict::Wait => "wait", LockConflict::NoWait => "no-wait");
 named!(ScheduleKind, "schedule", ScheduleKind::Random => "random", ScheduleKind::Partition => "partition", ScheduleKind::Predict => "predict");
 named!(StatePrune, "state-prune", StatePrune::Stable => "stable", StatePrune::Direct => "direct", StatePrune::Off => "off");
-named!(Stages, "stages", Stages::Folded => "folded", Stages::Staged => "staged");
+named!(Stages, "stages", Stages::Folded => "folded", Stages::Staged => "staged", Stages::Single => "single");
 
 /// How a database is opened: every choice has a default that fits the machine.
 ///
@@ -119,6 +122,7 @@ pub struct Options {
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
     pub(crate) memory_limit: Option<u64>,
+    pub(crate) log_directory: Option<PathBuf>,
     pub(crate) read_only: bool,
     pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
@@ -161,6 +165,7 @@ impl Default for Options {
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
             memory_limit: None,
+            log_directory: None,
             read_only: false,
             recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
@@ -434,6 +439,16 @@ impl Options {
         self
     }
 
+    /// Keeps a new database's log in this directory, which must be new or empty: on a disk of its own, the log's writes wait
+    /// for no others. The database's own directory says where it is from then on, so that the option can be left out. Copies
+    /// of such a database are made with [`Database::backup`](crate::Database::backup): one of the files would have
+    /// the same log as the original, and is refused. Default: the database's own directory.
+    #[must_use]
+    pub fn log_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.log_directory = Some(path.into());
+        self
+    }
+
     /// Tells how far recovery has got while a database is opened: called by the threads that recover, after every
     /// few hundred kilobytes. Whoever is told must not open, close or use databases.
     #[must_use]
@@ -505,6 +520,28 @@ impl Options {
         Ok(())
     }
 
+    /// # Errors
+    /// The stages are `Single`, and there is more than one worker, or none.
+    fn validate_stages(&self) -> Result<()> {
+        if self.stages != Some(Stages::Single) {
+            return Ok(());
+        }
+        let wrong =
+            |given: String, expected: String| Err(Error::InvalidOption { option: "stages", given, expected });
+        if self.protocol.has_executors() {
+            return wrong(
+                format!("single under {}", self.protocol),
+                "folded or staged; or a protocol whose calls workers run".to_string(),
+            );
+        }
+        match self.workers {
+            None | Some(1) => Ok(()),
+            Some(workers) => {
+                wrong(format!("single with {workers} workers"), "one worker; or folded or staged".to_string())
+            }
+        }
+    }
+
     /// The longest time from a group's first record until it is written. The options have been validated.
     pub(crate) fn group_time(&self) -> Duration {
         Duration::from_secs_f64(self.group_milliseconds / 1_000.0)
@@ -534,6 +571,7 @@ impl Options {
         within("queue_calls", self.queue_calls as u64, 1, 1 << 24)?;
         within("schedule_memory_bytes", self.schedule_memory_bytes as u64, 1 << 16, 1 << 36)?;
         self.validate_schedule()?;
+        self.validate_stages()?;
         within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
         within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
         within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;

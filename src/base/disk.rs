@@ -14,7 +14,7 @@ pub use real::RealDisk;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file system, or something that behaves like one.
 pub trait Disk: Send + Sync {
@@ -34,6 +34,10 @@ pub trait Disk: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The path by which a directory that is there can be found from anywhere.
+    fn resolve(&self, directory: &Path) -> io::Result<PathBuf> {
+        Ok(directory.to_path_buf())
+    }
     /// Makes the names in a directory durable, as they are now.
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
     /// Locks a file, making it if need be, until the guard is dropped or the process ends; `None` while somebody

@@ -122,9 +122,10 @@ impl Shared {
         let protocol = options.protocol.build(&settings);
         // Workers that the engine chooses itself leave a participant's place to callers.
         let most = processors.min(options.max_participants - 1);
-        let workers = options.workers.unwrap_or_else(|| protocol.useful_workers().min(most));
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
-        let staged = options.stages.unwrap_or(default_stages) == Stages::Staged;
+        let stages = options.stages.unwrap_or(default_stages);
+        let useful = if stages == Stages::Single { 1 } else { protocol.useful_workers().min(most) };
+        let workers = options.workers.unwrap_or(useful);
         let release = match (&log, options.durability) {
             (None, _) => Release::Always,
             (Some(_), Durability::Group) => Release::Durable,
@@ -139,19 +140,20 @@ impl Shared {
             protocol,
             Progress::new(recovery.durable_epoch, options.waiting_places, release),
             space,
-            Output::new(staged),
+            Output::new(stages == Stages::Staged),
             InFlight::new(options.max_in_flight),
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
         );
-        let input = way_in(options, &engine, workers, staged);
+        let input = way_in(options, &engine, workers, stages != Stages::Folded);
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
             &engine,
             &input,
-            options.input_threads,
-            options.output_threads,
+            (options.input_threads, options.output_threads),
+            (stages == Stages::Single && options.durability == Durability::Group)
+                .then(|| options.group_time()),
             options.automatic_admission,
             log,
             checkpointer.clone(),
@@ -193,6 +195,11 @@ impl Shared {
             .as_ref()
             .map(|directory| (directory.disk().clone(), directory.path().to_path_buf()))
             .ok_or_else(no_files)
+    }
+
+    /// Where the log's segments are, if there is a directory.
+    pub(crate) fn log_path(&self) -> Option<PathBuf> {
+        self.directory.lock().as_ref().map(|directory| directory.log_path().to_path_buf())
     }
 
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
@@ -259,10 +266,11 @@ impl Drop for Shared {
 fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let log_options = LogOptions::new(options.segment_bytes, BLOCK_BYTES_MAX);
     let disk = options.disk.clone();
+    let log = options.log_directory.as_deref();
     let directory = if options.read_only {
-        DatabaseDirectory::open_existing(disk.clone(), path)?
+        DatabaseDirectory::open_existing(disk.clone(), path, log)?
     } else {
-        DatabaseDirectory::open(disk.clone(), path, &log_options)?
+        DatabaseDirectory::open(disk.clone(), path, &log_options, log)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
     let new_store = || new_store(options, logged);

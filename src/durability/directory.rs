@@ -2,7 +2,7 @@
 //!
 //! The manifest is made last, when all else is durable: a directory with a manifest is a whole database, one
 //! without is none. Every step of opening and creating may be the last one before the power goes; then the next
-//! opening starts over.
+//! opening starts over. A log elsewhere (`log_place`) is whole before the manifest that names it is made.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use super::checkpoint::Checkpoints;
 use super::failure::{damaged, reading, writing};
-use super::manifest::{self, MANIFEST_BYTES_MAX, Uuid};
+use super::log_place::{LOG_MARKS, LogPlace};
+use super::manifest::{self, Identity, MANIFEST_BYTES_MAX, Uuid};
 use super::segment::LogFiles;
 use super::{FORMAT_VERSION, LogOptions, PAGE_BYTES};
 use crate::base::disk::{Disk, LockGuard, parent_of};
@@ -24,27 +25,34 @@ pub(super) const NEW_MANIFEST: &str = "MANIFEST.tmp";
 const LOG: &str = "log";
 const CHECKPOINT: &str = "checkpoint";
 /// What an interrupted creation may leave in the log's directory.
-const FIRST_SEGMENT: &str = "00000001.log";
-const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
+pub(super) const FIRST_SEGMENT: &str = "00000001.log";
+pub(super) const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
 
 /// A database's directory, locked for as long as this lives.
 pub(crate) struct DatabaseDirectory {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     uuid: Uuid,
+    log: LogPlace,
     _lock: Option<Box<dyn LockGuard>>,
 }
 
 enum Content {
-    /// A database, and the format version of its manifest.
-    Database(Uuid, u32),
+    /// A database, as its manifest says.
+    Database(Identity),
     /// Nothing, or what an interrupted creation left.
     Nothing,
 }
 
 impl DatabaseDirectory {
     /// Opens the database in `path`, or creates it if there is nothing. Whatever it refuses it does not change.
-    pub(crate) fn open(disk: Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<DatabaseDirectory> {
+    /// `log`: the directory of a new database's log, if not in its own; of one that is there, the one that it has.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        options: &LogOptions,
+        log: Option<&Path>,
+    ) -> Result<DatabaseDirectory> {
         let lock_path = path.join(LOCK);
         // Looked at before the lock is taken if taking it makes a file; else only under the lock, because another
         // process may be creating the database.
@@ -56,24 +64,30 @@ impl DatabaseDirectory {
             return Err(Error::InUse { path: path.display().to_string() });
         };
         // What counts is what is there under the lock.
-        let uuid = match inspect(&*disk, path)? {
-            Content::Database(uuid, FORMAT_VERSION) => uuid,
-            Content::Database(uuid, _) => {
-                // Before anything of the new version is written.
-                write_manifest(&*disk, path, uuid)?;
-                uuid
+        let (uuid, log) = match inspect(&*disk, path)? {
+            Content::Database(identity) => {
+                let place = LogPlace::open(&*disk, path, &identity, log)?;
+                if identity.version < FORMAT_VERSION {
+                    // Before anything of the new version is written.
+                    write_manifest(&*disk, path, identity.uuid, None)?;
+                }
+                (identity.uuid, place)
             }
-            Content::Nothing => create(&disk, path, options)?,
+            Content::Nothing => create(&disk, path, options, log)?,
         };
         // The process that created the database may have been killed before the manifest's name was durable.
         disk.sync_dir(path).map_err(writing(path))?;
-        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: Some(lock) })
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, log, _lock: Some(lock) })
     }
 
     /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
     /// file system that cannot be written nobody else can be writing either, and it does without the lock.
-    pub(crate) fn open_existing(disk: Arc<dyn Disk>, path: &Path) -> Result<DatabaseDirectory> {
-        let uuid = identity(&*disk, path)?;
+    pub(crate) fn open_existing(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        log: Option<&Path>,
+    ) -> Result<DatabaseDirectory> {
+        let identity = identity(&*disk, path)?;
         let lock_path = path.join(LOCK);
         let lock = match disk.try_lock(&lock_path).map_err(writing(&lock_path)) {
             Ok(Some(lock)) => Some(lock),
@@ -81,7 +95,8 @@ impl DatabaseDirectory {
             Err(Error::NotWritable { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: lock })
+        let log = LogPlace::open_to_read(&*disk, path, &identity, log)?;
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid: identity.uuid, log, _lock: lock })
     }
 
     /// Where it is.
@@ -100,8 +115,8 @@ impl DatabaseDirectory {
     }
 
     /// Where the log's segments are.
-    pub(crate) fn log_path(&self) -> PathBuf {
-        log_of(&self.path)
+    pub(crate) fn log_path(&self) -> &Path {
+        self.log.path()
     }
 
     /// The database's checkpoints, which are on this disk.
@@ -110,18 +125,18 @@ impl DatabaseDirectory {
     }
 }
 
-/// The identity of the database in a directory, which another process may have open.
-pub(super) fn identity(disk: &dyn Disk, path: &Path) -> Result<Uuid> {
+/// What the manifest says of the database in a directory, which another process may have open.
+pub(super) fn identity(disk: &dyn Disk, path: &Path) -> Result<Identity> {
     if !disk.exists(path).map_err(reading(path))? {
         return Err(not_a_database(path, "there is nothing there"));
     }
     match inspect(disk, path)? {
-        Content::Database(uuid, _) => Ok(uuid),
+        Content::Database(identity) => Ok(identity),
         Content::Nothing => Err(not_a_database(path, "there is no database in it")),
     }
 }
 
-/// Where the segments are of the log of the database in this directory.
+/// Where the segments are of the log of the database in this directory, if it is not elsewhere.
 pub(super) fn log_of(path: &Path) -> PathBuf {
     path.join(LOG)
 }
@@ -148,8 +163,8 @@ fn inspect(disk: &dyn Disk, path: &Path) -> Result<Content> {
         Err(error) => return Err(reading(path)(error)),
     };
     if names.iter().any(|name| name == MANIFEST) {
-        let (uuid, version) = read_manifest(disk, &path.join(MANIFEST))?;
-        return Ok(Content::Database(uuid, version));
+        let path = path.join(MANIFEST);
+        return Ok(Content::Database(manifest::decode(&read_small(disk, &path)?, &path)?));
     }
     if let Some(other) = names.iter().find(|name| ![LOCK, NEW_MANIFEST, LOG].iter().any(|own| name == own)) {
         return Err(not_a_database(path, &format!("it has no {MANIFEST}, and holds {other:?}")));
@@ -167,7 +182,8 @@ pub(super) fn not_a_database(path: &Path, detail: &str) -> Error {
     Error::NotADatabase { path: path.display().to_string(), detail: detail.to_string() }
 }
 
-fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Uuid, u32)> {
+/// All bytes of a file that is never long.
+pub(super) fn read_small(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
     let file = disk.open_read(path).map_err(reading(path))?;
     let length = file.len().map_err(reading(path))?;
     if length > MANIFEST_BYTES_MAX {
@@ -175,13 +191,18 @@ fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Uuid, u32)> {
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, 0).map_err(reading(path))?;
-    manifest::decode(&bytes, path)
+    Ok(bytes)
 }
 
 /// Whether a log's directory is what an interrupted creation leaves: at most a first segment without any block.
-fn is_unused_log(disk: &dyn Disk, path: &Path) -> Result<bool> {
+pub(super) fn is_unused_log(disk: &dyn Disk, path: &Path) -> Result<bool> {
     let names: Vec<OsString> = disk.list(path).map_err(reading(path))?;
-    if names.iter().any(|name| name != FIRST_SEGMENT && name != NEW_FIRST_SEGMENT) {
+    let is_of_log = |name: &OsString| name.to_str().is_none_or(|name| !LOG_MARKS.contains(&name));
+    if names
+        .iter()
+        .filter(|name| is_of_log(name))
+        .any(|name| name != FIRST_SEGMENT && name != NEW_FIRST_SEGMENT)
+    {
         return Ok(false);
     }
     if !names.iter().any(|name| name == FIRST_SEGMENT) {
@@ -222,31 +243,49 @@ pub(super) fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
 }
 
 /// Makes a database in a directory that holds nothing but what interrupted creations left.
-fn create(disk: &Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<Uuid> {
-    let log = path.join(LOG);
-    disk.create_dir_all(&log).map_err(writing(&log))?;
-    for leftover in [log.join(FIRST_SEGMENT), log.join(NEW_FIRST_SEGMENT), path.join(NEW_MANIFEST)] {
-        if disk.exists(&leftover).map_err(reading(&leftover))? {
-            disk.remove(&leftover).map_err(writing(&leftover))?;
-        }
+fn create(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    options: &LogOptions,
+    log: Option<&Path>,
+) -> Result<(Uuid, LogPlace)> {
+    let place = match log {
+        Some(log) => LogPlace::take(&**disk, path, log)?,
+        None => LogPlace::inside(path),
+    };
+    let log = place.path();
+    disk.create_dir_all(log).map_err(writing(log))?;
+    let segments = [FIRST_SEGMENT, NEW_FIRST_SEGMENT].map(|name| log.join(name));
+    for leftover in segments.into_iter().chain([path.join(NEW_MANIFEST)]) {
+        remove_if_there(&**disk, &leftover)?;
     }
     disk.sync_dir(path).map_err(writing(path))?;
     let uuid = Uuid(unique_bytes());
-    let files = LogFiles { disk: disk.clone(), directory: log, uuid };
+    place.mark(&**disk, path, uuid)?;
+    let files = LogFiles { disk: disk.clone(), directory: log.to_path_buf(), uuid };
     files.create_segment(1, options.segment_bytes())?;
-    write_manifest(&**disk, path, uuid)?;
-    Ok(uuid)
+    write_manifest(&**disk, path, uuid, place.elsewhere())?;
+    Ok((uuid, place))
+}
+
+pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
+    if disk.exists(path).map_err(reading(path))? {
+        disk.remove(path).map_err(writing(path))?;
+    }
+    Ok(())
 }
 
 /// Writes the manifest; it is there whole, or as it was before. Its name becomes durable with the next sync of the
 /// directory.
-pub(super) fn write_manifest(disk: &dyn Disk, path: &Path, uuid: Uuid) -> Result<()> {
-    let (path, new) = (path.join(MANIFEST), path.join(NEW_MANIFEST));
-    if disk.exists(&new).map_err(reading(&new))? {
-        disk.remove(&new).map_err(writing(&new))?;
-    }
-    let file = disk.create_new(&new).map_err(writing(&new))?;
-    file.write_all_at(&manifest::encode(uuid), 0).map_err(writing(&new))?;
-    file.sync_all().map_err(writing(&new))?;
-    disk.rename(&new, &path).map_err(writing(&path))
+pub(super) fn write_manifest(disk: &dyn Disk, path: &Path, uuid: Uuid, log: Option<&str>) -> Result<()> {
+    replace(disk, &path.join(MANIFEST), &path.join(NEW_MANIFEST), &manifest::encode(uuid, log))
+}
+
+/// Gives a file this content, all of it at once; `new` is what it is called until it is durable.
+pub(super) fn replace(disk: &dyn Disk, path: &Path, new: &Path, content: &[u8]) -> Result<()> {
+    remove_if_there(disk, new)?;
+    let file = disk.create_new(new).map_err(writing(new))?;
+    file.write_all_at(content, 0).map_err(writing(new))?;
+    file.sync_all().map_err(writing(new))?;
+    disk.rename(new, path).map_err(writing(path))
 }

@@ -2,9 +2,11 @@
 //!
 //! It is written when a database is created, and again when one of an earlier version is opened. In every format version it begins with the magic and the
 //! version, and ends with a checksum of all before, so that a newer one can be told from a damaged one.
+//!
+//! Only one that names a log elsewhere is of version 3; all others stay as programs of version 2 know them.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::FORMAT_VERSION;
 use super::failure::damaged;
@@ -14,6 +16,9 @@ const MAGIC: &[u8; 8] = b"HEDDLEDB";
 const CHECKSUM_BYTES: usize = 4;
 /// Magic, version, UUID, checksum.
 const MANIFEST_BYTES: usize = 8 + 4 + 16 + CHECKSUM_BYTES;
+/// The version of a manifest that says where the log is, behind the UUID: a program that looks for it in the database's
+/// own directory must refuse it.
+pub(super) const LOG_ELSEWHERE: u32 = 3;
 /// No version will have a longer one: what is longer is not read.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 64 << 10;
 
@@ -41,27 +46,55 @@ impl fmt::Debug for Uuid {
     }
 }
 
+/// What a manifest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) uuid: Uuid,
+    /// The format version of the manifest.
+    pub(super) version: u32,
+    /// Where the log is, if it is not in the database's own directory.
+    pub(super) log: Option<PathBuf>,
+}
+
 /// The manifest's bytes.
-pub(super) fn encode(uuid: Uuid) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(MANIFEST_BYTES);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+pub(super) fn encode(uuid: Uuid, log: Option<&str>) -> Vec<u8> {
+    let version = if log.is_some() { LOG_ELSEWHERE } else { FORMAT_VERSION };
+    seal(MAGIC, version, uuid, log.unwrap_or_default())
+}
+
+/// A file of magic, version, UUID, text and checksum.
+pub(super) fn seal(magic: &[u8; 8], version: u32, uuid: Uuid, text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(MANIFEST_BYTES + text.len());
+    bytes.extend_from_slice(magic);
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&uuid.0);
+    bytes.extend_from_slice(text.as_bytes());
     let checksum = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes
 }
 
-/// The UUID in a manifest, and the format version. `path` is for messages.
-pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<(Uuid, u32)> {
+/// What a manifest says. `path` is for messages.
+pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Identity> {
+    let (version, uuid, text) = unseal(bytes, MAGIC, path)?;
+    let Some(text) = text else { return Ok(Identity { uuid, version, log: None }) };
+    Ok(Identity { uuid, version, log: Some(PathBuf::from(text)) })
+}
+
+/// Version, UUID and text of a file that [`seal`] made; there is text from [`LOG_ELSEWHERE`] on.
+pub(super) fn unseal<'b>(
+    bytes: &'b [u8],
+    expected: &[u8; 8],
+    path: &Path,
+) -> Result<(u32, Uuid, Option<&'b str>)> {
     let Some((content, checksum)) = bytes.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(damaged(path, 0, "it is too short"));
     };
     let Some((magic, rest)) = content.split_first_chunk::<8>() else {
         return Err(damaged(path, 0, "it is too short"));
     };
-    if magic != MAGIC {
-        return Err(damaged(path, 0, "it does not begin with HEDDLEDB"));
+    if magic != expected {
+        return Err(damaged(path, 0, format!("it does not begin with {}", expected.escape_ascii())));
     }
     if crc32c::crc32c(content) != u32::from_le_bytes(*checksum) {
         return Err(damaged(path, 0, "its checksum does not fit its content"));
@@ -70,19 +103,31 @@ pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<(Uuid, u32)> {
         return Err(damaged(path, 8, "it is too short"));
     };
     let version = u32::from_le_bytes(*version);
-    check_version(version, path)?;
-    match rest.try_into() {
-        Ok(uuid) => Ok((Uuid(uuid), version)),
-        Err(_) => Err(damaged(path, 12, format!("it is {} bytes long, not {MANIFEST_BYTES}", bytes.len()))),
+    check_version_up_to(LOG_ELSEWHERE, version, path)?;
+    let Some((uuid, text)) = rest.split_first_chunk::<16>() else {
+        return Err(damaged(path, 12, "it is too short"));
+    };
+    let uuid = Uuid(*uuid);
+    match (version == LOG_ELSEWHERE, std::str::from_utf8(text)) {
+        (false, _) if text.is_empty() => Ok((version, uuid, None)),
+        (true, Ok(text)) if !text.is_empty() => Ok((version, uuid, Some(text))),
+        (true, _) => Err(damaged(path, 28, "it names no directory")),
+        (false, _) => {
+            Err(damaged(path, 12, format!("it is {} bytes long, not {MANIFEST_BYTES}", bytes.len())))
+        }
     }
 }
 
 /// Refuses versions that this program does not know.
 pub(super) fn check_version(found: u32, path: &Path) -> Result<()> {
+    check_version_up_to(FORMAT_VERSION, found, path)
+}
+
+fn check_version_up_to(supported: u32, found: u32, path: &Path) -> Result<()> {
     match found {
         0 => Err(damaged(path, 8, "there is no format version 0")),
-        1..=FORMAT_VERSION => Ok(()),
-        _ => Err(Error::NewerFormat { path: path.display().to_string(), found, supported: FORMAT_VERSION }),
+        _ if found <= supported => Ok(()),
+        _ => Err(Error::NewerFormat { path: path.display().to_string(), found, supported }),
     }
 }
 
@@ -92,27 +137,43 @@ mod tests {
 
     const UUID: Uuid = Uuid(*b"0123456789abcdef");
 
-    fn read(bytes: &[u8]) -> Result<(Uuid, u32)> {
+    fn read(bytes: &[u8]) -> Result<Identity> {
         decode(bytes, Path::new("bank/MANIFEST"))
     }
 
     #[test]
     fn what_was_written_is_read() {
-        assert_eq!(read(&encode(UUID)), Ok((UUID, FORMAT_VERSION)));
+        let (version, log) = (FORMAT_VERSION, None);
+        assert_eq!(read(&encode(UUID, None)), Ok(Identity { uuid: UUID, version, log }));
+        let (version, log) = (LOG_ELSEWHERE, Some(PathBuf::from("/fast/log")));
+        assert_eq!(read(&encode(UUID, Some("/fast/log"))), Ok(Identity { uuid: UUID, version, log }));
         assert_eq!(UUID.to_string(), "30313233343536373839616263646566");
     }
 
     #[test]
     fn every_flipped_bit_and_every_truncation_is_damage() {
-        let good = encode(UUID);
-        for bit in 0..good.len() * 8 {
-            let mut bad = good.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(read(&bad), Err(Error::Damaged { .. })), "bit {bit}");
+        for good in [encode(UUID, None), encode(UUID, Some("/fast/log"))] {
+            for bit in 0..good.len() * 8 {
+                let mut bad = good.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert!(matches!(read(&bad), Err(Error::Damaged { .. })), "bit {bit}");
+            }
+            for length in 0..good.len() {
+                assert!(matches!(read(&good[..length]), Err(Error::Damaged { .. })), "length {length}");
+            }
         }
-        for length in 0..good.len() {
-            assert!(matches!(read(&good[..length]), Err(Error::Damaged { .. })), "length {length}");
+    }
+
+    #[test]
+    fn a_log_elsewhere_is_named_by_a_text_that_is_there() {
+        for bytes in [seal(MAGIC, 3, UUID, ""), seal(MAGIC, 2, UUID, "/fast/log")] {
+            assert!(matches!(read(&bytes), Err(Error::Damaged { .. })));
         }
+        let mut bytes = seal(MAGIC, 3, UUID, "/fast/log");
+        bytes.truncate(28);
+        bytes.push(0xFF);
+        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        assert!(matches!(read(&bytes), Err(Error::Damaged { offset: 28, .. })));
     }
 
     #[test]
@@ -124,7 +185,7 @@ mod tests {
         let checksum = crc32c::crc32c(&newer);
         newer.extend_from_slice(&checksum.to_le_bytes());
         let error = read(&newer).expect_err("a newer version");
-        assert!(matches!(error, Error::NewerFormat { found: 7, supported: FORMAT_VERSION, .. }));
+        assert!(matches!(error, Error::NewerFormat { found: 7, supported: LOG_ELSEWHERE, .. }));
         assert!(error.to_string().contains("format version 7"));
     }
 

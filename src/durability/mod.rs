@@ -5,6 +5,7 @@
 //! bank/MANIFEST            format version and UUID; the last file made when a database is created
 //! bank/log/00000001.log    segments: a header page, then blocks; filled one after another, without gaps
 //! bank/log/00000002.log
+//!                          or all of them in another directory, which the manifest names: see `log_place`
 //! bank/checkpoint/         copies of all records, which make the beginning of the log useless: see `checkpoint`
 //! ```
 //!
@@ -34,6 +35,7 @@ mod block;
 pub(crate) mod checkpoint;
 mod directory;
 mod failure;
+mod log_place;
 mod manifest;
 mod options;
 mod prepare;

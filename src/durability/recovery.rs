@@ -171,7 +171,7 @@ fn read_log(
         recovery.checkpoint_bytes = manifest.bytes();
         recovery.durable_epoch = manifest.last_epoch;
     }
-    let mut log = LogReader::open(disk.clone(), &directory.log_path(), directory.uuid(), log_start)?;
+    let mut log = LogReader::open(disk.clone(), directory.log_path(), directory.uuid(), log_start)?;
     replay(store, &mut log, first_epoch, overlap, crew, recovery)?;
     let end = log.end()?;
     end.must_reach(log_epoch)?;

@@ -55,6 +55,11 @@ impl Input {
         }
     }
 
+    /// Whether threads of their own prepare calls.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
     /// The workers' queues.
     pub(crate) fn workers(&self) -> &WorkQueues<Call> {
         &self.workers

@@ -3,6 +3,12 @@
 //! One group is in flight at a time. Where somebody waits for results, a group closes as soon as the log is idle and
 //! anything was appended: whatever came in while the last group was written makes up the next. Where nobody waits
 //! (`Async`), a group closes when its time, counted from its first record, is over, or its number is full.
+//!
+//! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
+//! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
+//! disk, nor for the log's thread: what it cannot do at once it leaves to that. So whatever a worker waits for inside a
+//! call (a lock, room, the log), the log goes on without it: who waits rings, and the log's thread looks by itself
+//! ten times a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,14 +46,30 @@ fn is_full(error: &Error) -> bool {
 /// What the log stage works on.
 pub(crate) struct LogStage {
     engine: Arc<Engine>,
+    /// One group is made at a time: by who holds this.
+    groups: Mutex<Groups>,
     /// None: nothing is logged.
-    log: Option<(LogWriter, Arc<Preparation>)>,
+    preparation: Option<Arc<Preparation>>,
     /// How long a group may wait where nobody waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
     checkpointer: Option<Arc<Checkpointer>>,
+}
+
+/// What groups are made with.
+struct Groups {
+    writer: Option<LogWriter>,
     /// Redo of the present group that participants' slices were merged into.
     merged: Vec<u8>,
+}
+
+/// What a worker knows that logs what it has executed.
+pub(crate) struct OwnLog {
+    stage: Arc<LogStage>,
+    /// How long a group may grow, from the first call that wrote to it.
+    time: Duration,
+    /// When that call had been executed, if it is not written yet.
+    first: Option<Instant>,
 }
 
 /// Segments made ahead, by a thread of their own.
@@ -69,11 +91,13 @@ impl LogStage {
         stop: Arc<AtomicBool>,
         checkpointer: Option<Arc<Checkpointer>>,
     ) -> LogStage {
-        LogStage { engine, log, group_time, stop, checkpointer, merged: Vec::new() }
+        let (writer, preparation) = log.unzip();
+        let groups = Mutex::new(Groups { writer, merged: Vec::new() });
+        LogStage { engine, groups, preparation, group_time, stop, checkpointer }
     }
 
     /// The life of the log thread: until it is told to stop, and nothing is left to write.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(&self) {
         // Acquire pairs with the release of who closes the database.
         while !self.stop.load(Ordering::Acquire) {
             self.wait_for_work();
@@ -86,10 +110,27 @@ impl LogStage {
         self.write_and_release();
     }
 
-    fn write_and_release(&mut self) {
+    fn write_and_release(&self) {
         let start = Instant::now();
-        self.close_group();
+        self.close_group(&mut self.groups.lock());
         self.engine.clocks().add(Stage::Log, start);
+        self.release();
+    }
+
+    /// The same, if nobody else is at it and there is room for sure. Whether it was done.
+    fn try_write_and_release(&self) -> bool {
+        let start = Instant::now();
+        let has_room = self.preparation.as_ref().is_none_or(|preparation| preparation.has_room());
+        let Some(mut groups) = self.groups.try_lock().filter(|_| has_room) else { return false };
+        self.close_group(&mut groups);
+        // What is released may close the database, which waits for the log's thread.
+        drop(groups);
+        self.engine.clocks().add(Stage::Log, start);
+        self.release();
+        true
+    }
+
+    fn release(&self) {
         let start = Instant::now();
         self.engine.output().release(&self.engine);
         self.engine.clocks().add(Stage::Output, start);
@@ -105,9 +146,9 @@ impl LogStage {
             return self.engine.log_bell().sleep(Duration::from_millis(100), wanted);
         }
         let Some(group_time) = self.group_time else {
-            let idle = if self.log.is_some() { Duration::from_millis(100) } else { TICK };
+            let idle = if self.preparation.is_some() { Duration::from_millis(100) } else { TICK };
             let wanted = || stop() || self.engine.phase_change().wanted().is_some();
-            let appended = || wanted() || self.log.is_some() && self.something_appended();
+            let appended = || wanted() || self.preparation.is_some() && self.something_appended();
             return self.engine.log_bell().sleep(idle, appended);
         };
         if !self.something_appended() {
@@ -129,7 +170,7 @@ impl LogStage {
     }
 
     /// Closes the present epoch and makes it durable.
-    fn close_group(&mut self) {
+    fn close_group(&self, groups: &mut Groups) {
         let engine = self.engine.clone();
         if engine.progress().failure().is_some() {
             // Nothing is taken any more, so nothing can be in it; epochs stand still.
@@ -137,7 +178,7 @@ impl LogStage {
         }
         let participants = engine.store().participants();
         let epoch = close_epoch(&engine);
-        let Some((writer, preparation)) = &mut self.log else {
+        let (Some(writer), Some(preparation)) = (&mut groups.writer, &self.preparation) else {
             engine.progress().publish(epoch);
             return;
         };
@@ -146,18 +187,18 @@ impl LogStage {
             .map(|participant| participant.redo(epoch))
             .filter(|buffer| !buffer.bytes.is_empty())
             .collect();
-        self.merged.clear();
+        groups.merged.clear();
         let (mut charged, mut transactions) = (0, buffers.iter().map(|buffer| buffer.transactions).sum());
         for participant in participants.all() {
-            // SAFETY: this is the log stage, and the epoch is sealed.
-            let (counted, room) = unsafe { participant.slices().drain(epoch, &mut self.merged) };
+            // SAFETY: this is the log stage, alone while `groups` is locked, and the epoch is sealed.
+            let (counted, room) = unsafe { participant.slices().drain(epoch, &mut groups.merged) };
             transactions += counted;
             charged += room;
         }
         let appended: usize = buffers.iter().map(|buffer| buffer.bytes.len()).sum();
-        let bytes = appended + self.merged.len();
+        let bytes = appended + groups.merged.len();
         if bytes > 0 {
-            let merged = (!self.merged.is_empty()).then_some(self.merged.as_slice());
+            let merged = (!groups.merged.is_empty()).then_some(groups.merged.as_slice());
             let parts: Vec<&[u8]> =
                 buffers.iter().map(|buffer| buffer.bytes.as_slice()).chain(merged).collect();
             let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
@@ -182,6 +223,26 @@ impl LogStage {
         }
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.look();
+        }
+    }
+}
+
+impl OwnLog {
+    pub(crate) fn new(stage: Arc<LogStage>, time: Duration) -> OwnLog {
+        OwnLog { stage, time, first: None }
+    }
+
+    /// After a group of calls, of which some `wrote`: logs and releases, if there is nothing else to do, or it is time.
+    pub(crate) fn after_group(&mut self, engine: &Engine, wrote: bool, is_idle: bool) {
+        if wrote {
+            self.first.get_or_insert_with(Instant::now);
+        }
+        let Some(first) = self.first else { return };
+        if is_idle || engine.group_is_full() || first.elapsed() >= self.time {
+            self.first = None;
+            if !self.stage.try_write_and_release() {
+                engine.ring_log();
+            }
         }
     }
 }
@@ -277,7 +338,12 @@ impl Preparation {
     }
 
     fn has_enough(&self) -> bool {
-        self.segments.remaining_bytes() >= self.least_bytes && self.segments.prepared() > 0
+        self.has_room() && self.segments.prepared() > 0
+    }
+
+    /// Whether there is room for any group that can be under way.
+    fn has_room(&self) -> bool {
+        self.segments.remaining_bytes() >= self.least_bytes
     }
 
     /// Refuses updates if there is too little room and no segment could be made. The log stage looks after each group, too:

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -12,7 +13,7 @@ use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::pipeline::keeper::Keeper;
-use crate::pipeline::log::{LogStage, Preparation};
+use crate::pipeline::log::{LogStage, OwnLog, Preparation};
 use crate::pipeline::partition::executor;
 use crate::pipeline::{output, phases, worker};
 
@@ -41,29 +42,33 @@ struct Running {
 }
 
 impl Threads {
-    /// Starts all stages: input and output threads only where those stages have queues of their own.
+    /// Starts all stages: input and output threads only where those stages have queues of their own. `own_log`: the one
+    /// worker logs what it has executed, and no later than so long after the first of a group.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn start(
         engine: &Arc<Engine>,
         input: &Arc<Input>,
-        input_threads: usize,
-        output_threads: usize,
+        (input_threads, output_threads): (usize, usize),
+        own_log: Option<Duration>,
         automatic_admission: bool,
         log: Option<Log>,
         checkpointer: Option<Arc<Checkpointer>>,
         log_stage: impl FnOnce(Option<Log>, Arc<AtomicBool>) -> LogStage,
     ) -> Threads {
         let mut running = Running::default();
-        let staged = engine.output().queue().is_some();
-        for number in 0..if staged { input_threads } else { 0 } {
+        let preparation = log.as_ref().map(|(_, preparation)| preparation.clone());
+        let stop_log = Arc::new(AtomicBool::new(false));
+        let stage = Arc::new(log_stage(log, stop_log.clone()));
+        let own_log = own_log.filter(|_| preparation.is_some());
+        for number in 0..if input.is_staged() { input_threads } else { 0 } {
             let (engine, input) = (engine.clone(), input.clone());
             running.input.push(start(format!("input-{number}"), move || input.run(&engine)));
         }
         for number in 0..input.workers().len() {
             let (engine, input) = (engine.clone(), input.clone());
-            running
-                .workers
-                .push(start(format!("execute-{number}"), move || worker::run(&engine, &input, number)));
+            let mut log = own_log.map(|time| OwnLog::new(stage.clone(), time));
+            let life = move || worker::run(&engine, &input, number, log.as_mut());
+            running.workers.push(start(format!("execute-{number}"), life));
         }
         if let Some(executors) = input.executors() {
             for number in 0..executors.len() {
@@ -72,7 +77,8 @@ impl Threads {
                 running.workers.push(start(format!("execute-{number}"), life));
             }
         }
-        for number in 0..if staged { output_threads } else { 0 } {
+        let is_delivered_apart = engine.output().queue().is_some();
+        for number in 0..if is_delivered_apart { output_threads } else { 0 } {
             let engine = engine.clone();
             running.output.push(start(format!("output-{number}"), move || output::run(&engine)));
         }
@@ -80,13 +86,10 @@ impl Threads {
             let (engine, input) = (engine.clone(), input.clone());
             running.phases.push(start("phases".to_string(), move || phases::run(&engine, &input)));
         }
-        let preparation = log.as_ref().map(|(_, preparation)| preparation.clone());
         if let Some(preparation) = preparation.clone() {
             let engine = engine.clone();
             running.preparation.push(start("prepare".to_string(), move || preparation.run(&engine)));
         }
-        let stop_log = Arc::new(AtomicBool::new(false));
-        let stage = log_stage(log, stop_log.clone());
         running.log.push(start("log".to_string(), move || stage.run()));
         for number in 0..checkpointer.as_ref().map_or(0, |checkpointer| checkpointer.threads()) {
             let (engine, checkpointer) = (engine.clone(), checkpointer.clone());

@@ -14,6 +14,7 @@ use crate::pipeline::call::{Call, Found, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Ending, execute};
 use crate::pipeline::input::Input;
+use crate::pipeline::log::OwnLog;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
@@ -97,8 +98,8 @@ fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>
     calls.extend(waiting.into_iter().filter_map(|call| engine.stash().put(call)));
 }
 
-/// The life of a worker.
-pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize) {
+/// The life of a worker. `own_log`: it logs itself what it has executed.
+pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize, mut own_log: Option<&mut OwnLog>) {
     let mut seat = engine.store().participants().take();
     let mut held = Held::default();
     let mut calls = Vec::new();
@@ -138,8 +139,10 @@ pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize) {
         });
         engine.clocks().add(Stage::Execute, start);
         engine.output().put(engine, &mut finished);
-        if wrote {
-            engine.ring_log();
+        match &mut own_log {
+            Some(log) => log.after_group(engine, wrote, input.workers().waiting(number) == 0),
+            None if wrote => engine.ring_log(),
+            None => {}
         }
         // Last: with a call its procedure may go, and with that the last handle, which closes the database.
         keep_stashed(engine, &mut calls, &mut stashed);

@@ -85,6 +85,11 @@ impl ProtocolKind {
         matches!(self, ProtocolKind::Serial | ProtocolKind::Partitioned)
     }
 
+    /// Whether executors of its own run calls, instead of the workers.
+    pub(crate) fn has_executors(self) -> bool {
+        self == ProtocolKind::Partitioned
+    }
+
     /// The names of the protocols that leave that to the schedule.
     pub(crate) fn beside_each_other() -> String {
         let names = Self::ALL.iter().filter(|kind| !kind.places_calls()).map(|kind| kind.name());

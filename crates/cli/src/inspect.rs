@@ -22,7 +22,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result {
     let db = crate::check::open(&arguments.directory)?;
     println!("{}", tables(&db)?);
-    println!("{}", log(&db, &arguments.directory));
+    println!("{}", log(&db));
     Ok(db.close()?)
 }
 
@@ -49,7 +49,7 @@ fn tables(db: &Database) -> Result<Table> {
     Ok(shown)
 }
 
-fn log(db: &Database, directory: &Path) -> Table {
+fn log(db: &Database) -> Table {
     let recovery = db.recovery();
     let mut shown = Table::new();
     shown.load_style(UTF8_FULL_CONDENSED);
@@ -64,7 +64,7 @@ fn log(db: &Database, directory: &Path) -> Table {
     if let Some(why) = &recovery.passed_over {
         line("passed over", why.clone());
     }
-    if let Some((segments, bytes)) = segments(directory) {
+    if let Some((segments, bytes)) = db.log_directory().and_then(|log| segments(&log)) {
         line("log segments", format!("{segments} files, {bytes} bytes"));
     }
     line("log groups", recovery.groups.to_string());
@@ -79,9 +79,9 @@ fn log(db: &Database, directory: &Path) -> Table {
 }
 
 /// How many segments the log has, and how long they are. `None` if the directory can't be read (any more).
-fn segments(directory: &Path) -> Option<(u64, u64)> {
+fn segments(log: &Path) -> Option<(u64, u64)> {
     let (mut segments, mut bytes) = (0, 0);
-    for entry in std::fs::read_dir(directory.join("log")).ok()? {
+    for entry in std::fs::read_dir(log).ok()? {
         let entry = entry.ok()?;
         if entry.path().extension().is_some_and(|extension| extension == "log") {
             segments += 1;

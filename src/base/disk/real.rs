@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Disk, File, LockGuard};
 
@@ -61,6 +61,10 @@ impl Disk for RealDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn resolve(&self, directory: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(directory)
     }
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
@@ -145,6 +149,21 @@ mod tests {
         assert!(!RealDisk.exists(&inner.join("y"))?);
         assert!(RealDisk.open_write(&inner.join("y")).is_err());
         RealDisk.sync_dir(&inner)
+    }
+
+    #[test]
+    fn a_directory_has_one_path_whatever_it_was_called() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let inner = directory.path().join("inner");
+        RealDisk.create_dir_all(&inner)?;
+        std::os::unix::fs::symlink(&inner, directory.path().join("link"))?;
+        let path = RealDisk.resolve(&inner)?;
+        assert!(path.is_absolute());
+        for other in ["link", "inner/../inner", "./link/."] {
+            assert_eq!(RealDisk.resolve(&directory.path().join(other))?, path);
+        }
+        assert!(RealDisk.resolve(&directory.path().join("missing")).is_err());
+        Ok(())
     }
 
     #[test]

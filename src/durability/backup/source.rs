@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::held::HeldFiles;
 use crate::base::disk::Disk;
 use crate::durability::checkpoint::{Checkpoints, Manifest};
-use crate::durability::directory::{checkpoints_of, identity, log_of};
+use crate::durability::directory::{checkpoints_of, identity};
+use crate::durability::log_place;
 use crate::durability::tail::LogEnd;
 use crate::durability::{GroupStart, LogReader, PAGE_BYTES, Uuid};
 use crate::{Error, Result};
@@ -58,7 +59,8 @@ impl Source {
     }
 
     fn try_open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Source> {
-        let uuid = identity(&**disk, path)?;
+        let identity = identity(&**disk, path)?;
+        let (uuid, log_path) = (identity.uuid, log_place::find(&**disk, path, &identity)?);
         let held: Arc<dyn Disk> = Arc::new(HeldFiles::new(disk.clone()));
         let checkpoints = checkpoints_of(held.clone(), path, uuid);
         let manifest = match checkpoints.newest_first()?.first() {
@@ -69,7 +71,7 @@ impl Source {
             checkpoints.open_parts(manifest)?;
         }
         let start = manifest.as_ref().map_or(GroupStart::FIRST, |manifest| manifest.log_start);
-        let log = LogReader::open_beside_a_writer(held.clone(), &log_of(path), uuid, start)?;
+        let log = LogReader::open_beside_a_writer(held.clone(), &log_path, uuid, start)?;
         let end = log.end()?;
         end.must_reach(manifest.as_ref().map_or(0, |manifest| manifest.log_epoch))?;
         Ok(Source { disk: held, uuid, checkpoints, manifest, log: end })

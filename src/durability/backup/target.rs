@@ -61,7 +61,7 @@ impl Target {
         self.copy_checkpoint(source, progress)?;
         self.disk.sync_dir(&self.path).map_err(writing(&self.path))?;
         self.made.extend([NEW_MANIFEST, MANIFEST].map(|name| self.path.join(name)));
-        write_manifest(&*self.disk, &self.path, source.uuid)?;
+        write_manifest(&*self.disk, &self.path, source.uuid, None)?;
         self.disk.sync_dir(&self.path).map_err(writing(&self.path))?;
         self.report.files += 1;
         self.report.epoch = source.epoch();

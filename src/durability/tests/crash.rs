@@ -140,15 +140,15 @@ fn a_process_that_is_killed_leaves_a_log_that_the_next_one_makes_durable() {
 fn directories_that_a_killed_process_made_become_durable() {
     let path = Path::new("data/new/bank");
     let healthy = SimulatedDisk::new();
-    drop(DatabaseDirectory::open(shared(&healthy), path, &options()).expect("a new database"));
+    drop(DatabaseDirectory::open(shared(&healthy), path, &options(), None).expect("a new database"));
     for limit in 0..=healthy.operations() {
         let disk = SimulatedDisk::new();
         disk.crash_after(limit);
         // Whether it gets to the end does not matter.
-        drop(DatabaseDirectory::open(shared(&disk), path, &options()));
+        drop(DatabaseDirectory::open(shared(&disk), path, &options(), None));
         disk.heal();
-        let made = DatabaseDirectory::open(shared(&disk), path, &options()).expect("a database");
-        let found = DatabaseDirectory::open(shared(&disk.crash_image(0)), path, &options());
+        let made = DatabaseDirectory::open(shared(&disk), path, &options(), None).expect("a database");
+        let found = DatabaseDirectory::open(shared(&disk.crash_image(0)), path, &options(), None);
         assert_eq!(found.map(|found| found.uuid()), Ok(made.uuid()), "limit {limit}");
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{Disk, Fault, File, Operation};
 
 fn open_directory(disk: &SimulatedDisk, path: &str) -> Result<DatabaseDirectory> {
-    DatabaseDirectory::open(shared(disk), Path::new(path), &pages(3, 1))
+    DatabaseDirectory::open(shared(disk), Path::new(path), &pages(3, 1), None)
 }
 
 fn names(disk: &SimulatedDisk, path: &str) -> Vec<std::ffi::OsString> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::disk::Disk;
 
 fn read_from(disk: &SimulatedDisk, start: GroupStart) -> Result<(Vec<Group>, LogEnd)> {
-    let directory = DatabaseDirectory::open(shared(disk), Path::new(DATABASE), &pages(3, 1))?;
+    let directory = DatabaseDirectory::open(shared(disk), Path::new(DATABASE), &pages(3, 1), None)?;
     read_by(disk, &directory, start)
 }
 
@@ -14,7 +14,7 @@ fn read_by(
     directory: &DatabaseDirectory,
     start: GroupStart,
 ) -> Result<(Vec<Group>, LogEnd)> {
-    let mut reader = LogReader::open(shared(disk), &directory.log_path(), directory.uuid(), start)?;
+    let mut reader = LogReader::open(shared(disk), directory.log_path(), directory.uuid(), start)?;
     let mut groups = Vec::new();
     while let Some(group) = reader.next_group()? {
         groups.push(group);
@@ -142,7 +142,8 @@ fn a_database_of_version_1_is_read_and_made_version_2_before_anything_else_is_wr
     let old = database_with(&groups(), &options);
     of_version_1(&old);
     assert_eq!(version(&old), 1);
-    let directory = DatabaseDirectory::open_existing(shared(&old), Path::new(DATABASE)).expect("readable");
+    let directory =
+        DatabaseDirectory::open_existing(shared(&old), Path::new(DATABASE), None).expect("readable");
     assert_eq!((read_log(&directory).expect("readable").0, version(&old)), (groups(), 1));
     drop(directory);
     for boundary in 0.. {

@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod directory;
 mod failures;
+mod log_place;
 mod middle;
 mod round_trip;
 mod seeded;
@@ -39,7 +40,12 @@ fn shared(disk: &SimulatedDisk) -> Arc<dyn crate::base::disk::Disk> {
 
 /// Opens the database as the engine does: lock, read, repair, write.
 fn open(disk: &SimulatedDisk, options: &LogOptions) -> Result<Opened> {
-    let directory = DatabaseDirectory::open(shared(disk), Path::new(DATABASE), options)?;
+    open_with_log(disk, options, None)
+}
+
+/// The same, with the log in this directory.
+fn open_with_log(disk: &SimulatedDisk, options: &LogOptions, log: Option<&str>) -> Result<Opened> {
+    let directory = DatabaseDirectory::open(shared(disk), Path::new(DATABASE), options, log.map(Path::new))?;
     let (groups, end) = read_log(&directory)?;
     let repaired = repair(end)?;
     let (cut, highest_epoch_seen) = (repaired.cut.clone(), repaired.highest_epoch_seen);
@@ -50,7 +56,7 @@ fn open(disk: &SimulatedDisk, options: &LogOptions) -> Result<Opened> {
 fn read_log(directory: &DatabaseDirectory) -> Result<(Vec<Group>, LogEnd)> {
     let mut reader = {
         let (disk, path) = (directory.disk().clone(), directory.log_path());
-        LogReader::open(disk, &path, directory.uuid(), GroupStart::FIRST)?
+        LogReader::open(disk, path, directory.uuid(), GroupStart::FIRST)?
     };
     let mut groups = Vec::new();
     while let Some(group) = reader.next_group()? {
@@ -61,7 +67,7 @@ fn read_log(directory: &DatabaseDirectory) -> Result<(Vec<Group>, LogEnd)> {
 
 /// Reads the database without changing anything but its lock.
 fn read(disk: &SimulatedDisk) -> Result<(Vec<Group>, LogEnd)> {
-    read_log(&DatabaseDirectory::open(shared(disk), Path::new(DATABASE), &pages(3, 1))?)
+    read_log(&DatabaseDirectory::open(shared(disk), Path::new(DATABASE), &pages(3, 1), None)?)
 }
 
 /// A group with content that no other group has.

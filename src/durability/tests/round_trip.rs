@@ -112,8 +112,8 @@ fn it_works_on_the_real_disk() {
     let disk: Arc<dyn crate::base::disk::Disk> = Arc::new(RealDisk);
     let written: Vec<Group> = (1..20).map(|epoch| group(epoch, epoch as usize * 900)).collect();
     for done in 0..written.len() {
-        let directory = DatabaseDirectory::open(disk.clone(), &path, &pages(4, 2)).expect("a database");
-        let refused = DatabaseDirectory::open(disk.clone(), &path, &pages(4, 2));
+        let directory = DatabaseDirectory::open(disk.clone(), &path, &pages(4, 2), None).expect("a database");
+        let refused = DatabaseDirectory::open(disk.clone(), &path, &pages(4, 2), None);
         assert!(matches!(refused, Err(Error::InUse { .. })));
         let (groups, end) = read_log(&directory).expect("a good log");
         assert_eq!(groups, written[..done]);

@@ -1,10 +1,18 @@
-//! Options for checkpoints.
+//! Options for checkpoints, and those that are made after so many calls.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use heddledb::Options;
+use heddledb::{Database, Options};
 use serde_json::Value;
+
+use crate::failure::Result;
+
+/// So often it is looked how many calls there were.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// When checkpoints are made, and where they are.
 #[derive(Args, Clone, Debug, Default)]
@@ -15,6 +23,9 @@ pub struct CheckpointOptions {
     /// Make a checkpoint every so many seconds, fractions allowed
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub checkpoint_seconds: Option<f64>,
+    /// Make a checkpoint after every so many calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Engine")]
+    pub checkpoint_transactions: Option<u64>,
     /// Keep checkpoints in this directory [default: the database's]; repeatable: striped over all of them
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub checkpoint_dir: Vec<PathBuf>,
@@ -50,13 +61,72 @@ impl CheckpointOptions {
         self.checkpoint_dir.iter().fold(options, Options::checkpoint_directory)
     }
 
+    /// Does something, and makes a checkpoint beside it after every so many calls. Those that are due at its end are
+    /// made after it.
+    pub fn beside<T>(&self, db: &Database, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(calls) = self.checkpoint_transactions else { return work() };
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let maker = scope.spawn(|| make_every(db, calls, &ended));
+            let outcome = work();
+            // Relaxed: the counters are read anew after it was seen, and the engine itself orders them.
+            ended.store(true, Ordering::Relaxed);
+            match maker.join() {
+                Ok(made) => outcome.and_then(|outcome| Ok(made.map(|()| outcome)?)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
     /// What was given and belongs with the results.
     pub fn parameters(&self) -> Vec<(&'static str, Value)> {
         let when = self.checkpoint.map(|when| ("checkpoint", when.name().into()));
         let seconds = self.checkpoint_seconds.map(|seconds| ("checkpoint_seconds", seconds.into()));
+        let transactions = self.checkpoint_transactions;
+        let transactions = transactions.map(|transactions| ("checkpoint_transactions", transactions.into()));
         let directories = self.checkpoint_dir.iter().map(|path| path.display().to_string());
         let directories = (!self.checkpoint_dir.is_empty())
             .then(|| ("checkpoint_dir", directories.collect::<Vec<_>>().into()));
-        [when, seconds, directories].into_iter().flatten().collect()
+        [when, seconds, transactions, directories].into_iter().flatten().collect()
+    }
+}
+
+/// Makes a checkpoint after every so many calls from now on.
+fn make_every(db: &Database, calls: u64, ended: &AtomicBool) -> heddledb::Result<()> {
+    let first = db.statistics().committed;
+    let mut made = 0;
+    loop {
+        let is_over = ended.load(Ordering::Relaxed);
+        if made < (db.statistics().committed - first) / calls {
+            db.checkpoint()?;
+            made += 1;
+        } else if is_over {
+            return Ok(());
+        } else {
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heddledb::{DataType, TableDefinition, row};
+
+    #[test]
+    fn a_checkpoint_is_made_after_every_so_many_calls_and_what_is_due_at_the_end_is_made() {
+        let place = tempfile::tempdir().unwrap();
+        let db = Database::open(place.path(), Options::default().checkpoint_log_bytes(0)).unwrap();
+        let definition = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
+        let table = db.create_table(definition).unwrap();
+        let options = CheckpointOptions { checkpoint_transactions: Some(10), ..CheckpointOptions::default() };
+        let calls = |from: i64| {
+            (from..from + 35).try_for_each(|id| db.run(|tx| tx.insert(&table, row![id])))?;
+            Ok(())
+        };
+        options.beside(&db, || calls(0)).unwrap();
+        assert_eq!(db.checkpoints().made, 3);
+        CheckpointOptions::default().beside(&db, || calls(100)).unwrap();
+        assert_eq!(db.checkpoints().made, 3);
     }
 }

@@ -7,6 +7,7 @@
 //! | `split` | labels by hand, for a protocol that splits records |
 //! | `schedule`, `target` | who places calls, and where; the rate for a response time |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
+//! | `processor` | the one processor that everything runs on, if so |
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 
@@ -17,6 +18,7 @@ mod microbenchmarks;
 mod oltp;
 mod options;
 mod place;
+mod processor;
 mod progress;
 mod run;
 mod schedule;

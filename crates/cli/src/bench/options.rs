@@ -41,7 +41,7 @@ pub struct CommonOptions {
     /// Workers [default: as many as there are processors]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub threads: Option<usize>,
-    /// How the pipeline's stages are spread over threads: folded, staged [default: what fits the processors]
+    /// How the pipeline's stages are spread over threads: folded, staged, single [default: what fits the processors]
     #[arg(long, value_name = "HOW", help_heading = "Engine")]
     pub stages: Option<Stages>,
     /// Threads of the input stage
@@ -79,6 +79,12 @@ pub struct CommonOptions {
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
+    /// Keep a new database's log in this directory, on another disk perhaps; of a temporary database in a directory below it
+    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    pub log_dir: Option<PathBuf>,
+    /// Run everything, callers too, on this one processor, numbered from 0
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub processor: Option<usize>,
 
     /// 0: each worker makes the calls that it runs; N: N client threads wait for their durable answers
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
@@ -260,6 +266,8 @@ impl CommonOptions {
         given("input_threads", self.input_threads.map(Into::into));
         given("output_threads", self.output_threads.map(Into::into));
         given("sites", self.sites.map(Into::into));
+        given("processor", self.processor.map(Into::into));
+        given("log_dir", self.log_dir.as_ref().map(|path| path.display().to_string().into()));
         given("phase_ms", self.phase_ms.map(Into::into));
         given("variant", self.variant.map(|variant| variant.to_string().into()));
         parameters.extend(self.checkpoints.parameters());

@@ -15,8 +15,14 @@ use crate::recovering;
 /// `f_type` of file systems that live in memory: tmpfs and ramfs.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
 
-/// Where the database is.
-pub enum Place {
+/// Where the database is, and its log if that is elsewhere.
+pub struct Place {
+    home: Home,
+    log: Option<Home>,
+}
+
+/// A directory, or none.
+enum Home {
     /// Nowhere: without a log and without a directory.
     Memory,
     /// In a directory that is removed at the end.
@@ -28,59 +34,93 @@ pub enum Place {
 impl Place {
     /// Chooses, and makes a temporary directory if one is needed.
     pub fn choose(options: &CommonOptions) -> Result<Self> {
-        match &options.dir {
-            Some(directory) => Ok(Place::Kept(directory.clone())),
-            None if !options.is_durable() => Ok(Place::Memory),
-            None => temporary(),
-        }
+        let home = match &options.dir {
+            Some(directory) => Home::Kept(directory.clone()),
+            None if !options.is_durable() => Home::Memory,
+            None => temporary()?,
+        };
+        let log = match (&options.log_dir, &home) {
+            (None, _) => None,
+            (Some(_), Home::Memory) => {
+                return Err(Failure::Usage(
+                    "--log-dir needs a log; give --durability group or async".to_owned(),
+                ));
+            }
+            (Some(directory), Home::Temporary(_)) => Some(temporary_in(directory)?),
+            (Some(directory), Home::Kept(_)) => Some(Home::Kept(directory.clone())),
+        };
+        Ok(Place { home, log })
     }
 
     /// Opens the database; a second time, it recovers.
-    pub fn open(&self, options: Options) -> Result<Database> {
-        Ok(match self.directory() {
+    pub fn open(&self, mut options: Options) -> Result<Database> {
+        if let Some(log) = self.log.as_ref().and_then(Home::directory) {
+            options = options.log_directory(log);
+        }
+        Ok(match self.home.directory() {
             None => Database::in_memory(options)?,
             Some(directory) => Database::open(directory, recovering::shown(options))?,
         })
     }
 
-    fn directory(&self) -> Option<&Path> {
-        match self {
-            Place::Memory => None,
-            Place::Temporary(directory) => Some(directory.path()),
-            Place::Kept(directory) => Some(directory),
-        }
-    }
-
     /// Whether the database can be opened again.
     pub fn is_on_disk(&self) -> bool {
-        self.directory().is_some()
+        self.home.directory().is_some()
     }
 
     /// In words, for whoever ran it.
     pub fn describe(&self) -> String {
-        match self {
-            Place::Memory => "in memory".to_owned(),
-            Place::Temporary(directory) => format!("{} (removed at the end)", directory.path().display()),
-            Place::Kept(directory) => directory.display().to_string(),
-        }
+        let log = self.log.as_ref().map_or_else(String::new, |log| format!(", log in {}", log.describe()));
+        self.home.describe() + &log
     }
 
     /// Keeps a temporary directory after all, because there is something wrong in it; gives its path.
     pub fn keep(self) -> Option<PathBuf> {
+        self.log.and_then(Home::keep);
+        self.home.keep()
+    }
+}
+
+impl Home {
+    fn directory(&self) -> Option<&Path> {
         match self {
-            Place::Temporary(directory) => Some(directory.keep()),
-            Place::Memory | Place::Kept(_) => None,
+            Home::Memory => None,
+            Home::Temporary(directory) => Some(directory.path()),
+            Home::Kept(directory) => Some(directory),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Home::Memory => "in memory".to_owned(),
+            Home::Temporary(directory) => format!("{} (removed at the end)", directory.path().display()),
+            Home::Kept(directory) => directory.display().to_string(),
+        }
+    }
+
+    fn keep(self) -> Option<PathBuf> {
+        match self {
+            Home::Temporary(directory) => Some(directory.keep()),
+            Home::Memory | Home::Kept(_) => None,
         }
     }
 }
 
+/// A temporary directory below this one, which is made if it is not there.
+fn temporary_in(directory: &Path) -> Result<Home> {
+    let made = std::fs::create_dir_all(directory)
+        .and_then(|()| tempfile::Builder::new().prefix("heddle-bench-").tempdir_in(directory));
+    made.map(Home::Temporary)
+        .map_err(|error| Failure::Usage(format!("--log-dir {}: {error}", directory.display())))
+}
+
 /// A temporary directory on the first usable disk: the system's place for temporary files, the one for large ones,
 /// the present directory.
-fn temporary() -> Result<Place> {
+fn temporary() -> Result<Home> {
     let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
     for candidate in candidates.iter().filter(|candidate| is_on_disk(candidate)) {
         if let Ok(directory) = tempfile::Builder::new().prefix("heddle-bench-").tempdir_in(candidate) {
-            return Ok(Place::Temporary(directory));
+            return Ok(Home::Temporary(directory));
         }
     }
     Err(Failure::Usage("no place on disk for a temporary database; give one with --dir".to_owned()))
@@ -108,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_temporary_directory_is_removed_unless_it_is_kept() {
-        let Place::Temporary(directory) = temporary().unwrap() else { panic!("temporary is temporary") };
+        let Home::Temporary(directory) = temporary().unwrap() else { panic!("temporary is temporary") };
         let path = directory.path().to_owned();
         assert!(path.is_dir() && is_on_disk(&path));
         drop(directory);

@@ -10,7 +10,7 @@ use super::options::CommonOptions;
 use super::place::Place;
 use super::progress::Progress;
 use super::workloads::{Plan, WorkloadArguments};
-use super::{json, table, target};
+use super::{json, processor, table, target};
 use crate::failure::{Failure, Result};
 
 /// Everything that a benchmark has found out.
@@ -40,6 +40,8 @@ pub struct Findings<'a> {
 /// Runs a benchmark from beginning to end.
 pub fn run(arguments: &WorkloadArguments) -> Result {
     let plan = arguments.plan()?;
+    // Before any thread is started: threads run where the one runs that starts them.
+    plan.options.processor.map_or(Ok(()), processor::run_on)?;
     let settings = plan.options.settings(plan.path);
     check_options(&plan)?;
     settings.check(plan.workload.is_finite())?;
@@ -68,6 +70,10 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
 /// Refuses options that do not go together.
 fn check_options(plan: &Plan) -> Result {
     plan.options.schedule.check(plan.workload.partition_key())?;
+    if plan.options.checkpoints.checkpoint_transactions.is_some() && !plan.options.is_durable() {
+        let wrong = "--checkpoint-transactions needs a log; give --durability group or async";
+        return Err(Failure::Usage(wrong.to_owned()));
+    }
     match plan.options.target_mean_ms {
         Some(target) if !(0.001..=1e6).contains(&target) => {
             Err(Failure::Usage(format!("--target-mean-ms {target} is out of range; give 0.001 to 1000000")))
@@ -97,8 +103,10 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     }
     let bound = plan.workload.bind(&db, settings.callers())?;
     progress.start(plan.workload.as_ref(), &settings);
-    let report =
-        driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &|tick| progress.tick(tick))?;
+    let report = plan.options.checkpoints.beside(&db, || {
+        let watch = |tick| progress.tick(tick);
+        Ok(driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch)?)
+    })?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let schedule = db.schedule();
     // Whatever holds on to the database has to let go before it can be closed.

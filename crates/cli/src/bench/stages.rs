@@ -10,6 +10,8 @@ pub struct Stage {
     pub name: &'static str,
     /// Its threads' working time as a share of the interval; several threads may add up to more than 1.
     pub busy: f64,
+    /// The same in seconds.
+    pub seconds: f64,
     /// Calls per hand-over to it; `None` for the first stage, and where nothing was handed over.
     pub handover_mean: Option<f64>,
 }
@@ -19,6 +21,7 @@ pub fn stages(report: &Report) -> [Stage; 5] {
     let counters = &report.statistics;
     let stage = |name, busy: Duration, (handovers, calls): (u64, u64)| Stage {
         name,
+        seconds: busy.as_secs_f64(),
         busy: busy.as_secs_f64() / report.seconds.max(f64::MIN_POSITIVE),
         handover_mean: (handovers > 0).then(|| calls as f64 / handovers as f64),
     };

@@ -211,10 +211,10 @@ fn stage_table(report: &Report) -> Option<Table> {
         return None;
     }
     let mut table = new_table();
-    table.set_header(["stage", "busy", "calls per hand-over"]);
+    table.set_header(["stage", "busy", "in seconds", "calls per hand-over"]);
     for stage in stages {
         let mean = stage.handover_mean.map_or_else(String::new, |mean| format!("{mean:.1}"));
-        table.add_row([stage.name.to_owned(), percent(stage.busy), mean]);
+        table.add_row([stage.name.to_owned(), percent(stage.busy), format!("{:.3}", stage.seconds), mean]);
     }
     align_numbers(&mut table);
     Some(table)

@@ -10,7 +10,9 @@ use heddle_workloads::driver::CallPath;
 use heddle_workloads::flights::Flights;
 use heddle_workloads::pause::Pause;
 use heddle_workloads::probe::Probe;
+use heddledb::Stages;
 
+use super::checkpoints::When;
 use super::microbenchmarks::{
     INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
     YCSB_EXAMPLES, YcsbArguments,
@@ -19,6 +21,7 @@ use super::oltp::{
     SMALLBANK_EXAMPLES, SmallBankArguments, TATP_EXAMPLES, TPCC_EXAMPLES, TatpArguments, TpccArguments,
 };
 use super::options::CommonOptions;
+use super::processor;
 use crate::failure::{Failure, Result};
 
 /// A workload and its options.
@@ -61,6 +64,7 @@ Examples:
   heddle bench debit-credit                              workers make their own calls
   heddle bench debit-credit --clients 32                 32 clients, each waiting for its durable answer
   heddle bench debit-credit --preset tpk --rate 20000    the bank of 1988 under a fixed load
+  heddle bench debit-credit --preset tpk --transactions 50000 --configuration a   its experiment, on one processor
   heddle bench debit-credit --durability none            without a log
   heddle bench debit-credit --protocol serial            updates one after another";
 
@@ -92,6 +96,10 @@ pub struct DebitCreditArguments {
     /// A known size of the bank; tpk: 15 branches, 150 tellers, 15,000 accounts, groups of at most 200 or 5 ms
     #[arg(long, value_enum)]
     preset: Option<Preset>,
+    /// TPK's layouts of threads, with checkpoints every 10,000 calls. a: one processor and three threads: input; execution,
+    /// log and output; checkpoints. b: a thread for each stage
+    #[arg(long, value_enum)]
+    configuration: Option<Configuration>,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -101,6 +109,42 @@ pub struct DebitCreditArguments {
 enum Preset {
     Tpk,
 }
+
+/// TPK's layouts of threads.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Configuration {
+    A,
+    B,
+}
+
+impl Configuration {
+    /// What it means; what was given by hand stays.
+    fn apply(self, options: &mut CommonOptions) -> Result {
+        match self {
+            Configuration::A => {
+                options.stages.get_or_insert(Stages::Single);
+                if options.processor.is_none() {
+                    options.processor = Some(processor::first()?);
+                }
+            }
+            Configuration::B => {
+                options.stages.get_or_insert(Stages::Staged);
+            }
+        }
+        options.threads.get_or_insert(1);
+        if options.clients == 0 && options.in_flight.is_none() {
+            options.schedule.generators.get_or_insert(1);
+        }
+        if options.is_durable() {
+            options.checkpoints.checkpoint.get_or_insert(When::Never);
+            options.checkpoints.checkpoint_transactions.get_or_insert(TPK_CHECKPOINT_TRANSACTIONS);
+        }
+        Ok(())
+    }
+}
+
+/// As often TPK's checkpointer wrote its copy.
+const TPK_CHECKPOINT_TRANSACTIONS: u64 = 10_000;
 
 /// Group limits of the preset: its largest group in configuration B, and a time to match today's disks.
 const TPK_GROUP_SIZE: usize = 200;
@@ -188,6 +232,7 @@ impl DebitCreditArguments {
                 DebitCredit::tpk()
             }
         };
+        self.configuration.map_or(Ok(()), |configuration| configuration.apply(&mut options))?;
         let workload = DebitCredit {
             branches: self.branches.unwrap_or(usual.branches),
             accounts_per_branch: self.accounts_per_branch.unwrap_or(usual.accounts_per_branch),

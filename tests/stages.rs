@@ -1,0 +1,128 @@
+//! Execution, log and output on one thread (`Stages::Single`): calls are told when they are durable, and nothing that a
+//! call or the closing of the database waits for is left to a thread that waits itself.
+
+#[path = "support/logged.rs"]
+mod logged;
+
+use std::thread;
+
+use heddledb::testing::SimulatedDisk;
+use heddledb::{Database, Durability, Error, Options, ProtocolKind, SerialVariant, Stages, args, key, row};
+use logged::*;
+
+const CALLS: i64 = 300;
+
+fn single(options: Options) -> Options {
+    options.stages(Stages::Single).workers(1)
+}
+
+/// Every protocol whose calls workers run.
+fn protocols() -> impl Iterator<Item = ProtocolKind> {
+    ProtocolKind::ALL.iter().copied().filter(|&protocol| {
+        Database::in_memory(single(Options::default()).durability(Durability::None).protocol(protocol))
+            .is_ok()
+    })
+}
+
+/// Inserts through the worker, several callers at once; what is told is durable at once.
+fn insert_from_many(bank: &Bank, disk: &SimulatedDisk) {
+    thread::scope(|scope| {
+        for caller in 0..3 {
+            scope.spawn(move || {
+                for number in 0..CALLS / 3 {
+                    let id = 1_000 + caller * CALLS + number;
+                    bank.db.call(&bank.insert, args![id, id]).expect("committed");
+                }
+            });
+        }
+    });
+    let found = reopened(&disk.crash_image(0));
+    for caller in 0..3 {
+        for number in 0..CALLS / 3 {
+            let id = 1_000 + caller * CALLS + number;
+            assert!(found.value(id).expect("readable").is_some(), "{id} was told, and is lost");
+        }
+    }
+    found.db.check().expect("consistent");
+}
+
+#[test]
+fn what_is_told_is_durable_under_every_protocol() {
+    assert!(protocols().count() >= 4);
+    for protocol in protocols() {
+        let disk = SimulatedDisk::new();
+        in_time(protocol.name(), move || {
+            let bank = bank_with(single(options(&disk)).protocol(protocol));
+            insert_from_many(&bank, &disk);
+            bank.db.close().expect("durable");
+        });
+    }
+}
+
+#[test]
+fn calls_that_come_together_share_a_group_and_its_limit_holds() {
+    let disk = SimulatedDisk::new();
+    in_time("a hundred calls", move || {
+        let bank = bank_with(single(options(&disk)).group_size(16));
+        let before = bank.db.statistics();
+        let calls: Vec<_> = (0..100)
+            .map(|id| bank.db.submit(&bank.insert, args![1_000 + id, 5_000 + id]).expect("let in"))
+            .collect();
+        calls.into_iter().for_each(|call| assert!(call.wait().is_ok()));
+        let counted = bank.db.statistics() - before;
+        assert_eq!(counted.log_transactions, 100);
+        assert!(counted.log_groups >= 100 / 16, "{} groups", counted.log_groups);
+        bank.db.close().expect("durable");
+    });
+}
+
+#[test]
+fn closures_and_calls_of_little_room_wait_for_nobody_who_waits() {
+    let serial: ProtocolKind = "serial".parse().expect("a protocol");
+    for variant in [SerialVariant::Naive, SerialVariant::Precommit] {
+        let disk = SimulatedDisk::new();
+        in_time("closures beside calls", move || {
+            let options = single(small_options(&disk)).protocol(serial).serial_variant(variant);
+            let bank = bank_with(options);
+            thread::scope(|scope| {
+                scope.spawn(|| insert_from_many(&bank, &disk));
+                for id in 0..50 {
+                    let (items, id) = (&bank.items, 50_000 + id);
+                    bank.db.run(|tx| tx.insert(items, row![id, 0, id])).expect("committed");
+                }
+            });
+            let last = bank.db.run(|tx| Ok(tx.get(&bank.items, key![50_049])?.is_some()));
+            assert_eq!(last, Ok(true));
+            bank.db.close().expect("durable");
+        });
+    }
+}
+
+#[test]
+fn a_full_disk_stops_neither_reads_nor_the_closing() {
+    let disk = SimulatedDisk::new();
+    in_time("closing on a full disk", move || {
+        let bank = bank_with(single(small_options(&disk)));
+        disk.set_capacity(0);
+        let refused =
+            (0..100_000).find_map(|id| bank.db.call(&bank.insert, args![1_000 + id, 1_000_000 + id]).err());
+        assert!(matches!(refused, Some(Error::NoLogSpace { .. })), "{refused:?}");
+        assert!(bank.value(1).expect("readable").is_some());
+        let _ = bank.db.close();
+    });
+}
+
+#[test]
+fn one_worker_is_what_it_takes() {
+    let refused = |options: Options| {
+        let error = Database::in_memory(options.durability(Durability::None)).err().expect("refused");
+        assert!(matches!(error, Error::InvalidOption { option: "stages", .. }), "{error}");
+    };
+    refused(Options::default().stages(Stages::Single).workers(2));
+    for &protocol in ProtocolKind::ALL.iter().filter(|one| !protocols().any(|other| other == **one)) {
+        refused(single(Options::default()).protocol(protocol));
+    }
+    assert_eq!("single".parse::<Stages>(), Ok(Stages::Single));
+    let plain = Options::default().stages(Stages::Single).durability(Durability::None);
+    Database::in_memory(plain).expect("one worker by itself").close().expect("closed");
+}
