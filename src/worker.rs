@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
 use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
+use crate::pipeline::partition::scout::Scout;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
@@ -143,7 +144,9 @@ impl<'db> Worker<'db> {
     /// Runs calls in order, as one group, and puts a result for each into `done`. Each call names its procedure by
     /// its place in `procedures`.
     ///
-    /// Within a group the keys of the calls to come are looked up while the present one runs.
+    /// Within a group the keys of the calls to come are looked up while the present one runs. Under `partitioned`, a call
+    /// whose rows an earlier phase finds by a secondary index may take effect behind others of its group, if the index
+    /// entries that it met have changed since the group began.
     pub fn execute_group(
         &mut self,
         procedures: &[Procedure],
@@ -239,7 +242,8 @@ impl<'db> Worker<'db> {
             let calls = calls.iter().zip(footprints);
             let calls =
                 calls.map(|((place, args), footprint)| (procedures[*place].routine(), args, footprint));
-            let ended = executors.execute_group(calls);
+            let scout = Scout { engine: self.shared.engine(), seat: &mut self.seat, held: &mut self.held };
+            let ended = executors.execute_group(scout, calls);
             return self.tell(ended, done);
         }
         let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls

@@ -155,6 +155,7 @@ pub(super) fn refer(
     into.mode = action.mode;
     into.routing = Routed::of(table, &into.key, columns, first);
     into.unrouted = !table.secondary().is_empty();
+    into.guessed = false;
     Ok(())
 }
 
@@ -274,7 +275,7 @@ impl Registered {
             let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
             let Some(body) = &action.body else { continue };
             if action.key_from.is_some() {
-                run_led(action, 0, call, declared)?;
+                run_led(action, 0, call, declared, found)?;
                 continue;
             }
             let _scope = call.attempt.enter_scope(declared);
@@ -287,7 +288,7 @@ impl Registered {
 /// Looks the record of an action's key up, if the whole key is known beforehand, and asks for it to be fetched.
 #[inline(always)]
 pub(super) fn find_ahead(action: &Action, reference: &Reference, guard: &Guard) -> Found {
-    let wanted = reference.whole && !action.is_led();
+    let wanted = reference.whole && (!action.is_led() || reference.guessed);
     let record = if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
     record.map(|record| {
         record.prefetch();
@@ -303,11 +304,11 @@ pub(super) fn run_action<'a>(
     declared: &Reference,
     found: Found,
 ) -> Result<()> {
-    if action.is_led() {
-        return run_led(action, instance, call, declared);
-    }
     // SAFETY: the caller is pinned since before it looked the footprint's keys up.
     let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
+    if action.is_led() {
+        return run_led(action, instance, call, declared, found);
+    }
     let _scope = call.attempt.enter_scope(declared);
     run_body(action, instance, &ActionContext { call, table: &action.table, reference: declared, found })
 }
@@ -322,12 +323,21 @@ pub(super) fn run_body(action: &Action, instance: usize, context: &ActionContext
     }
 }
 
-/// Runs an action whose key depends on what earlier phases found.
+/// Runs an action whose key depends on what earlier phases found. `found`: the record, where they were looked up ahead.
 #[inline(never)]
-fn run_led(action: &Action, instance: usize, call: &Running<'_, '_>, declared: &Reference) -> Result<()> {
+fn run_led<'a>(
+    action: &Action,
+    instance: usize,
+    call: &Running<'_, 'a>,
+    declared: &Reference,
+    found: Option<Record<'a>>,
+) -> Result<()> {
     let led_to = lead_to(action, instance, call.args, call.values, declared)?;
+    if declared.guessed && led_to.key != declared.key {
+        return Err(call.attempt.was_misled());
+    }
     let _scope = call.attempt.enter_scope(&led_to);
-    run_body(action, instance, &ActionContext { call, table: &action.table, reference: &led_to, found: None })
+    run_body(action, instance, &ActionContext { call, table: &action.table, reference: &led_to, found })
 }
 
 /// Where earlier phases' values lead an action whose key depends on them.
@@ -345,7 +355,7 @@ pub(super) fn lead_to(
         (None, Some(key)) => key(args, values, builder),
         (None, None) => Ok(()),
     })?;
-    if led_to.key.starts_with(&declared.key) {
+    if declared.guessed || led_to.key.starts_with(&declared.key) {
         return Ok(led_to);
     }
     let table = action.table.definition().name();

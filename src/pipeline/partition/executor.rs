@@ -8,6 +8,8 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use super::Executors;
 use super::entrant::{Entrant, Sink};
 use super::flow::{Flow, Phase, Serial};
@@ -68,6 +70,9 @@ pub(super) struct Bench<'e> {
     /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
     done: Vec<Done>,
 }
+
+/// The places of calls in their group.
+type Misled = SmallVec<[usize; 4]>;
 
 /// A call that has ended, and was let go by nobody else yet.
 enum Done {
@@ -287,10 +292,24 @@ impl Bench<'_> {
             return;
         }
         let mut batch = take(&mut self.batch);
-        self.execute(&batch);
+        let misled = self.execute(&batch);
+        // From the last one on, so that those before it keep their places.
+        for number in misled.into_iter().rev() {
+            self.enter_anew(batch.remove(number));
+        }
         self.executors.queues.leave(batch.len());
         self.done.extend(batch.drain(..).map(|entrant| Done::Whole { _entrant: entrant }));
         self.batch = batch;
+    }
+
+    /// A call's values led elsewhere than was looked up ahead.
+    fn enter_anew(&mut self, entrant: Box<Entrant>) {
+        self.count_aborted(false);
+        if let Err((entrant, error)) = self.executors.enter_anew(*entrant) {
+            self.tell(&entrant, Ending::refused(1, error), Output::default());
+            self.executors.queues.leave(1);
+            self.done.push(Done::Whole { _entrant: Box::new(entrant) });
+        }
     }
 
     /// This executor has granted a call whose actions run one after the other, or it has given way here.
@@ -300,6 +319,7 @@ impl Bench<'_> {
         }
         let again = serial.turn.is_doomed();
         if !again {
+            // What goes to several executors is not looked up ahead, so that nothing misleads it.
             self.execute(&[&serial.flow.entrant]);
         }
         self.tell_ended(serial.owner, &serial.route, serial.turn.was_parked());
@@ -338,14 +358,19 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// Runs calls one after the other, and tells how each ended.
-    fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) {
+    /// Runs calls one after the other, and tells how each ended. Gives those that were misled, in order: they have not.
+    fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) -> Misled {
         let Bench { engine, seat, held, found, finished, wrote, .. } = self;
         let counters = &seat.participant().counters;
+        let mut misled = Misled::new();
         execute_group(engine, seat, held, found, calls, |number, ending, output| {
+            if ending.stashed {
+                return misled.push(number);
+            }
             *wrote |= ending.wrote;
             tell(engine, counters, finished, calls[number].borrow(), ending, output);
         });
+        misled
     }
 }
 

@@ -9,7 +9,8 @@
 //!
 //! Each executor is a thread with a queue ([`queue`]) and a lock table of its own (`protocol/local`). It never waits for
 //! a lock: what cannot be granted is parked, and granted later by who gives up. [`executor`] is that thread's life,
-//! [`entrant`] what comes in, [`flow`] a call over several executors, and [`rendezvous`] how its parts run and meet.
+//! [`entrant`] what comes in, [`scout`] how a call's executor is found where values lead to it, [`flow`] a call over several
+//! executors, and [`rendezvous`] how its parts run and meet.
 
 pub(crate) mod entrant;
 pub(crate) mod executor;
@@ -19,6 +20,7 @@ mod part;
 mod pins;
 mod queue;
 mod rendezvous;
+pub(crate) mod scout;
 
 use std::sync::{Arc, Weak};
 
@@ -29,6 +31,7 @@ use self::executor::{Notice, Task};
 use self::flow::{Flow, Meeting, Phase, Serial};
 use self::latch::Latch;
 use self::queue::{Entries, Queues};
+use self::scout::Scout;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::error::Error;
 use crate::pipeline::call::{Output, Routine};
@@ -144,9 +147,11 @@ impl Executors {
 
     /// Runs calls in order, and waits until all have ended. They are under way beside each other: what enters the queues
     /// in order, and locks all that it touches there at once, meets what comes after it in order too. A call of which
-    /// only values tell where it goes is run by itself.
+    /// only values tell where it goes is run by itself, unless a look ahead finds its one executor. If that has changed
+    /// until it runs, it takes effect later than others of the group may.
     pub(crate) fn execute_group<'c>(
         &self,
+        mut scout: Scout<'_, '_>,
         calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, &'c Footprint)>,
     ) -> Vec<(Ending, Output)> {
         let mut ended = Vec::new();
@@ -155,8 +160,11 @@ impl Executors {
             // In its box at once: it is large, and changes hands several times.
             let (args, footprint) = (args.clone(), footprint.clone());
             let mut entrant = Box::new(Entrant { routine, args, footprint, sink: Sink::Nobody });
-            let route = self.route(&entrant.footprint);
-            let owner = self.owner_of_whole(&mut entrant.footprint, &route);
+            let mut route = self.route(&entrant.footprint);
+            let mut owner = self.owner_of_whole(&mut entrant.footprint, &route);
+            if owner.is_none() {
+                owner = self.owner_looked_up(&mut scout, &mut entrant, &mut route);
+            }
             let references = &entrant.footprint.references;
             let is_known = owner.is_some() || references.iter().all(|one| place_of_reference(one).is_some());
             if !is_known {
@@ -169,6 +177,38 @@ impl Executors {
         }
         self.run_together(&mut waiting, &mut ended);
         ended
+    }
+
+    /// The one executor to which the values of a first phase lead, if they lead to one; the footprint says so then.
+    fn owner_looked_up(
+        &self,
+        scout: &mut Scout<'_, '_>,
+        entrant: &mut Entrant,
+        route: &mut Route,
+    ) -> Option<usize> {
+        let Entrant { routine, args, footprint, .. } = entrant;
+        if !scout.look_ahead(&**routine, args, footprint) {
+            return None;
+        }
+        let led = self.route(footprint);
+        let owner = self.owner_of_whole(footprint, &led);
+        match owner {
+            Some(_) => *route = led,
+            // It worked its keys out before, from the same arguments.
+            None => _ = scout::forget(&**routine, args, footprint),
+        }
+        owner
+    }
+
+    /// Lets a call go the long way that was misled by what was looked up ahead.
+    fn enter_anew(&self, mut entrant: Entrant) -> Result<(), (Entrant, Error)> {
+        let Entrant { routine, args, footprint, .. } = &mut entrant;
+        if let Err(error) = scout::forget(&**routine, args, footprint) {
+            return Err((entrant, error));
+        }
+        let route = self.route(&entrant.footprint);
+        self.enter(Arc::new(Flow { entrant, birth: self.birth_of_call() }), 1, route);
+        Ok(())
     }
 
     /// Runs calls beside each other, which enter the queues in order.
