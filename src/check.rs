@@ -27,23 +27,54 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// [`Error::Inconsistent`]: the first thing that is wrong.
-pub(crate) fn check_store(store: &Store) -> Result<CheckReport> {
+pub(crate) fn check_store(store: &Store, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    for table in store.all_tables() {
+    let mut steps = Steps { done: 0, total: 0, progress };
+    let tables = store.all_tables();
+    steps.total = tables.iter().map(|table| steps_of(table)).sum();
+    for table in tables {
         let guard = pin();
         report.tables += 1;
-        report.rows += check_rows(&table, &guard)?;
+        report.rows += check_rows(&table, &guard, &mut steps)?;
         for (position, secondary) in table.secondary().iter().enumerate() {
-            report.index_entries += check_index(&table, position, &secondary.table, &guard)?;
+            report.index_entries += check_index(&table, position, &secondary.table, &guard, &mut steps)?;
         }
     }
     Ok(report)
+}
+
+/// So many steps lie between two that are told.
+const TOLD: u64 = 1 << 12;
+
+/// How far a check is, and who is told.
+struct Steps<'p> {
+    done: u64,
+    total: u64,
+    progress: &'p mut dyn FnMut(u64, u64),
+}
+
+impl Steps<'_> {
+    fn advance(&mut self) {
+        self.done += 1;
+        if self.done.is_multiple_of(TOLD) {
+            // Absent records were counted and are not looked at, or the other way round: never beyond the end.
+            (self.progress)(self.done.min(self.total), self.total);
+        }
+    }
+}
+
+/// About how many records the check of a table looks at: each row once for itself and once for each index, and each entry.
+fn steps_of(table: &TableCore) -> u64 {
+    let mut rows = 0;
+    table.for_each_record(&pin(), |_| rows += 1);
+    rows * (1 + 2 * table.secondary().len() as u64)
 }
 
 /// Runs `check` on every present record, with its row.
 fn each_row(
     table: &TableCore,
     guard: &Guard,
+    steps: &mut Steps<'_>,
     mut check: impl FnMut(Record<'_>, &[u64]) -> Result<()>,
 ) -> Result<u64> {
     let mut rows = 0;
@@ -52,6 +83,7 @@ fn each_row(
     table.for_each_record(guard, |record| {
         if result.is_ok() && record.read(&mut words) & ABSENT == 0 {
             rows += 1;
+            steps.advance();
             result = check(record, &words);
         }
     });
@@ -63,9 +95,9 @@ fn wrong<T>(table: &TableCore, key: &[u8], what: &str) -> Result<T> {
     Err(Error::Inconsistent { detail })
 }
 
-fn check_rows(table: &TableCore, guard: &Guard) -> Result<u64> {
+fn check_rows(table: &TableCore, guard: &Guard, steps: &mut Steps<'_>) -> Result<u64> {
     let layout = table.layout();
-    let in_scans = each_row(table, guard, |record, words| {
+    let in_scans = each_row(table, guard, steps, |record, words| {
         // SAFETY: the row was just read, and the thread is pinned.
         let value = |column: usize| unsafe { layout.value(words, column) };
         for column in 0..layout.len() {
@@ -77,7 +109,11 @@ fn check_rows(table: &TableCore, guard: &Guard) -> Result<u64> {
             }
         }
         let key: Vec<ValueRef<'_>> = table.definition().key().iter().map(|&column| value(column)).collect();
-        if table.encode_key(&key, true)?.as_slice() != record.key() {
+        let place = match table.encode_key(&key, true) {
+            Ok(place) => place,
+            Err(error) => return wrong(table, record.key(), &error.to_string()),
+        };
+        if place.as_slice() != record.key() {
             return wrong(table, record.key(), "its key columns are not those of its place");
         }
         match table.find(table.hash(record.key()), record.key(), guard) {
@@ -88,14 +124,23 @@ fn check_rows(table: &TableCore, guard: &Guard) -> Result<u64> {
     Ok(in_scans)
 }
 
-fn check_index(table: &TableCore, position: usize, index: &TableCore, guard: &Guard) -> Result<u64> {
+fn check_index(
+    table: &TableCore,
+    position: usize,
+    index: &TableCore,
+    guard: &Guard,
+    steps: &mut Steps<'_>,
+) -> Result<u64> {
     let name = &table.secondary()[position].definition.name;
     let entry_of = |record: Record<'_>, words: &[u64]| {
         // SAFETY: the row was just read, and the thread is pinned.
         table.index_key(position, record.key(), |column| Ok(unsafe { table.layout().value(words, column) }))
     };
-    let rows = each_row(table, guard, |record, words| {
-        let key = entry_of(record, words)?;
+    let rows = each_row(table, guard, steps, |record, words| {
+        let key = match entry_of(record, words) {
+            Ok(key) => key,
+            Err(error) => return wrong(table, record.key(), &error.to_string()),
+        };
         let entry = match index.find(index.hash(&key), &key, guard) {
             Lookup::Found(entry) => entry,
             Lookup::Missing(_) => return wrong(table, record.key(), &format!("index {name:?} lacks it")),
@@ -109,7 +154,7 @@ fn check_index(table: &TableCore, position: usize, index: &TableCore, guard: &Gu
         wrong(table, record.key(), &format!("index {name:?} leads to another row"))
     })?;
     // Each row has its own entry; if there are as many entries, none leads nowhere.
-    let entries = each_row(index, guard, |_, _| Ok(()))?;
+    let entries = each_row(index, guard, steps, |_, _| Ok(()))?;
     if entries != rows {
         let detail = format!("index {name:?} has {entries} entries for {rows} rows");
         return Err(Error::Inconsistent { detail });

@@ -1,8 +1,10 @@
 //! A database: opening, closing, tables, and the three ways to run transactions in it.
 
+mod backup;
 mod checkpoint;
 mod open;
 mod phases;
+mod placing;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -20,9 +22,10 @@ use crate::pipeline::execute::{Body, execute};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
-use crate::procedure::{Procedure, ProcedureDefinition, Registered};
+use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::Held;
 use crate::protocol::attempt::Attempt;
+use crate::schedule::ScheduleReport;
 use crate::storage::catalog::{self, RESERVED_PREFIX};
 use crate::storage::definition::TableDefinition;
 use crate::storage::participant::Counters;
@@ -33,6 +36,7 @@ use crate::worker::Worker;
 
 pub(crate) use open::Shared;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};
+pub use placing::Placing;
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///
@@ -167,9 +171,12 @@ impl Database {
     /// Takes a procedure.
     ///
     /// # Errors
-    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`].
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`Options::partition_key`) is no column's name.
     pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
-        Ok(Procedure::new(Registered::new(self.engine().store().identity(), definition)?))
+        let store = self.engine().store();
+        let naming =
+            Naming { tables: &store.user_tables(), partition_key: self.shared.input().partition_key() };
+        Ok(Procedure::new(Registered::new(store.identity(), definition, &naming)?))
     }
 
     /// Calls a procedure through the pipeline, and waits for its result.
@@ -188,7 +195,7 @@ impl Database {
         nesting::check("a call")?;
         self.shared.check_procedure(procedure)?;
         self.engine().in_flight().enter();
-        self.send(procedure, args)
+        self.send(procedure, args, true)
     }
 
     /// Sends a call into the pipeline, if there is room.
@@ -199,13 +206,14 @@ impl Database {
         nesting::check("a call")?;
         self.shared.check_procedure(procedure)?;
         self.engine().in_flight().try_enter()?;
-        self.send(procedure, args)
+        self.send(procedure, args, false)
     }
 
-    fn send(&self, procedure: &Procedure, args: Args) -> Result<Submitted> {
+    /// `waits`: whether the caller waits where the queue that the call is for is full.
+    fn send(&self, procedure: &Procedure, args: Args, waits: bool) -> Result<Submitted> {
         let answer = Answer::new();
         let arrived = Arrived { routine: procedure.routine(), args, answer: answer.clone() };
-        match self.shared.input().submit(arrived) {
+        match self.shared.input().submit(arrived, waits) {
             Ok(()) => Ok(Submitted::new(answer)),
             Err(error) => {
                 self.engine().in_flight().leave();
@@ -241,11 +249,13 @@ impl Database {
         let relaxed =
             |counter: &crate::base::atomics::AtomicU64| counter.load(crate::base::atomics::Ordering::Relaxed);
         let mut statistics = Statistics {
+            memory_bytes: engine.store().slabs().budget().used(),
             log_groups: relaxed(&clocks.groups),
             log_transactions: relaxed(&clocks.grouped),
             log_bytes: relaxed(&clocks.bytes),
             log_flushes: relaxed(&clocks.flushes),
             execute_handovers: self.shared.input().handovers(),
+            stolen: self.shared.input().workers().stolen(),
             log_handovers: (relaxed(&clocks.groups), relaxed(&clocks.grouped)),
             output_handovers: engine.output().queue().map_or((0, 0), |queue| queue.handovers()),
             input_busy: clocks.busy(Stage::Input),
@@ -269,16 +279,29 @@ impl Database {
         statistics
     }
 
+    /// What the schedule knows, if it is one that learns (`predict`).
+    pub fn schedule(&self) -> Option<ScheduleReport> {
+        self.shared.input().schedule().report()
+    }
+
     /// Checks the whole database: constraints, and indexes against tables. Nothing is committed meanwhile.
     ///
     /// # Errors
     /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::Nested`] inside a transaction.
     pub fn check(&self) -> Result<CheckReport> {
+        self.check_with(&mut |_, _| ())
+    }
+
+    /// The same; `progress` is told from time to time how many rows and index entries were looked at, and of how many.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_with(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
         nesting::check("a check")?;
         self.shared.check_open()?;
         // It looks at records past every protocol, so that none could tell whether what it saw was one state.
         let _still = self.engine().store().stand_still();
-        check_store(self.engine().store())
+        check_store(self.engine().store(), progress)
     }
 
     /// Waits until everything is durable, and closes the database, for all its handles.

@@ -226,6 +226,16 @@ pub enum Error {
         /// How large it may be.
         maximum: usize,
     },
+    /// The rows take as much memory as they may. Reads and deletes go on, and updates without long values.
+    #[error(
+        "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise Options::memory_limit"
+    )]
+    MemoryFull {
+        /// How many bytes they take.
+        used: u64,
+        /// How many they may take.
+        limit: u64,
+    },
     /// A body reached for what its action does not declare.
     #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
     OutsideFootprint {
@@ -253,6 +263,16 @@ pub enum Error {
     /// The transaction's body panicked: it left no trace.
     #[error("the transaction panicked: {message}; it left no trace, and the database goes on")]
     Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// A thread of the engine's own panicked at something that can be done without.
+    #[error(
+        "{what} panicked: {message}; this is a fault of the engine's: please report it; the database goes on"
+    )]
+    Broken {
+        /// What it was at.
+        what: &'static str,
         /// The panic's message.
         message: String,
     },
@@ -298,6 +318,14 @@ pub enum Error {
         path: String,
         /// What was found there.
         detail: String,
+    },
+    /// A backup or a restored database is to go where something is already.
+    #[error("{path} is not empty: it holds {found:?}; give the path of an empty or new directory")]
+    NotEmpty {
+        /// The directory.
+        path: String,
+        /// What was found there.
+        found: String,
     },
     /// Another process, or another part of this one, has the database open.
     #[error("the database {path} is in use; close it there first, only one process at a time may open it")]
@@ -414,6 +442,7 @@ impl Error {
             Error::Conflict => "40001",
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } => "53300",
+            Error::MemoryFull { .. } => "53200",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
             Error::LogFailed { .. } => "58030",
             Error::ReadOnly => "25006",

@@ -32,7 +32,7 @@
 //! Transactions are written once, and run under each; a body may run several times, and only its last run counts.
 //!
 //! The folders, in the order in which they may name each other: the public face (the files beside this one) →
-//! `pipeline` (stages, queues, threads) → `protocol` (how calls are isolated), `durability` (log, recovery) →
+//! `pipeline` (stages, queues, threads) → `schedule` (where calls run), `protocol` (how calls are isolated), `durability` (log, recovery) →
 //! `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit section), `operation` (add, max,
 //! …) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the picture.
 
@@ -49,6 +49,7 @@ mod procedure;
 mod protocol;
 mod range;
 mod row;
+mod schedule;
 mod storage;
 mod table;
 #[doc(hidden)]
@@ -62,7 +63,10 @@ mod worker;
 extern crate self as heddledb;
 
 pub use check::CheckReport;
+#[doc(hidden)]
+pub use database::Placing;
 pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
+pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{Error, Result};
@@ -71,10 +75,13 @@ pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::Statistics;
-pub use procedure::{Action, ActionContext, EachAction, KeyBuilder, Procedure, ProcedureDefinition, Values};
+pub use procedure::{
+    Action, ActionContext, EachAction, KeyBuilder, Predicate, Procedure, ProcedureDefinition, Values,
+};
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;
 pub use row::Row;
+pub use schedule::{Deciding, Evidence, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 pub use table::{Column, ColumnName, Table};
 pub use transaction::{Savepoint, Scan, Tx, fail};

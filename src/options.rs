@@ -11,6 +11,7 @@ use crate::durability::watch::{RecoveryProgress, Watch};
 use crate::error::{Error, Result};
 use crate::pipeline::retry::Retry;
 use crate::protocol::{LockConflict, ProtocolKind, SerialVariant};
+use crate::schedule::{Policy, PredictSettings, ScheduleKind, StatePrune};
 
 /// When a result is told, seen from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,8 @@ macro_rules! named {
 named!(Durability, "durability", Durability::None => "none", Durability::Async => "async", Durability::Group => "group");
 named!(Retry, "retry", Retry::Backoff => "backoff", Retry::Immediate => "immediate");
 named!(LockConflict, "lock-conflict", LockConflict::Wait => "wait", LockConflict::NoWait => "no-wait");
+named!(ScheduleKind, "schedule", ScheduleKind::Random => "random", ScheduleKind::Partition => "partition", ScheduleKind::Predict => "predict");
+named!(StatePrune, "state-prune", StatePrune::Stable => "stable", StatePrune::Direct => "direct", StatePrune::Off => "off");
 named!(Stages, "stages", Stages::Folded => "folded", Stages::Staged => "staged");
 
 /// How a database is opened: every choice has a default that fits the machine.
@@ -91,6 +94,16 @@ pub struct Options {
     pub(crate) group_size: Option<usize>,
     pub(crate) group_milliseconds: f64,
     pub(crate) max_in_flight: usize,
+    pub(crate) automatic_admission: bool,
+    pub(crate) schedule: ScheduleKind,
+    pub(crate) policy: Policy,
+    pub(crate) partition_key: Option<String>,
+    pub(crate) history_seconds: f64,
+    pub(crate) history_renewal_seconds: f64,
+    pub(crate) state_prune: StatePrune,
+    pub(crate) schedule_memory_bytes: usize,
+    pub(crate) work_stealing: Option<bool>,
+    pub(crate) queue_calls: usize,
     pub(crate) max_participants: usize,
     pub(crate) sites: usize,
     pub(crate) serial_variant: SerialVariant,
@@ -105,6 +118,7 @@ pub struct Options {
     pub(crate) checkpoint_bytes_per_second: u64,
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
+    pub(crate) memory_limit: Option<u64>,
     pub(crate) read_only: bool,
     pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
@@ -122,6 +136,16 @@ impl Default for Options {
             group_size: None,
             group_milliseconds: 10.0,
             max_in_flight: 4_096,
+            automatic_admission: false,
+            schedule: ScheduleKind::default(),
+            policy: Policy::default(),
+            partition_key: None,
+            history_seconds: 5.0,
+            history_renewal_seconds: 30.0,
+            state_prune: StatePrune::default(),
+            schedule_memory_bytes: 32 << 20,
+            work_stealing: None,
+            queue_calls: 256,
             max_participants: 256,
             sites: 1,
             serial_variant: SerialVariant::default(),
@@ -136,6 +160,7 @@ impl Default for Options {
             checkpoint_bytes_per_second: 0,
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
+            memory_limit: None,
             read_only: false,
             recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
@@ -218,6 +243,81 @@ impl Options {
     #[must_use]
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.max_in_flight = calls;
+        self
+    }
+
+    /// Whether the engine itself finds out how many calls under way give the most throughput, up to
+    /// [`max_in_flight`](Self::max_in_flight). Default: no.
+    #[must_use]
+    pub fn automatic_admission(mut self, automatic: bool) -> Self {
+        self.automatic_admission = automatic;
+        self
+    }
+
+    /// Which worker's queue a call goes to. Default: `Random`.
+    #[must_use]
+    pub fn schedule(mut self, schedule: ScheduleKind) -> Self {
+        self.schedule = schedule;
+        self
+    }
+
+    /// How `ScheduleKind::Predict` weighs what it knows. Default: `count-max-canonical-single`.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The column by whose value `ScheduleKind::Partition` places calls: its name, or `table.column`. Columns that
+    /// reference it count as it does. Calls that do not tell its value go to one queue after the other.
+    #[must_use]
+    pub fn partition_key(mut self, column: impl Into<String>) -> Self {
+        self.partition_key = Some(column.into());
+        self
+    }
+
+    /// For how many seconds, from the first call on, `ScheduleKind::Predict` places calls at random, to see what
+    /// conflicts. Default: 5.
+    #[must_use]
+    pub fn history_seconds(mut self, seconds: f64) -> Self {
+        self.history_seconds = seconds;
+        self
+    }
+
+    /// For how many seconds, at least, `ScheduleKind::Predict` uses what it has learned, before that is replaced by what
+    /// it has learned meanwhile. Default: 30.
+    #[must_use]
+    pub fn history_renewal_seconds(mut self, seconds: f64) -> Self {
+        self.history_renewal_seconds = seconds;
+        self
+    }
+
+    /// When `ScheduleKind::Predict` forgets in which queues a reference was placed. Default: `Stable`.
+    #[must_use]
+    pub fn state_prune(mut self, prune: StatePrune) -> Self {
+        self.state_prune = prune;
+        self
+    }
+
+    /// The memory that `ScheduleKind::Predict` takes, in bytes, whatever comes. Default: 32 MiB.
+    #[must_use]
+    pub fn schedule_memory_bytes(mut self, bytes: usize) -> Self {
+        self.schedule_memory_bytes = bytes;
+        self
+    }
+
+    /// Whether an idle worker takes calls from the others' queues, which are bounded then. Default: where the schedule is
+    /// not `Random`.
+    #[must_use]
+    pub fn work_stealing(mut self, stealing: bool) -> Self {
+        self.work_stealing = Some(stealing);
+        self
+    }
+
+    /// The most calls that wait in a worker's queue, where workers steal; who has one more for it waits. Default: 256.
+    #[must_use]
+    pub fn queue_calls(mut self, calls: usize) -> Self {
+        self.queue_calls = calls;
         self
     }
 
@@ -324,6 +424,16 @@ impl Options {
         self
     }
 
+    /// How many bytes rows may take: records, and their values of more than 7 bytes, but not indexes, buffers and threads,
+    /// which come on top. Beyond it inserts end in [`Error::MemoryFull`], and updates that bring long values; reads, deletes
+    /// and all other updates go on. What is deleted makes room once it is durable. It is kept to within a few hundred
+    /// kilobytes. A database that is larger can be opened. Default: no limit.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
     /// Tells how far recovery has got while a database is opened: called by the threads that recover, after every
     /// few hundred kilobytes. Whoever is told must not open, close or use databases.
     #[must_use]
@@ -345,6 +455,54 @@ impl Options {
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self
+    }
+
+    /// Whether workers take calls from each other's queues.
+    pub(crate) fn shares_queues(&self) -> bool {
+        self.work_stealing.unwrap_or(self.schedule != ScheduleKind::Random)
+    }
+
+    /// What the schedule `predict` is told. The options have been validated.
+    pub(crate) fn predict_settings(&self) -> PredictSettings {
+        PredictSettings {
+            policy: self.policy,
+            history: Duration::from_secs_f64(self.history_seconds),
+            renew: Duration::from_secs_f64(self.history_renewal_seconds),
+            prune: self.state_prune,
+            memory_bytes: self.schedule_memory_bytes,
+        }
+    }
+
+    /// # Errors
+    /// Schedule and protocol, or schedule and key, do not go together.
+    fn validate_schedule(&self) -> Result<()> {
+        let wrong = |option, given: &dyn fmt::Display, expected: &str| {
+            Err(Error::InvalidOption { option, given: given.to_string(), expected: expected.to_string() })
+        };
+        if self.schedule != ScheduleKind::Random && self.protocol.places_calls() {
+            let expected = format!(
+                "random: the protocol {} places calls itself; or a protocol that runs them side by side: {}",
+                self.protocol,
+                ProtocolKind::beside_each_other()
+            );
+            return wrong("schedule", &self.schedule, &expected);
+        }
+        if self.schedule == ScheduleKind::Partition && self.partition_key.is_none() {
+            return wrong(
+                "partition_key",
+                &"nothing",
+                "the name of the column by whose value calls are placed",
+            );
+        }
+        for (option, seconds) in [
+            ("history_seconds", self.history_seconds),
+            ("history_renewal_seconds", self.history_renewal_seconds),
+        ] {
+            if !(0.0..=1e6).contains(&seconds) {
+                return wrong(option, &seconds, "0 to 1000000");
+            }
+        }
+        Ok(())
     }
 
     /// The longest time from a group's first record until it is written. The options have been validated.
@@ -373,6 +531,9 @@ impl Options {
         let workers = self.workers.unwrap_or(1) as u64;
         within("max_participants", self.max_participants as u64, workers + 1, 1 << 16)?;
         within("sites", self.sites as u64, 1, 64)?;
+        within("queue_calls", self.queue_calls as u64, 1, 1 << 24)?;
+        within("schedule_memory_bytes", self.schedule_memory_bytes as u64, 1 << 16, 1 << 36)?;
+        self.validate_schedule()?;
         within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
         within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
         within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;

@@ -7,7 +7,10 @@
 
 mod context;
 mod definition;
+mod domain;
 mod parts;
+mod predicate;
+mod references;
 mod repeat;
 mod run;
 
@@ -18,6 +21,8 @@ use crate::pipeline::call::Routine;
 
 pub use context::{ActionContext, KeyBuilder, Values};
 pub use definition::{Action, ProcedureDefinition};
+pub use predicate::Predicate;
+pub(crate) use references::Naming;
 pub use repeat::EachAction;
 pub(crate) use run::Registered;
 

@@ -39,7 +39,78 @@ pub trait Disk: Send + Sync {
     /// Locks a file, making it if need be, until the guard is dropped or the process ends; `None` while somebody
     /// else holds it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
+    /// Whether the engine has this bug with files of this disk: tests switch bugs on to see that they are found.
+    #[cfg(test)]
+    fn has_bug(&self, _: Bug) -> bool {
+        false
+    }
 }
+
+/// Bugs on purpose, which the tests of durability must find. There are none but in the engine's own tests.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The log is not synced.
+    SyncSkipped,
+    /// A group is acknowledged before it is synced, which happens before the next one is written.
+    AcknowledgedBeforeSync,
+    /// A new segment gets its name before its content is durable.
+    SegmentNotSynced,
+    /// A new segment's name is not made durable.
+    SegmentNameNotSynced,
+    /// A checkpoint's parts are not synced before its manifest says that they are there.
+    PartNotSynced,
+    /// The log before a checkpoint goes before the checkpoint's name is durable.
+    LogRemovedBeforeCheckpoint,
+    /// A checkpoint is finished before the log is durable through everything that was copied.
+    CheckpointBeforeLog,
+    /// A block is taken although its payload's checksum is wrong.
+    BadChecksumAccepted,
+    /// A block that is not there, with later groups behind it, is taken for the log's end.
+    HoleSkipped,
+    /// The blocks of an unfinished group are taken for a group.
+    TornTailAccepted,
+    /// Only the first of a group's transactions is replayed.
+    GroupHalfReplayed,
+    /// The log is read from too late a group on.
+    FirstGroupSkipped,
+    /// What was cut off at the log's end is left there.
+    TailNotZeroed,
+}
+
+#[cfg(test)]
+impl Bug {
+    pub(crate) const ALL: [Bug; 13] = [
+        Bug::SyncSkipped,
+        Bug::AcknowledgedBeforeSync,
+        Bug::SegmentNotSynced,
+        Bug::SegmentNameNotSynced,
+        Bug::PartNotSynced,
+        Bug::LogRemovedBeforeCheckpoint,
+        Bug::CheckpointBeforeLog,
+        Bug::BadChecksumAccepted,
+        Bug::HoleSkipped,
+        Bug::TornTailAccepted,
+        Bug::GroupHalfReplayed,
+        Bug::FirstGroupSkipped,
+        Bug::TailNotZeroed,
+    ];
+}
+
+/// Whether the engine has a bug with files of a disk: never, but in tests that switch it on.
+macro_rules! has_bug {
+    ($disk:expr, $bug:ident) => {{
+        #[cfg(test)]
+        let has = $disk.has_bug(crate::base::disk::Bug::$bug);
+        #[cfg(not(test))]
+        let has = {
+            let _ = &$disk;
+            false
+        };
+        has
+    }};
+}
+pub(crate) use has_bug;
 
 /// An open file. Offsets are the caller's, so that threads can share it.
 pub trait File: Send + Sync {

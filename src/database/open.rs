@@ -1,6 +1,6 @@
 //! How a database comes up and goes down: directory, recovery, threads; and the same backwards.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::disk::Disk;
 use crate::database::SchemaChanges;
+use crate::database::backup::no_files;
 use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
@@ -23,9 +25,11 @@ use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::threads::{Threads, in_parallel};
+use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
+use crate::schedule::Schedule;
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
 use crate::types::Args;
@@ -49,6 +53,27 @@ pub(crate) struct Shared {
     directory: Mutex<Option<DatabaseDirectory>>,
 }
 
+/// An empty store with the options' bounds.
+fn new_store(options: &Options, logged: bool) -> Store {
+    let store = Store::new(FIRST, options.max_participants, logged);
+    if let Some(bytes) = options.memory_limit {
+        store.slabs().budget().set_limit(bytes);
+    }
+    store
+}
+
+/// The way in to the workers, or to the executors if the protocol has them.
+fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
+    let executors = engine.protocol().desk().map(|place| {
+        let executors = Arc::new(Executors::new(engine, workers));
+        place.get_or_init(|| executors.clone());
+        executors
+    });
+    let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
+    let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
+    Arc::new(Input::new(workers, staged, sharing, (schedule, options.partition_key.clone()), executors))
+}
+
 /// What was read of a directory.
 struct Opened {
     store: Store,
@@ -64,7 +89,7 @@ impl Shared {
         let opened = match path {
             Some(path) => open_directory(path, &options)?,
             None if options.durability == Durability::None => Opened {
-                store: Store::new(FIRST, options.max_participants, false),
+                store: new_store(&options, false),
                 recovery: Recovery::default(),
                 directory: None,
                 log: None,
@@ -119,12 +144,7 @@ impl Shared {
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
         );
-        let executors = engine.protocol().desk().map(|place| {
-            let executors = Arc::new(Executors::new(&engine, workers));
-            place.get_or_init(|| executors.clone());
-            executors
-        });
-        let input = Arc::new(Input::new(workers, staged, executors));
+        let input = way_in(options, &engine, workers, staged);
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
         let threads = Threads::start(
@@ -132,6 +152,7 @@ impl Shared {
             &input,
             options.input_threads,
             options.output_threads,
+            options.automatic_admission,
             log,
             checkpointer.clone(),
             |log, stop| LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone()),
@@ -165,6 +186,15 @@ impl Shared {
         self.checkpointer.as_deref()
     }
 
+    /// The database's directory, and the disk that it is on.
+    pub(crate) fn files(&self) -> Result<(Arc<dyn Disk>, PathBuf)> {
+        let directory = self.directory.lock();
+        directory
+            .as_ref()
+            .map(|directory| (directory.disk().clone(), directory.path().to_path_buf()))
+            .ok_or_else(no_files)
+    }
+
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
     }
@@ -177,8 +207,16 @@ impl Shared {
     pub(crate) fn stash(&self, procedure: &Procedure, args: Args, footprint: Footprint) -> Submitted {
         let answer = Answer::new();
         self.engine.in_flight().add();
-        let call =
-            Call { routine: procedure.routine(), args, footprint, answer: answer.clone(), stashed: None };
+        let call = Call {
+            routine: procedure.routine(),
+            args,
+            footprint,
+            answer: answer.clone(),
+            queue: None,
+            rivalry: 0,
+            noted: None,
+            stashed: None,
+        };
         if let Some(call) = self.engine.stash().put(call) {
             // The split phase has ended in the meantime.
             self.input.append_to_workers(&self.engine, &mut vec![call]);
@@ -227,7 +265,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         DatabaseDirectory::open(disk.clone(), path, &log_options)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
-    let new_store = || Store::new(FIRST, options.max_participants, logged);
+    let new_store = || new_store(options, logged);
     let recovered = recover(&disk, &directory, new_store, &in_parallel, &options.recovery_watch)?;
     let Recovered { mut store, recovery, end } = recovered;
     // The epoch that new commits get is known only now: it is above everything that was read, torn groups too.
@@ -242,8 +280,10 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
-    checkpoints.remove_all_but(kept, &options.checkpoint_directories)?;
-    let checkpointer = Checkpointer::new(checkpoint_settings(options), checkpoints, segments.clone());
+    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is told.
+    let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
+    let settings = checkpoint_settings(options);
+    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover);
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, least_bytes);
     Ok(Opened {

@@ -18,9 +18,9 @@ use crate::base::disk::{Disk, LockGuard, parent_of};
 use crate::base::random::unique_bytes;
 use crate::{Error, Result};
 
-const LOCK: &str = "LOCK";
-const MANIFEST: &str = "MANIFEST";
-const NEW_MANIFEST: &str = "MANIFEST.tmp";
+pub(super) const LOCK: &str = "LOCK";
+pub(super) const MANIFEST: &str = "MANIFEST";
+pub(super) const NEW_MANIFEST: &str = "MANIFEST.tmp";
 const LOG: &str = "log";
 const CHECKPOINT: &str = "checkpoint";
 /// What an interrupted creation may leave in the log's directory.
@@ -29,9 +29,8 @@ const NEW_FIRST_SEGMENT: &str = "00000001.log.tmp";
 
 /// A database's directory, locked for as long as this lives.
 pub(crate) struct DatabaseDirectory {
-    #[cfg(test)]
     disk: Arc<dyn Disk>,
-    pub(super) path: PathBuf,
+    path: PathBuf,
     uuid: Uuid,
     _lock: Option<Box<dyn LockGuard>>,
 }
@@ -68,24 +67,13 @@ impl DatabaseDirectory {
         };
         // The process that created the database may have been killed before the manifest's name was durable.
         disk.sync_dir(path).map_err(writing(path))?;
-        Ok(DatabaseDirectory {
-            #[cfg(test)]
-            disk,
-            path: path.to_path_buf(),
-            uuid,
-            _lock: Some(lock),
-        })
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: Some(lock) })
     }
 
     /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
     /// file system that cannot be written nobody else can be writing either, and it does without the lock.
     pub(crate) fn open_existing(disk: Arc<dyn Disk>, path: &Path) -> Result<DatabaseDirectory> {
-        if !disk.exists(path).map_err(reading(path))? {
-            return Err(not_a_database(path, "there is nothing there"));
-        }
-        let Content::Database(uuid, _) = inspect(&*disk, path)? else {
-            return Err(not_a_database(path, "there is no database in it"));
-        };
+        let uuid = identity(&*disk, path)?;
         let lock_path = path.join(LOCK);
         let lock = match disk.try_lock(&lock_path).map_err(writing(&lock_path)) {
             Ok(Some(lock)) => Some(lock),
@@ -93,17 +81,15 @@ impl DatabaseDirectory {
             Err(Error::NotWritable { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok(DatabaseDirectory {
-            #[cfg(test)]
-            disk,
-            path: path.to_path_buf(),
-            uuid,
-            _lock: lock,
-        })
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, _lock: lock })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The disk that the directory is on.
-    #[cfg(test)]
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
@@ -115,13 +101,34 @@ impl DatabaseDirectory {
 
     /// Where the log's segments are.
     pub(crate) fn log_path(&self) -> PathBuf {
-        self.path.join(LOG)
+        log_of(&self.path)
     }
 
     /// The database's checkpoints, which are on this disk.
     pub(crate) fn checkpoints(&self, disk: Arc<dyn Disk>) -> Checkpoints {
-        Checkpoints::new(disk, self.path.join(CHECKPOINT), self.uuid)
+        checkpoints_of(disk, &self.path, self.uuid)
     }
+}
+
+/// The identity of the database in a directory, which another process may have open.
+pub(super) fn identity(disk: &dyn Disk, path: &Path) -> Result<Uuid> {
+    if !disk.exists(path).map_err(reading(path))? {
+        return Err(not_a_database(path, "there is nothing there"));
+    }
+    match inspect(disk, path)? {
+        Content::Database(uuid, _) => Ok(uuid),
+        Content::Nothing => Err(not_a_database(path, "there is no database in it")),
+    }
+}
+
+/// Where the segments are of the log of the database in this directory.
+pub(super) fn log_of(path: &Path) -> PathBuf {
+    path.join(LOG)
+}
+
+/// The checkpoints of the database in this directory.
+pub(super) fn checkpoints_of(disk: Arc<dyn Disk>, path: &Path, uuid: Uuid) -> Checkpoints {
+    Checkpoints::new(disk, path.join(CHECKPOINT), uuid)
 }
 
 /// Whether there is a file, in what may turn out to be no directory.
@@ -156,7 +163,7 @@ fn inspect(disk: &dyn Disk, path: &Path) -> Result<Content> {
     Ok(Content::Nothing)
 }
 
-fn not_a_database(path: &Path, detail: &str) -> Error {
+pub(super) fn not_a_database(path: &Path, detail: &str) -> Error {
     Error::NotADatabase { path: path.display().to_string(), detail: detail.to_string() }
 }
 
@@ -233,7 +240,7 @@ fn create(disk: &Arc<dyn Disk>, path: &Path, options: &LogOptions) -> Result<Uui
 
 /// Writes the manifest; it is there whole, or as it was before. Its name becomes durable with the next sync of the
 /// directory.
-fn write_manifest(disk: &dyn Disk, path: &Path, uuid: Uuid) -> Result<()> {
+pub(super) fn write_manifest(disk: &dyn Disk, path: &Path, uuid: Uuid) -> Result<()> {
     let (path, new) = (path.join(MANIFEST), path.join(NEW_MANIFEST));
     if disk.exists(&new).map_err(reading(&new))? {
         disk.remove(&new).map_err(writing(&new))?;

@@ -40,6 +40,14 @@ pub(super) fn damaged(path: &Path, offset: u64, detail: impl Into<String>) -> Er
     Error::Damaged { path: path.display().to_string(), offset, detail: detail.into() }
 }
 
+/// What an error says is wrong with bytes from a file, for a message that names the file itself.
+pub(super) fn what_is_wrong(error: Error) -> String {
+    match error {
+        Error::Malformed { detail, .. } => detail,
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,8 @@
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
+//! Beside all that, [`backup`] copies a directory that somebody may be writing to.
+//!
 //! What this folder keeps true:
 //! - A group that [`LogWriter::append_group`] acknowledged is read again whole; of one that it did not, all or
 //!   nothing is read.
@@ -27,6 +29,7 @@
 //!
 //! No thread is started here. `docs/formats.md` has byte pictures of all files.
 
+pub(crate) mod backup;
 mod block;
 pub(crate) mod checkpoint;
 mod directory;
@@ -67,6 +70,10 @@ pub(crate) use writer::LogWriter;
 
 /// The unit in which files are laid out: every header and every block begins at a multiple of it.
 pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// No database reaches a higher epoch: stamps have no room for it, and some is left for those to come. What a file says is
+/// of a higher one is damaged.
+pub(crate) const EPOCH_MAX: u64 = (1 << 40) - (1 << 20);
 
 /// The newest format of a database's files that this program knows, and the one that it writes. Version 2 has checkpoints,
 /// and logs that need not begin with segment 1; otherwise it is as version 1, which is read, and made version 2 when

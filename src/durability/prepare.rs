@@ -13,6 +13,7 @@ use super::segment::{LogFiles, OpenSegment};
 use super::starts::{GroupStart, GroupStarts};
 use super::{LogOptions, PAGE_BYTES};
 use crate::Result;
+use crate::base::disk::Disk;
 
 /// The segments that are ready to be written.
 pub(crate) struct Segments {
@@ -43,6 +44,11 @@ impl Segments {
         let ready = Mutex::new(Ready { queue, current_bytes });
         let (next_number, starts) = (Mutex::new(next_number), Mutex::new(starts));
         Segments { files, options, ready, next_number, starts }
+    }
+
+    /// The disk that the log is on.
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.files.disk
     }
 
     /// Notes where a group of so many bytes begins that is durable now.

@@ -30,6 +30,7 @@ use crate::storage::reclaim::collect_all;
 use crate::storage::restore::{Overlap, derive_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
+use crate::storage::table::TableCore;
 
 /// What was found when a database was opened.
 #[derive(Clone, Debug, Default)]
@@ -179,6 +180,14 @@ fn read_log(
     Ok(end)
 }
 
+/// Rows were read whole, and yet make no table together: no one file is to blame.
+fn of_table(table: &TableCore, error: Error) -> Error {
+    match error {
+        Error::Inconsistent { .. } => error,
+        other => Error::Inconsistent { detail: format!("{}: {other}", table.definition().name()) },
+    }
+}
+
 /// Takes absent records out of all tables, and fills their secondary indexes, several tables at once.
 fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Result<()> {
     let tables = store.all_tables();
@@ -191,7 +200,7 @@ fn derive_all_indexes(store: &Store, (crew, watch): (Crew<'_>, &Watch)) -> Resul
             let guard = pin();
             collect_all(table, &guard);
             if let Err(error) = derive_indexes(table, &mut cutter, &guard) {
-                failure.lock().get_or_insert(error);
+                failure.lock().get_or_insert(of_table(table, error));
             }
             let done = ended.fetch_add(1, Ordering::Relaxed) + 1;
             watch.tell(RecoveryStep::Indexes, done as u64, tables.len() as u64);

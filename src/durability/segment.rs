@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::failure::{damaged, reading, writing};
 use super::manifest::check_version;
 use super::{FORMAT_VERSION, PAGE_BYTES, Uuid};
-use crate::base::disk::{Disk, File};
+use crate::base::disk::{Disk, File, has_bug};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"HEDDLLOG";
@@ -44,7 +44,7 @@ pub(super) struct OpenSegment {
     pub(super) file: Box<dyn File>,
 }
 
-fn file_name(number: u32) -> String {
+pub(super) fn file_name(number: u32) -> String {
     format!("{number:08}.log")
 }
 
@@ -55,7 +55,8 @@ fn number_of(name: &OsStr) -> Option<u32> {
     (file_name(number) == name.to_str()?).then_some(number)
 }
 
-fn encode_header(number: u32, bytes: u64, uuid: Uuid) -> Vec<u8> {
+/// A segment's header page.
+pub(super) fn encode_header(number: u32, bytes: u64, uuid: Uuid) -> Vec<u8> {
     let mut page = vec![0; PAGE];
     page[0..8].copy_from_slice(MAGIC);
     page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -104,6 +105,12 @@ impl LogFiles {
     /// Says that the segment of this number is not there.
     pub(super) fn missing(&self, number: u32, detail: &str) -> Error {
         Error::MissingFile { path: self.path_of(number).display().to_string(), detail: detail.to_string() }
+    }
+
+    /// Whether there is a segment of this number now.
+    pub(super) fn is_there(&self, number: u32) -> Result<bool> {
+        let path = self.path_of(number);
+        self.disk.exists(&path).map_err(reading(&path))
     }
 
     /// The numbers of all segments, ascending.
@@ -172,13 +179,16 @@ impl LogFiles {
         }
         let file = self.disk.create_new(&temporary).map_err(writing(&temporary))?;
         let header = encode_header(number, bytes, self.uuid);
-        let made = fill(&*file, &header, bytes).and_then(|()| self.disk.rename(&temporary, &path));
+        let synced = !has_bug!(self.disk, SegmentNotSynced);
+        let made = fill(&*file, &header, bytes, synced).and_then(|()| self.disk.rename(&temporary, &path));
         if let Err(error) = made {
             // The space matters more than the file; should removing fail, too, then the next attempt removes it.
             let _ = self.disk.remove(&temporary);
             return Err(writing(&temporary)(error));
         }
-        self.disk.sync_dir(&self.directory).map_err(writing(&self.directory))?;
+        if !has_bug!(self.disk, SegmentNameNotSynced) {
+            self.disk.sync_dir(&self.directory).map_err(writing(&self.directory))?;
+        }
         Ok(OpenSegment { segment: Segment { number, path, bytes }, file })
     }
 
@@ -196,7 +206,7 @@ impl LogFiles {
 }
 
 /// Writes a header and zeros up to `bytes`, and syncs.
-fn fill(file: &dyn File, header: &[u8], bytes: u64) -> std::io::Result<()> {
+fn fill(file: &dyn File, header: &[u8], bytes: u64, synced: bool) -> std::io::Result<()> {
     file.write_all_at(header, 0)?;
     let zeros = vec![0; (bytes - PAGE_BYTES).min(PIECE_BYTES) as usize];
     let mut offset = PAGE_BYTES;
@@ -205,5 +215,5 @@ fn fill(file: &dyn File, header: &[u8], bytes: u64) -> std::io::Result<()> {
         file.write_all_at(&zeros[..piece as usize], offset)?;
         offset += piece;
     }
-    file.sync_all()
+    if synced { file.sync_all() } else { Ok(()) }
 }

@@ -11,6 +11,7 @@ use super::failure::writing;
 use super::segment::OpenSegment;
 use super::starts::GroupStart;
 use super::{LogOptions, PAGE_BYTES, RepairedLog, Segments, Uuid};
+use crate::base::disk::has_bug;
 use crate::{Error, Result};
 
 /// Between groups the buffer keeps at most so much memory.
@@ -129,6 +130,9 @@ impl LogWriter {
     }
 
     fn write_group(&mut self, epoch: u64, mut source: Source<'_>) -> Result<()> {
+        if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
+            self.current.file.sync_data().map_err(writing(&self.current.segment.path))?;
+        }
         let mut filled: Vec<OpenSegment> = Vec::new();
         let mut index = 0;
         let mut written = 0;
@@ -162,11 +166,23 @@ impl LogWriter {
                 break;
             }
         }
+        self.sync(&filled)?;
+        start.into_iter().for_each(|start| self.segments.note_group(start, written));
+        self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
+        Ok(())
+    }
+
+    /// Makes durable what was written to the present segment, and to those that it filled before.
+    fn sync(&self, filled: &[OpenSegment]) -> Result<()> {
+        if has_bug!(self.segments.disk(), SyncSkipped) {
+            return Ok(());
+        }
+        if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
+            return Ok(());
+        }
         for open in filled.iter().chain([&self.current]) {
             open.file.sync_data().map_err(writing(&open.segment.path))?;
         }
-        start.into_iter().for_each(|start| self.segments.note_group(start, written));
-        self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
         Ok(())
     }
 

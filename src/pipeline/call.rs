@@ -10,13 +10,15 @@ use std::thread::{self, Thread};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::execute::Body;
 use crate::pipeline::nesting;
 use crate::pipeline::stash::Since;
+use crate::pipeline::work_queues::Work;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
+use crate::schedule::reference::{Form, References, Scalar};
 use crate::storage::record::RecordPointer;
 use crate::types::values::Values;
 use crate::types::{Args, Value};
@@ -36,6 +38,19 @@ pub(crate) trait Routine: Send + Sync {
     /// # Errors
     /// The arguments don't fit.
     fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()>;
+
+    /// What the schedule counts a call with these arguments and this footprint by.
+    ///
+    /// # Errors
+    /// Those of the functions that the procedure declares for it.
+    fn references(&self, args: &Args, footprint: &Footprint, form: Form, into: &mut References)
+    -> Result<()>;
+
+    /// The value of the column by which calls are placed, if this one has it.
+    ///
+    /// # Errors
+    /// As [`references`](Self::references).
+    fn partition_value(&self, args: &Args, footprint: &Footprint) -> Result<Option<Scalar>>;
 
     /// Asks for the index lines of a footprint's keys to be fetched.
     fn prefetch(&self, footprint: &Footprint, guard: &crossbeam_epoch::Guard);
@@ -157,8 +172,20 @@ pub(crate) struct Call {
     pub(crate) args: Args,
     pub(crate) footprint: Footprint,
     pub(crate) answer: Arc<Answer>,
+    /// The queue that the schedule chose, if it did.
+    pub(crate) queue: Option<usize>,
+    /// What it probably conflicts about, if the schedule says so; or 0.
+    pub(crate) rivalry: u64,
+    /// What the schedule wants to be told about when it ends, if so.
+    pub(crate) noted: Option<Box<References>>,
     /// Since when it is stashed, if it was.
     pub(crate) stashed: Option<Since>,
+}
+
+impl Work for Call {
+    fn rivalry(&self) -> u64 {
+        self.rivalry
+    }
 }
 
 /// Where a call's result goes.
@@ -301,7 +328,9 @@ impl Future for Submitted {
 /// Bounds how many calls are under way.
 pub(crate) struct InFlight {
     count: AtomicUsize,
-    limit: usize,
+    limit: AtomicUsize,
+    /// How often somebody found no room.
+    turned_away: AtomicU64,
     waiting: AtomicUsize,
     lock: Mutex<()>,
     left: Condvar,
@@ -311,7 +340,8 @@ impl InFlight {
     pub(crate) fn new(limit: usize) -> InFlight {
         InFlight {
             count: AtomicUsize::new(0),
-            limit,
+            limit: AtomicUsize::new(limit),
+            turned_away: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             lock: Mutex::new(()),
             left: Condvar::new(),
@@ -325,11 +355,30 @@ impl InFlight {
     pub(crate) fn try_enter(&self) -> Result<()> {
         // SeqCst throughout: who waits registers, then tries once more; who leaves counts down, then looks for who
         // waits.
-        if self.count.fetch_add(1, Ordering::SeqCst) < self.limit {
+        let limit = self.limit();
+        if self.count.fetch_add(1, Ordering::SeqCst) < limit {
             return Ok(());
         }
         self.leave();
-        Err(Error::Busy { in_flight: self.limit })
+        // Relaxed: a statistic.
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+        Err(Error::Busy { in_flight: limit })
+    }
+
+    /// The most calls under way.
+    pub(crate) fn limit(&self) -> usize {
+        // Relaxed: a limit that has just changed is not yet everybody's.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the most calls under way; who waits learns it when a call leaves, or soon.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// How often somebody found no room.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
     }
 
     /// Waits until there is room.
@@ -339,7 +388,7 @@ impl InFlight {
         }
         let mut guard = self.lock.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        while self.count.fetch_add(1, Ordering::SeqCst) >= self.limit {
+        while self.count.fetch_add(1, Ordering::SeqCst) >= self.limit() {
             self.count.fetch_sub(1, Ordering::SeqCst);
             self.left.wait_for(&mut guard, std::time::Duration::from_millis(10));
         }

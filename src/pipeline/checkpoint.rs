@@ -16,6 +16,8 @@
 mod copying;
 mod report;
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,10 +26,12 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::copying::Job;
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::base::disk::has_bug;
 use crate::durability::Segments;
 use crate::durability::checkpoint::{Checkpoints, Content, Manifest, NewCheckpoint};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
+use crate::pipeline::execute::message_of;
 use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::copy::{Copied, first_epoch_needed};
 
@@ -95,16 +99,18 @@ struct State {
 }
 
 impl Checkpointer {
+    /// `leftover`: why something useless that was found could not be removed.
     pub(crate) fn new(
         settings: CheckpointSettings,
         checkpoints: Checkpoints,
         segments: Arc<Segments>,
+        leftover: Option<Error>,
     ) -> Arc<Checkpointer> {
         let state = State {
             asked: 0,
             answered: 0,
             outcome: Err(Error::Closed),
-            status: CheckpointStatus::default(),
+            status: CheckpointStatus { failure: leftover, ..CheckpointStatus::default() },
             job: None,
             jobs: 0,
             at_work: 0,
@@ -191,8 +197,11 @@ impl Checkpointer {
             state.status.running = true;
             (state.last_begun, state.last_log_bytes) = (Instant::now(), self.segments.log_bytes());
             drop(state);
-            let outcome = self.make(engine);
+            // Who asked for it by hand waits for an answer, whatever happens.
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine)));
+            let outcome = outcome.unwrap_or_else(|panic| Err(broken(&*panic)));
             state = self.state.lock();
+            state.job = None;
             state.note(outcome);
             state.answered = asked;
             self.changed.notify_all();
@@ -237,7 +246,10 @@ impl Checkpointer {
             };
             (last_job, state.at_work) = (state.jobs, state.at_work + 1);
             drop(state);
-            job.work(engine, &self.stop);
+            // The leader waits until everybody has come back.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work(engine, &self.stop))) {
+                job.fail(broken(&*panic));
+            }
             state = self.state.lock();
             state.at_work -= 1;
             self.changed.notify_all();
@@ -281,7 +293,10 @@ impl Checkpointer {
         (state.job, state.jobs) = (Some(job.clone()), state.jobs + 1);
         self.changed.notify_all();
         drop(state);
-        job.work(engine, &self.stop);
+        let own = catch_unwind(AssertUnwindSafe(|| job.work(engine, &self.stop)));
+        if let Err(panic) = own {
+            job.fail(broken(&*panic));
+        }
         let mut state = self.state.lock();
         // From here on no helper begins; those who have are waited for.
         state.job = None;
@@ -314,6 +329,9 @@ impl Checkpointer {
     /// Waits until the log is durable through the present epoch, and gives that back.
     fn wait_for_log(&self, engine: &Engine) -> Result<u64> {
         let epoch = engine.store().epochs().current();
+        if has_bug!(self.checkpoints.disk(), CheckpointBeforeLog) {
+            return Ok(epoch);
+        }
         while engine.progress().durable() < epoch {
             if self.is_stopped() {
                 return Err(Error::Closed);
@@ -335,6 +353,11 @@ impl Checkpointer {
         let removed = *segments.as_ref().unwrap_or(&0);
         (removed, segments.map(drop).and(checkpoints).err())
     }
+}
+
+/// A panic in one of these threads is a fault of the engine's: it costs the checkpoint, and nothing else.
+fn broken(panic: &(dyn Any + Send)) -> Error {
+    Error::Broken { what: "the making of a checkpoint", message: message_of(panic) }
 }
 
 impl State {

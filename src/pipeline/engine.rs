@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::atomics::Ordering;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
@@ -113,6 +114,18 @@ impl Engine {
     /// The calls under way.
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    /// Calls that have committed, and attempts that were run again.
+    pub(crate) fn outcomes(&self) -> (u64, u64) {
+        // Relaxed: statistics.
+        let all = self.store.participants().all().map(|participant| {
+            let counters = &participant.counters;
+            let aborted = counters.aborted_write.load(Ordering::Relaxed)
+                + counters.aborted_read.load(Ordering::Relaxed);
+            (counters.committed.load(Ordering::Relaxed), aborted)
+        });
+        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Where the stages' time goes.

@@ -271,9 +271,14 @@ pub(crate) fn keep_panics_in(make_keys: impl FnOnce() -> Result<()>) -> Result<(
 
 #[cold]
 fn panicked(panic: &(dyn Any + Send)) -> Error {
+    Error::Panicked { message: message_of(panic) }
+}
+
+/// What a panic has said.
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    Error::Panicked { message: text.unwrap_or_else(|| "no message".to_string()) }
+    text.unwrap_or_else(|| "no message".to_string())
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::work_out_footprint;
+use crate::pipeline::execute::{keep_panics_in, work_out_footprint};
 use crate::pipeline::partition::Executors;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
+use crate::pipeline::work_queues::{Put, Sharing, WorkQueues};
 use crate::protocol::footprint::Footprint;
+use crate::schedule::reference::References;
+use crate::schedule::{Placement, Schedule, Wanted};
 use crate::types::Args;
 
 /// A call as it came in.
@@ -23,27 +26,37 @@ pub(crate) struct Arrived {
 
 /// The way in: the workers' queues, and the input threads' if there are any.
 pub(crate) struct Input {
-    workers: Vec<Arc<HandoverQueue<Call>>>,
+    workers: WorkQueues<Call>,
     /// Who runs calls instead of the workers, if the protocol wants it so.
     executors: Option<Arc<Executors>>,
     staged: Option<HandoverQueue<Arrived>>,
+    schedule: Schedule,
+    partition_key: Option<String>,
     next: AtomicUsize,
 }
 
 impl Input {
     /// `staged`: whether threads of their own prepare calls.
-    pub(crate) fn new(workers: usize, staged: bool, executors: Option<Arc<Executors>>) -> Input {
+    pub(crate) fn new(
+        workers: usize,
+        staged: bool,
+        sharing: Option<Sharing>,
+        (schedule, partition_key): (Schedule, Option<String>),
+        executors: Option<Arc<Executors>>,
+    ) -> Input {
         let workers = if executors.is_some() { 0 } else { workers };
         Input {
-            workers: (0..workers).map(|_| Arc::new(HandoverQueue::new())).collect(),
+            workers: WorkQueues::new(workers, sharing),
             executors,
             staged: staged.then(HandoverQueue::new),
+            schedule,
+            partition_key,
             next: AtomicUsize::new(0),
         }
     }
 
     /// The workers' queues.
-    pub(crate) fn workers(&self) -> &[Arc<HandoverQueue<Call>>] {
+    pub(crate) fn workers(&self) -> &WorkQueues<Call> {
         &self.workers
     }
 
@@ -52,41 +65,104 @@ impl Input {
         self.executors.as_ref()
     }
 
+    /// Who says which queue a call goes to.
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// The column by whose value calls are placed, if so.
+    pub(crate) fn partition_key(&self) -> Option<&str> {
+        self.partition_key.as_deref()
+    }
+
     /// Takes a call in: on the caller's thread, or by the input threads.
     ///
     /// # Errors
-    /// The arguments don't fit; or the database has been closed.
-    pub(crate) fn submit(&self, arrived: Arrived) -> Result<()> {
+    /// The arguments don't fit; the database has been closed; the queue is full, and the caller does not wait.
+    pub(crate) fn submit(&self, arrived: Arrived, waits: bool) -> Result<()> {
         let open = match &self.staged {
             Some(queue) => queue.push(arrived),
-            None => self.hand_over(prepare(arrived)?),
+            None => self.hand_over(arrived, waits)?,
         };
         if open { Ok(()) } else { Err(Error::Closed) }
     }
 
-    fn hand_over(&self, call: Call) -> bool {
-        match &self.executors {
-            Some(executors) => executors.submit(call.into()),
-            None => self.next_queue().push(call),
+    /// Makes a call ready, and gives it to who will run it. Whether that still takes calls.
+    fn hand_over(&self, arrived: Arrived, waits: bool) -> Result<bool> {
+        let call = self.prepare(arrived)?;
+        if let Some(executors) = &self.executors {
+            return Ok(executors.submit(call.into()));
+        }
+        let queue = call.queue.unwrap_or_else(|| self.next_queue());
+        if waits {
+            return Ok(self.workers.push(queue, call));
+        }
+        match self.workers.try_push(queue, call) {
+            Put::In => Ok(true),
+            Put::Closed => Ok(false),
+            Put::Full(_) => Err(Error::Busy { in_flight: self.workers.waiting(queue) }),
         }
     }
 
     /// Calls go around the workers: every worker can run every call.
-    fn next_queue(&self) -> &HandoverQueue<Call> {
+    fn next_queue(&self) -> usize {
         // Relaxed: only a fair share matters.
         let next = if self.workers.len() == 1 { 0 } else { self.next.fetch_add(1, Ordering::Relaxed) };
-        &self.workers[next % self.workers.len()]
+        next % self.workers.len()
+    }
+
+    /// Makes a call ready, and chooses its queue.
+    fn prepare(&self, arrived: Arrived) -> Result<Call> {
+        let Arrived { routine, args, answer } = arrived;
+        let mut footprint = Footprint::default();
+        work_out_footprint(&*routine, &args, &mut footprint)?;
+        let (placement, noted) = self.place(&*routine, &args, &footprint)?;
+        let (queue, rivalry) =
+            placement.map_or((None, 0), |placement| (Some(placement.queue), placement.rivalry));
+        Ok(Call { routine, args, footprint, answer, queue, rivalry, noted, stashed: None })
+    }
+
+    /// Has the schedule choose a queue; none, if it is all the same to it. And what it wants to be told about later.
+    fn place(
+        &self,
+        routine: &dyn Routine,
+        args: &Args,
+        footprint: &Footprint,
+    ) -> Result<(Option<Placement>, Option<Box<References>>)> {
+        let mut references = References::default();
+        let placement = match self.schedule.wanted() {
+            Wanted::Nothing => None,
+            Wanted::Key => {
+                let mut key = None;
+                keep_panics_in(|| {
+                    key = routine.partition_value(args, footprint)?;
+                    Ok(())
+                })?;
+                key.and_then(|key| self.schedule.place_by_key(key))
+            }
+            Wanted::References(form) => {
+                keep_panics_in(|| routine.references(args, footprint, form, &mut references))?;
+                self.schedule.place(&references)
+            }
+        };
+        let noted = placement.filter(|placement| placement.noted).map(|_| Box::new(references));
+        Ok((placement, noted))
     }
 
     /// Gives calls that have been prepared already to the workers. If these take no more, because the database is being
     /// closed, that is the calls' answer.
     pub(crate) fn append_to_workers(&self, engine: &Engine, calls: &mut Vec<Call>) {
-        let share = calls.len().div_ceil(self.workers.len()).max(1);
-        while !calls.is_empty() {
-            let mut part: Vec<Call> = calls.drain(..share.min(calls.len())).collect();
-            if !self.next_queue().append(&mut part) {
+        let give = |queue, mut part: Vec<Call>| {
+            if !self.workers.append(queue, &mut part) {
                 part.iter().for_each(|call| refuse(engine, &call.answer, Error::Closed));
             }
+        };
+        // What the schedule has placed goes back to its place, and the rest is dealt out.
+        let placed: Vec<Call> = calls.extract_if(.., |call| call.queue.is_some()).collect();
+        placed.into_iter().for_each(|call| give(call.queue.unwrap_or(0), vec![call]));
+        let share = calls.len().div_ceil(self.workers.len()).max(1);
+        while !calls.is_empty() {
+            give(self.next_queue(), calls.drain(..share.min(calls.len())).collect());
         }
     }
 
@@ -99,7 +175,7 @@ impl Input {
 
     /// No more calls come to the workers.
     pub(crate) fn close_workers(&self) {
-        self.workers.iter().for_each(|queue| queue.close());
+        self.workers.close();
         if let Some(executors) = &self.executors {
             executors.close();
         }
@@ -107,9 +183,17 @@ impl Input {
 
     /// Hand-overs to the workers, and the calls handed over.
     pub(crate) fn handovers(&self) -> (u64, u64) {
-        let workers = self.workers.iter().map(|queue| queue.handovers());
-        let all = workers.chain(self.executors.iter().map(|executors| executors.handovers()));
-        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        let (workers, executors) =
+            (self.workers.handovers(), self.executors.as_ref().map(|all| all.handovers()));
+        let (handovers, calls) = executors.unwrap_or_default();
+        (workers.0 + handovers, workers.1 + calls)
+    }
+
+    fn give_to_executors(&self, engine: &Engine, call: Call) {
+        let answer = call.answer.clone();
+        if !self.executors.as_ref().is_some_and(|executors| executors.submit(call.into())) {
+            refuse(engine, &answer, Error::Closed);
+        }
     }
 
     /// The life of an input thread.
@@ -125,18 +209,18 @@ impl Input {
             let start = Instant::now();
             for arrived in group.drain(..) {
                 let answer = arrived.answer.clone();
-                match prepare(arrived) {
-                    Ok(call) if self.executors.is_none() => ready.push(call),
-                    Ok(call) => {
-                        if !self.hand_over(call) {
-                            refuse(engine, &answer, Error::Closed);
-                        }
+                match self.prepare(arrived) {
+                    Ok(call) if self.executors.is_some() => self.give_to_executors(engine, call),
+                    Ok(call) if call.queue.is_some() || self.workers.are_shared() => {
+                        let queue = call.queue.unwrap_or_else(|| self.next_queue());
+                        self.workers.push(queue, call);
                     }
+                    Ok(call) => ready.push(call),
                     Err(error) => refuse(engine, &answer, error),
                 }
             }
             if !ready.is_empty() {
-                self.next_queue().append(&mut ready);
+                self.workers.append(self.next_queue(), &mut ready);
             }
             engine.clocks().add(Stage::Input, start);
         }
@@ -149,11 +233,4 @@ fn refuse(engine: &Engine, answer: &Answer, error: Error) {
         waiting.unpark();
     }
     engine.in_flight().leave();
-}
-
-fn prepare(arrived: Arrived) -> Result<Call> {
-    let Arrived { routine, args, answer } = arrived;
-    let mut footprint = Footprint::default();
-    work_out_footprint(&*routine, &args, &mut footprint)?;
-    Ok(Call { routine, args, footprint, answer, stashed: None })
 }

@@ -9,8 +9,8 @@
 //! Stages hand over in groups: who takes from a queue takes all that waits. They block when there is nothing to do.
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
-//! `output` the stages; `partition` execution by executors that own the data; `bell` wakes the log stage. Beside all of
-//! them `checkpoint` copies the records.
+//! `output` the stages; `work_queues` who takes and who steals; `partition` execution by executors that own the data;
+//! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, and `keeper` looks after the schedule.
 
 pub(crate) mod bell;
 pub(crate) mod call;
@@ -18,6 +18,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod engine;
 pub(crate) mod execute;
 pub(crate) mod input;
+pub(crate) mod keeper;
 pub(crate) mod log;
 pub(crate) mod nesting;
 pub(crate) mod output;
@@ -28,4 +29,5 @@ pub(crate) mod retry;
 pub(crate) mod stash;
 pub(crate) mod statistics;
 pub(crate) mod threads;
+pub(crate) mod work_queues;
 pub(crate) mod worker;

@@ -70,6 +70,9 @@ pub struct Statistics {
     pub locks_higher: u64,
     /// Locks that executors have asked of themselves (`partitioned`).
     pub locks_local: u64,
+    /// Bytes of memory that rows take now, as [`Options::memory_limit`](crate::Options::memory_limit) counts them; long values
+    /// are counted only where there is a limit.
+    pub memory_bytes: u64,
     /// Groups written to the log.
     pub log_groups: u64,
     /// Transactions in them.
@@ -78,6 +81,8 @@ pub struct Statistics {
     pub log_bytes: u64,
     /// Flushes of the log.
     pub log_flushes: u64,
+    /// Calls that an idle worker took from another's queue.
+    pub stolen: u64,
     /// Hand-overs to the execute stage, and the calls handed over.
     pub execute_handovers: (u64, u64),
     /// Hand-overs to the log stage (groups), and the transactions handed over.
@@ -111,10 +116,12 @@ impl Sub for Statistics {
             locks_row: self.locks_row - before.locks_row,
             locks_higher: self.locks_higher - before.locks_higher,
             locks_local: self.locks_local - before.locks_local,
+            memory_bytes: self.memory_bytes,
             log_groups: self.log_groups - before.log_groups,
             log_transactions: self.log_transactions - before.log_transactions,
             log_bytes: self.log_bytes - before.log_bytes,
             log_flushes: self.log_flushes - before.log_flushes,
+            stolen: self.stolen - before.stolen,
             execute_handovers: pair(self.execute_handovers, before.execute_handovers),
             log_handovers: pair(self.log_handovers, before.log_handovers),
             output_handovers: pair(self.output_handovers, before.output_handovers),

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
+use crate::pipeline::keeper::Keeper;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::partition::executor;
 use crate::pipeline::{output, phases, worker};
@@ -24,6 +25,7 @@ pub(crate) struct Threads {
     stop_log: Arc<AtomicBool>,
     preparation: Option<Arc<Preparation>>,
     checkpointer: Option<Arc<Checkpointer>>,
+    keeper: Arc<Keeper>,
 }
 
 #[derive(Default)]
@@ -35,15 +37,18 @@ struct Running {
     preparation: Vec<JoinHandle<()>>,
     phases: Vec<JoinHandle<()>>,
     checkpoint: Vec<JoinHandle<()>>,
+    keeper: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
     /// Starts all stages: input and output threads only where those stages have queues of their own.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn start(
         engine: &Arc<Engine>,
         input: &Arc<Input>,
         input_threads: usize,
         output_threads: usize,
+        automatic_admission: bool,
         log: Option<Log>,
         checkpointer: Option<Arc<Checkpointer>>,
         log_stage: impl FnOnce(Option<Log>, Arc<AtomicBool>) -> LogStage,
@@ -54,9 +59,11 @@ impl Threads {
             let (engine, input) = (engine.clone(), input.clone());
             running.input.push(start(format!("input-{number}"), move || input.run(&engine)));
         }
-        for (number, queue) in input.workers().iter().enumerate() {
-            let (engine, queue) = (engine.clone(), queue.clone());
-            running.workers.push(start(format!("execute-{number}"), move || worker::run(&engine, &queue)));
+        for number in 0..input.workers().len() {
+            let (engine, input) = (engine.clone(), input.clone());
+            running
+                .workers
+                .push(start(format!("execute-{number}"), move || worker::run(&engine, &input, number)));
         }
         if let Some(executors) = input.executors() {
             for number in 0..executors.len() {
@@ -90,7 +97,13 @@ impl Threads {
             };
             running.checkpoint.push(start(format!("checkpoint-{number}"), life));
         }
-        Threads { running: Mutex::new(running), stop_log, preparation, checkpointer }
+        let keeper = Arc::new(Keeper::default());
+        if automatic_admission || input.schedule().needs_upkeep() {
+            let (engine, input, keeper) = (engine.clone(), input.clone(), keeper.clone());
+            let life = move || keeper.run(&engine, &input, automatic_admission);
+            running.keeper.push(start("schedule".to_string(), life));
+        }
+        Threads { running: Mutex::new(running), stop_log, preparation, checkpointer, keeper }
     }
 
     /// Ends all stages, one after the other: what is under way flows out.
@@ -104,6 +117,8 @@ impl Threads {
             checkpointer.stop();
         }
         join(&mut running.checkpoint);
+        self.keeper.stop();
+        join(&mut running.keeper);
         input.close();
         join(&mut running.input);
         // What is stashed goes to the workers before they are told that nothing more comes.

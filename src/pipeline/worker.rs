@@ -13,8 +13,8 @@ use crossbeam_epoch::{Guard, pin};
 use crate::pipeline::call::{Call, Found, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Ending, execute};
+use crate::pipeline::input::Input;
 use crate::pipeline::output::Finished;
-use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
@@ -98,7 +98,7 @@ fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>
 }
 
 /// The life of a worker.
-pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
+pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize) {
     let mut seat = engine.store().participants().take();
     let mut held = Held::default();
     let mut calls = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
     let mut stashed = Vec::new();
     loop {
         if calls.is_empty() {
-            queue.take(GROUP_CALLS, &mut calls);
+            input.workers().take(number, GROUP_CALLS, &mut calls);
         }
         if calls.is_empty() {
             return;
@@ -115,19 +115,26 @@ pub(crate) fn run(engine: &Arc<Engine>, queue: &HandoverQueue<Call>) {
         let start = Instant::now();
         let counters = &seat.participant().counters;
         let mut wrote = false;
-        execute_group(engine, &mut seat, &mut held, &mut found, &calls, |number, ending, output| {
+        let runs =
+            |place: usize| input.workers().runs(number, calls.get(place).map_or(0, |call| call.rivalry));
+        runs(0);
+        execute_group(engine, &mut seat, &mut held, &mut found, &calls, |place, ending, output| {
+            runs(place + 1);
             wrote |= ending.wrote;
-            if let Some(since) = calls[number].stashed {
+            if let Some(since) = calls[place].stashed {
                 engine.stash().has_ended(since, ending.stashed);
             }
             if ending.stashed {
-                return stashed.push(number);
+                return stashed.push(place);
+            }
+            if let Some(references) = &calls[place].noted {
+                input.schedule().ended(references, ending.attempts.saturating_sub(1));
             }
             if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                 Counters::count(&counters.readers_waited);
             }
             let result = ending.failure.map_or(Ok(output), |error| Err(*error));
-            finished.push(Finished { answer: calls[number].answer.clone(), epoch: ending.epoch, result });
+            finished.push(Finished { answer: calls[place].answer.clone(), epoch: ending.epoch, result });
         });
         engine.clocks().add(Stage::Execute, start);
         engine.output().put(engine, &mut finished);

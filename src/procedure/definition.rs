@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::procedure::context::{ActionContext, KeyBuilder, Values};
+use crate::procedure::predicate::Predicate;
 use crate::procedure::repeat::{Each, EachAction};
 use crate::protocol::footprint::Mode;
 use crate::storage::table::TableCore;
@@ -141,18 +142,31 @@ pub struct ProcedureDefinition {
     pub(crate) name: String,
     pub(crate) parameters: Vec<(String, DataType)>,
     pub(crate) phases: Vec<Vec<Action>>,
+    pub(crate) predicates: Vec<Predicate>,
 }
 
 impl ProcedureDefinition {
     /// A procedure of this name, which does nothing yet.
     pub fn new(name: impl Into<String>) -> Self {
-        ProcedureDefinition { name: name.into(), parameters: Vec::new(), phases: Vec::new() }
+        ProcedureDefinition {
+            name: name.into(),
+            parameters: Vec::new(),
+            phases: Vec::new(),
+            predicates: Vec::new(),
+        }
     }
 
     /// Adds a parameter; a call must give a value of this type, or NULL.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, data_type: DataType) -> Self {
         self.parameters.push((name.into(), data_type));
+        self
+    }
+
+    /// Says more about the rows that its calls touch than the keys of its actions do: for the scheduler.
+    #[must_use]
+    pub fn refers_to(mut self, predicate: Predicate) -> Self {
+        self.predicates.push(predicate);
         self
     }
 

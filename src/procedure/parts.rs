@@ -86,6 +86,7 @@ impl Parts for Registered {
 mod tests {
     use super::*;
     use crate::pipeline::call::Routine;
+    use crate::procedure::Naming;
     use crate::{DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args};
 
     fn database() -> (Database, crate::Table) {
@@ -115,7 +116,8 @@ mod tests {
                 .body(|_| Ok(()));
             let definition = ProcedureDefinition::new("p").parameter("n", DataType::Int64);
             let definition = definition.phase([first(repeated)]).phase([led]);
-            let procedure = Registered::new(table.shared().store(), definition).expect("sound");
+            let naming = Naming { tables: &[], partition_key: None };
+            let procedure = Registered::new(table.shared().store(), definition, &naming).expect("sound");
             let mut footprint = Footprint::default();
             let args = args![3];
             procedure.footprint(&args, &mut footprint).expect("it fits");

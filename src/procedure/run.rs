@@ -10,9 +10,11 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Parts, Routine};
 use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
+use crate::procedure::references::{Naming, ReferencePlan};
 use crate::procedure::repeat::Repeating;
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference, Routed};
+use crate::schedule::reference::{Form, References, Scalar};
 use crate::storage::record::Record;
 use crate::types::{Args, DataType, Value, check};
 
@@ -30,14 +32,20 @@ pub(crate) struct Registered {
     /// How many references every call makes; no number of references is this one if an action is repeated.
     references: usize,
     read_only: bool,
+    /// What its calls' references for the scheduler come from.
+    plan: ReferencePlan,
 }
 
 impl Registered {
     /// Takes a definition for the store of this identity.
     ///
     /// # Errors
-    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`].
-    pub(crate) fn new(store: u64, definition: ProcedureDefinition) -> Result<Registered> {
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`], [`Error::UnknownColumn`]; the partition key's.
+    pub(crate) fn new(
+        store: u64,
+        definition: ProcedureDefinition,
+        naming: &Naming<'_>,
+    ) -> Result<Registered> {
         let wrong =
             |detail: String| Err(Error::InvalidProcedure { procedure: definition.name.clone(), detail });
         let mut phase_ends = Vec::new();
@@ -77,8 +85,12 @@ impl Registered {
                 return wrong(format!("parameter {name:?}: {error}"));
             }
         }
-        let ProcedureDefinition { name, parameters, phases } = definition;
+        if let Some(foreign) = definition.predicates.iter().find(|one| one.table.store() != store) {
+            return Err(Error::ForeignTable { table: foreign.table.definition().name().to_string() });
+        }
+        let ProcedureDefinition { name, parameters, phases, predicates } = definition;
         let actions: Box<[Action]> = phases.into_iter().flatten().collect();
+        let plan = ReferencePlan::new(&name, actions.iter(), predicates, naming)?;
         let read_only = actions.iter().all(|action| action.mode == Mode::Read);
         let mut registered = Registered {
             store,
@@ -89,6 +101,7 @@ impl Registered {
             phase_ends: phase_ends.into(),
             repeating: None,
             read_only,
+            plan,
         };
         registered.set_repeating_apart();
         Ok(registered)
@@ -176,6 +189,20 @@ impl Routine for Registered {
             }
         }
         Ok(())
+    }
+
+    fn references(
+        &self,
+        args: &Args,
+        footprint: &Footprint,
+        form: Form,
+        into: &mut References,
+    ) -> Result<()> {
+        self.plan.collect(args, footprint, form, into)
+    }
+
+    fn partition_value(&self, args: &Args, footprint: &Footprint) -> Result<Option<Scalar>> {
+        self.plan.partition_value(args, footprint)
     }
 
     #[inline]

@@ -80,6 +80,17 @@ impl ProtocolKind {
         }
     }
 
+    /// Whether it decides itself where a call runs, so that a schedule would decide in vain.
+    pub(crate) fn places_calls(self) -> bool {
+        matches!(self, ProtocolKind::Serial | ProtocolKind::Partitioned)
+    }
+
+    /// The names of the protocols that leave that to the schedule.
+    pub(crate) fn beside_each_other() -> String {
+        let names = Self::ALL.iter().filter(|kind| !kind.places_calls()).map(|kind| kind.name());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// Builds the protocol.
     pub(crate) fn build(self, settings: &Settings) -> Box<dyn Protocol> {
         match self {

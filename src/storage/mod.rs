@@ -1,5 +1,6 @@
 //! Records, rows, tables and indexes, and the one commit contract that every protocol keeps.
 
+pub(crate) mod budget;
 pub(crate) mod catalog;
 pub(crate) mod commit;
 pub(crate) mod copy;

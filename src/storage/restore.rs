@@ -116,15 +116,19 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
     let mut made = Vec::new();
     // SAFETY: the image's blocks are in the arena or belong to the installed row, which nobody frees meanwhile.
     unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    let mut change = 0;
     for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
         if installed[at] != *new {
             row.store(*new, Ordering::Relaxed);
+            // SAFETY: the new row's blocks are its own, the old one's are freed below.
+            change += unsafe { layout.change_of_blocks(at, installed[at], *new) };
             if layout.is_block_at(at, installed[at]) {
                 // SAFETY: it was this row's alone, and recovery is alone.
                 unsafe { free_block(installed[at]) };
             }
         }
     }
+    table.slabs().budget().note_blocks(change, record.pointer().to_bits() as usize);
 }
 
 /// Fills a table's secondary indexes from its rows.

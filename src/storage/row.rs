@@ -28,7 +28,8 @@ pub(crate) use number::Number;
 
 /// The most bytes that the values of one row may have together.
 pub(crate) const MAXIMAL_ROW_BYTES: usize = if cfg!(test) { 1 << 15 } else { 16 << 20 };
-const INLINE_BYTES: usize = 7;
+/// Values of up to so many bytes lie in a word.
+pub(crate) const INLINE_BYTES: usize = 7;
 
 /// How the columns of one table lie in its rows.
 #[derive(Debug)]
@@ -351,6 +352,18 @@ impl RowLayout {
         self.variable[at] && is_block(word)
     }
 
+    /// By how many bytes the blocks of a row's word change when it goes from `old` to `new`.
+    ///
+    /// # Safety
+    /// Both are contents of the word at `at`, with live blocks.
+    pub(crate) unsafe fn change_of_blocks(&self, at: usize, old: u64, new: u64) -> i64 {
+        let bytes = |word| {
+            // SAFETY: the caller's promise.
+            if self.is_block_at(at, word) { unsafe { block_bytes(word) as i64 } } else { 0 }
+        };
+        bytes(new) - bytes(old)
+    }
+
     /// Gives an image that is to be installed blocks of its own: every block that `installed`, the row that is there
     /// now, doesn't have is copied to the heap, and noted in `made`.
     ///
@@ -500,6 +513,16 @@ unsafe fn bytes_of(word: &u64) -> &[u8] {
 
 const _: () =
     assert!(cfg!(target_endian = "little"), "inline values lie in a word as little-endian machines have it");
+
+/// How many bytes a block takes.
+///
+/// # Safety
+/// `word` is the address of a block that is alive.
+pub(crate) unsafe fn block_bytes(word: u64) -> usize {
+    debug_assert!(is_block(word));
+    // SAFETY: the caller's promise; a block begins with the length of its bytes.
+    8 + unsafe { std::ptr::with_exposed_provenance::<u64>(word as usize).read() } as usize
+}
 
 /// Frees a block of the heap.
 ///

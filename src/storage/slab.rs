@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::storage::budget::Budget;
 use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
 
 /// How large a chunk is.
@@ -27,6 +28,7 @@ pub(crate) struct Slabs {
     free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
     /// How many there are, so that who finds none need not lock.
     free_count: AtomicUsize,
+    budget: Budget,
 }
 
 /// A chunk's memory.
@@ -55,10 +57,17 @@ fn chunk_layout() -> Layout {
 }
 
 impl Slabs {
+    /// How much memory rows take, and may take.
+    #[inline]
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// Makes a record with this word and key; every row word is zero.
     pub(crate) fn make(&self, cutter: &mut Cutter, word: u64, key: &[u8], row_words: usize) -> RecordPointer {
         let bytes = record_bytes(key.len(), row_words);
         if bytes > CHUNK_BYTES / 4 {
+            self.budget.note_records(bytes as i64);
             return RecordPointer::allocate(word, key, row_words);
         }
         let memory = match self.reuse(bytes) {
@@ -76,6 +85,7 @@ impl Slabs {
         }
         let record = self.free.lock().get_mut(&bytes)?.pop()?;
         self.free_count.fetch_sub(1, Ordering::Relaxed);
+        self.budget.note_records(bytes as i64);
         Some(record)
     }
 
@@ -95,6 +105,7 @@ impl Slabs {
             handle_alloc_error(chunk_layout())
         };
         self.chunks.lock().push(Chunk(chunk));
+        self.budget.note_records(CHUNK_BYTES as i64);
         chunk
     }
 
@@ -119,6 +130,7 @@ impl Slabs {
     pub(crate) unsafe fn free(&self, record: RecordPointer) {
         // SAFETY: the caller's promise; the record is still there to tell its size.
         let bytes = unsafe { record.bytes() };
+        self.budget.note_records(-(bytes as i64));
         if bytes > CHUNK_BYTES / 4 {
             // SAFETY: the caller's promise; it came from the allocator.
             unsafe { record.free() };

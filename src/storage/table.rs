@@ -22,7 +22,7 @@ use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::OrderedIndex;
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::row::{RowLayout, free_block};
+use crate::storage::row::{RowLayout, block_bytes, free_block};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{DEAD, PLACEHOLDER};
 use crate::types::key::{EncodedKey, KeyKind, encode_component};
@@ -616,6 +616,9 @@ pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: Rec
         let words: smallvec::SmallVec<[u64; 32]> =
             record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
         for block in layout.blocks(&words) {
+            // SAFETY: the block is alive until it is freed below.
+            let bytes = unsafe { block_bytes(block) };
+            slabs.budget().note_blocks(-(bytes as i64), pointer.to_bits() as usize);
             // SAFETY: a row's blocks belong to it alone.
             unsafe { free_block(block) };
         }

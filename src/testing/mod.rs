@@ -5,4 +5,4 @@ pub(crate) mod conformance;
 pub mod simulated_disk;
 
 pub use crate::base::disk::{Disk, File, LockGuard, RealDisk};
-pub use simulated_disk::{Fault, Operation, SimulatedDisk};
+pub use simulated_disk::{Fault, Moment, Operation, SimulatedDisk};

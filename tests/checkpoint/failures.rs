@@ -205,3 +205,56 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
         });
     }
 }
+
+/// A fault of the engine's own in one of the threads that copy: who asked for the checkpoint is told, and nobody hangs.
+#[test]
+fn a_thread_that_panics_costs_its_checkpoint_and_nothing_else() {
+    for thread in ["heddle-checkpoint-0", "heddle-checkpoint-1"] {
+        in_time(move || {
+            let disk = SimulatedDisk::new();
+            let journal = with_checkpoint(&disk, plain(&disk));
+            let made = journal.db.checkpoints().made;
+            disk.watch(move |_| {
+                assert_ne!(std::thread::current().name(), Some(thread), "a fault of the engine's");
+            });
+            // The second thread finds something to do only if it comes in time.
+            let deadline = Instant::now() + Duration::from_secs(20);
+            let error = loop {
+                match journal.db.checkpoint() {
+                    Err(error) => break error,
+                    Ok(_) => assert!(Instant::now() < deadline, "{thread} never writes anything"),
+                }
+            };
+            assert!(
+                matches!(&error, Error::Broken { message, .. } if message.contains("a fault")),
+                "{error}"
+            );
+            assert_eq!(journal.db.checkpoints().failure, Some(error));
+            (20..25).for_each(|number| journal.call(0, number).expect("committed"));
+            assert!(journal.db.checkpoint().expect("whole").number > made as u32);
+            journal.db.close().expect("durable");
+            let acknowledged = Made { calls: vec![25], tables: 0 };
+            Journal::survives(plain(&disk.crash_image(0)), &acknowledged, thread);
+        });
+    }
+}
+
+/// A file that an interrupted checkpoint has left and that cannot be removed is no reason to refuse the database.
+#[test]
+fn a_leftover_that_cannot_be_removed_is_told_when_the_database_is_opened() {
+    let disk = SimulatedDisk::new();
+    with_checkpoint(&disk, plain(&disk)).db.close().expect("durable");
+    let leftover = file("checkpoint", "00000009-0001.part");
+    disk.put_bytes(&leftover, b"what an interruption has left".to_vec()).expect("there");
+    disk.fail_next(Operation::Remove, Fault::PermissionDenied);
+    let journal = Journal::open(plain(&disk)).expect("it does no harm");
+    let failure = journal.db.checkpoints().failure;
+    assert!(
+        matches!(&failure, Some(Error::NotWritable { path, .. }) if path.ends_with(".part")),
+        "{failure:?}"
+    );
+    assert!(disk.bytes(&leftover).is_ok());
+    journal.db.checkpoint().expect("whole");
+    assert_eq!(journal.db.checkpoints().failure, None);
+    assert!(disk.bytes(&leftover).is_err(), "the next checkpoint tries again");
+}

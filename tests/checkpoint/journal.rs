@@ -6,6 +6,8 @@
 //! that a checkpoint must not tear: operations on columns that are split under some protocols, other columns of the
 //! same rows, rows that are inserted, changed in some columns, deleted, and inserted again, and tables that are made.
 
+#![allow(dead_code)] // Each test file uses its own part of this one.
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,10 +7,12 @@ use heddle_workloads::Workload;
 use heddle_workloads::driver::read_acknowledgements;
 use heddledb::{Database, Durability, Options};
 
+use crate::backup::described;
+use crate::bar::Bar;
 use crate::failure::{Failure, Result};
 use crate::recovering;
 
-/// Verify a database.
+/// Verify a database: the checksums of its files, its rows, its indexes, and the books of the workloads in it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -32,10 +34,22 @@ Examples:
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
+    let bar = Bar::new("opening the database");
     let db = open(&arguments.directory)?;
-    let report = db.check()?;
-    println!("engine: ok, {} rows in {} tables", report.rows, report.tables);
+    bar.say("reading its files");
+    let files = db.check_files(&mut |done, total| bar.show(true, done, total))?;
+    bar.say("looking at rows and indexes");
+    let report = db.check_with(&mut |done, total| bar.show(false, done, total))?;
+    drop(bar);
+    println!("files: ok, {}", described(&files));
+    println!(
+        "engine: ok, {} rows in {} tables, {} index entries",
+        report.rows, report.tables, report.index_entries
+    );
     let recovery = db.recovery();
+    if let Some(cut) = &recovery.cut {
+        println!("torn tail: {cut}");
+    }
     if let Some(why) = &recovery.passed_over {
         println!("a newer checkpoint was passed over: {why}");
     }

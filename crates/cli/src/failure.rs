@@ -35,9 +35,9 @@ impl fmt::Display for Failure {
 
 impl From<heddledb::Error> for Failure {
     fn from(error: heddledb::Error) -> Self {
-        use heddledb::Error::{InvalidOption, NotADatabase, UnknownTable};
+        use heddledb::Error::{InvalidOption, NotADatabase, NotEmpty, UnknownTable};
         match error {
-            InvalidOption { .. } | NotADatabase { .. } | UnknownTable { .. } => {
+            InvalidOption { .. } | NotADatabase { .. } | NotEmpty { .. } | UnknownTable { .. } => {
                 Failure::Usage(error.to_string())
             }
             other => Failure::Failed(other.to_string()),

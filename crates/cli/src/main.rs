@@ -3,10 +3,13 @@
 //! Exit codes: 0 all is well, 1 a check failed or something broke, 2 wrong usage. Results go to standard output,
 //! progress and errors to standard error.
 
+mod backup;
+mod bar;
 mod bench;
 mod check;
 mod dump;
 mod failure;
+mod figures;
 mod inspect;
 mod recovering;
 
@@ -32,17 +35,26 @@ Examples:
   heddle bench incr1 --hot-percent 100 --protocol phased    all add to one row, under phase reconciliation
   heddle bench probe --clients 35 --protocol serial --json
   heddle bench flights --input flights.csv.gz --dir flights.heddle
+  heddle figures aborts                     a table of many runs
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it
-  heddle dump flights.heddle carrier        a table as CSV";
+  heddle dump flights.heddle carrier        a table as CSV
+  heddle backup flights.heddle copy.heddle  copy a database, while it runs
+  heddle restore copy.heddle other.heddle   verify a copy, and make a database of it";
 
 #[expect(clippy::large_enum_variant, reason = "made once per process")]
 #[derive(Subcommand)]
 enum Command {
     /// Run a workload, measure it, and verify the database afterwards
     Bench(bench::Arguments),
+    /// Tables of many benchmark runs, by one command each
+    Figures(figures::Arguments),
     /// Verify a database, and the invariants of the workloads whose tables it holds
     Check(check::Arguments),
+    /// Copy a database, while it runs
+    Backup(backup::BackupArguments),
+    /// Verify a backup, and make a database of it
+    Restore(backup::RestoreArguments),
     /// Show what is in a database directory
     Inspect(inspect::Arguments),
     /// Print a table as CSV
@@ -52,7 +64,10 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Backup(arguments) => backup::back_up(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
     };

@@ -11,9 +11,11 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 24] = [
     "workload",
     "protocol",
+    "schedule",
+    "stolen",
     "threads",
     "clients",
     "seconds",

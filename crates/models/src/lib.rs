@@ -45,6 +45,7 @@ mod engine {
     pub(crate) mod protocol;
     pub(crate) mod range;
     pub(crate) mod row;
+    pub(crate) mod schedule;
     pub(crate) mod storage;
     pub(crate) mod table;
     pub(crate) mod testing;

@@ -12,6 +12,7 @@
 //! | [`like`] | users like pages, of which some are popular |
 //! | [`ycsb`] | so many reads and writes of single records |
 //! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
+//! | [`smallbank`] | customers with two accounts each, of whom some are hot |
 //! | [`tpcc`] | a wholesaler: orders, payments, deliveries |
 //! | [`contender`] | something outside of the engine that does the same calls |
 //! | [`driver`] | runs calls at a database and measures what is released |
@@ -30,6 +31,7 @@ mod mix;
 pub mod pause;
 pub mod probe;
 mod scan;
+pub mod smallbank;
 pub mod tatp;
 pub mod tpcc;
 pub mod workload;
@@ -52,6 +54,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(ycsb::Ycsb::default()),
         Box::new(ycsb::Ycsb::read_modify_write()),
         Box::new(tatp::Tatp::default()),
+        Box::new(smallbank::SmallBank::default()),
         Box::new(tpcc::Tpcc::default()),
     ]
 }

@@ -31,6 +31,11 @@ pub trait Workload: Send + Sync {
         procedure
     }
 
+    /// The column by whose value calls can be placed in queues, where there is a usual one.
+    fn partition_key(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Its settings, to be reported with the results.
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)>;
 

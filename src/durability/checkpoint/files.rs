@@ -42,6 +42,11 @@ impl Checkpoints {
         Checkpoints { disk, home, uuid }
     }
 
+    /// The disk that they are on.
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     pub(super) fn manifest_path(&self, number: u32) -> PathBuf {
         self.home.join(format!("{number:08}{MANIFEST}"))
     }
@@ -65,6 +70,11 @@ impl Checkpoints {
         let elsewhere = part.directory.checked_sub(1).and_then(|at| manifest.directories.get(at as usize));
         let path = self.part_path(elsewhere.map(Path::new), name);
         PartReader::open(&*self.disk, path, name, part)
+    }
+
+    /// Opens every part of a checkpoint, the first one first.
+    pub(crate) fn open_parts(&self, manifest: &Manifest) -> Result<Vec<PartReader>> {
+        manifest.parts.iter().map(|part| self.open_part(manifest, *part)).collect()
     }
 
     /// The numbers of all checkpoints that have manifests, the newest first.

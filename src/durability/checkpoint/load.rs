@@ -7,7 +7,7 @@ use super::files::Checkpoints;
 use super::manifest::{Manifest, Part};
 use crate::Result;
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
-use crate::durability::failure::damaged;
+use crate::durability::failure::{damaged, what_is_wrong};
 use crate::durability::watch::{RecoveryStep, Watch};
 use crate::error::Error;
 use crate::storage::catalog::FIRST_USER_TABLE;
@@ -67,8 +67,8 @@ fn add_tables(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> 
     let added = store.add_tables_made_before(manifest.first_epoch, &guard);
     let added = added.and_then(|()| used.try_for_each(|&id| store.add_table_of_catalog(id, &guard)));
     added.map_err(|error| match error {
-        Error::Malformed { detail, .. } => damaged(&checkpoints.manifest_path(manifest.number), 28, detail),
-        other => other,
+        error @ Error::Damaged { .. } => error,
+        error => damaged(&checkpoints.manifest_path(manifest.number), 28, what_is_wrong(error)),
     })
 }
 

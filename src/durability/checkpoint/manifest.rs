@@ -7,7 +7,7 @@ use super::encoding::Fields;
 use crate::Result;
 use crate::durability::failure::damaged;
 use crate::durability::manifest::check_version;
-use crate::durability::{FORMAT_VERSION, GroupStart, Uuid};
+use crate::durability::{EPOCH_MAX, FORMAT_VERSION, GroupStart, PAGE_BYTES, Uuid};
 use crate::error::Error;
 
 const MAGIC: &[u8; 8] = b"HEDDLCPM";
@@ -64,6 +64,11 @@ impl Manifest {
     /// Bytes of all parts.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// How many files it consists of, itself included.
+    pub(crate) fn files(&self) -> u64 {
+        1 + self.parts.len() as u64
     }
 
     pub(super) fn encode(&self, uuid: Uuid) -> Vec<u8> {
@@ -150,16 +155,29 @@ impl Manifest {
             Some("its parts are not numbered from 1")
         } else if self.parts.iter().any(|part| part.directory as usize > directories) {
             Some("a part is in a directory that is not listed")
-        } else if self.records() != self.tables.values().sum::<u64>() {
+        } else if sum(self.parts.iter().map(|part| part.bytes)).is_none() {
+            Some("its parts have more bytes than there can be")
+        } else if sum(self.parts.iter().map(|part| part.records))
+            .is_none_or(|records| Some(records) != sum(self.tables.values().copied()))
+        {
             Some("its parts and its tables have different numbers of records")
         } else if self.log_start.epoch > self.first_epoch
             || self.last_epoch < self.first_epoch.saturating_sub(1)
         {
             Some("its epochs are in no order")
+        } else if self.last_epoch.max(self.first_epoch).max(self.log_epoch) > EPOCH_MAX {
+            Some("it is of an epoch that no database reaches")
+        } else if !self.log_start.offset.is_multiple_of(PAGE_BYTES) || self.log_start.offset < PAGE_BYTES {
+            Some("no group of the log begins where it says")
         } else {
             None
         }
     }
+}
+
+/// A sum of numbers that may be anything; none if it is beyond every number.
+fn sum(mut numbers: impl Iterator<Item = u64>) -> Option<u64> {
+    numbers.try_fold(0_u64, |sum, number| sum.checked_add(number))
 }
 
 #[cfg(test)]
@@ -231,7 +249,17 @@ mod tests {
             },
             Manifest { directories: Vec::new(), ..manifest() },
             Manifest { tables: BTreeMap::from([(1, 41)]), ..manifest() },
+            Manifest {
+                parts: vec![Part { records: u64::MAX, ..part }, Part { number: 2, ..part }],
+                tables: BTreeMap::from([(1, 20)]),
+                ..manifest()
+            },
+            Manifest { parts: vec![Part { bytes: u64::MAX, ..part }, manifest().parts[1]], ..manifest() },
             Manifest { first_epoch: 60, ..manifest() },
+            Manifest { last_epoch: EPOCH_MAX + 1, ..manifest() },
+            Manifest { log_epoch: u64::MAX, ..manifest() },
+            Manifest { log_start: GroupStart { offset: 8191, ..manifest().log_start }, ..manifest() },
+            Manifest { log_start: GroupStart { offset: 0, ..manifest().log_start }, ..manifest() },
             Manifest { last_epoch: 68, ..manifest() },
         ] {
             assert!(matches!(read(&bad.encode(UUID)), Err(Error::Damaged { .. })), "{bad:?}");

@@ -19,6 +19,7 @@
 //! - Every byte of every file is covered by a checksum, by a length in the manifest, or by both.
 //! - No number of a checkpoint is used for another one while a file of it is there.
 
+mod copy;
 mod encoding;
 mod files;
 mod load;

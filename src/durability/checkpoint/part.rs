@@ -11,7 +11,7 @@ use super::manifest::Part;
 use crate::Result;
 use crate::base::disk::{Disk, File};
 use crate::durability::block::checksum;
-use crate::durability::failure::{damaged, reading, writing};
+use crate::durability::failure::{damaged, reading, what_is_wrong, writing};
 use crate::durability::manifest::check_version;
 use crate::durability::{FORMAT_VERSION, Uuid};
 use crate::error::Error;
@@ -36,7 +36,8 @@ pub(super) struct PartName {
 }
 
 impl PartName {
-    fn header(self) -> Vec<u8> {
+    /// The part's header.
+    pub(super) fn header(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(FORMAT_VERSION.to_le_bytes());
         bytes.extend(self.uuid.0);
@@ -127,14 +128,16 @@ impl PartWriter {
     }
 
     /// Makes the part durable; its name becomes so with the next sync of its directory.
-    pub(super) fn finish(self) -> Result<Part> {
-        self.file.sync_all().map_err(writing(&self.path))?;
+    pub(super) fn finish(self, synced: bool) -> Result<Part> {
+        if synced {
+            self.file.sync_all().map_err(writing(&self.path))?;
+        }
         Ok(self.part)
     }
 }
 
 /// Reads one part, block by block.
-pub(super) struct PartReader {
+pub(crate) struct PartReader {
     name: PartName,
     file: Box<dyn File>,
     path: PathBuf,
@@ -143,6 +146,21 @@ pub(super) struct PartReader {
     blocks: u32,
     records: u64,
     payload: Vec<u8>,
+}
+
+/// A block of a part, as it was written.
+pub(crate) struct Block<'a> {
+    pub(super) offset: u64,
+    pub(super) header: [u8; BLOCK_HEADER_BYTES],
+    pub(super) payload: &'a [u8],
+    pub(super) records: u64,
+}
+
+impl Block<'_> {
+    /// Bytes that it takes in its part.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.header.len() + self.payload.len()) as u64
+    }
 }
 
 impl PartReader {
@@ -166,6 +184,21 @@ impl PartReader {
     /// # Errors
     /// The block is not as it was written; what `load` says, as damage of this block.
     pub(super) fn next_block(&mut self, load: impl FnOnce(&[u8]) -> Result<u64>) -> Result<bool> {
+        let start = self.offset;
+        let Some(Block { records, .. }) = self.read_block()? else { return Ok(false) };
+        let loaded = load(&self.payload).map_err(|error| self.blame(start, error))?;
+        if loaded != records {
+            let detail = format!("the block there says it has {records} records, and has {loaded}");
+            return Err(damaged(&self.path, start, detail));
+        }
+        Ok(true)
+    }
+
+    /// The next block, if there is one.
+    ///
+    /// # Errors
+    /// It is not as it was written.
+    pub(crate) fn read_block(&mut self) -> Result<Option<Block<'_>>> {
         let (start, left) = (self.offset, self.part.bytes - self.offset);
         if left == 0 {
             if (self.blocks, self.records) != (self.part.blocks, self.part.records) {
@@ -175,7 +208,7 @@ impl PartReader {
                     "it has not the blocks that its checkpoint's manifest says",
                 ));
             }
-            return Ok(false);
+            return Ok(None);
         }
         let mut header = [0; BLOCK_HEADER_BYTES];
         if left < BLOCK_HEADER_BYTES as u64 {
@@ -195,22 +228,17 @@ impl PartReader {
         if header != self.name.block_header(self.blocks, records, &self.payload) {
             return Err(damaged(&self.path, start, "the block there is not as it was written"));
         }
-        let loaded = load(&self.payload).map_err(|error| self.blame(start, error))?;
-        if loaded != u64::from(records) {
-            let detail = format!("the block there says it has {records} records, and has {loaded}");
-            return Err(damaged(&self.path, start, detail));
-        }
         self.offset = place + u64::from(length);
         self.blocks += 1;
-        self.records += loaded;
-        Ok(true)
+        self.records += u64::from(records);
+        Ok(Some(Block { offset: start, header, payload: &self.payload, records: u64::from(records) }))
     }
 
     /// Copies that make no sense although their checksum fits are damage of this file.
     fn blame(&self, offset: u64, error: Error) -> Error {
         match error {
-            Error::Malformed { detail, .. } => damaged(&self.path, offset, detail),
-            other => other,
+            error @ Error::Damaged { .. } => error,
+            error => damaged(&self.path, offset, what_is_wrong(error)),
         }
     }
 }

@@ -9,9 +9,34 @@ use super::files::Checkpoints;
 use super::manifest::{Manifest, Part};
 use super::part::{PartName, PartWriter};
 use crate::Result;
+use crate::base::disk::has_bug;
 use crate::durability::GroupStart;
 use crate::durability::directory::ensure_directory;
 use crate::durability::failure::{reading, writing};
+
+impl Checkpoints {
+    /// Writes the manifest of a checkpoint whose parts are durable: with it, the checkpoint is there.
+    pub(super) fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
+        self.write_manifest_with(manifest, || ())
+    }
+
+    /// The same; `before_naming` is called when nothing is left to do but to give it its name.
+    fn write_manifest_with(&self, manifest: &Manifest, before_naming: impl FnOnce()) -> Result<()> {
+        let Checkpoints { disk, home, uuid } = self;
+        let (path, new) = (self.manifest_path(manifest.number), self.new_manifest_path(manifest.number));
+        let file = disk.create_new(&new).map_err(writing(&new))?;
+        file.write_all_at(&manifest.encode(*uuid), 0).map_err(writing(&new))?;
+        file.sync_all().map_err(writing(&new))?;
+        // The parts' names before the manifest's: what is there whole must not lack a part after a power loss.
+        disk.sync_dir(home).map_err(writing(home))?;
+        before_naming();
+        disk.rename(&new, &path).map_err(writing(&path))?;
+        if has_bug!(disk, LogRemovedBeforeCheckpoint) {
+            return Ok(());
+        }
+        disk.sync_dir(home).map_err(writing(home))
+    }
+}
 
 /// A checkpoint that is being written; shared by the threads that do so.
 pub(crate) struct NewCheckpoint {
@@ -73,7 +98,7 @@ impl NewCheckpoint {
 
     /// Makes a part durable.
     pub(crate) fn finish_part(&self, part: PartWriter) -> Result<()> {
-        let part = part.finish()?;
+        let part = part.finish(!has_bug!(self.checkpoints.disk, PartNotSynced))?;
         self.parts.lock().finished.push(part);
         Ok(())
     }
@@ -95,18 +120,10 @@ impl NewCheckpoint {
         for directory in &self.directories {
             disk.sync_dir(directory).map_err(writing(directory))?;
         }
-        let home = &self.checkpoints.home;
-        let (path, new) =
-            (self.checkpoints.manifest_path(number), self.checkpoints.new_manifest_path(number));
-        let file = disk.create_new(&new).map_err(writing(&new))?;
-        file.write_all_at(&manifest.encode(self.checkpoints.uuid), 0).map_err(writing(&new))?;
-        file.sync_all().map_err(writing(&new))?;
-        // The parts' names before the manifest's: what is there whole must not lack a part after a power loss.
-        disk.sync_dir(home).map_err(writing(home))?;
-        // From here on the files are not ours alone to remove, whatever happens.
-        self.parts.lock().paths.clear();
-        disk.rename(&new, &path).map_err(writing(&path))?;
-        disk.sync_dir(home).map_err(writing(home))?;
+        self.checkpoints.write_manifest_with(&manifest, || {
+            // From here on the files are not ours alone to remove, whatever happens.
+            self.parts.lock().paths.clear();
+        })?;
         Ok(manifest)
     }
 

@@ -15,7 +15,7 @@ fn names(disk: &SimulatedDisk, path: &str) -> Vec<std::ffi::OsString> {
 fn a_database_is_made_once_and_keeps_its_identity() {
     let disk = SimulatedDisk::new();
     let first = open_directory(&disk, "data/new/bank").expect("a new database");
-    assert_eq!(first.path.as_path(), Path::new("data/new/bank"));
+    assert_eq!(first.path(), Path::new("data/new/bank"));
     let uuid = first.uuid();
     drop(first);
     assert_eq!(names(&disk, "data/new/bank"), ["LOCK", "MANIFEST", "log"]);

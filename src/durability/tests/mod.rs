@@ -6,6 +6,7 @@ mod directory;
 mod failures;
 mod middle;
 mod round_trip;
+mod seeded;
 mod torn_tail;
 
 use std::path::{Path, PathBuf};

@@ -59,6 +59,11 @@ impl Job {
         }
     }
 
+    /// Somebody has died of it: all others stop, too.
+    pub(super) fn fail(&self, error: Error) {
+        *self.outcome.lock() = Err(error);
+    }
+
     /// What it has come to, when all have come back from it.
     pub(super) fn outcome(&self) -> Result<Copied> {
         self.outcome.lock().clone()

@@ -38,6 +38,6 @@ pub struct CheckpointStatus {
     pub bytes: u64,
     /// The last one that is whole.
     pub last: Option<CheckpointReport>,
-    /// Why the last attempt has failed, if it has.
+    /// Why the last attempt has failed, or something useless could not be removed, if that is so.
     pub failure: Option<Error>,
 }

@@ -12,6 +12,7 @@ use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
+use crate::storage::row::{INLINE_BYTES, byte_length};
 use crate::storage::table::TableCore;
 use crate::storage::word::PLACEHOLDER;
 use crate::storage::workspace::Placeholder;
@@ -29,6 +30,7 @@ impl<'a> Attempt<'a> {
             let name = table.definition().name().to_string();
             return Err(Error::WrongRow { table: name, expected: layout.len(), given: values.len() });
         }
+        table.slabs().budget().admit()?;
         let mut coerced = SmallVec::<[ValueRef<'_>; 16]>::new();
         let checked = layout.checked_row(values, &mut coerced)?;
         let Some(record) = self.place_new(table, target.hash, target.key)? else {
@@ -66,6 +68,9 @@ impl<'a> Attempt<'a> {
             checked.push((column, layout.checked(column, value)?));
         }
         layout.check_size(checked.iter().map(|&(_, value)| value))?;
+        if checked.iter().any(|&(_, value)| byte_length(value) > INLINE_BYTES) {
+            table.slabs().budget().admit()?;
+        }
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
         self.all_or_nothing(|| {

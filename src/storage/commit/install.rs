@@ -64,15 +64,22 @@ fn make_busy(entry: &Pending<'_>) {
 
 /// Writes the words of a row that is held, and marked as busy; blocks that it had and has no more are retired.
 pub(in super::super) fn install_row(table: &TableCore, record: Record<'_>, image: &[u64], guard: &Guard) {
-    let layout = table.layout();
+    let (layout, budget) = (table.layout(), table.slabs().budget());
+    let is_counted = layout.has_blocks() && budget.is_limited();
+    let mut change = 0;
     for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
         // Relaxed: the record is held.
         let old = row.load(Ordering::Relaxed);
         if old != *new {
             row.store(*new, Ordering::Relaxed);
+            if is_counted {
+                // SAFETY: the new row's blocks are its own, the old one's are retired below.
+                change += unsafe { layout.change_of_blocks(at, old, *new) };
+            }
             if layout.has_blocks() && layout.is_block_at(at, old) {
                 retire_block(old, guard);
             }
         }
     }
+    budget.note_blocks(change, record.pointer().to_bits() as usize);
 }

@@ -32,14 +32,14 @@ impl Drop for SimulatedLock {
 impl SimulatedDisk {
     fn open(&self, path: &Path, writable: bool) -> io::Result<Box<dyn File>> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Open)?;
+        state.begin(Operation::Open)?;
         let number = state.tree.file(path)?;
         Ok(Box::new(SimulatedFile { shared: self.shared.clone(), number, writable }))
     }
 
     fn create(&self, path: &Path) -> io::Result<u64> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Create)?;
+        state.begin(Operation::Create)?;
         let number = state.next_file;
         state.tree.link(path, number)?;
         state.next_file += 1;
@@ -54,19 +54,19 @@ impl Disk for SimulatedDisk {
         if state.tree.check_directory(directory).is_ok() {
             return Ok(());
         }
-        state.plan.begin(Operation::Create)?;
+        state.begin(Operation::Create)?;
         state.tree.create_directories(directory)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::List)?;
+        state.begin(Operation::List)?;
         state.tree.list(directory)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::List)?;
+        state.begin(Operation::List)?;
         Ok(state.tree.exists(path))
     }
 
@@ -85,19 +85,19 @@ impl Disk for SimulatedDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Rename)?;
+        state.begin(Operation::Rename)?;
         state.tree.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Remove)?;
+        state.begin(Operation::Remove)?;
         state.tree.unlink(path)
     }
 
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::SyncDirectory)?;
+        state.begin(Operation::SyncDirectory)?;
         if state.plan.lie_about_syncs {
             return state.tree.check_directory(directory);
         }
@@ -114,6 +114,11 @@ impl Disk for SimulatedDisk {
         let won = self.shared.state.lock().locks.insert(path.clone());
         Ok(won.then(|| Box::new(SimulatedLock { shared: self.shared.clone(), path }) as Box<dyn LockGuard>))
     }
+
+    #[cfg(test)]
+    fn has_bug(&self, bug: crate::base::disk::Bug) -> bool {
+        self.shared.state.lock().bug == Some(bug)
+    }
 }
 
 impl SimulatedFile {
@@ -125,7 +130,7 @@ impl SimulatedFile {
             self.shared.holding.wait(&mut state);
             state.plan.held_syncs -= 1;
         }
-        match state.plan.begin(Operation::Sync) {
+        match state.begin(Operation::Sync) {
             Ok(()) if state.plan.lie_about_syncs => Ok(()),
             Ok(()) => {
                 state.file(self.number)?.sync();
@@ -147,7 +152,7 @@ impl File for SimulatedFile {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Write)?;
+        state.begin(Operation::Write)?;
         let wanted = state.plan.transfer(bytes.len())?;
         let length = state.file(self.number)?.len();
         let room = match state.plan.capacity {
@@ -165,7 +170,7 @@ impl File for SimulatedFile {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Read)?;
+        state.begin(Operation::Read)?;
         let wanted = state.plan.transfer(buffer.len())?;
         let live = state.file(self.number)?.live();
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(live.len());
@@ -180,7 +185,7 @@ impl File for SimulatedFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         let mut state = self.shared.state.lock();
-        state.plan.begin(Operation::Write)?;
+        state.begin(Operation::Write)?;
         let length = usize::try_from(bytes).map_err(|_| Fault::StorageFull.error())?;
         state.file(self.number)?.set_length(length);
         Ok(())

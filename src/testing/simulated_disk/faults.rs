@@ -26,7 +26,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    fn changes_something(self) -> bool {
+    pub(super) fn changes_something(self) -> bool {
         !matches!(self, Operation::Read | Operation::Open | Operation::List)
     }
 }

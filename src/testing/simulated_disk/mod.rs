@@ -19,6 +19,8 @@
 //! Not legal: a sync that reports success and has made nothing durable. [`SimulatedDisk::lie_about_syncs`] does
 //! just that, for one purpose: to prove that a crash test would notice.
 //!
+//! Every moment at which the power may go can be looked at ([`SimulatedDisk::watch`]): before each changing operation.
+//!
 //! Clones share one disk. A crash image is a disk of its own, with no locks, no plans for faults, and everything
 //! on it durable.
 
@@ -37,8 +39,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+#[cfg(test)]
+use crate::base::disk::Bug;
 use content::Content;
-use faults::FaultPlan;
+use faults::{Failure, FaultPlan};
 pub use faults::{Fault, Operation};
 use names::Tree;
 
@@ -63,6 +67,35 @@ struct State {
     plan: FaultPlan,
     /// Decides what a failed sync leaves behind; seeded, so that every test can be replayed.
     random: fastrand::Rng,
+    watcher: Option<Watcher>,
+    #[cfg(test)]
+    bug: Option<Bug>,
+}
+
+/// Called before each changing operation.
+type Watcher = Box<dyn FnMut(&Moment<'_>) + Send>;
+
+/// The moment before a changing operation: nobody else can do anything to the disk meanwhile.
+pub struct Moment<'a> {
+    state: &'a State,
+    operation: Operation,
+}
+
+impl Moment<'_> {
+    /// What is about to be done.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// How many changing operations there have been before it.
+    pub fn number(&self) -> u64 {
+        self.state.plan.operations
+    }
+
+    /// The disk as it may be found if the power goes now; as [`SimulatedDisk::crash_image`].
+    pub fn image(&self, seed: u64) -> SimulatedDisk {
+        self.state.crash_image(seed)
+    }
 }
 
 impl Default for State {
@@ -74,6 +107,9 @@ impl Default for State {
             locks: BTreeSet::new(),
             plan: FaultPlan::default(),
             random: fastrand::Rng::with_seed(0),
+            watcher: None,
+            #[cfg(test)]
+            bug: None,
         }
     }
 }
@@ -81,6 +117,42 @@ impl Default for State {
 impl State {
     fn file(&mut self, number: u64) -> io::Result<&mut Content> {
         self.files.get_mut(&number).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Called before every operation; an error is what the operation answers.
+    fn begin(&mut self, operation: Operation) -> Result<(), Failure> {
+        if operation.changes_something()
+            && let Some(mut watcher) = self.watcher.take()
+        {
+            watcher(&Moment { state: self, operation });
+            self.watcher = Some(watcher);
+        }
+        self.plan.begin(operation)
+    }
+
+    fn crash_image(&self, seed: u64) -> SimulatedDisk {
+        let mut survivors = Survivors::of_seed(seed);
+        let tree = self.tree.after_crash(&mut survivors);
+        // What has no name any more is lost with the process that had it open.
+        let named: BTreeSet<u64> = tree.live_files().collect();
+        let mut files = BTreeMap::new();
+        for (&number, content) in &self.files {
+            let found = content.after_crash(&mut survivors);
+            if named.contains(&number) {
+                files.insert(number, Content::durable(found));
+            }
+        }
+        let random = fastrand::Rng::with_seed(seed);
+        let image = State {
+            tree,
+            files,
+            next_file: self.next_file,
+            random,
+            #[cfg(test)]
+            bug: self.bug,
+            ..State::default()
+        };
+        SimulatedDisk { shared: Arc::new(Shared { state: Mutex::new(image), holding: Condvar::new() }) }
     }
 
     /// Bytes in files that have a name.
@@ -142,17 +214,24 @@ impl SimulatedDisk {
     /// The disk as it may be found after the power went now. Seed 0 keeps nothing that was not synced, seed 1
     /// keeps everything, every other seed makes its own choice, and always the same one.
     pub fn crash_image(&self, seed: u64) -> SimulatedDisk {
-        let state = self.shared.state.lock();
-        let mut survivors = Survivors::of_seed(seed);
-        let tree = state.tree.after_crash(&mut survivors);
-        let files = state
-            .files
-            .iter()
-            .map(|(&number, content)| (number, Content::durable(content.after_crash(&mut survivors))))
-            .collect();
-        let random = fastrand::Rng::with_seed(seed);
-        let image = State { tree, files, next_file: state.next_file, random, ..State::default() };
-        SimulatedDisk { shared: Arc::new(Shared { state: Mutex::new(image), holding: Condvar::new() }) }
+        self.shared.state.lock().crash_image(seed)
+    }
+
+    /// The engine has this bug with files of this disk, and of its crash images.
+    #[cfg(test)]
+    pub(crate) fn seed_bug(&self, bug: Bug) {
+        self.shared.state.lock().bug = Some(bug);
+    }
+
+    /// Has `watcher` called before each changing operation from now on, with the disk as it is: to see what a loss of power
+    /// at that moment would leave. It must not touch this disk itself.
+    pub fn watch(&self, watcher: impl FnMut(&Moment<'_>) + Send + 'static) {
+        self.shared.state.lock().watcher = Some(Box::new(watcher));
+    }
+
+    /// Calls it no more.
+    pub fn watch_no_more(&self) {
+        self.shared.state.lock().watcher = None;
     }
 
     /// The next such operation fails.

@@ -270,3 +270,28 @@ fn misuse_is_refused_as_by_a_real_disk() -> io::Result<()> {
     assert_eq!(kind(file.read_exact_at(&mut buffer, 0)), Some(io::ErrorKind::UnexpectedEof));
     Ok(())
 }
+
+/// Before each changing operation, and before no other, the disk can be seen as a loss of power would leave it.
+#[test]
+fn every_moment_before_a_change_is_shown() -> io::Result<()> {
+    let disk = SimulatedDisk::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    disk.watch(move |moment| {
+        let length = |seed| moment.image(seed).bytes(Path::new("file")).map_or(0, |bytes| bytes.len());
+        noted.lock().push((moment.number(), moment.operation(), length(0), length(1)));
+    });
+    let file = disk.create_new(Path::new("file"))?;
+    disk.sync_dir(Path::new(""))?;
+    file.write_all_at(b"abc", 0)?;
+    file.read_exact_at(&mut [0; 3], 0)?;
+    file.sync_data()?;
+    file.set_len(1)?;
+    disk.watch_no_more();
+    disk.remove(Path::new("file"))?;
+    use Operation::{Create, Sync, SyncDirectory, Write};
+    let expected =
+        [(0, Create, 0, 0), (1, SyncDirectory, 0, 0), (2, Write, 0, 0), (3, Sync, 0, 3), (4, Write, 3, 3)];
+    assert_eq!(*seen.lock(), expected);
+    Ok(())
+}

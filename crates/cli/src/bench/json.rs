@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
-use heddledb::{CheckpointStatus, PhaseReport, Recovery};
+use heddledb::{CheckpointStatus, PhaseReport, Recovery, ScheduleKind, ScheduleReport};
 use serde_json::{Map, Value, json};
 
 use super::run::Findings;
@@ -13,13 +13,17 @@ pub fn object(findings: &Findings<'_>) -> Value {
     let Findings { plan, settings, report, .. } = findings;
     let options = &plan.options;
     let clients = match settings.path {
-        CallPath::OwnCalls { .. } => 0,
+        CallPath::OwnCalls { .. } | CallPath::Generators { .. } => 0,
         CallPath::Clients { clients, .. } => clients,
     };
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("workload", plan.workload.name().into());
     put("protocol", plan.protocol().into());
+    put("schedule", options.schedule.schedule.to_string().into());
+    if options.schedule.schedule == ScheduleKind::Predict {
+        put("policy", options.schedule.policy.unwrap_or_default().to_string().into());
+    }
     put("threads", settings.threads.into());
     put("clients", clients.into());
     put("seconds", report.seconds.into());
@@ -54,6 +58,10 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(phases) = &findings.phases {
         put("phased", phased(phases));
     }
+    if let Some(schedule) = &findings.schedule {
+        put("schedule_state", schedule_state(schedule));
+    }
+    put("stolen", report.statistics.stolen.into());
     put("readers_waited", report.statistics.readers_waited.into());
     put("locks_per_100", locks(report));
     put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
@@ -150,6 +158,15 @@ fn phased(phases: &PhaseReport) -> Value {
         },
         "split": split,
         "stashed": phases.stashed,
+    })
+}
+
+/// What the schedule knew at the end.
+fn schedule_state(report: &ScheduleReport) -> Value {
+    json!({
+        "history_references": report.history_references,
+        "state_references": report.state_references,
+        "bytes": report.bytes,
     })
 }
 

@@ -5,6 +5,7 @@
 //! | `options` | options that all workloads share, and what they mean to the engine and the driver |
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
 //! | `split` | labels by hand, for a protocol that splits records |
+//! | `schedule`, `target` | who places calls, and where; the rate for a response time |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
@@ -18,9 +19,11 @@ mod options;
 mod place;
 mod progress;
 mod run;
+mod schedule;
 mod split;
 mod stages;
 mod table;
+mod target;
 mod workloads;
 
 use clap::Args;
@@ -42,6 +45,7 @@ Examples:
   heddle bench incr1 --hot-percent 100 --durability none
   heddle bench like --protocol phased --phase-ms 5
   heddle bench tatp --only update-location
+  heddle bench smallbank --schedule predict --threads 20 --think-us 100
   heddle bench flights --input flights.csv.gz --protocol locking --lock-conflict no-wait
   heddle bench probe --help";
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use heddle_workloads::pause::Pause;
+use heddle_workloads::smallbank::SmallBank;
 use heddle_workloads::tatp::{self, Tatp};
 use heddle_workloads::tpcc::{self, Tpcc};
 
@@ -16,13 +17,22 @@ Examples:
   heddle bench tatp --mix paper --subscribers 10000 --hot 20 --hot-percent 90
   heddle bench tatp --only update-by-number --probe-records 100          records that a secondary index finds";
 
+pub const SMALLBANK_EXAMPLES: &str = "\
+Examples:
+  heddle bench smallbank --durability none
+  heddle bench smallbank --threads 20 --think-us 100 --schedule predict  twenty overlap, on however few processors
+  heddle bench smallbank --hot 0 --schedule predict                      without a hot spot
+  heddle bench smallbank --only write-check --protocol locking";
+
 pub const TPCC_EXAMPLES: &str = "\
 Examples:
   heddle bench tpcc --durability none
   heddle bench tpcc --warehouses 8 --threads 8 --home                    each worker stays at one warehouse
   heddle bench tpcc --mix neworder-payment --remote-percent 100
   heddle bench tpcc --warehouses 4 --alpha 2 --protocol phased           some warehouses are busier than others
-  heddle bench tpcc --only payment --warehouses 1 --items 1000";
+  heddle bench tpcc --only payment --warehouses 1 --items 1000
+  heddle bench tpcc --mix neworder-payment --warehouses 19 --threads 19 --think-us 100 --retry immediate --schedule predict
+  heddle bench tpcc --warehouses 20 --alpha 0.3 --shift-seconds 60 --seconds 180 --schedule predict";
 
 /// Options of `tatp`.
 #[derive(Args)]
@@ -88,6 +98,49 @@ impl TatpArguments {
     }
 }
 
+/// Options of `smallbank`.
+#[derive(Args)]
+pub struct SmallBankArguments {
+    /// How many customers there are, with two accounts each
+    #[arg(long, value_name = "N", default_value_t = SmallBank::default().accounts)]
+    accounts: u32,
+    /// Make one transaction only: amalgamate, balance, deposit-checking, transact-savings, write-check
+    #[arg(
+        long,
+        value_name = "TRANSACTION",
+        value_parser = clap::builder::PossibleValuesParser::new(SmallBank::TRANSACTIONS),
+        hide_possible_values = true
+    )]
+    only: Option<String>,
+    /// The first N customers are a hot spot; 0: there is none
+    #[arg(long, value_name = "N", default_value_t = SmallBank::default().hot)]
+    hot: u32,
+    /// How many of a hundred transactions are on the hot spot, all its customers alike
+    #[arg(long, value_name = "P", default_value_t = SmallBank::default().hot_percent)]
+    hot_percent: f64,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+impl SmallBankArguments {
+    /// Puts the options together, and refuses what does not fit.
+    pub fn plan(&self) -> Result<Plan> {
+        let options = self.common.clone();
+        options.refuse_acknowledgements("smallbank")?;
+        let only =
+            self.only.as_ref().and_then(|only| SmallBank::TRANSACTIONS.iter().position(|name| name == only));
+        let workload = SmallBank {
+            accounts: self.accounts,
+            only,
+            hot: self.hot,
+            hot_percent: self.hot_percent,
+            pause: Pause::microseconds(options.think_us),
+        };
+        let path = options.path(false)?;
+        Ok(Plan::of_engine(workload, options, path))
+    }
+}
+
 /// Options of `tpcc`.
 #[derive(Args)]
 pub struct TpccArguments {
@@ -115,6 +168,9 @@ pub struct TpccArguments {
     /// Zipf exponent: the k-th most popular warehouse is chosen in proportion to 1 / k^A; 0: all alike
     #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = Tpcc::default().alpha)]
     alpha: f64,
+    /// Warehouses are alike for S seconds, then as --alpha says for S seconds, and then alike again [default: as --alpha says]
+    #[arg(long, value_name = "S", default_value_t = Tpcc::default().shift_seconds, requires = "alpha", hide_default_value = true)]
+    shift_seconds: f64,
     /// How many of a hundred payments are by another warehouse's customer
     #[arg(long, value_name = "P", default_value_t = Tpcc::default().remote_percent)]
     remote_percent: f64,
@@ -150,6 +206,7 @@ impl TpccArguments {
                 (None, TpccMix::NewOrderAndPayment) => tpcc::Transactions::NewOrderAndPayment,
             },
             alpha: self.alpha,
+            shift_seconds: self.shift_seconds,
             remote_percent: self.remote_percent,
             home: self.home,
             pause: Pause::microseconds(options.think_us),

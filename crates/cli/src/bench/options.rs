@@ -7,6 +7,7 @@ use heddle_workloads::driver::{CallPath, Settings};
 use heddledb::{Durability, LockConflict, Options, ProtocolKind, Retry, SerialVariant, Stages};
 
 use super::checkpoints::CheckpointOptions;
+use super::schedule::ScheduleOptions;
 use super::split::SplitLabel;
 use crate::failure::{Failure, Result};
 
@@ -49,9 +50,9 @@ pub struct CommonOptions {
     /// Threads of the output stage
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub output_threads: Option<usize>,
-    /// Most calls in the engine at once: a number, or auto
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_limit, help_heading = "Engine")]
-    pub max_in_flight: Limit,
+    /// Most calls in the engine at once: a number, or auto, which finds out what gives the most throughput [default: 4096]
+    #[arg(long, value_name = "N|auto", value_parser = parse_limit, help_heading = "Engine")]
+    pub max_in_flight: Option<Limit>,
     /// Sites of the serial protocol [default: 1]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub sites: Option<usize>,
@@ -72,6 +73,8 @@ pub struct CommonOptions {
     #[arg(long, value_name = "TABLE.COLUMN:KEY:OPERATION", help_heading = "Engine")]
     pub split: Vec<SplitLabel>,
     #[command(flatten)]
+    pub schedule: ScheduleOptions,
+    #[command(flatten)]
     pub checkpoints: CheckpointOptions,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
@@ -86,6 +89,9 @@ pub struct CommonOptions {
     /// Offered load in calls per second, Poisson arrivals; latency counts from the planned arrival
     #[arg(long, value_name = "R", help_heading = "Load")]
     pub rate: Option<f64>,
+    /// Search the rate at which the mean response time is so many milliseconds, and measure at it
+    #[arg(long, value_name = "M", conflicts_with_all = ["rate", "transactions"], help_heading = "Load")]
+    pub target_mean_ms: Option<f64>,
     /// A pause between a transaction's accesses, in microseconds
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
     pub think_us: u64,
@@ -161,6 +167,9 @@ impl CommonOptions {
 
     /// Who calls; client threads run closures where the workload would have it so.
     pub fn path(&self, closures: bool) -> Result<CallPath> {
+        if let Some(path) = self.schedule.path(self.clients, self.in_flight)? {
+            return Ok(path);
+        }
         match (self.clients, self.in_flight) {
             (0, in_flight) => Ok(CallPath::OwnCalls { in_flight: in_flight.unwrap_or(IN_FLIGHT) }),
             (clients, None) => Ok(CallPath::Clients { clients, closures }),
@@ -177,7 +186,7 @@ impl CommonOptions {
             threads: self.workers(),
             path,
             seconds: self.seconds.unwrap_or(SECONDS),
-            warmup: self.warmup,
+            warmup: self.warmup + self.schedule.history(),
             transactions: self.transactions,
             rate: self.rate,
             seed: self.seed,
@@ -186,7 +195,8 @@ impl CommonOptions {
     }
 
     /// What the engine is told: what was left out is the engine's choice.
-    pub fn engine(&self) -> Options {
+    /// `partition_key`: the workload's usual one.
+    pub fn engine(&self, partition_key: Option<&str>) -> Options {
         let mut options = Options::default()
             .protocol(self.protocol)
             .durability(self.durability)
@@ -210,8 +220,10 @@ impl CommonOptions {
         if let Some(threads) = self.output_threads {
             options = options.output_threads(threads);
         }
-        if let Limit::Most(calls) = self.max_in_flight {
-            options = options.max_in_flight(calls);
+        match self.max_in_flight {
+            None => {}
+            Some(Limit::Auto) => options = options.automatic_admission(true),
+            Some(Limit::Most(calls)) => options = options.max_in_flight(calls),
         }
         if let Some(sites) = self.sites {
             options = options.sites(sites);
@@ -222,7 +234,7 @@ impl CommonOptions {
         if let Some(milliseconds) = self.phase_ms {
             options = options.phase_milliseconds(milliseconds);
         }
-        self.checkpoints.apply(options)
+        self.checkpoints.apply(self.schedule.apply(options, partition_key))
     }
 
     /// Options that were given and belong with the results, beside the workload's own.
@@ -255,8 +267,12 @@ impl CommonOptions {
             let labels: Vec<String> = self.split.iter().map(ToString::to_string).collect();
             parameters.push(("split", labels.into()));
         }
-        if let Limit::Most(calls) = self.max_in_flight {
-            parameters.push(("max_in_flight", calls.into()));
+        parameters.extend(self.schedule.parameters());
+        parameters.extend(self.target_mean_ms.map(|target| ("target_mean_ms", target.into())));
+        match self.max_in_flight {
+            None => {}
+            Some(Limit::Auto) => parameters.push(("max_in_flight", "auto".into())),
+            Some(Limit::Most(calls)) => parameters.push(("max_in_flight", calls.into())),
         }
         parameters
     }

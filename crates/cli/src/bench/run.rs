@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
-use heddledb::{CheckpointStatus, Database, PhaseReport, Recovery};
+use heddledb::{CheckpointStatus, Database, PhaseReport, Recovery, ScheduleReport};
 
 use super::options::CommonOptions;
 use super::place::Place;
 use super::progress::Progress;
 use super::workloads::{Plan, WorkloadArguments};
-use super::{json, table};
+use super::{json, table, target};
 use crate::failure::{Failure, Result};
 
 /// Everything that a benchmark has found out.
@@ -18,7 +18,7 @@ pub struct Findings<'a> {
     /// What was run.
     pub plan: &'a Plan,
     /// As which settings of the driver.
-    pub settings: &'a Settings,
+    pub settings: Settings,
     /// Where the database was, in words.
     pub place: String,
     /// What was measured.
@@ -33,12 +33,15 @@ pub struct Findings<'a> {
     pub phases: Option<PhaseReport>,
     /// What was made of checkpoints, if there is a log to shorten.
     pub checkpoints: Option<CheckpointStatus>,
+    /// What the schedule knew at the end, if it is one that learns.
+    pub schedule: Option<ScheduleReport>,
 }
 
 /// Runs a benchmark from beginning to end.
 pub fn run(arguments: &WorkloadArguments) -> Result {
     let plan = arguments.plan()?;
     let settings = plan.options.settings(plan.path);
+    check_options(&plan)?;
     settings.check(plan.workload.is_finite())?;
     let place = Place::choose(&plan.options)?;
     if plan.options.verify_recovery && !(plan.options.is_durable() && place.is_on_disk()) {
@@ -47,8 +50,8 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
         ));
     }
     let findings = match &plan.contender {
-        None => measure(&plan, &settings, &place)?,
-        Some(contender) => measure_contender(&plan, contender.as_ref(), &settings)?,
+        None => measure(&plan, settings.clone(), &place)?,
+        Some(contender) => measure_contender(&plan, contender.as_ref(), settings.clone())?,
     };
     tell(&findings)?;
     match findings.check {
@@ -62,20 +65,42 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
     }
 }
 
-fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<Findings<'a>> {
+/// Refuses options that do not go together.
+fn check_options(plan: &Plan) -> Result {
+    plan.options.schedule.check(plan.workload.partition_key())?;
+    match plan.options.target_mean_ms {
+        Some(target) if !(0.001..=1e6).contains(&target) => {
+            Err(Failure::Usage(format!("--target-mean-ms {target} is out of range; give 0.001 to 1000000")))
+        }
+        Some(_) if plan.workload.is_finite() || plan.contender.is_some() => Err(Failure::Usage(
+            "--target-mean-ms needs a workload that does not end by itself, in the engine".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<Findings<'a>> {
     let progress = Progress::new();
-    let db = place.open(plan.options.engine())?;
+    let engine = || plan.options.engine(plan.workload.partition_key());
+    let db = place.open(engine())?;
     progress.say("loading");
     let start = Instant::now();
     plan.workload.load(&db)?;
     let load_time = start.elapsed();
     plan.options.split.iter().try_for_each(|label| label.put(&db))?;
-    let before = plan.workload.marks(&db)?;
+    let mut before = plan.workload.marks(&db)?;
+    if let Some(milliseconds) = plan.options.target_mean_ms {
+        let found = target::search(&db, plan, &settings, milliseconds, &progress)?;
+        before += found.marks;
+        // What the schedule had to learn it has learned.
+        settings = Settings { rate: Some(found.rate), warmup: plan.options.warmup, ..settings };
+    }
     let bound = plan.workload.bind(&db, settings.callers())?;
-    progress.start(plan.workload.as_ref(), settings);
+    progress.start(plan.workload.as_ref(), &settings);
     let report =
-        driver::run(&db, plan.workload.as_ref(), bound.as_ref(), settings, &|tick| progress.tick(tick))?;
+        driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &|tick| progress.tick(tick))?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
+    let schedule = db.schedule();
     // Whatever holds on to the database has to let go before it can be closed.
     drop(bound);
     let marks = before + report.marks;
@@ -85,7 +110,7 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     if plan.options.verify_recovery {
         progress.say("recovering");
         db.close()?;
-        let db = place.open(plan.options.engine())?;
+        let db = place.open(engine())?;
         recovery = Some(db.recovery().clone());
         progress.say("checking again");
         let again = self::check(plan, &db, marks);
@@ -96,19 +121,19 @@ fn measure<'a>(plan: &'a Plan, settings: &'a Settings, place: &Place) -> Result<
     }
     progress.finish();
     let place = place.describe();
-    Ok(Findings { plan, settings, place, report, check, load_time, recovery, phases, checkpoints })
+    Ok(Findings { plan, settings, place, report, check, load_time, recovery, phases, checkpoints, schedule })
 }
 
 /// Runs the calls outside of the engine.
 fn measure_contender<'a>(
     plan: &'a Plan,
     contender: &dyn Contender,
-    settings: &'a Settings,
+    settings: Settings,
 ) -> Result<Findings<'a>> {
     let progress = Progress::new();
-    progress.start(plan.workload.as_ref(), settings);
+    progress.start(plan.workload.as_ref(), &settings);
     let report =
-        driver::run_contender(plan.workload.as_ref(), contender, settings, &|tick| progress.tick(tick))?;
+        driver::run_contender(plan.workload.as_ref(), contender, &settings, &|tick| progress.tick(tick))?;
     progress.finish();
     let check = contender.check(report.marks);
     let place = "none: outside of the engine".to_owned();
@@ -122,6 +147,7 @@ fn measure_contender<'a>(
         recovery: None,
         phases: None,
         checkpoints: None,
+        schedule: None,
     })
 }
 

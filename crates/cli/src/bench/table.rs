@@ -4,7 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use heddle_workloads::driver::{CallPath, Report};
 
-use heddledb::PhaseReport;
+use heddledb::{PhaseReport, ScheduleKind};
 
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
 use super::json::peak_memory;
@@ -52,6 +52,15 @@ fn heading(findings: &Findings<'_>) -> String {
         CallPath::OwnCalls { .. } => format!("{} workers making their own calls", settings.threads),
         CallPath::Clients { clients, closures: true } => format!("{clients} clients running closures"),
         CallPath::Clients { clients, .. } => format!("{clients} clients, {} workers", settings.threads),
+        CallPath::Generators { generators } => {
+            let schedule = &plan.options.schedule;
+            let policy = match schedule.schedule {
+                ScheduleKind::Predict => format!(" ({})", schedule.policy.unwrap_or_default()),
+                _ => String::new(),
+            };
+            let workers = settings.threads;
+            format!("{generators} generators, schedule {}{policy}, {workers} workers", schedule.schedule)
+        }
     };
     let how = match &plan.contender {
         Some(contender) => format!("{}, outside of the engine: no transactions, no log", contender.name()),
@@ -85,6 +94,13 @@ fn results(findings: &Findings<'_>) -> Table {
     }
     if report.aborted > 0 {
         line("run again", format!("{} ({})", grouped(report.aborted), percent(report.abort_rate())));
+    }
+    if report.statistics.stolen > 0 {
+        line("run by another worker", grouped(report.statistics.stolen));
+    }
+    if let Some(schedule) = &findings.schedule {
+        let (history, state) = (grouped(schedule.history_references), grouped(schedule.state_references));
+        line("references known, placed", format!("{history}, {state}; {}", bytes(schedule.bytes)));
     }
     if report.failed > 0 {
         line("failed", grouped(report.failed));

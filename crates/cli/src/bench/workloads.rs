@@ -15,7 +15,9 @@ use super::microbenchmarks::{
     INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
     YCSB_EXAMPLES, YcsbArguments,
 };
-use super::oltp::{TATP_EXAMPLES, TPCC_EXAMPLES, TatpArguments, TpccArguments};
+use super::oltp::{
+    SMALLBANK_EXAMPLES, SmallBankArguments, TATP_EXAMPLES, TPCC_EXAMPLES, TatpArguments, TpccArguments,
+};
 use super::options::CommonOptions;
 use crate::failure::{Failure, Result};
 
@@ -46,6 +48,9 @@ pub enum WorkloadArguments {
     /// A register of mobile phones: seven short transactions, of which about a quarter fails (once TM1)
     #[command(after_help = TATP_EXAMPLES)]
     Tatp(TatpArguments),
+    /// Customers with two accounts each, of whom fifty are hot
+    #[command(name = "smallbank", after_help = SMALLBANK_EXAMPLES)]
+    SmallBank(SmallBankArguments),
     /// A wholesaler's orders, payments and deliveries (TPC-C, without terminals)
     #[command(after_help = TPCC_EXAMPLES)]
     Tpcc(TpccArguments),
@@ -166,6 +171,7 @@ impl WorkloadArguments {
             WorkloadArguments::Like(arguments) => arguments.plan(),
             WorkloadArguments::Ycsb(arguments) => arguments.plan(),
             WorkloadArguments::Tatp(arguments) => arguments.plan(),
+            WorkloadArguments::SmallBank(arguments) => arguments.plan(),
             WorkloadArguments::Tpcc(arguments) => arguments.plan(),
         }
     }

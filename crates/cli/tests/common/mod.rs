@@ -49,3 +49,9 @@ pub fn data(file: &str) -> PathBuf {
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are UTF-8")
 }
+
+/// A number from the environment, or the usual one.
+#[allow(dead_code, reason = "not every test file has such numbers")]
+pub fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}

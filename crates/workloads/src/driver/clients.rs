@@ -39,7 +39,7 @@ pub(super) fn refusal(refused: Refused) -> Release {
 
 /// The time from which the next call's latency counts: now, or its planned arrival, which is waited for. `None` at
 /// the end of the run.
-fn next_arrival(context: &Context<'_>) -> Option<Instant> {
+pub(super) fn next_arrival(context: &Context<'_>) -> Option<Instant> {
     let now = Instant::now();
     if context.interval.is_stopped(now) || context.interval.claim(1) == 0 {
         return None;

@@ -14,6 +14,7 @@
 //! | `own_calls` | workers that make the calls which they run, in groups |
 //! | `waiting` | what such a worker has executed and not yet released |
 //! | `clients` | client threads, each waiting for its durable answer |
+//! | `generators` | threads that make calls and place them, and wait for no answer |
 //! | `contender` | the same calls at something outside of the engine |
 //! | `arrivals` | planned arrivals of an open loop |
 //! | `recorder` | one thread's counts and latencies |
@@ -24,6 +25,7 @@ mod acknowledgements;
 mod arrivals;
 mod clients;
 mod contender;
+mod generators;
 mod interval;
 mod own_calls;
 mod recorder;
@@ -108,6 +110,7 @@ fn spawn<'scope>(
         let result = match context.settings.path {
             CallPath::OwnCalls { .. } => own_calls::run(context, caller),
             CallPath::Clients { .. } => clients::run(context, caller),
+            CallPath::Generators { .. } => generators::run(context, caller),
         };
         if result.is_err() {
             context.interval.stop();

@@ -21,6 +21,11 @@ pub enum CallPath {
         /// Whether the client's own thread runs the call as a closure, instead of the pipeline.
         closures: bool,
     },
+    /// So many threads that make calls and place them in the workers' queues, and do not wait for the answers.
+    Generators {
+        /// How many generators there are.
+        generators: usize,
+    },
 }
 
 /// How a workload is run.
@@ -68,6 +73,7 @@ impl Settings {
         match self.path {
             CallPath::OwnCalls { .. } => self.threads,
             CallPath::Clients { clients, .. } => clients,
+            CallPath::Generators { generators } => generators,
         }
     }
 
@@ -77,6 +83,7 @@ impl Settings {
         match self.path {
             CallPath::OwnCalls { in_flight } => in_range("in-flight", in_flight, 1, 65_536)?,
             CallPath::Clients { clients, .. } => in_range("clients", clients, 1, 10_000)?,
+            CallPath::Generators { generators } => in_range("generators", generators, 1, 256)?,
         }
         in_range("seconds", self.seconds, 0.001, LONGEST)?;
         in_range("warmup", self.warmup, 0.0, LONGEST)?;
@@ -131,6 +138,8 @@ mod tests {
             refused(Settings { path: CallPath::OwnCalls { in_flight: 0 }, ..usual() })
                 .contains("--in-flight")
         );
+        let generators = CallPath::Generators { generators: 0 };
+        assert!(refused(Settings { path: generators, ..usual() }).contains("--generators"));
         let clients = CallPath::Clients { clients: 0, closures: false };
         assert!(refused(Settings { path: clients, ..usual() }).contains("--clients"));
     }

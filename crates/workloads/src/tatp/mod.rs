@@ -146,6 +146,10 @@ impl Workload for Tatp {
         Self::TRANSACTIONS
     }
 
+    fn partition_key(&self) -> Option<&'static str> {
+        Some("subscriber.s_id")
+    }
+
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)> {
         let (mix, only) = match self.transactions {
             Transactions::Specified => (Some("spec"), None),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heddledb::{Database, Procedure, Range, key};
 
@@ -75,6 +75,8 @@ impl Bound for Wholesaler {
             warehouses,
             home: settings.home.then_some(caller as i64 % warehouses + 1),
             popular: self.popular.clone(),
+            shift: (settings.shift_seconds > 0.0).then(|| Duration::from_secs_f64(settings.shift_seconds)),
+            some_are_popular: true,
             items,
             remote_below: (settings.remote_percent / 100.0 * 2_f64.powi(64)) as u64,
             customer: Uneven::customers(customers),
@@ -111,6 +113,10 @@ struct Caller {
     /// Its own warehouse, if it stays there.
     home: Option<i64>,
     popular: Option<Arc<PopularKeys>>,
+    /// When some warehouses become more popular, and for how long, if not always.
+    shift: Option<Duration>,
+    /// Whether some are now.
+    some_are_popular: bool,
     items: i64,
     /// A random number below it makes a payment one of another warehouse's customer.
     remote_below: u64,
@@ -130,8 +136,8 @@ impl Caller {
     fn warehouse(&mut self) -> i64 {
         match (self.home, &self.popular) {
             (Some(home), _) => home,
-            (None, Some(popular)) => popular.choose(&mut self.random),
-            (None, None) => self.random.i64(1..=self.warehouses),
+            (None, Some(popular)) if self.some_are_popular => popular.choose(&mut self.random),
+            (None, _) => self.random.i64(1..=self.warehouses),
         }
     }
 
@@ -235,6 +241,9 @@ impl Generator for Caller {
     fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.now = i64::try_from(since.as_micros()).unwrap_or_default();
+        if let Some(shift) = self.shift {
+            self.some_are_popular = (shift..2 * shift).contains(&calls.elapsed());
+        }
         while calls.len() < at_most {
             self.add(calls);
         }

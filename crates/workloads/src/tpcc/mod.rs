@@ -62,6 +62,9 @@ pub struct Tpcc {
     pub transactions: Transactions,
     /// How much more popular some warehouses are: the k-th is chosen in proportion to 1 / k^alpha.
     pub alpha: f64,
+    /// For how many seconds of the measured time warehouses are alike before some become more popular, for as many seconds,
+    /// after which they are alike again; 0: some are from the beginning to the end.
+    pub shift_seconds: f64,
     /// How many of a hundred payments are by another warehouse's customer.
     pub remote_percent: f64,
     /// Whether each caller stays at one warehouse, instead of choosing one for each call.
@@ -78,6 +81,7 @@ impl Default for Tpcc {
             customers: 3_000,
             transactions: Transactions::Full,
             alpha: 0.0,
+            shift_seconds: 0.0,
             remote_percent: 15.0,
             home: false,
             pause: Pause::NONE,
@@ -94,6 +98,7 @@ impl Tpcc {
         in_range("items", self.items, 20, 10_000_000)?;
         in_range("customers", self.customers, 10, 100_000)?;
         in_range("alpha", self.alpha, 0.0, 20.0)?;
+        in_range("shift-seconds", self.shift_seconds, 0.0, 86_400.0)?;
         in_range("remote-percent", self.remote_percent, 0.0, 100.0)?;
         if self.home && self.alpha > 0.0 {
             return Err(Error::Unusable(
@@ -142,6 +147,10 @@ impl Workload for Tpcc {
         }
     }
 
+    fn partition_key(&self) -> Option<&'static str> {
+        Some("warehouse.w_id")
+    }
+
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)> {
         let transactions = match self.transactions {
             Transactions::Full => ("mix", json!("full")),
@@ -154,6 +163,7 @@ impl Workload for Tpcc {
             ("customers", json!(self.customers)),
             transactions,
             ("alpha", json!(self.alpha)),
+            ("shift_seconds", json!(self.shift_seconds)),
             ("remote_percent", json!(self.remote_percent)),
             ("home", json!(self.home)),
             ("think_us", json!(self.pause.as_microseconds())),

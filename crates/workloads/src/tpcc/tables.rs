@@ -123,7 +123,8 @@ fn district() -> TableDefinition {
 
 fn customer() -> TableDefinition {
     let keyed = TableDefinition::new(CUSTOMER).column("c_w_id", ID).references(WAREHOUSE);
-    let names = [("c_d_id", ID), ("c_id", ID), ("c_first", TEXT), ("c_middle", TEXT), ("c_last", TEXT)];
+    let keyed = keyed.column("c_d_id", ID).references(DISTRICT);
+    let names = [("c_id", ID), ("c_first", TEXT), ("c_middle", TEXT), ("c_last", TEXT)];
     let rest = [
         ("c_phone", TEXT),
         ("c_since", TIME),
@@ -162,14 +163,16 @@ fn history() -> TableDefinition {
 
 fn new_order() -> TableDefinition {
     let keyed = TableDefinition::new(NEW_ORDER).column("no_w_id", SHORT_ID).references(WAREHOUSE);
-    columns(keyed, &[("no_d_id", SHORT_ID), ("no_o_id", SHORT_ID)])
+    let keyed = keyed.column("no_d_id", SHORT_ID).references(DISTRICT);
+    columns(keyed, &[("no_o_id", SHORT_ID)])
         .primary_key(["no_w_id", "no_d_id", "no_o_id"])
         .primary_index(PrimaryIndex::Ordered)
 }
 
 fn orders() -> TableDefinition {
     let keyed = TableDefinition::new(ORDERS).column("o_w_id", SHORT_ID).references(WAREHOUSE);
-    let known = [("o_d_id", SHORT_ID), ("o_id", SHORT_ID), ("o_c_id", SHORT_ID), ("o_entry_d", TIME)];
+    let keyed = keyed.column("o_d_id", SHORT_ID).references(DISTRICT);
+    let known = [("o_id", SHORT_ID), ("o_c_id", SHORT_ID), ("o_entry_d", TIME)];
     columns(
         columns(keyed, &known).column("o_carrier_id", COUNT),
         &[("o_ol_cnt", COUNT), ("o_all_local", COUNT)],
@@ -181,13 +184,8 @@ fn orders() -> TableDefinition {
 
 fn order_line() -> TableDefinition {
     let keyed = TableDefinition::new(ORDER_LINE).column("ol_w_id", SHORT_ID).references(WAREHOUSE);
-    let known = [
-        ("ol_d_id", SHORT_ID),
-        ("ol_o_id", SHORT_ID),
-        ("ol_number", SHORT_ID),
-        ("ol_i_id", ID),
-        ("ol_supply_w_id", ID),
-    ];
+    let keyed = keyed.column("ol_d_id", SHORT_ID).references(DISTRICT);
+    let known = [("ol_o_id", SHORT_ID), ("ol_number", SHORT_ID), ("ol_i_id", ID), ("ol_supply_w_id", ID)];
     let rest = [("ol_quantity", COUNT), ("ol_amount", MONEY), ("ol_dist_info", TEXT)];
     columns(columns(keyed, &known).column("ol_delivery_d", TIME), &rest)
         .primary_key(["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"])

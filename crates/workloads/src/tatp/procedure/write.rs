@@ -3,7 +3,9 @@
 //! Four of them know the subscriber by its number only: a first phase asks the secondary index, so the arguments do not
 //! tell whose rows they touch, but the values of that phase do.
 
-use heddledb::{Action, ActionContext, Args, ProcedureDefinition, Range, Result, ValueRef, fail, key, row};
+use heddledb::{
+    Action, ActionContext, Args, Predicate, ProcedureDefinition, Range, Result, ValueRef, fail, key, row,
+};
 
 use super::{of_number, reason};
 use crate::pause::Pause;
@@ -49,6 +51,7 @@ pub(super) fn location(
     tables: &Tables,
     pause: Pause,
 ) -> ProcedureDefinition {
+    let definition = definition.refers_to(of_numbered_subscriber(tables));
     let place = tables.vlr_location;
     let update = Action::write(&tables.subscriber)
         .key_from(|_, values, key| key.push(values.int(SUBSCRIBER)?))
@@ -58,6 +61,11 @@ pub(super) fn location(
             Ok(())
         });
     definition.phase([find_subscriber(tables, pause)]).phase([update])
+}
+
+/// What no key tells: whose rows they are. A number is the subscriber's, with zeros before it.
+fn of_numbered_subscriber(tables: &Tables) -> Predicate {
+    Predicate::on(&tables.subscriber).equals("s_id", |args| args.int(0))
 }
 
 /// The phase that finds the subscriber of a number.
@@ -103,7 +111,10 @@ pub(super) fn insert_forwarding(
             pause.take();
             Ok(())
         });
-    definition.phase([find_subscriber(tables, pause)]).phase([facilities, forwarding])
+    definition
+        .refers_to(of_numbered_subscriber(tables))
+        .phase([find_subscriber(tables, pause)])
+        .phase([facilities, forwarding])
 }
 
 /// `delete-call-forwarding`: the one from a time on, which may not be there.
@@ -122,7 +133,10 @@ pub(super) fn delete_forwarding(
             pause.take();
             if action.delete()? { Ok(()) } else { Err(fail(reason::NO_FORWARDING)) }
         });
-    definition.phase([find_subscriber(tables, pause)]).phase([forwarding])
+    definition
+        .refers_to(of_numbered_subscriber(tables))
+        .phase([find_subscriber(tables, pause)])
+        .phase([forwarding])
 }
 
 /// `update-by-number`: subscribers of so many numbers in a row, found by the secondary index; each gets a place one

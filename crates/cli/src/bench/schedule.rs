@@ -1,0 +1,204 @@
+//! Options for the placing of calls.
+
+use clap::Args;
+use heddle_workloads::driver::CallPath;
+use heddledb::{Options, Policy, ScheduleKind, StatePrune};
+use serde_json::Value;
+
+use crate::failure::{Failure, Result};
+
+/// Which queue a call goes to, who makes the calls, and what is learned from them.
+#[derive(Args, Clone, Debug)]
+pub struct ScheduleOptions {
+    /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals)
+    #[arg(long, value_name = "NAME", default_value_t = ScheduleKind::default(), help_heading = "Schedule")]
+    pub schedule: ScheduleKind,
+    /// How predict weighs what it knows: {count|fraction}-{max|sum}-{canonical|literal}-{single|all}
+    /// [default: count-max-canonical-single]
+    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    pub policy: Option<Policy>,
+    /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: the workload's, if it has one]
+    #[arg(long, value_name = "COLUMN", help_heading = "Schedule")]
+    pub partition_key: Option<String>,
+    /// Threads that make and place the calls [default: 1; with the schedule random, none: see --clients]
+    #[arg(long, value_name = "N", help_heading = "Schedule")]
+    pub generators: Option<usize>,
+    /// How long predict places calls at random at first, to see what conflicts; outside of the measured time [default: 5]
+    #[arg(long, value_name = "S", help_heading = "Schedule")]
+    pub history_seconds: Option<f64>,
+    /// How long predict uses what it has learned at least, before it is replaced [default: 30]
+    #[arg(long, value_name = "S", help_heading = "Schedule")]
+    pub history_renewal_seconds: Option<f64>,
+    /// When predict forgets where references were placed: stable, direct, off [default: stable]
+    #[arg(long, value_name = "WHEN", help_heading = "Schedule")]
+    pub state_prune: Option<StatePrune>,
+    /// The memory that predict takes, in MiB [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Schedule")]
+    pub schedule_memory_mib: Option<usize>,
+    /// Most calls that wait in a worker's queue, where calls are placed by generators [default: 256]
+    #[arg(long, value_name = "N", help_heading = "Schedule")]
+    pub queue_calls: Option<usize>,
+}
+
+/// How long predict sees what conflicts, where nothing is said.
+const HISTORY_SECONDS: f64 = 5.0;
+
+impl ScheduleOptions {
+    /// Whether calls are made by generators.
+    pub fn generators(&self) -> Option<usize> {
+        let usual = (self.schedule != ScheduleKind::Random).then_some(1);
+        self.generators.or(usual)
+    }
+
+    /// Who calls, if it is neither workers nor clients.
+    pub fn path(&self, clients: usize, in_flight: Option<usize>) -> Result<Option<CallPath>> {
+        if clients > 0 {
+            return match self.generators {
+                None => Ok(None),
+                Some(_) => Err(Failure::Usage(
+                    "--generators make calls without waiting, and --clients wait for each; give one of them"
+                        .to_owned(),
+                )),
+            };
+        }
+        if self.generators().is_some() && in_flight.is_some() {
+            return Err(Failure::Usage(
+                "--in-flight is for workers that make their own calls; limit generators with --max-in-flight"
+                    .to_owned(),
+            ));
+        }
+        Ok(self.generators().map(|generators| CallPath::Generators { generators }))
+    }
+
+    /// Refuses what does not go together. `usual_key`: the workload's own partition key.
+    pub fn check(&self, usual_key: Option<&str>) -> Result {
+        let predict = self.schedule == ScheduleKind::Predict;
+        let given = [
+            ("--policy", self.policy.is_some()),
+            ("--history-seconds", self.history_seconds.is_some()),
+            ("--history-renewal-seconds", self.history_renewal_seconds.is_some()),
+            ("--state-prune", self.state_prune.is_some()),
+            ("--schedule-memory-mib", self.schedule_memory_mib.is_some()),
+        ];
+        if let (false, Some((option, _))) = (predict, given.iter().find(|(_, given)| *given)) {
+            return Err(Failure::Usage(format!("{option} is for --schedule predict; give both, or neither")));
+        }
+        match (self.schedule == ScheduleKind::Partition, self.partition_key.as_deref().or(usual_key)) {
+            (true, None) => Err(Failure::Usage(
+                "--schedule partition needs a key here: give --partition-key COLUMN".to_owned(),
+            )),
+            (false, _) if self.partition_key.is_some() => Err(Failure::Usage(
+                "--partition-key is for --schedule partition; give both, or neither".to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long calls are placed at random at first.
+    pub fn history(&self) -> f64 {
+        match self.schedule {
+            ScheduleKind::Predict => self.history_seconds.unwrap_or(HISTORY_SECONDS),
+            _ => 0.0,
+        }
+    }
+
+    /// What the engine is told; what was left out is its own choice.
+    pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
+        let mut options = options.schedule(self.schedule).history_seconds(self.history());
+        if let (ScheduleKind::Partition, Some(key)) =
+            (self.schedule, self.partition_key.as_deref().or(usual_key))
+        {
+            options = options.partition_key(key);
+        }
+        if let Some(policy) = self.policy {
+            options = options.policy(policy);
+        }
+        if let Some(seconds) = self.history_renewal_seconds {
+            options = options.history_renewal_seconds(seconds);
+        }
+        if let Some(prune) = self.state_prune {
+            options = options.state_prune(prune);
+        }
+        if let Some(mebibytes) = self.schedule_memory_mib {
+            options = options.schedule_memory_bytes(mebibytes.saturating_mul(1 << 20));
+        }
+        if let Some(calls) = self.queue_calls {
+            options = options.queue_calls(calls);
+        }
+        // So schedules differ in where they place calls, and in nothing else.
+        if self.generators().is_some() { options.work_stealing(true) } else { options }
+    }
+
+    /// What was given and belongs with the results.
+    pub fn parameters(&self) -> Vec<(&'static str, Value)> {
+        let mut parameters: Vec<(&'static str, Value)> = Vec::new();
+        let mut given = |name, value: Option<Value>| parameters.extend(value.map(|value| (name, value)));
+        given("partition_key", self.partition_key.as_deref().map(Into::into));
+        given("generators", self.generators().map(Into::into));
+        if self.schedule == ScheduleKind::Predict {
+            given("history_seconds", Some(self.history().into()));
+            given("state_prune", Some(self.state_prune.unwrap_or_default().to_string().into()));
+        }
+        given("history_renewal_seconds", self.history_renewal_seconds.map(Into::into));
+        given("schedule_memory_mib", self.schedule_memory_mib.map(Into::into));
+        given("queue_calls", self.queue_calls.map(Into::into));
+        parameters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: ScheduleOptions,
+    }
+
+    fn parse(line: &str) -> ScheduleOptions {
+        Line::try_parse_from(line.split(' '))
+            .map(|line| line.options)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn refused(line: &str, key: Option<&str>) -> String {
+        parse(line).check(key).expect_err("it does not go together").to_string()
+    }
+
+    #[test]
+    fn workers_make_their_own_calls_unless_somebody_places_them() {
+        assert!(matches!(parse("x").path(0, Some(8)), Ok(None)));
+        assert!(matches!(
+            parse("x --schedule predict").path(0, None),
+            Ok(Some(CallPath::Generators { generators: 1 }))
+        ));
+        assert!(matches!(
+            parse("x --generators 3").path(0, None),
+            Ok(Some(CallPath::Generators { generators: 3 }))
+        ));
+        assert!(
+            matches!(parse("x --schedule predict").path(8, None), Ok(None)),
+            "clients call through the queues"
+        );
+        assert!(parse("x --generators 3").path(8, None).is_err());
+        assert!(parse("x --generators 3").path(0, Some(8)).is_err());
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_by_name() {
+        assert!(refused("x --policy count-max-canonical-single", None).contains("--policy"));
+        assert!(refused("x --state-prune off --schedule partition", Some("id")).contains("--state-prune"));
+        assert!(refused("x --schedule partition", None).contains("--partition-key"));
+        assert!(refused("x --partition-key id", None).contains("--schedule partition"));
+        assert!(parse("x --schedule partition").check(Some("id")).is_ok());
+        assert!(parse("x --schedule predict --policy fraction-sum-literal-all").check(None).is_ok());
+    }
+
+    #[test]
+    fn only_predict_has_a_history_to_fill() {
+        assert_eq!((parse("x").history(), parse("x --schedule predict").history()), (0.0, 5.0));
+        assert_eq!(parse("x --schedule predict --history-seconds 0.5").history(), 0.5);
+    }
+}

@@ -1,0 +1,267 @@
+//! `heddle figures`: tables of many benchmark runs, by one command each.
+//!
+//! Each run is a process of its own, so that none warms the memory for the next one; what it printed is put together.
+
+use std::process::{Command, Stdio};
+
+use clap::{Args, Subcommand};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use heddledb::Policy;
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Result};
+
+/// Make a table of many runs.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    table: Which,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  heddle figures policies                            table 3 of the conflict prediction paper, about 20 minutes
+  heddle figures policies --seconds 2 --json
+  heddle figures aborts                              its table 4: aborts by what was written, and by what was read";
+
+/// The tables.
+#[derive(Subcommand)]
+enum Which {
+    /// All sixteen policies, random and partition: TPC-C under optimistic and locking at one mean response time
+    Policies(PoliciesArguments),
+    /// Aborts in writes and in reads: SmallBank, TATP and TPC-C under optimistic and locking, placed at random
+    Aborts(CommonArguments),
+}
+
+/// What all runs of a table share.
+#[derive(Args, Clone)]
+struct CommonArguments {
+    /// How long each run is measured
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    seconds: f64,
+    /// Workers: so many transactions overlap
+    #[arg(long, value_name = "N", default_value_t = 19)]
+    threads: usize,
+    /// A pause between a transaction's accesses, in microseconds, so that transactions overlap where cores are few
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    think_us: u64,
+    /// What locking does at a rival's lock: wait, no-wait
+    #[arg(long, value_name = "HOW", default_value = "no-wait")]
+    lock_conflict: String,
+    /// Items of TPC-C
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    items: u32,
+    /// Customers of each of TPC-C's districts
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    customers: u32,
+    /// Print one JSON object on the last line of standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of `policies`.
+#[derive(Args)]
+struct PoliciesArguments {
+    /// The mean response time at which they are compared
+    #[arg(long, value_name = "M", default_value_t = 500.0)]
+    target_mean_ms: f64,
+    /// How long predict learns first
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    history_seconds: f64,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// The protocols, each with the warehouses that the paper gives it.
+const PROTOCOLS: [(&str, u32); 2] = [("optimistic", 19), ("locking", 30)];
+
+/// Makes the table.
+pub fn run(arguments: &Arguments) -> Result {
+    match &arguments.table {
+        Which::Policies(arguments) => policies(arguments),
+        Which::Aborts(arguments) => aborts(arguments),
+    }
+}
+
+impl CommonArguments {
+    fn bench(&self, workload: &[&str], protocol: &str, more: &[String]) -> Result<Value> {
+        let mut arguments: Vec<String> = ["bench"].iter().chain(workload).map(ToString::to_string).collect();
+        arguments.extend([
+            format!("--seconds={}", self.seconds),
+            format!("--threads={}", self.threads),
+            format!("--think-us={}", self.think_us),
+            format!("--protocol={protocol}"),
+            format!("--lock-conflict={}", self.lock_conflict),
+            "--retry=immediate".to_owned(),
+            "--generators=1".to_owned(),
+            "--durability=none".to_owned(),
+            "--json".to_owned(),
+        ]);
+        arguments.extend_from_slice(more);
+        eprintln!("heddle {}", arguments.join(" "));
+        let output =
+            Command::new(std::env::current_exe()?).args(&arguments).stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(Failure::Failed(format!("heddle {} has failed: see above", arguments.join(" "))));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(text.lines().last().unwrap_or_default())
+            .map_err(|error| Failure::Failed(format!("a run has printed no JSON: {error}")))
+    }
+
+    fn tpcc(&self, warehouses: u32) -> Vec<String> {
+        vec![
+            "--mix=neworder-payment".to_owned(),
+            format!("--warehouses={warehouses}"),
+            format!("--items={}", self.items),
+            format!("--customers={}", self.customers),
+        ]
+    }
+}
+
+/// Each schedule with its name and its options.
+fn schedules(history_seconds: f64) -> Vec<(String, Vec<String>)> {
+    let plain = |name: &str| (name.to_owned(), vec![format!("--schedule={name}")]);
+    let of_policy = |policy: Policy| {
+        let options = [
+            "--schedule=predict".to_owned(),
+            format!("--policy={policy}"),
+            format!("--history-seconds={history_seconds}"),
+        ];
+        (policy.to_string(), options.to_vec())
+    };
+    [plain("random"), plain("partition")].into_iter().chain(Policy::ALL.map(of_policy)).collect()
+}
+
+fn policies(arguments: &PoliciesArguments) -> Result {
+    let mut rows = Vec::new();
+    for (name, schedule) in schedules(arguments.history_seconds) {
+        let mut row = json!({ "schedule": name });
+        for (protocol, warehouses) in PROTOCOLS {
+            let target = format!("--target-mean-ms={}", arguments.target_mean_ms);
+            let more = [arguments.common.tpcc(warehouses), schedule.clone(), vec![target]].concat();
+            let object = arguments.common.bench(&["tpcc"], protocol, &more)?;
+            row[protocol] = json!({
+                "throughput": object["throughput"],
+                "abort_rate": object["abort_rate"],
+                "mean_ms": number(&object, "/latency_us/mean") / 1e3,
+            });
+        }
+        rows.push(row);
+    }
+    let heading = PROTOCOLS.iter().flat_map(|(protocol, warehouses)| {
+        [
+            format!("{protocol}, {warehouses} warehouses: per second"),
+            "abort rate".to_owned(),
+            "mean ms".to_owned(),
+        ]
+    });
+    let heading = ["schedule or policy".to_owned()].into_iter().chain(heading).collect();
+    let cells = |row: &Value| {
+        let of_protocol = |(protocol, _): &(&str, u32)| {
+            let at = |key: &str| number(row, &format!("/{protocol}/{key}"));
+            [
+                format!("{:.0}", at("throughput")),
+                format!("{:.3}", at("abort_rate")),
+                format!("{:.0}", at("mean_ms")),
+            ]
+        };
+        [text_of(row, "schedule")].into_iter().chain(PROTOCOLS.iter().flat_map(of_protocol)).collect()
+    };
+    tell(arguments.common.json, "policies", heading, &rows, cells)
+}
+
+/// The workloads of the paper's table 4, with their options.
+fn workloads(arguments: &CommonArguments, warehouses: u32) -> [(&'static str, Vec<String>); 3] {
+    let tatp = ["--mix=paper", "--subscribers=10000", "--hot=20", "--hot-percent=90"];
+    [
+        ("smallbank", vec![]),
+        ("tatp", tatp.map(ToString::to_string).to_vec()),
+        ("tpcc", arguments.tpcc(warehouses)),
+    ]
+}
+
+fn aborts(arguments: &CommonArguments) -> Result {
+    let mut rows = Vec::new();
+    for place in 0..3 {
+        for (protocol, warehouses) in PROTOCOLS {
+            let (workload, options) = &workloads(arguments, warehouses)[place];
+            let object = arguments.bench(&[workload], protocol, options)?;
+            let (write, read) = (number(&object, "/aborts/write"), number(&object, "/aborts/read"));
+            rows.push(json!({
+                "workload": workload,
+                "protocol": protocol,
+                "write": write,
+                "read": read,
+                "ratio": if read > 0.0 { json!(write / read) } else { Value::Null },
+                "abort_rate": object["abort_rate"],
+            }));
+        }
+    }
+    let heading = ["benchmark", "protocol", "write aborts", "read aborts", "ratio", "abort rate"];
+    let cells = |row: &Value| {
+        let ratio = row["ratio"].as_f64().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+        vec![
+            text_of(row, "workload"),
+            text_of(row, "protocol"),
+            format!("{:.0}", number(row, "/write")),
+            format!("{:.0}", number(row, "/read")),
+            ratio,
+            format!("{:.3}", number(row, "/abort_rate")),
+        ]
+    };
+    tell(arguments.json, "aborts", heading.map(ToString::to_string).to_vec(), &rows, cells)
+}
+
+fn number(object: &Value, path: &str) -> f64 {
+    object.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+fn text_of(object: &Value, key: &str) -> String {
+    object[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Prints the table, or the JSON.
+fn tell(
+    as_json: bool,
+    name: &str,
+    heading: Vec<String>,
+    rows: &[Value],
+    cells: impl Fn(&Value) -> Vec<String>,
+) -> Result {
+    if as_json {
+        println!("{}", json!({ name: rows }));
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(heading);
+    rows.iter().for_each(|row| {
+        table.add_row(cells(row));
+    });
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_policies_has_the_two_to_compare_with_and_all_sixteen() {
+        let all = schedules(2.0);
+        assert_eq!(all.len(), 18);
+        assert_eq!((all[0].0.as_str(), all[1].0.as_str()), ("random", "partition"));
+        assert_eq!(all[0].1, ["--schedule=random"]);
+        let best = all.iter().find(|(name, _)| name == "count-max-canonical-single").expect("it is there");
+        assert_eq!(
+            best.1,
+            ["--schedule=predict", "--policy=count-max-canonical-single", "--history-seconds=2"]
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Benchmark runs whose calls are placed by a schedule.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{heddle, json};
+use heddledb::ProtocolKind;
+use serde_json::Value;
+
+fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [base, more].concat()
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn number(object: &Value, path: &str) -> f64 {
+    object.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path}: {object}"))
+}
+
+const PLACED: [&str; 8] = [
+    "bench",
+    "smallbank",
+    "--accounts=200",
+    "--threads=4",
+    "--durability=none",
+    "--seconds=0.5",
+    "--retry=immediate",
+    "--json",
+];
+
+#[test]
+fn generators_place_calls_by_every_schedule_and_the_books_agree() {
+    for schedule in ["random", "partition", "predict"] {
+        let history = if schedule == "predict" { "--history-seconds=0.3" } else { "--warmup=0.1" };
+        let object = json(&with(&PLACED, &["--schedule", schedule, "--generators=2", history]));
+        assert_eq!((&object["check"], &object["schedule"]), (&"ok".into(), &schedule.into()));
+        assert!(number(&object, "/committed") > 0.0);
+        assert_eq!(object["params"]["generators"], 2);
+        let predicts = schedule == "predict";
+        assert_eq!(keys(&object).contains("schedule_state"), predicts);
+        assert_eq!(keys(&object).contains("policy"), predicts);
+        if predicts {
+            assert_eq!(object["policy"], "count-max-canonical-single");
+            assert_eq!(
+                keys(&object["schedule_state"]),
+                BTreeSet::from(["history_references", "state_references", "bytes"])
+            );
+            assert!(number(&object, "/schedule_state/history_references") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn predict_runs_under_every_protocol_that_leaves_placing_to_it_with_a_log_and_clients() {
+    for protocol in
+        ProtocolKind::ALL.iter().filter(|protocol| !["serial", "partitioned"].contains(&protocol.name()))
+    {
+        let arguments = ["--schedule=predict", "--history-seconds=0.2", "--protocol", protocol.name()];
+        let base = ["bench", "smallbank", "--accounts=200", "--threads=3", "--seconds=0.4", "--json"];
+        let durable = json(&with(&with(&base, &arguments), &["--verify-recovery"]));
+        assert_eq!((&durable["check"], &durable["protocol"]), (&"ok".into(), &protocol.name().into()));
+        let clients = json(&with(&with(&base, &arguments), &["--clients=4", "--durability=none"]));
+        assert_eq!((&clients["check"], &clients["clients"]), (&"ok".into(), &4.into()));
+    }
+}
+
+#[test]
+fn the_usual_workloads_run_under_predict_and_partition() {
+    let tpcc = ["bench", "tpcc", "--warehouses=2", "--items=200", "--customers=20", "--mix=neworder-payment"];
+    let tatp = ["bench", "tatp", "--subscribers=300", "--mix=paper", "--hot=20", "--hot-percent=90"];
+    for workload in [&tpcc[..], &tatp[..]] {
+        for schedule in [&["--schedule=predict", "--history-seconds=0.2"][..], &["--schedule=partition"]] {
+            let common = ["--threads=3", "--seconds=0.4", "--durability=none", "--json"];
+            let object = json(&with(&with(workload, schedule), &common));
+            assert_eq!(object["check"], "ok", "{workload:?} {schedule:?}");
+            assert!(number(&object, "/committed") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_shift_of_the_distribution_is_part_of_the_run() {
+    let arguments = [
+        "bench",
+        "tpcc",
+        "--warehouses=3",
+        "--items=200",
+        "--customers=20",
+        "--alpha=1",
+        "--shift-seconds=0.2",
+    ];
+    let common =
+        ["--seconds=0.6", "--durability=none", "--json", "--schedule=predict", "--history-seconds=0.1"];
+    let object = json(&with(&arguments, &common));
+    assert_eq!((&object["check"], number(&object, "/params/shift_seconds")), (&"ok".into(), 0.2));
+    assert!(heddle(&["bench", "tpcc", "--shift-seconds=5"]).status.code() == Some(2), "it needs --alpha");
+}
+
+#[test]
+fn the_rate_for_a_response_time_is_searched_and_told() {
+    let object = json(&with(&PLACED, &["--schedule=partition", "--think-us=200", "--target-mean-ms=5"]));
+    assert_eq!(object["check"], "ok", "calls of the search count for the check");
+    assert_eq!(number(&object, "/params/target_mean_ms"), 5.0);
+    assert!(number(&object, "/offered_rate") > 0.0 && number(&object, "/committed") > 0.0);
+}
+
+#[test]
+fn automatic_admission_is_asked_for_by_name() {
+    let object = json(&with(&PLACED, &["--generators=1", "--max-in-flight=auto"]));
+    assert_eq!((&object["check"], &object["params"]["max_in_flight"]), (&"ok".into(), &"auto".into()));
+}
+
+#[test]
+fn schedules_that_do_not_fit_are_wrong_usage_that_says_what_to_do() {
+    for (arguments, words) in [
+        (&["--schedule=predict", "--protocol=serial"][..], &["predict", "serial", "optimistic"][..]),
+        (&["--policy=count-max-canonical-single"], &["--policy", "--schedule predict"]),
+        (&["--schedule=predict", "--policy=best"], &["count-max-canonical-single"]),
+        (&["--schedule=partition", "--partition-key=nothing"], &["partition_key", "nothing"]),
+        (&["--generators=1", "--clients=4"], &["--generators", "--clients"]),
+        (&["--generators=1", "--in-flight=4"], &["--in-flight", "--max-in-flight"]),
+        (&["--target-mean-ms=0"], &["--target-mean-ms"]),
+        (&["--generators=0"], &["--generators"]),
+    ] {
+        let output = heddle(&with(&PLACED, arguments));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        words.iter().for_each(|word| assert!(told.contains(word), "{arguments:?}: {word}: {told}"));
+    }
+    let output = heddle(&["bench", "probe", "--schedule=partition", "--seconds=0.1"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--partition-key"));
+}

@@ -1,0 +1,5 @@
+//! Fuzzes what opening a database makes of `segment-header`; see `heddle_fuzz`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| heddle_fuzz::open("segment-header", input));

@@ -1,0 +1,92 @@
+//! Backups, and what is made of them: copies of a database's files, looked at on the way.
+
+use std::path::Path;
+
+use crate::check::CheckReport;
+use crate::database::Database;
+use crate::durability::backup::{FilesReport, back_up, verify};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pipeline::nesting;
+
+impl Database {
+    /// Copies the database to another directory, new or empty, while everything else goes on: all that is durable now will
+    /// be there, and of what comes later a beginning. The copy is a database like any other, with this one's identity.
+    ///
+    /// ```no_run
+    /// # let db = heddledb::Database::open("bank", heddledb::Options::default())?;
+    /// let report = db.backup("bank-on-monday")?;
+    /// println!("{} files, {} bytes, through epoch {}", report.files, report.bytes, report.epoch);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The directory is not empty ([`Error::NotEmpty`]) or cannot be written; a file of the database is damaged;
+    /// [`Error::Nested`] inside a transaction; [`Error::InvalidOption`] for a database without files.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<FilesReport> {
+        nesting::check("a backup")?;
+        self.shared.check_open()?;
+        let (disk, from) = self.shared.files()?;
+        back_up(&disk, &from, to.as_ref(), &mut |_, _| ())
+    }
+
+    /// The same for a database that another process has open, or nobody. `progress` is told how many bytes are copied, and
+    /// of how many. Of the options only the disk counts.
+    ///
+    /// # Errors
+    /// As [`backup`](Self::backup); there is no database.
+    pub fn backup_directory(
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: &Options,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<FilesReport> {
+        nesting::check("a backup")?;
+        back_up(&options.disk, from.as_ref(), to.as_ref(), progress)
+    }
+
+    /// Makes a database of a backup, in another directory, new or empty. The backup is checked first, as
+    /// [`check`](Self::check) does, so it is held in memory once; nothing is made of one that is not sound.
+    ///
+    /// The restored database has the identity of the one that was backed up: the two must not put checkpoints into the same
+    /// [`checkpoint_directory`](Options::checkpoint_directory).
+    ///
+    /// # Errors
+    /// The backup is damaged, inconsistent or in use; the directory is not empty or cannot be written.
+    pub fn restore(
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: Options,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(CheckReport, FilesReport)> {
+        let disk = options.disk.clone();
+        let backup = Database::open(from.as_ref(), options.read_only(true))?;
+        let checked = backup.check()?;
+        // It stays open, and so locked, until it is copied.
+        let copied = back_up(&disk, from.as_ref(), to.as_ref(), progress)?;
+        backup.close()?;
+        Ok((checked, copied))
+    }
+
+    /// Reads every file that the database needs, and looks at every checksum: the newest checkpoint, and the log behind it to
+    /// its end. `progress` is told how many bytes were read, and of how many. Everything else goes on meanwhile.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with file and offset; [`Error::Nested`] inside a transaction;
+    /// [`Error::InvalidOption`] for a database without files.
+    pub fn check_files(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<FilesReport> {
+        nesting::check("a check of files")?;
+        self.shared.check_open()?;
+        let (disk, path) = self.shared.files()?;
+        verify(&disk, &path, progress)
+    }
+}
+
+/// Why there are no files to copy or to look at.
+pub(super) fn no_files() -> Error {
+    Error::InvalidOption {
+        option: "durability",
+        given: "none, in memory".to_string(),
+        expected: "a directory: this database has no files".to_string(),
+    }
+}

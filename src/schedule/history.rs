@@ -1,0 +1,215 @@
+//! History: how many transactions with a reference were aborted, and how many committed.
+//!
+//! Only what was placed at random is counted, so that the policy does not feed on its own effects (section 6 of the
+//! paper). There are two tables: decisions read one while the other is filled from a sample; when that has seen
+//! enough, they change places, and the old one is emptied. So memory is bounded, and the evidence stays fresh.
+
+use crate::base::atomics::{AtomicU32, AtomicUsize, Ordering};
+use crate::schedule::policy::Evidence;
+use crate::schedule::reference::Reference;
+use crate::schedule::slots::Slots;
+
+/// What is known of a reference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcomes {
+    pub(crate) aborts: u32,
+    pub(crate) commits: u32,
+}
+
+impl Outcomes {
+    /// The share of attempts that were aborted.
+    pub(crate) fn fraction(self) -> f64 {
+        let attempts = f64::from(self.aborts) + f64::from(self.commits);
+        if attempts > 0.0 { f64::from(self.aborts) / attempts } else { 0.0 }
+    }
+
+    /// What it counts for.
+    #[inline]
+    pub(crate) fn weight(self, evidence: Evidence) -> f64 {
+        match evidence {
+            Evidence::Count => f64::from(self.aborts),
+            Evidence::Fraction => self.fraction(),
+        }
+    }
+}
+
+/// So many standard deviations of the difference of two counts of chance events are no difference.
+const CHANCE: f64 = 3.0;
+
+/// Whether two counts differ by no more than chance would have it.
+#[inline]
+pub(crate) fn may_be_chance(one: u32, other: u32) -> bool {
+    let (one, other) = (f64::from(one), f64::from(other));
+    (one - other) * (one - other) <= CHANCE * CHANCE * (one + other)
+}
+
+/// One table, and what has been noted in it.
+struct Table {
+    slots: Slots,
+    outcomes: Box<[(AtomicU32, AtomicU32)]>,
+    calls: AtomicUsize,
+    aborts: AtomicUsize,
+}
+
+impl Table {
+    const BYTES: usize = Slots::BYTES + size_of::<(AtomicU32, AtomicU32)>();
+
+    fn new(places: usize) -> Table {
+        let slots = Slots::new(places);
+        let outcomes = (0..slots.len()).map(|_| Default::default()).collect();
+        Table { slots, outcomes, calls: AtomicUsize::new(0), aborts: AtomicUsize::new(0) }
+    }
+
+    fn clear(&self) {
+        for (place, (aborts, commits)) in self.outcomes.iter().enumerate() {
+            aborts.store(0, Ordering::Relaxed);
+            commits.store(0, Ordering::Relaxed);
+            self.slots.take_back(place);
+        }
+        self.calls.store(0, Ordering::Relaxed);
+        self.aborts.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The History. All its accesses are relaxed: counts are evidence, and no other memory hangs on them.
+pub(crate) struct History {
+    tables: [Table; 2],
+    /// Which one is read.
+    read: AtomicUsize,
+    /// Which one is filled.
+    filled: AtomicUsize,
+}
+
+impl History {
+    /// An empty one in so many bytes, which is read and filled at once.
+    pub(crate) fn new(bytes: usize) -> History {
+        let table = || Table::new(bytes / 2 / Table::BYTES);
+        History { tables: [table(), table()], read: AtomicUsize::new(0), filled: AtomicUsize::new(0) }
+    }
+
+    /// What is known of a reference.
+    #[inline]
+    pub(crate) fn get(&self, reference: Reference) -> Option<Outcomes> {
+        let table = &self.tables[self.read.load(Ordering::Relaxed)];
+        let (aborts, commits) = &table.outcomes[table.slots.find(reference)?];
+        Some(Outcomes { aborts: aborts.load(Ordering::Relaxed), commits: commits.load(Ordering::Relaxed) })
+    }
+
+    /// A transaction with these references has ended, after so many attempts were aborted.
+    pub(crate) fn note(&self, references: &[Reference], aborts: u32) {
+        let table = &self.tables[self.filled.load(Ordering::Relaxed)];
+        for place in references.iter().filter_map(|reference| table.slots.find_or_give(*reference)) {
+            table.outcomes[place].0.fetch_add(aborts, Ordering::Relaxed);
+            table.outcomes[place].1.fetch_add(1, Ordering::Relaxed);
+        }
+        table.calls.fetch_add(1, Ordering::Relaxed);
+        table.aborts.fetch_add(aborts as usize, Ordering::Relaxed);
+    }
+
+    /// From now on the other table is filled.
+    pub(crate) fn fill_apart(&self) {
+        self.filled.store(1 - self.read.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// How many calls, and how many aborts of them, the filled table has seen.
+    pub(crate) fn noted(&self) -> (usize, usize) {
+        let table = &self.tables[self.filled.load(Ordering::Relaxed)];
+        (table.calls.load(Ordering::Relaxed), table.aborts.load(Ordering::Relaxed))
+    }
+
+    /// The filled table is read from now on; the other one is emptied and filled.
+    pub(crate) fn renew(&self) {
+        let filled = self.filled.load(Ordering::Relaxed);
+        self.read.store(filled, Ordering::Relaxed);
+        self.tables[1 - filled].clear();
+        self.filled.store(1 - filled, Ordering::Relaxed);
+    }
+
+    /// References of which something is known.
+    pub(crate) fn references(&self) -> usize {
+        self.tables[self.read.load(Ordering::Relaxed)].slots.used()
+    }
+
+    /// The memory of both tables.
+    pub(crate) fn bytes(&self) -> usize {
+        self.tables.iter().map(|table| table.slots.len() * Table::BYTES).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_counted_for_each_reference() {
+        let history = History::new(1 << 16);
+        history.note(&[11, 12], 2);
+        history.note(&[12, 13], 0);
+        assert_eq!(history.get(11), Some(Outcomes { aborts: 2, commits: 1 }));
+        assert_eq!(history.get(12), Some(Outcomes { aborts: 2, commits: 2 }));
+        assert_eq!(history.get(13), Some(Outcomes { aborts: 0, commits: 1 }));
+        assert_eq!((history.get(14), history.references(), history.noted()), (None, 3, (2, 2)));
+    }
+
+    #[test]
+    fn counts_of_chance_events_differ_when_it_is_unlikely() {
+        for (one, other, chance) in
+            [(20, 20, true), (200, 160, true), (200, 100, false), (20, 0, false), (5, 0, true)]
+        {
+            assert_eq!(
+                (may_be_chance(one, other), may_be_chance(other, one)),
+                (chance, chance),
+                "{one} {other}"
+            );
+        }
+        assert!(may_be_chance(0, 0) && !may_be_chance(u32::MAX, 0));
+    }
+
+    #[test]
+    fn counts_and_fractions_are_the_papers() {
+        let known = Outcomes { aborts: 20, commits: 60 };
+        assert_eq!((known.weight(Evidence::Count), known.weight(Evidence::Fraction)), (20.0, 0.25));
+        assert_eq!(Outcomes::default().weight(Evidence::Fraction), 0.0);
+        let huge = Outcomes { aborts: u32::MAX, commits: u32::MAX };
+        assert_eq!(huge.fraction(), 0.5);
+    }
+
+    #[test]
+    fn what_is_filled_apart_is_read_once_it_is_renewed() {
+        let history = History::new(1 << 16);
+        history.note(&[1], 1);
+        history.fill_apart();
+        history.note(&[2], 5);
+        assert_eq!((history.get(2), history.noted()), (None, (1, 5)));
+        assert!(history.get(1).is_some());
+        history.renew();
+        assert_eq!(history.get(1), None, "what has not come up again is forgotten");
+        assert_eq!(history.get(2), Some(Outcomes { aborts: 5, commits: 1 }));
+        assert_eq!((history.noted(), history.references()), ((0, 0), 1));
+        history.note(&[3], 1);
+        history.renew();
+        assert_eq!((history.get(2), history.get(3).is_some()), (None, true));
+    }
+
+    #[test]
+    fn memory_is_bounded_however_many_references_come() {
+        let history = History::new(1 << 14);
+        let bytes = history.bytes();
+        assert!(bytes <= 1 << 14);
+        for number in 1..100_000_u64 {
+            history.note(&[number.wrapping_mul(0x9E37_79B9_7F4A_7C15)], 1);
+        }
+        assert_eq!((history.bytes(), history.references() * Table::BYTES * 2), (bytes, bytes));
+    }
+
+    #[test]
+    fn concurrent_notes_are_all_counted() {
+        let history = History::new(1 << 16);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1_000).for_each(|_| history.note(&[5, 6], 3)));
+            }
+        });
+        assert_eq!(history.get(6), Some(Outcomes { aborts: 12_000, commits: 4_000 }));
+    }
+}
