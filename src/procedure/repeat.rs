@@ -75,7 +75,6 @@ impl EachAction {
     /// # assert_eq!(db.run(|tx| tx.get(&stock, heddledb::key![4])?.unwrap().int("n"))?, 99);
     /// # Ok::<(), heddledb::Error>(())
     /// ```
-    #[must_use]
     pub fn key_from(
         mut self,
         key: impl Fn(&Args, &Values, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,

@@ -347,10 +347,10 @@ impl Bench<'_> {
     /// A call's values led elsewhere than was looked up ahead.
     fn enter_anew(&mut self, entrant: Box<Entrant>) {
         self.count_aborted(false);
-        if let Err((entrant, error)) = self.executors.enter_anew(*entrant) {
+        if let Err((entrant, error)) = self.executors.enter_anew(entrant) {
             self.tell(&entrant, Ending::refused(1, error), Output::default());
             self.executors.queues.leave(1);
-            self.done.push(Done::Whole { _entrant: Box::new(entrant) });
+            self.done.push(Done::Whole { _entrant: entrant });
         }
     }
 

@@ -196,13 +196,13 @@ impl Executors {
     }
 
     /// Lets a call go the long way that was misled by what was looked up ahead.
-    fn enter_anew(&self, mut entrant: Entrant) -> Result<(), (Entrant, Error)> {
-        let Entrant { routine, args, footprint, .. } = &mut entrant;
+    fn enter_anew(&self, mut entrant: Box<Entrant>) -> Result<(), (Box<Entrant>, Error)> {
+        let Entrant { routine, args, footprint, .. } = &mut *entrant;
         if let Err(error) = scout::forget(&**routine, args, footprint) {
             return Err((entrant, error));
         }
         let route = self.route(&entrant.footprint);
-        self.enter(Arc::new(Flow { entrant, birth: self.birth_of_call() }), 1, route);
+        self.enter(Arc::new(Flow { entrant: *entrant, birth: self.birth_of_call() }), 1, route);
         Ok(())
     }
 
