@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
 use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
+use crate::pipeline::partition::entrant::GroupMemory;
+use crate::pipeline::partition::scout::Scout;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
@@ -43,6 +45,8 @@ pub struct Worker<'db> {
     found: Vec<Found>,
     /// What the calls of a group touch; kept for its memory.
     footprints: Vec<Footprint>,
+    /// What a group of calls that executors run needs; kept for its memory.
+    group: GroupMemory,
 }
 
 /// A call of a group, with its footprint.
@@ -125,7 +129,14 @@ impl Executed<'_> {
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
         let seat = shared.engine().store().participants().take();
-        Worker { shared, seat, held: Held::default(), found: Vec::new(), footprints: Vec::new() }
+        Worker {
+            shared,
+            seat,
+            held: Held::default(),
+            found: Vec::new(),
+            footprints: Vec::new(),
+            group: GroupMemory::default(),
+        }
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -143,7 +154,9 @@ impl<'db> Worker<'db> {
     /// Runs calls in order, as one group, and puts a result for each into `done`. Each call names its procedure by
     /// its place in `procedures`.
     ///
-    /// Within a group the keys of the calls to come are looked up while the present one runs.
+    /// Within a group the keys of the calls to come are looked up while the present one runs. Under `partitioned`, a call
+    /// whose rows an earlier phase finds by a secondary index may take effect behind others of its group, if the index
+    /// entries that it met have changed since the group began.
     pub fn execute_group(
         &mut self,
         procedures: &[Procedure],
@@ -159,7 +172,7 @@ impl<'db> Worker<'db> {
         let (mut wrote, mut left) = (false, calls);
         while !left.is_empty() {
             let (ready, refusal) = self.prepare(procedures, left, &mut footprints);
-            wrote |= self.run(procedures, &left[..ready], &footprints, done);
+            wrote |= self.run(procedures, &left[..ready], &mut footprints, done);
             left = &left[ready..];
             if let Some(error) = refusal {
                 // Results come in the order of the calls: what stands before the refused one has run.
@@ -201,13 +214,12 @@ impl<'db> Worker<'db> {
     }
 
     /// Tells how calls have ended that executors have run. Whether one of them wrote.
-    fn tell(&self, ended: Vec<(Ending, Output)>, done: &mut Vec<Executed<'db>>) -> bool {
-        let wrote = ended.iter().any(|(ending, _)| ending.wrote);
-        done.extend(ended.into_iter().map(|(ending, output)| Executed {
-            shared: self.shared,
-            epoch: ending.epoch,
-            attempts: ending.attempts,
-            outcome: Outcome::Told(ending.failure.map_or(Ok(output), Err)),
+    fn tell(&mut self, done: &mut Vec<Executed<'db>>) -> bool {
+        let (shared, mut wrote) = (self.shared, false);
+        done.extend(self.group.ended.drain(..).map(|(ending, output)| {
+            wrote |= ending.wrote;
+            let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
+            Executed { shared, epoch: ending.epoch, attempts: ending.attempts, outcome }
         }));
         wrote
     }
@@ -232,19 +244,24 @@ impl<'db> Worker<'db> {
         &mut self,
         procedures: &[Procedure],
         calls: &[(usize, Args)],
-        footprints: &[Footprint],
+        footprints: &mut [Footprint],
         done: &mut Vec<Executed<'db>>,
     ) -> bool {
         if let Some(executors) = self.shared.input().executors() {
-            let calls = calls.iter().zip(footprints);
-            let calls =
-                calls.map(|((place, args), footprint)| (procedures[*place].routine(), args, footprint));
-            let ended = executors.execute_group(calls);
-            return self.tell(ended, done);
+            let with_footprints = calls.iter().zip(&mut *footprints);
+            let entrants = with_footprints.map(|((place, args), footprint)| {
+                (procedures[*place].routine(), args, std::mem::take(footprint))
+            });
+            let scout = Scout { engine: self.shared.engine(), seat: &mut self.seat, held: &mut self.held };
+            executors.execute_group(scout, &mut self.group, entrants);
+            // For the next group: which of them is which does not matter.
+            let used = footprints.iter_mut().zip(self.group.spare.drain(..));
+            used.for_each(|(footprint, spare)| *footprint = spare);
+            return self.tell(done);
         }
         let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
             .iter()
-            .zip(footprints)
+            .zip(&*footprints)
             .map(|((place, args), footprint)| Prepared {
                 routine: procedures[*place].registered(),
                 args,

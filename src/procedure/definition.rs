@@ -36,6 +36,12 @@ impl Action {
         Action { table: table.shared().clone(), mode, key: None, key_from: None, body: None, each: None }
     }
 
+    /// Whether its rows depend on what earlier phases found.
+    #[inline]
+    pub(crate) fn is_led(&self) -> bool {
+        self.key_from.is_some() || self.each.as_ref().is_some_and(|each| each.key_from.is_some())
+    }
+
     /// An action that only reads.
     pub fn read(table: &Table) -> Action {
         Action::new(table, Mode::Read)
@@ -100,7 +106,7 @@ impl Action {
         count: impl Fn(&Args) -> Result<usize> + Send + Sync + 'static,
         key: impl Fn(&Args, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
     ) -> EachAction {
-        EachAction { action: self, count: Box::new(count), key: Box::new(key) }
+        EachAction { action: self, count: Box::new(count), key: Box::new(key), key_from: None }
     }
 
     /// What is done. It may be run several times, and on any thread.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::pipeline::call::{Found, Gathered, Parts};
 use crate::procedure::context::{ActionContext, Running, Values};
 use crate::procedure::definition::Action;
-use crate::procedure::run::{Registered, find_ahead, lead_to};
+use crate::procedure::run::{Registered, find_ahead, lead_to, run_body};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Instance};
 use crate::storage::record::Record;
@@ -49,12 +49,12 @@ impl Parts for Registered {
     }
 
     fn is_led(&self, footprint: &Footprint, number: usize) -> bool {
-        self.action(footprint, number).0.key_from.is_some()
+        self.action(footprint, number).0.is_led()
     }
 
     fn lead(&self, args: &Args, values: &Values, number: usize, footprint: &mut Footprint) -> Result<()> {
-        let (action, _) = self.action(footprint, number);
-        let led_to = lead_to(action, args, values, &footprint.references[number])?;
+        let (action, instance) = self.action(footprint, number);
+        let led_to = lead_to(action, instance, args, values, &footprint.references[number])?;
         footprint.references[number] = led_to;
         Ok(())
     }
@@ -78,11 +78,7 @@ impl Parts for Registered {
         let call = Running { attempt, args, values, gathered };
         let _scope = attempt.enter_scope(reference);
         let context = ActionContext { call: &call, table: &action.table, reference, found };
-        match (&action.each, &action.body) {
-            (Some(each), _) => (each.body)(&context, instance),
-            (None, Some(body)) => body(&context),
-            (None, None) => Ok(()),
-        }
+        run_body(action, instance, &context)
     }
 }
 

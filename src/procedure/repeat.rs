@@ -27,6 +27,9 @@ const MAXIMAL_INSTANCES: usize = 1 << 16;
 pub(crate) type CountOfArgs = Box<dyn Fn(&Args) -> Result<usize> + Send + Sync>;
 /// Pushes an instance's key, from the arguments and the instance's number.
 pub(crate) type KeyOfInstance = Box<dyn Fn(&Args, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
+/// Pushes an instance's key, from the arguments, from what earlier phases found, and from the instance's number.
+pub(crate) type KeyOfFound =
+    Box<dyn Fn(&Args, &Values, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync>;
 /// What an instance does.
 pub(crate) type BodyOfInstance = Box<dyn Fn(&ActionContext<'_, '_>, usize) -> Result<()> + Send + Sync>;
 
@@ -34,6 +37,7 @@ pub(crate) type BodyOfInstance = Box<dyn Fn(&ActionContext<'_, '_>, usize) -> Re
 pub(crate) struct Each {
     pub(crate) count: CountOfArgs,
     pub(crate) key: KeyOfInstance,
+    pub(crate) key_from: Option<KeyOfFound>,
     pub(crate) body: BodyOfInstance,
 }
 
@@ -43,17 +47,51 @@ pub struct EachAction {
     pub(super) action: Action,
     pub(super) count: CountOfArgs,
     pub(super) key: KeyOfInstance,
+    pub(super) key_from: Option<KeyOfFound>,
 }
 
 impl EachAction {
+    /// Which rows an instance works on, where that depends on what an earlier phase found: as
+    /// [`Action::key_from`], for each instance. What `each` was told about the key is its beginning.
+    ///
+    /// ```
+    /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let stock = db.create_table(
+    /// #     TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64).primary_key(["item"]),
+    /// # )?;
+    /// # db.run(|tx| (1..=9).try_for_each(|item| tx.insert(&stock, row![item, 100])))?;
+    /// // Two items, which the first phase chooses.
+    /// let choose = Action::read(&stock).body(|action| {
+    ///     (0..2).for_each(|place| action.set_value(place, 3 + place as i64));
+    ///     Ok(())
+    /// });
+    /// let take = Action::commute(&stock)
+    ///     .each(|_| Ok(2), |_, _, _| Ok(()))
+    ///     .key_from(|_, values, place, key| key.push(values.int(place)?))
+    ///     .body(|action, _| action.add("n", -1));
+    /// let order = db.register(ProcedureDefinition::new("order").phase([choose]).phase([take]))?;
+    /// db.call(&order, args![])?;
+    /// # assert_eq!(db.run(|tx| tx.get(&stock, heddledb::key![4])?.unwrap().int("n"))?, 99);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    pub fn key_from(
+        mut self,
+        key: impl Fn(&Args, &Values, usize, &mut KeyBuilder<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> EachAction {
+        self.key_from = Some(Box::new(key));
+        self
+    }
+
     /// What each instance does; it is told its number, counted from 0. It may be run several times, and on any thread.
     #[must_use]
     pub fn body(
         self,
         body: impl Fn(&ActionContext<'_, '_>, usize) -> Result<()> + Send + Sync + 'static,
     ) -> Action {
-        let each = Each { count: self.count, key: self.key, body: Box::new(body) };
-        Action { each: Some(Box::new(each)), ..self.action }
+        let EachAction { count, key, key_from, action } = self;
+        let each = Each { count, key, key_from, body: Box::new(body) };
+        Action { each: Some(Box::new(each)), ..action }
     }
 }
 

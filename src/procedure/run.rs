@@ -70,7 +70,7 @@ impl Registered {
                         number + 1
                     ));
                 }
-                if action.key_from.is_some() && number == 0 {
+                if action.is_led() && number == 0 {
                     return wrong(format!(
                         "key_from on {table:?} in the first phase: no phase comes before it"
                     ));
@@ -168,6 +168,7 @@ pub(super) fn refer(
     into.mode = action.mode;
     into.routing = Routed::of(table, &into.key, columns, first);
     into.unrouted = !table.secondary().is_empty();
+    into.guessed = false;
     Ok(())
 }
 
@@ -301,7 +302,7 @@ impl Registered {
             let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
             let Some(body) = &action.body else { continue };
             if action.key_from.is_some() {
-                run_led(action, call, declared)?;
+                run_led(action, 0, call, declared, found)?;
                 continue;
             }
             let _scope = call.attempt.enter_scope(declared);
@@ -314,7 +315,7 @@ impl Registered {
 /// Looks the record of an action's key up, if the whole key is known beforehand, and asks for it to be fetched.
 #[inline(always)]
 pub(super) fn find_ahead(action: &Action, reference: &Reference, guard: &Guard) -> Found {
-    let wanted = reference.whole && action.key_from.is_none();
+    let wanted = reference.whole && (!action.is_led() || reference.guessed);
     let record = if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
     record.map(|record| {
         record.prefetch();
@@ -330,40 +331,58 @@ pub(super) fn run_action<'a>(
     declared: &Reference,
     found: Found,
 ) -> Result<()> {
-    if action.key_from.is_some() {
-        return run_led(action, call, declared);
-    }
     // SAFETY: the caller is pinned since before it looked the footprint's keys up.
     let found: Option<Record<'a>> = found.map(|at| unsafe { at.as_record() });
+    if action.is_led() {
+        return run_led(action, instance, call, declared, found);
+    }
     let _scope = call.attempt.enter_scope(declared);
-    let context = ActionContext { call, table: &action.table, reference: declared, found };
+    run_body(action, instance, &ActionContext { call, table: &action.table, reference: declared, found })
+}
+
+/// Runs the body of an action, or of one instance of a repeated one.
+#[inline]
+pub(super) fn run_body(action: &Action, instance: usize, context: &ActionContext<'_, '_>) -> Result<()> {
     match (&action.each, &action.body) {
-        (Some(each), _) => (each.body)(&context, instance),
-        (None, Some(body)) => body(&context),
+        (Some(each), _) => (each.body)(context, instance),
+        (None, Some(body)) => body(context),
         (None, None) => Ok(()),
     }
 }
 
-/// Runs an action whose key depends on what earlier phases found.
+/// Runs an action whose key depends on what earlier phases found. `found`: the record, where they were looked up ahead.
 #[inline(never)]
-fn run_led(action: &Action, call: &Running<'_, '_>, declared: &Reference) -> Result<()> {
-    let (Some(body), table) = (&action.body, &*action.table) else { return Ok(()) };
-    let led_to = lead_to(action, call.args, call.values, declared)?;
+fn run_led<'a>(
+    action: &Action,
+    instance: usize,
+    call: &Running<'_, 'a>,
+    declared: &Reference,
+    found: Option<Record<'a>>,
+) -> Result<()> {
+    let led_to = lead_to(action, instance, call.args, call.values, declared)?;
+    if declared.guessed && led_to.key != declared.key {
+        return Err(call.attempt.was_misled());
+    }
     let _scope = call.attempt.enter_scope(&led_to);
-    body(&ActionContext { call, table, reference: &led_to, found: None })
+    run_body(action, instance, &ActionContext { call, table: &action.table, reference: &led_to, found })
 }
 
 /// Where earlier phases' values lead an action whose key depends on them.
 pub(super) fn lead_to(
     action: &Action,
+    instance: usize,
     args: &Args,
     values: &Values,
     declared: &Reference,
 ) -> Result<Reference> {
     let mut led_to = Reference::default();
-    let Some(key) = &action.key_from else { return Ok(led_to) };
-    refer(action, &mut led_to, |builder| key(args, values, builder))?;
-    if led_to.key.starts_with(&declared.key) {
+    let of_instance = action.each.as_ref().and_then(|each| each.key_from.as_ref());
+    refer(action, &mut led_to, |builder| match (of_instance, &action.key_from) {
+        (Some(key), _) => key(args, values, instance, builder),
+        (None, Some(key)) => key(args, values, builder),
+        (None, None) => Ok(()),
+    })?;
+    if declared.guessed || led_to.key.starts_with(&declared.key) {
         return Ok(led_to);
     }
     let table = action.table.definition().name();

@@ -81,6 +81,8 @@ pub(crate) struct Reference {
     pub(crate) routing: Routed,
     /// Whether what is done reaches records that the key does not route: a secondary index's.
     pub(crate) unrouted: bool,
+    /// Whether `key` is where values led that were looked up before the call began: they may lead elsewhere by now.
+    pub(crate) guessed: bool,
 }
 
 /// Which instance of which action of a procedure a reference is.

@@ -293,6 +293,8 @@ pub(crate) struct Held {
     pub(crate) alone: bool,
     /// Whether the running attempt was denied what it wanted to write.
     pub(crate) denied_write: bool,
+    /// Whether the running attempt's values led elsewhere than was looked up before it began (`partitioned`).
+    pub(crate) misled: bool,
     /// The locks of the running attempt.
     locking: locking::Holding,
     /// What a closure has locked that executors own.

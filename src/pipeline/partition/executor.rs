@@ -8,8 +8,10 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use super::Executors;
-use super::entrant::{Entrant, Sink};
+use super::entrant::{Batch, Entrant, Sink};
 use super::flow::{Flow, Phase, Serial};
 use super::latch::Latch;
 use super::pins::Pins;
@@ -32,6 +34,8 @@ use crate::storage::participant::{Counters, Seat};
 pub(super) enum Task {
     /// A call whose data all belong to it: it runs it to its end.
     Whole(Box<Entrant>),
+    /// Calls of a group, whose data all belong to it.
+    Batch(Box<Batch>),
     /// A call over several executors, one action after the other: who grants it last, runs it.
     Serial(Arc<Serial>),
     /// A call over several executors, actions beside each other: it runs its own of one phase.
@@ -68,6 +72,9 @@ pub(super) struct Bench<'e> {
     /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
     done: Vec<Done>,
 }
+
+/// The places of calls in their group.
+type Misled = SmallVec<[usize; 4]>;
 
 /// A call that has ended, and was let go by nobody else yet.
 enum Done {
@@ -129,6 +136,7 @@ impl Bench<'_> {
     fn take_in(&mut self, task: Task) {
         match task {
             Task::Whole(entrant) => self.take_in_whole(entrant),
+            Task::Batch(batch) => self.take_in_batch(batch),
             Task::Serial(serial) => {
                 let references = &serial.flow.entrant.footprint.references;
                 let wants: Vec<Want> = references.iter().map(Want::of_reference).collect();
@@ -145,6 +153,20 @@ impl Bench<'_> {
                 let (owner, birth) = (latch.owner, latch.birth);
                 self.ask(Request { owner, birth, wants, brief: false, task: Task::Latch(latch) });
             }
+        }
+    }
+
+    fn take_in_batch(&mut self, mut batch: Box<Batch>) {
+        self.run_batch();
+        if self.locks.is_idle() {
+            let references = batch.calls.iter().flat_map(|call| &call.footprint.references);
+            let locked = references.filter(|reference| self.executors.is_locked_by(reference, self.number));
+            self.count_locks(locked.count());
+            return self.run_together(batch);
+        }
+        // Somebody holds something here: each call goes its own way.
+        for entrant in batch.take_apart() {
+            self.take_in_whole(entrant);
         }
     }
 
@@ -188,7 +210,7 @@ impl Bench<'_> {
                 latch.note_parked();
                 Entry::First
             }
-            Some(Task::Whole(_)) | None => Entry::Alone,
+            Some(Task::Whole(_) | Task::Batch(_)) | None => Entry::Alone,
         };
         self.doom(self.executors.waits.park(self.number, waiting, entry));
     }
@@ -212,6 +234,7 @@ impl Bench<'_> {
                     self.executors.waits.end(owner);
                     self.take_in_whole(entrant);
                 }
+                Task::Batch(batch) => self.take_in_batch(batch),
                 Task::Serial(serial) => {
                     serial.turn.doom();
                     self.report_serial(serial);
@@ -246,7 +269,7 @@ impl Bench<'_> {
         }
         for (owner, task) in freed.granted {
             match &task {
-                Task::Whole(_) => self.executors.waits.end(owner),
+                Task::Whole(_) | Task::Batch(_) => self.executors.waits.end(owner),
                 Task::Serial(_) | Task::Phase(_) | Task::Latch(_) => {
                     self.executors.waits.unpark(owner, self.number)
                 }
@@ -259,6 +282,7 @@ impl Bench<'_> {
     fn perform(&mut self, task: Task) {
         match task {
             Task::Whole(entrant) => self.add_to_batch(entrant),
+            Task::Batch(batch) => self.take_in_batch(batch),
             Task::Serial(serial) => {
                 self.run_batch();
                 self.report_serial(serial);
@@ -287,10 +311,47 @@ impl Bench<'_> {
             return;
         }
         let mut batch = take(&mut self.batch);
-        self.execute(&batch);
+        let misled = self.execute(&batch);
+        // From the last one on, so that those before it keep their places.
+        for number in misled.into_iter().rev() {
+            self.enter_anew(batch.remove(number));
+        }
         self.executors.queues.leave(batch.len());
         self.done.extend(batch.drain(..).map(|entrant| Done::Whole { _entrant: entrant }));
         self.batch = batch;
+    }
+
+    /// Runs the calls of a batch, in order.
+    fn run_together(&mut self, mut batch: Box<Batch>) {
+        let Bench { engine, seat, held, found, wrote, .. } = self;
+        let counters = &seat.participant().counters;
+        let mut misled = Misled::new();
+        let Batch { calls, places, ended, .. } = &mut *batch;
+        execute_group(engine, seat, held, found, calls, |number, ending, output| {
+            if ending.stashed {
+                return misled.push(number);
+            }
+            *wrote |= ending.wrote;
+            count_waiting_reader(engine, counters, &ending);
+            ended.push((places[number], ending, output));
+        });
+        for number in misled.into_iter().rev() {
+            self.enter_anew(batch.take_out(number));
+        }
+        self.executors.queues.leave(batch.calls.len());
+        if let Some(group) = batch.group.take() {
+            group.end_batch(batch);
+        }
+    }
+
+    /// A call's values led elsewhere than was looked up ahead.
+    fn enter_anew(&mut self, entrant: Box<Entrant>) {
+        self.count_aborted(false);
+        if let Err((entrant, error)) = self.executors.enter_anew(entrant) {
+            self.tell(&entrant, Ending::refused(1, error), Output::default());
+            self.executors.queues.leave(1);
+            self.done.push(Done::Whole { _entrant: entrant });
+        }
     }
 
     /// This executor has granted a call whose actions run one after the other, or it has given way here.
@@ -300,6 +361,7 @@ impl Bench<'_> {
         }
         let again = serial.turn.is_doomed();
         if !again {
+            // What goes to several executors is not looked up ahead, so that nothing misleads it.
             self.execute(&[&serial.flow.entrant]);
         }
         self.tell_ended(serial.owner, &serial.route, serial.turn.was_parked());
@@ -338,14 +400,19 @@ impl Bench<'_> {
 }
 
 impl Bench<'_> {
-    /// Runs calls one after the other, and tells how each ended.
-    fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) {
+    /// Runs calls one after the other, and tells how each ended. Gives those that were misled, in order: they have not.
+    fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) -> Misled {
         let Bench { engine, seat, held, found, finished, wrote, .. } = self;
         let counters = &seat.participant().counters;
+        let mut misled = Misled::new();
         execute_group(engine, seat, held, found, calls, |number, ending, output| {
+            if ending.stashed {
+                return misled.push(number);
+            }
             *wrote |= ending.wrote;
             tell(engine, counters, finished, calls[number].borrow(), ending, output);
         });
+        misled
     }
 }
 
@@ -357,9 +424,7 @@ fn tell(
     ending: Ending,
     output: Output,
 ) {
-    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-        Counters::count(&counters.readers_waited);
-    }
+    count_waiting_reader(engine, counters, &ending);
     match &entrant.sink {
         Sink::Nobody => {}
         Sink::Group(group, place) => group.end(*place, ending, output),
@@ -368,5 +433,11 @@ fn tell(
             let result = ending.failure.map_or(Ok(output), |error| Err(*error));
             finished.push(Finished { answer, epoch, result });
         }
+    }
+}
+
+fn count_waiting_reader(engine: &Engine, counters: &Counters, ending: &Ending) {
+    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+        Counters::count(&counters.readers_waited);
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! Each executor is a thread with a queue ([`queue`]) and a lock table of its own (`protocol/local`). It never waits for
 //! a lock: what cannot be granted is parked, and granted later by who gives up. [`executor`] is that thread's life,
-//! [`entrant`] what comes in, [`flow`] a call over several executors, and [`rendezvous`] how its parts run and meet.
+//! [`entrant`] what comes in, [`scout`] how a call's executor is found where values lead to it, [`flow`] a call over several
+//! executors, and [`rendezvous`] how its parts run and meet.
 
 pub(crate) mod entrant;
 pub(crate) mod executor;
@@ -19,21 +20,22 @@ mod part;
 mod pins;
 mod queue;
 mod rendezvous;
+pub(crate) mod scout;
 
 use std::sync::{Arc, Weak};
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
-use self::entrant::{Entrant, Group, Sink};
+use self::entrant::{Batch, Entrant, Group, GroupMemory, Sink};
 use self::executor::{Notice, Task};
 use self::flow::{Flow, Meeting, Phase, Serial};
 use self::latch::Latch;
 use self::queue::{Entries, Queues};
+use self::scout::Scout;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::error::Error;
-use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::Ending;
 use crate::protocol::ATTEMPTS_IN_COMPANY;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::protocol::local::claim::{Want, is_floating, place_of_reference};
@@ -144,59 +146,106 @@ impl Executors {
 
     /// Runs calls in order, and waits until all have ended. They are under way beside each other: what enters the queues
     /// in order, and locks all that it touches there at once, meets what comes after it in order too. A call of which
-    /// only values tell where it goes is run by itself.
+    /// only values tell where it goes is run by itself, unless a look ahead finds its one executor. If that has changed
+    /// until it runs, it takes effect later than others of the group may.
     pub(crate) fn execute_group<'c>(
         &self,
-        calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, &'c Footprint)>,
-    ) -> Vec<(Ending, Output)> {
-        let mut ended = Vec::new();
-        let mut waiting: Vec<(Route, Box<Entrant>)> = Vec::new();
+        mut scout: Scout<'_, '_>,
+        memory: &mut GroupMemory,
+        calls: impl Iterator<Item = (Arc<dyn Routine>, &'c Args, Footprint)>,
+    ) {
         for (routine, args, footprint) in calls {
-            // In its box at once: it is large, and changes hands several times.
-            let (args, footprint) = (args.clone(), footprint.clone());
-            let mut entrant = Box::new(Entrant { routine, args, footprint, sink: Sink::Nobody });
-            let route = self.route(&entrant.footprint);
-            let owner = self.owner_of_whole(&mut entrant.footprint, &route);
+            let mut entrant = Entrant { routine, args: args.clone(), footprint, sink: Sink::Nobody };
+            let mut route = self.route(&entrant.footprint);
+            let mut owner = self.owner_of_whole(&mut entrant.footprint, &route);
+            if owner.is_none() {
+                owner = self.owner_looked_up(&mut scout, &mut entrant, &mut route);
+            }
             let references = &entrant.footprint.references;
             let is_known = owner.is_some() || references.iter().all(|one| place_of_reference(one).is_some());
             if !is_known {
-                self.run_together(&mut waiting, &mut ended);
+                self.run_together(memory);
             }
-            waiting.push((owner.map_or(route, |owner| smallvec![owner]), entrant));
+            memory.waiting.push((owner.map_or(route, |owner| smallvec![owner]), entrant));
             if !is_known {
-                self.run_together(&mut waiting, &mut ended);
+                self.run_together(memory);
             }
         }
-        self.run_together(&mut waiting, &mut ended);
-        ended
+        self.run_together(memory);
     }
 
-    /// Runs calls beside each other, which enter the queues in order.
-    fn run_together(&self, calls: &mut Vec<(Route, Box<Entrant>)>, ended: &mut Vec<(Ending, Output)>) {
-        let group = Group::new(calls.len());
-        let is_alone = calls.len() == 1;
-        let mut whole: Vec<Vec<Task>> = (0..self.len()).map(|_| Vec::new()).collect();
-        for (place, (route, mut entrant)) in calls.drain(..).enumerate() {
-            entrant.sink = Sink::Group(group.clone(), place);
+    /// The one executor to which the values of a first phase lead, if they lead to one; the footprint says so then.
+    fn owner_looked_up(
+        &self,
+        scout: &mut Scout<'_, '_>,
+        entrant: &mut Entrant,
+        route: &mut Route,
+    ) -> Option<usize> {
+        let Entrant { routine, args, footprint, .. } = entrant;
+        if !scout.look_ahead(&**routine, args, footprint) {
+            return None;
+        }
+        let led = self.route(footprint);
+        let owner = self.owner_of_whole(footprint, &led);
+        match owner {
+            Some(_) => *route = led,
+            // It worked its keys out before, from the same arguments.
+            None => _ = scout::forget(&**routine, args, footprint),
+        }
+        owner
+    }
+
+    /// Lets a call go the long way that was misled by what was looked up ahead.
+    fn enter_anew(&self, mut entrant: Box<Entrant>) -> Result<(), (Box<Entrant>, Error)> {
+        let Entrant { routine, args, footprint, .. } = &mut *entrant;
+        if let Err(error) = scout::forget(&**routine, args, footprint) {
+            return Err((entrant, error));
+        }
+        let route = self.route(&entrant.footprint);
+        self.enter(Arc::new(Flow { entrant: *entrant, birth: self.birth_of_call() }), 1, route);
+        Ok(())
+    }
+
+    /// Runs calls beside each other, which enter the queues in order: those of one executor together, up to one that goes
+    /// to several.
+    fn run_together(&self, memory: &mut GroupMemory) {
+        let mut waiting = std::mem::take(&mut memory.waiting);
+        let group = Group::new(waiting.len());
+        let is_alone = waiting.len() == 1;
+        let mut whole: SmallVec<[Option<Box<Batch>>; 8]> = (0..self.len()).map(|_| None).collect();
+        for (place, (route, mut entrant)) in waiting.drain(..).enumerate() {
             if let [executor] = route[..] {
-                whole[executor].push(Task::Whole(entrant));
+                whole[executor].get_or_insert_with(|| memory.batch()).push(place, entrant);
                 continue;
             }
-            route.iter().for_each(|&executor| self.let_in_whole(&mut whole[executor], executor, &group));
-            if !self.submit_to_several(*entrant, route, !is_alone) {
+            for &executor in &route {
+                self.let_batch_in(&mut whole[executor], executor, &group, memory);
+            }
+            entrant.sink = Sink::Group(group.clone(), place);
+            if !self.submit_to_several(entrant, route, !is_alone) {
                 group.refuse(1);
             }
         }
-        for (executor, tasks) in whole.iter_mut().enumerate() {
-            self.let_in_whole(tasks, executor, &group);
+        for (executor, batch) in whole.iter_mut().enumerate() {
+            self.let_batch_in(batch, executor, &group, memory);
         }
-        ended.append(&mut group.wait());
+        memory.waiting = waiting;
+        memory.take_in(&group);
     }
 
-    /// Lets calls of a group in that are one executor's each.
-    fn let_in_whole(&self, tasks: &mut Vec<Task>, executor: usize, group: &Group) {
-        let calls = tasks.len();
-        if calls > 0 && !self.queues.let_in_many(calls, executor, tasks.drain(..)) {
+    /// Lets calls of a group in that are this executor's.
+    fn let_batch_in(
+        &self,
+        batch: &mut Option<Box<Batch>>,
+        executor: usize,
+        group: &Arc<Group>,
+        memory: &mut GroupMemory,
+    ) {
+        let Some(mut batch) = batch.take() else { return };
+        batch.group = Some(group.clone());
+        let calls = batch.calls.len();
+        if let Err(batch) = self.queues.let_many_in(calls, executor, batch, Task::Batch) {
+            memory.keep(batch);
             group.refuse(calls);
         }
     }

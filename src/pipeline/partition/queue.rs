@@ -23,11 +23,13 @@ pub(super) struct Found<T, N> {
     pub(super) incoming: Vec<T>,
     /// What has happened elsewhere: looked at first.
     pub(super) notices: Vec<N>,
+    /// How many calls have come in beyond the number of entries, because they have come together.
+    together: usize,
 }
 
 impl<T, N> Default for Found<T, N> {
     fn default() -> Found<T, N> {
-        Found { incoming: Vec::new(), notices: Vec::new() }
+        Found { incoming: Vec::new(), notices: Vec::new(), together: 0 }
     }
 }
 
@@ -118,13 +120,23 @@ impl<T, N> Queues<T, N> {
         true
     }
 
-    /// Lets `calls` in with a list for one queue.
-    pub(super) fn let_in_many(&self, calls: usize, number: usize, list: impl Iterator<Item = T>) -> bool {
+    /// Lets `calls` in that go to one queue together.
+    ///
+    /// # Errors
+    /// The queues are closed: it is given back.
+    pub(super) fn let_many_in<B>(
+        &self,
+        calls: usize,
+        number: usize,
+        batch: B,
+        entry: impl FnOnce(B) -> T,
+    ) -> Result<(), B> {
         let mut state = self.boxes[number].state.lock();
         if state.closed {
-            return false;
+            return Err(batch);
         }
-        state.found.incoming.extend(list);
+        state.found.incoming.push(entry(batch));
+        state.found.together += calls - 1;
         // Relaxed: as in `let_in`.
         self.under_way.fetch_add(calls, Ordering::Relaxed);
         let wake = std::mem::take(&mut state.asleep);
@@ -132,7 +144,7 @@ impl<T, N> Queues<T, N> {
         if wake {
             self.boxes[number].filled.notify_one();
         }
-        true
+        Ok(())
     }
 
     /// Tells an executor what has happened.
@@ -187,10 +199,11 @@ impl<T, N> Queues<T, N> {
         state.asleep = false;
         std::mem::swap(&mut state.found.incoming, &mut into.incoming);
         std::mem::swap(&mut state.found.notices, &mut into.notices);
+        let together = std::mem::take(&mut state.found.together);
         drop(state);
         // Relaxed: statistics.
         self.takes.fetch_add(1, Ordering::Relaxed);
-        self.taken.fetch_add(into.incoming.len() as u64, Ordering::Relaxed);
+        self.taken.fetch_add((into.incoming.len() + together) as u64, Ordering::Relaxed);
         true
     }
 
@@ -280,7 +293,7 @@ mod tests {
         });
         assert_eq!(served.load(Ordering::SeqCst), 4);
         assert!(!queues.let_in(1, smallvec![(0, 1), (1, 1)]));
-        assert!(!queues.let_in_many(1, 0, [1].into_iter()));
+        assert_eq!(queues.let_many_in(2, 0, 7, |entry| entry), Err(7));
         assert!(!queues.take(0, &mut Found::default()));
     }
 }

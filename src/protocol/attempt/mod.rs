@@ -247,6 +247,13 @@ impl<'a> Attempt<'a> {
         InScope { attempt: self }
     }
 
+    /// Its values lead elsewhere than was looked up before it began: it comes to nothing.
+    #[cold]
+    pub(crate) fn was_misled(&self) -> Error {
+        self.held.borrow_mut().misled = true;
+        Error::Conflict
+    }
+
     /// The point reached in the writes.
     #[inline]
     pub(crate) fn mark(&self) -> Mark {

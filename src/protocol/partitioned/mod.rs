@@ -112,6 +112,7 @@ impl Protocol for Partitioned {
         let is_closure = footprint.is_none();
         let mut held = attempt.held().borrow_mut();
         held.partitioned.is_closure = is_closure;
+        held.misled = false;
         if is_closure && attempted.number == 1 {
             held.partitioned.birth = self.desk.get().map_or(0, |desk| desk.birth());
         }
@@ -145,6 +146,11 @@ impl Protocol for Partitioned {
         let is_noted = attempt.is_tracked() && !attempt.is_alone();
         // Nothing is taken: whoever is busy with a record is a rival.
         !is_noted || attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen())
+    }
+
+    /// A call that was misled does not end here: it is routed anew.
+    fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
+        attempt.held().borrow().misled
     }
 
     fn end(&self, attempt: &Attempt<'_>) {

@@ -26,6 +26,8 @@ mod procedure;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod visits;
 
 use heddledb::Database;
 use serde_json::json;

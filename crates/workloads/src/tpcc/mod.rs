@@ -24,6 +24,8 @@ mod random;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod visits;
 
 use heddledb::Database;
 use serde_json::json;

@@ -1,9 +1,11 @@
 //! The transactions that write.
 //!
-//! Four of them know the subscriber by its number only: a first phase, or the beginning of the body, asks the secondary
-//! index, so the arguments do not tell whose rows they touch.
+//! Four of them know the subscriber by its number only: a first phase asks the secondary index, so the arguments do not
+//! tell whose rows they touch, but the values of that phase do.
 
-use heddledb::{Action, ActionContext, Predicate, ProcedureDefinition, Range, ValueRef, fail, key, row};
+use heddledb::{
+    Action, ActionContext, Args, Predicate, ProcedureDefinition, Range, Result, ValueRef, fail, key, row,
+};
 
 use super::{of_number, reason};
 use crate::pause::Pause;
@@ -50,15 +52,15 @@ pub(super) fn location(
     pause: Pause,
 ) -> ProcedureDefinition {
     let definition = definition.refers_to(of_numbered_subscriber(tables));
-    let own = tables.clone();
-    let update = Action::write(&tables.subscriber).body(move |action: &ActionContext| {
-        let (args, tx) = (action.args(), action.tx());
-        let subscriber = of_number(&tx, &own, args.int(0)?)?.int(own.subscriber_id)?;
-        tx.update(&own.subscriber, key![subscriber], &[(own.vlr_location, args.int(1)?.into())])?;
-        pause.take();
-        Ok(())
-    });
-    definition.phase([update])
+    let place = tables.vlr_location;
+    let update = Action::write(&tables.subscriber)
+        .key_from(|_, values, key| key.push(values.int(SUBSCRIBER)?))
+        .body(move |action: &ActionContext| {
+            action.update(&[(place, action.args().int(1)?.into())])?;
+            pause.take();
+            Ok(())
+        });
+    definition.phase([find_subscriber(tables, pause)]).phase([update])
 }
 
 /// What no key tells: whose rows they are. A number is the subscriber's, with zeros before it.
@@ -145,20 +147,31 @@ pub(super) fn by_number(
     pause: Pause,
 ) -> ProcedureDefinition {
     let own = tables.clone();
-    let update = Action::write(&tables.subscriber).body(move |action: &ActionContext| {
-        let (args, tx) = (action.args(), action.tx());
-        let (first, wanted) = (Number::new(args.int(0)?), args.int(1)?);
-        let range = Range::from(key![first.as_str()]).limit(usize::try_from(wanted).unwrap_or_default());
+    let find = Action::read(&tables.subscriber).body(move |action: &ActionContext| {
+        let (first, wanted) = (Number::new(action.args().int(0)?), records_of(action.args())?);
+        let range = Range::from(key![first.as_str()]).limit(wanted);
         let mut records = 0;
-        for row in tx.scan_index(&own.subscriber, BY_NUMBER, range)? {
-            let row = row?;
-            let place = row.int(own.msc_location)? + 1;
-            let change = [(own.msc_location, place.into())];
-            tx.update(&own.subscriber, key![row.int(own.subscriber_id)?], &change)?;
+        for row in action.tx().scan_index(&own.subscriber, BY_NUMBER, range)? {
+            action.set_value(records, row?.int(own.subscriber_id)?);
             records += 1;
         }
         pause.take();
         if records == wanted { Ok(()) } else { Err(fail(reason::NO_SUBSCRIBER)) }
     });
-    definition.phase([update])
+    let place = tables.msc_location;
+    let update = Action::write(&tables.subscriber)
+        .each(records_of, |_, _, _| Ok(()))
+        .key_from(|_, values, record, key| key.push(values.int(record)?))
+        .body(move |action: &ActionContext, _| {
+            let row = action.get()?.ok_or_else(|| fail(reason::NO_SUBSCRIBER))?;
+            action.update(&[(place, (row.int(place)? + 1).into())])?;
+            pause.take();
+            Ok(())
+        });
+    definition.phase([find]).phase([update])
+}
+
+/// How many records `update-by-number` wants.
+fn records_of(args: &Args) -> Result<usize> {
+    Ok(usize::try_from(args.int(1)?).unwrap_or_default())
 }

@@ -1,0 +1,68 @@
+//! How many executors each transaction visits under `partitioned`, and what it asks the central lock manager for.
+
+use heddledb::{Durability, Options, ProtocolKind, Statistics};
+
+use super::*;
+use crate::workload::next_calls;
+
+const EXECUTORS: u64 = 4;
+
+fn partitioned() -> Options {
+    let options = Options::default().protocol(ProtocolKind::Partitioned).workers(EXECUTORS as usize);
+    options.durability(Durability::None)
+}
+
+/// Makes calls of a transaction one by one, and shows what each has cost.
+fn each_call_of(place: usize, probe_records: u32, mut look: impl FnMut(bool, Statistics)) {
+    let settings =
+        Tatp { subscribers: 300, transactions: Transactions::Only(place), probe_records, ..Tatp::default() };
+    let db = Database::in_memory(partitioned()).unwrap();
+    settings.load(&db).unwrap();
+    let bound = settings.bind(&db, 1).unwrap();
+    let mut generator = bound.generator(1, 0).unwrap();
+    let calls = next_calls(generator.as_mut(), 100);
+    for number in 0..calls.len() {
+        let call = calls.get(number).unwrap();
+        let before = db.statistics();
+        let committed = db.call(&generator.procedures()[place], call.args.clone()).is_ok();
+        look(committed, db.statistics() - before);
+    }
+    assert_eq!(settings.check(&db, None), Ok(()));
+}
+
+#[test]
+fn each_transaction_visits_one_executor_for_each_phase() {
+    for (place, name) in Tatp::TRANSACTIONS.iter().enumerate() {
+        let most = if place <= transaction::UPDATE_SUBSCRIBER_DATA { 1 } else { 2 };
+        let mut committed_once = false;
+        each_call_of(place, 1, |committed, cost| {
+            committed_once |= committed;
+            assert!((1..=most).contains(&cost.execute_handovers.1), "{name}: {cost:?}");
+            assert_eq!(cost.aborted, 0, "{name}");
+        });
+        assert!(committed_once, "{name}");
+    }
+}
+
+#[test]
+fn records_found_by_number_are_locked_each_by_its_owner() {
+    for records in [10, 100] {
+        each_call_of(transaction::UPDATE_BY_NUMBER, records, |committed, cost| {
+            assert!(committed);
+            assert!((2..=1 + EXECUTORS).contains(&cost.execute_handovers.1), "{cost:?}");
+            assert_eq!((cost.locks_local, cost.locks_row), (u64::from(records), 0));
+        });
+    }
+}
+
+#[test]
+fn only_what_comes_in_or_goes_is_locked_centrally() {
+    for (place, name) in Tatp::TRANSACTIONS.iter().enumerate() {
+        let reserves =
+            matches!(place, transaction::INSERT_CALL_FORWARDING | transaction::DELETE_CALL_FORWARDING);
+        each_call_of(place, 1, |committed, cost| {
+            let rows = u64::from(reserves && committed);
+            assert_eq!((cost.locks_row, cost.locks_higher), (rows, 0), "{name}");
+        });
+    }
+}

@@ -1,0 +1,87 @@
+//! How many executors each transaction visits under `partitioned`, and what Payment asks the central lock manager for.
+
+use heddledb::{Args, Durability, Options, ProtocolKind, Statistics};
+
+use super::procedure::{new_order_argument as order, payment_argument as payment, place};
+use super::*;
+use crate::workload::next_calls;
+
+fn small(transactions: Transactions) -> Tpcc {
+    Tpcc { warehouses: 8, items: 40, customers: 20, transactions, ..Tpcc::default() }
+}
+
+fn loaded(settings: &Tpcc, protocol: ProtocolKind) -> (Database, Box<dyn Bound>) {
+    let options = Options::default().durability(Durability::None).protocol(protocol).workers(4);
+    let db = Database::in_memory(options).unwrap();
+    settings.load(&db).unwrap();
+    let bound = settings.bind(&db, 1).unwrap();
+    (db, bound)
+}
+
+/// Whether all that a call touches is one warehouse's, apart from the items, which are read.
+fn is_of_one_warehouse(procedure: usize, args: &Args) -> bool {
+    let int = |place: usize| args.int(place).unwrap();
+    match procedure {
+        place::NEW_ORDER => (0..int(order::LINES) as usize)
+            .all(|line| int(order::of_line(line) + order::SUPPLIER) == int(order::WAREHOUSE)),
+        place::PAYMENT | place::PAYMENT_BY_NAME => {
+            int(payment::WAREHOUSE) == int(payment::CUSTOMER_WAREHOUSE)
+        }
+        _ => true,
+    }
+}
+
+#[test]
+fn what_belongs_to_one_warehouse_visits_one_executor() {
+    let settings = small(Transactions::Full);
+    let (db, bound) = loaded(&settings, ProtocolKind::Partitioned);
+    let mut generator = bound.generator(1, 0).unwrap();
+    let calls = next_calls(generator.as_mut(), 1_500);
+    let (mut at_home, mut most) = ([0; 7], [0; 7]);
+    for number in 0..calls.len() {
+        let call = calls.get(number).unwrap();
+        let before = db.statistics();
+        // An order of an item that there is not fails; its visits count all the same.
+        let _ = db.call(&generator.procedures()[call.procedure], call.args.clone());
+        let visits = (db.statistics() - before).execute_handovers.1;
+        if is_of_one_warehouse(call.procedure, call.args) {
+            assert_eq!(visits, 1, "procedure {}: {:?}", call.procedure, call.args);
+            at_home[call.procedure] += 1;
+        } else {
+            most[call.procedure] = visits.max(most[call.procedure]);
+        }
+    }
+    assert!(at_home.iter().all(|calls| *calls > 5), "{at_home:?}");
+    // Of another warehouse's customer or stock: at most all executors in each of two phases.
+    let of_two = [place::NEW_ORDER, place::PAYMENT, place::PAYMENT_BY_NAME];
+    assert!(of_two.iter().all(|place| (1..=2 * 4).contains(&most[*place])), "{most:?}");
+}
+
+/// What a hundred payments have taken.
+fn locks_of_payments(protocol: ProtocolKind, remote_percent: f64) -> Statistics {
+    let settings = Tpcc { remote_percent, ..small(Transactions::Only(1)) };
+    let (db, bound) = loaded(&settings, protocol);
+    let mut generator = bound.generator(1, 0).unwrap();
+    let calls = next_calls(generator.as_mut(), 100);
+    let before = db.statistics();
+    for number in 0..100 {
+        let call = calls.get(number).unwrap();
+        db.call(&generator.procedures()[call.procedure], call.args.clone()).unwrap();
+    }
+    let taken = db.statistics() - before;
+    assert_eq!((taken.committed, taken.aborted), (100, 0));
+    taken
+}
+
+#[test]
+fn a_hundred_payments_take_a_hundred_central_locks_of_rows_and_none_above() {
+    for remote_percent in [0.0, 15.0, 100.0] {
+        let taken = locks_of_payments(ProtocolKind::Partitioned, remote_percent);
+        assert_eq!((taken.locks_row, taken.locks_higher), (100, 0));
+        // Warehouse, district, customer, history; and where it is looked for by name, the customers of the district.
+        assert!((400..=500).contains(&taken.locks_local), "{}", taken.locks_local);
+    }
+    let taken = locks_of_payments(ProtocolKind::Locking, 15.0);
+    let all = taken.locks_row + taken.locks_higher;
+    assert!((900..=2_200).contains(&all), "{} of rows, {} above", taken.locks_row, taken.locks_higher);
+}
