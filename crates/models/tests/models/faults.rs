@@ -15,7 +15,7 @@ const fn fault(place: &'static str, model: &'static str) -> Seeded {
 #[cfg(not(feature = "loom"))]
 pub const ALL: &[Seeded] = &[
     fault(
-        "stale|src/storage/record.rs|read|self.word().load(Ordering::Relaxed)",
+        "stale|src/storage/record.rs|read_at_once|self.word().load(Ordering::Relaxed)",
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
@@ -86,18 +86,18 @@ pub const ALL: &[Seeded] = &[
 /// Those that only the memory model shows, and the worst of the others.
 #[cfg(feature = "loom")]
 pub const ALL: &[Seeded] = &[
-    fault("weaken|src/storage/record.rs|read|fence(", "transactions::a_reader_sees_whole_rows"),
+    fault("weaken|src/storage/record.rs|read_at_once|fence(", "transactions::a_reader_sees_whole_rows"),
     fault(
-        "weaken|src/storage/record.rs|stable_word|self.word().load",
+        "weaken|src/storage/record.rs|read_at_once|self.word().load(Ordering::Acquire)",
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
-        "stale|src/storage/record.rs|read|self.word().load(Ordering::Relaxed)",
+        "stale|src/storage/record.rs|read_at_once|self.word().load(Ordering::Relaxed)",
         "transactions::a_reader_sees_whole_rows",
     ),
     fault("weaken|src/storage/commit/install.rs|make_busy|fence(", "transactions::a_reader_sees_whole_rows"),
     fault(
-        "weaken|src/storage/commit/install.rs|install|present, Ordering::Release@2",
+        "weaken|src/storage/commit/install.rs|install|present, Ordering::Release@1",
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
