@@ -35,14 +35,19 @@ fn every_fault_is_found() {
     assert!(missed.is_empty(), "no model has noticed:\n{}", missed.join("\n"));
 }
 
+/// Schedules are random: a fault that one number of them misses is looked for with more.
 fn is_found(fault: &faults::Seeded) -> bool {
+    ["4", "16", "64"].iter().any(|factor| is_found_with(fault, factor))
+}
+
+fn is_found_with(fault: &faults::Seeded, factor: &str) -> bool {
     let exe = std::env::current_exe().expect("this test's own file");
     let Output { status, stdout, stderr } = Command::new(exe)
         .args(["--exact", "every_model_holds", "--nocapture"])
         .env(ONE_MODEL, fault.model)
         .env(heddle_model_doors::faults::VARIABLE, fault.place)
         .env("RUST_BACKTRACE", "0")
-        .env("HEDDLE_MODEL_FACTOR", "4")
+        .env("HEDDLE_MODEL_FACTOR", factor)
         .output()
         .expect("it runs");
     let told = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
