@@ -78,7 +78,9 @@ fn every_schedule_runs_every_call_once_under_every_protocol_and_layout() {
     for kind in ScheduleKind::ALL {
         for stages in Stages::ALL {
             for protocol in beside_each_other() {
-                let options = scheduled(*kind).protocol(protocol).stages(*stages).queue_calls(4);
+                let workers = if *stages == Stages::Single { 1 } else { 4 };
+                let options = scheduled(*kind).workers(workers);
+                let options = options.protocol(protocol).stages(*stages).queue_calls(4);
                 let counters = counters(options, Duration::ZERO);
                 counters.submit(2_000);
                 assert_eq!(counters.sum(), 4_000, "{kind} {stages} {protocol}");

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use heddledb::{
-    Action, DataType, Database, Error, Procedure, ProcedureDefinition, SplitOperation, Table, args, key,
+    Action, DataType, Database, Error, PhaseReport, Procedure, ProcedureDefinition, SplitOperation, Table,
+    args, key,
 };
 
 use crate::split::*;
@@ -45,12 +46,15 @@ fn none_misses_two_joined_phases(read: impl Fn(&Database, &Table, &Procedure) + 
                 let read = || read(&db, &table, &procedure);
                 scope.spawn(move || until_stop(&read));
             }
-            wait_until("enough calls are stashed", || report(&db).stashed >= STASHED);
+            // A call that is stashed just as a phase changes may be so several times: so phases count, too.
+            let enough = |report: PhaseReport| {
+                report.stashed >= STASHED && report.joined > STASHED / 2 / READERS as u64
+            };
+            wait_until("enough calls are stashed", || enough(report(&db)));
             stop.store(true, Ordering::Relaxed);
         });
         let report = report(&db);
         assert!(report.missed < 2, "{report:?}");
-        assert!(report.joined > STASHED / 2 / READERS as u64, "they waited in several phases: {report:?}");
     });
 }
 
