@@ -52,6 +52,19 @@ pub fn dead_links(root: &Path, path: &str, text: &str) -> Vec<Violation> {
     violations
 }
 
+/// How long a file of the project may be: a script that makes data takes less than the data.
+const BYTES_MAX: u64 = 128 * 1024;
+
+/// A file that is too long to be kept.
+pub fn too_long(path: &str, bytes: u64) -> Option<Violation> {
+    let what = || {
+        format!(
+            "{bytes} bytes, more than {BYTES_MAX}: whoever clones pays for it for ever, so make it where it is used"
+        )
+    };
+    (bytes > BYTES_MAX).then(|| Violation { path: path.to_string(), line: 1, what: what() })
+}
+
 /// Folders of the engine that the map does not show.
 pub fn folders_not_in_map(folders: &[String], map: &str) -> Vec<Violation> {
     let missing = folders.iter().filter(|folder| !map.contains(&format!("src/{folder}/")));
@@ -96,6 +109,12 @@ mod canaries {
         let found = foreign_places("README.md", text);
         assert_eq!((found.len(), found[0].line), (1, 2));
         assert!(foreign_places("README.md", "target/release/heddle, /tmp/bank, a/b/c").is_empty());
+    }
+
+    #[test]
+    fn long_files_are_caught() {
+        assert!(too_long("tests/data/log", BYTES_MAX).is_none());
+        assert!(too_long("tests/data/log", BYTES_MAX + 1).is_some());
     }
 
     #[test]

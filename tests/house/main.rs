@@ -96,6 +96,19 @@ fn nothing_names_the_machine_it_was_written_on() {
 }
 
 #[test]
+fn no_file_is_too_long_to_be_kept() {
+    let root = root();
+    let mut files = Vec::new();
+    for folder in ["src", "crates", "tests", "benches", "docs", "proptest-regressions", ".ci"] {
+        collect(&root.join(folder), &mut files);
+    }
+    let long = files.iter().filter_map(|file| {
+        documents::too_long(&relative(&root, file), fs::metadata(file).map_or(0, |metadata| metadata.len()))
+    });
+    demand_none(long.collect());
+}
+
+#[test]
 fn links_lead_somewhere() {
     let documents = readable_files().into_iter().filter(|(path, _)| path.ends_with(".md"));
     demand_none(documents.flat_map(|(path, text)| documents::dead_links(&root(), &path, &text)).collect());
