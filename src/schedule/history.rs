@@ -23,6 +23,18 @@ impl Outcomes {
         if attempts > 0.0 { f64::from(self.aborts) / attempts } else { 0.0 }
     }
 
+    /// As one word.
+    #[inline]
+    pub(crate) fn packed(self) -> u64 {
+        u64::from(self.aborts) << 32 | u64::from(self.commits)
+    }
+
+    /// From one word.
+    #[inline]
+    pub(crate) fn unpacked(word: u64) -> Outcomes {
+        Outcomes { aborts: (word >> 32) as u32, commits: word as u32 }
+    }
+
     /// What it counts for.
     #[inline]
     pub(crate) fn weight(self, evidence: Evidence) -> f64 {
@@ -99,6 +111,18 @@ impl History {
         Some(Outcomes { aborts: aborts.load(Ordering::Relaxed), commits: commits.load(Ordering::Relaxed) })
     }
 
+    /// All references that have led to aborts, with what is known of them.
+    pub(crate) fn with_aborts(&self) -> impl Iterator<Item = (Reference, Outcomes)> + '_ {
+        let table = &self.tables[self.read.load(Ordering::Relaxed)];
+        let of = |place: usize| {
+            let (aborts, commits) = &table.outcomes[place];
+            let outcomes =
+                Outcomes { aborts: aborts.load(Ordering::Relaxed), commits: commits.load(Ordering::Relaxed) };
+            table.slots.owner(place).filter(|_| outcomes.aborts > 0).map(|reference| (reference, outcomes))
+        };
+        (0..table.slots.len()).filter_map(of)
+    }
+
     /// A transaction with these references has ended, after so many attempts were aborted.
     pub(crate) fn note(&self, references: &[Reference], aborts: u32) {
         let table = &self.tables[self.filled.load(Ordering::Relaxed)];
@@ -153,6 +177,10 @@ mod tests {
         assert_eq!(history.get(12), Some(Outcomes { aborts: 2, commits: 2 }));
         assert_eq!(history.get(13), Some(Outcomes { aborts: 0, commits: 1 }));
         assert_eq!((history.get(14), history.references(), history.noted()), (None, 3, (2, 2)));
+        let mut with_aborts: Vec<_> =
+            history.with_aborts().map(|(reference, outcomes)| (reference, outcomes.aborts)).collect();
+        with_aborts.sort_unstable();
+        assert_eq!(with_aborts, [(11, 2), (12, 2)]);
     }
 
     #[test]
@@ -176,6 +204,9 @@ mod tests {
         assert_eq!(Outcomes::default().weight(Evidence::Fraction), 0.0);
         let huge = Outcomes { aborts: u32::MAX, commits: u32::MAX };
         assert_eq!(huge.fraction(), 0.5);
+        for outcomes in [known, huge, Outcomes { aborts: u32::MAX, commits: 7 }] {
+            assert_eq!(Outcomes::unpacked(outcomes.packed()), outcomes);
+        }
     }
 
     #[test]

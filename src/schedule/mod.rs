@@ -8,11 +8,13 @@
 //! | `reference` | what a call says about the data, as numbers to count by |
 //! | `policy` | the sixteen ways to weigh that |
 //! | `history`, `state`, `slots` | what has been counted, in tables of a fixed size that nobody waits for |
+//! | `leaders` | of all that was counted, what leads to the most aborts, in a table that stays in the cache |
 //! | `predict` | the decision, and what lets it run for ever |
 //! | `admission` | how many calls are let in at once |
 
 pub(crate) mod admission;
 mod history;
+mod leaders;
 mod policy;
 mod predict;
 pub(crate) mod reference;

@@ -105,6 +105,12 @@ impl Policy {
         all
     }
 
+    /// Whether the reference with the most aborts decides.
+    #[inline]
+    pub(crate) fn is_led(self) -> bool {
+        self.evidence == Evidence::Count && self.deciding == Deciding::Max
+    }
+
     /// How it wants its references.
     pub(crate) fn form(self) -> Form {
         Form { canonical: self.naming == Naming::Canonical, whole: self.slicing == Slicing::All }

@@ -1,12 +1,14 @@
 //! State: how often each reference was placed in each queue, and what it counts for.
 //!
 //! Counts rise when a call is queued, and are never lowered: a reference is pruned as a whole, or moved as a whole to
-//! another queue. The sums over all references, the row *total* of the paper's tables, follow whatever is done.
+//! another queue. The sums over all references, the row *total* of the paper's tables, follow whatever is done; they count
+//! every call, also where the references' own counts are of a sample.
 //!
-//! A decision looks into the State alone: what the History knows of a reference is copied beside it when it gets its
+//! A decision looks into the State, unless the [`leaders`](super::leaders) tell it enough: what the History knows of a reference is copied beside it when it gets its
 //! place, and again when a fresh History is there. Most of the time that a decision takes would be waiting for memory,
 //! so all lines are asked for before the first is looked at ([`State::prefetch`]); and of a reference without evidence, as
-//! most are, a decision looks at one line, and counts in another.
+//! most are, a decision looks at one line, and counts in another; once there are many, only one call in some counts
+//! there, for as many calls.
 //!
 //! What it keeps true: it never uses more memory than it was given. All accesses are relaxed: counts are evidence, no other
 //! memory hangs on them, and a count that is lost to a race makes a decision a little less informed, not wrong. What has
@@ -17,9 +19,15 @@ use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::base::prefetch::prefetch_line;
+use crate::base::random;
 use crate::schedule::history::{History, Outcomes};
 use crate::schedule::reference::Reference;
 use crate::schedule::slots::Slots;
+
+/// While so few are known, their counts lie in the cache: all of them are counted.
+const FEW: usize = 4_096;
+/// One of so many calls counts for what has no evidence, once there are more.
+const SAMPLED: u32 = 32;
 
 /// From this count on, a reference's counts are halved: their proportions are what matters.
 const HALVED_FROM: u32 = 1 << 30;
@@ -36,6 +44,15 @@ pub(crate) struct Found {
 const NOWHERE: u32 = u32::MAX;
 
 impl Found {
+    /// Nothing: it was not looked for.
+    pub(crate) const NOTHING: Found = Found { place: NOWHERE, outcomes: Outcomes { aborts: 0, commits: 0 } };
+
+    /// The same place, where this is known of it.
+    #[inline]
+    pub(crate) fn with(self, outcomes: Outcomes) -> Found {
+        Found { outcomes, ..self }
+    }
+
     /// Its place, if it has one.
     #[inline]
     pub(crate) fn place(self) -> Option<usize> {
@@ -97,7 +114,7 @@ impl State {
         let Some(place) = self.slots.find(reference) else { return self.give(reference, history) };
         // Most have no evidence: the mark, which is in the line that has just been looked at, says so.
         let word = if self.slots.is_marked(place) { self.evidence[place].load(Ordering::Relaxed) } else { 0 };
-        Found { place: place as u32, outcomes: unpack(word) }
+        Found { place: place as u32, outcomes: Outcomes::unpacked(word) }
     }
 
     #[cold]
@@ -111,7 +128,7 @@ impl State {
     /// Copies what the History knows of a reference.
     fn copy(&self, place: usize, reference: Reference, history: &History) -> Outcomes {
         let outcomes = history.known(reference);
-        self.evidence[place].store(pack(outcomes), Ordering::Relaxed);
+        self.evidence[place].store(outcomes.packed(), Ordering::Relaxed);
         if self.slots.is_marked(place) != (outcomes.aborts > 0) {
             self.slots.mark(place, outcomes.aborts > 0);
         }
@@ -139,23 +156,35 @@ impl State {
         &self.counts[place * width..(place + 1) * width]
     }
 
-    /// A call with these references was placed in this queue, because of one of them if `decider` says so.
+    /// How often a call is to be counted for its references without evidence: all calls once, while few references are
+    /// known; later a few calls so much the more often.
     #[inline]
-    pub(crate) fn add(&self, all: &AllFound, queue: usize, decider: Option<usize>) {
-        let counts = all.iter().filter_map(|found| Some((found, &self.row(found.place()?)[queue])));
+    pub(crate) fn weight_of_others(&self) -> u32 {
+        match self.slots.used() {
+            used if used < FEW => 1,
+            _ if random::below(SAMPLED) == 0 => SAMPLED,
+            _ => 0,
+        }
+    }
+
+    /// A call with these references was placed in this queue, because of one of them if `decider` says so. Those without
+    /// evidence are counted `others` times.
+    #[inline]
+    pub(crate) fn add(&self, all: &AllFound, queue: usize, decider: Option<usize>, others: u32) {
+        let counted = all.iter().filter(|found| others > 0 || found.outcomes.aborts > 0);
+        let counts = counted.filter_map(|found| Some((found, &self.row(found.place()?)[queue])));
         counts.clone().for_each(|(_, count)| prefetch_line(&raw const *count));
-        let mut known = 0;
         for (found, count) in counts {
             if found.outcomes.aborts > 0 {
                 count.fetch_add(1, Ordering::Relaxed);
             } else {
                 // Nobody asks for it at present, and hardly anybody else counts here: should one count be lost, it is
                 // not worth making the processor wait for each of them.
-                count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                count.store(count.load(Ordering::Relaxed).wrapping_add(others), Ordering::Relaxed);
             }
-            known += 1;
         }
-        self.totals[queue].references.fetch_add(known, Ordering::Relaxed);
+        // With every call, so that the next ones see at once that this queue is fuller now.
+        self.totals[queue].references.fetch_add(all.len() as u64, Ordering::Relaxed);
         self.totals[queue].calls.fetch_add(1, Ordering::Relaxed);
         if let Some(place) = decider {
             self.decided(place).fetch_add(1, Ordering::Relaxed);
@@ -241,16 +270,6 @@ impl State {
     }
 }
 
-/// Outcomes as one word.
-fn pack(outcomes: Outcomes) -> u64 {
-    u64::from(outcomes.aborts) << 32 | u64::from(outcomes.commits)
-}
-
-#[inline]
-fn unpack(word: u64) -> Outcomes {
-    Outcomes { aborts: (word >> 32) as u32, commits: word as u32 }
-}
-
 #[cfg(test)]
 impl State {
     /// Puts a reference in with these counts.
@@ -285,9 +304,9 @@ mod tests {
         let places = |references: &[u64]| {
             references.iter().map(|one| state.find(*one, &history)).collect::<AllFound>()
         };
-        state.add(&places(&[11, 12]), 1, None);
-        state.add(&places(&[12, 13]), 1, state.slots.find(12));
-        state.add(&places(&[12]), 2, None);
+        state.add(&places(&[11, 12]), 1, None, 1);
+        state.add(&places(&[12, 13]), 1, state.slots.find(12), 1);
+        state.add(&places(&[12]), 2, None, 1);
         assert_eq!(state.of(12), Some(vec![0, 2, 1]));
         assert_eq!((state.of(11), state.of(14)), (Some(vec![0, 1, 0]), None));
         assert_eq!((totals(&state), state.references()), (vec![0, 4, 1], 3));
@@ -313,14 +332,30 @@ mod tests {
         assert_eq!(outcomes(13), known((2, 1)));
         state.learn(&history);
         assert_eq!(outcomes(13), known((0, 0)));
-        assert_eq!(unpack(pack(known((u32::MAX, 7)))), known((u32::MAX, 7)));
+    }
+
+    #[test]
+    fn what_has_no_evidence_is_counted_by_weight_and_what_has_by_calls() {
+        let (state, history) = (State::new(2, 1 << 20), History::new(1 << 16));
+        history.note(&[11], 4);
+        let call: AllFound = [11, 12].iter().map(|one| state.find(*one, &history)).collect();
+        [1, 0, 16].into_iter().for_each(|others| state.add(&call, 1, None, others));
+        assert_eq!((state.of(11), state.of(12)), (Some(vec![0, 3]), Some(vec![0, 17])));
+        assert_eq!((totals(&state), state.calls(1)), (vec![0, 6], 3));
+        assert_eq!(state.weight_of_others(), 1, "few are known");
+        (1..10_000_u64).for_each(|number| {
+            state.find(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1, &history);
+        });
+        let calls = 16_000;
+        let weights: u32 = (0..calls).map(|_| state.weight_of_others()).sum();
+        assert!((calls * 8 / 10..calls * 12 / 10).contains(&weights), "on average once each: {weights}");
     }
 
     #[test]
     fn calls_are_counted_for_each_queue() {
         let (state, history) = (State::new(3, 1 << 16), History::new(1 << 10));
-        state.add(&AllFound::new(), 1, None);
-        state.add(&AllFound::from_elem(state.find(5, &history), 1), 1, None);
+        state.add(&AllFound::new(), 1, None, 1);
+        state.add(&AllFound::from_elem(state.find(5, &history), 1), 1, None, 1);
         assert_eq!([0, 1, 2].map(|queue| state.calls(queue)), [0, 2, 0]);
     }
 
@@ -342,14 +377,15 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_is_not_counted_and_memory_is_bounded() {
+    fn who_finds_no_room_has_no_counts_and_memory_is_bounded() {
         let (state, history) = (State::new(20, 1 << 14), History::new(1 << 10));
         assert!(state.bytes() <= 1 << 14);
         let references = (1..10_000_u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1);
         let places: AllFound = references.map(|reference| state.find(reference, &history)).collect();
         assert!(places.iter().any(|found| found.place().is_none()));
-        state.add(&places, 3, None);
-        assert_eq!((state.total(3), state.references()), (state.places() as u64, state.places()));
+        state.add(&places, 3, None, 1);
+        let known: u32 = (0..state.places()).flat_map(|place| state.counts(place)).sum();
+        assert_eq!((known as usize, state.references()), (state.places(), state.places()));
     }
 
     #[test]
@@ -361,7 +397,12 @@ mod tests {
                 let (state, history) = (&state, &history);
                 scope.spawn(move || {
                     for _ in 0..1_000 {
-                        state.add(&[7, 8].iter().map(|one| state.find(*one, history)).collect(), queue, None);
+                        state.add(
+                            &[7, 8].iter().map(|one| state.find(*one, history)).collect(),
+                            queue,
+                            None,
+                            1,
+                        );
                     }
                 });
             }

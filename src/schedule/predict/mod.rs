@@ -5,9 +5,9 @@
 //! the highest gets the call. Where nothing is known, and between equal scores, it is the queue with the smallest total
 //! of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
 //!
-//! A call costs one look into the State for each of its references, beside which the History's evidence is copied. Nothing
-//! here waits: several threads place at
-//! once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
+//! A call costs a look at the leaders for each of its references, and one into the State for what decides; where the leaders
+//! cannot say what decides, one into the State for each, beside which the History's evidence is copied. Nothing here waits:
+//! several threads place at once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
 
 mod upkeep;
 
@@ -16,7 +16,8 @@ use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::base::random;
-use crate::schedule::history::{History, may_be_chance};
+use crate::schedule::history::{History, Outcomes, may_be_chance};
+use crate::schedule::leaders::Leaders;
 use crate::schedule::policy::{Deciding, Evidence, Policy};
 use crate::schedule::reference::{Reference, References};
 use crate::schedule::state::{AllFound, Found, State};
@@ -32,6 +33,8 @@ const SHARE_WHILE_CHANGING: u32 = 64;
 const SHARE_AT_FIRST: u32 = 1;
 /// The History's part of the memory: one of so many.
 const HISTORY_PART: usize = 4;
+/// And the leaders' part, as far as they need it.
+const LEADERS_PART: usize = 16;
 
 type Scores = SmallVec<[f64; 32]>;
 
@@ -40,6 +43,7 @@ pub(crate) struct Predict {
     policy: Policy,
     history: History,
     state: State,
+    leaders: Leaders,
     /// One of so many calls is placed at random.
     share: AtomicU32,
     /// Whether a call has come.
@@ -51,7 +55,8 @@ impl Predict {
     /// For so many queues.
     pub(crate) fn new(settings: PredictSettings, queues: usize) -> Predict {
         let of_history = settings.memory_bytes / HISTORY_PART;
-        let state = State::new(queues, settings.memory_bytes - of_history);
+        let leaders = Leaders::new(settings.memory_bytes / LEADERS_PART);
+        let state = State::new(queues, settings.memory_bytes - of_history - leaders.bytes());
         let at_once = settings.history.is_zero();
         let history = History::new(of_history);
         if at_once {
@@ -60,6 +65,7 @@ impl Predict {
         Predict {
             policy: settings.policy,
             history,
+            leaders,
             share: AtomicU32::new(if at_once { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST }),
             begun: AtomicBool::new(false),
             upkeep: Mutex::new(Upkeep::new(settings, state.places(), queues)),
@@ -89,7 +95,8 @@ impl Predict {
 
     /// Chooses by the policy, and remembers it. Gives the queue, and the reference that has decided; 0, if none has alone.
     fn decide(&self, references: &References) -> (usize, Reference) {
-        let found = self.find(references);
+        let others = self.state.weight_of_others();
+        let found = self.find(references, others);
         let (queue, decider) = match self.policy.deciding {
             Deciding::Sum => (self.best(&self.sums(&found)), None),
             Deciding::Max => match self.strongest(references, &found) {
@@ -97,17 +104,28 @@ impl Predict {
                 None => (self.emptiest(), None),
             },
         };
-        self.state.add(&found, queue, decider.and_then(|number| found[number].place()));
+        self.state.add(&found, queue, decider.and_then(|number| found[number].place()), others);
         (queue, decider.map_or(0, |number| references.as_slice()[number]))
     }
 
-    /// What the State knows of a call's references. They are all asked for before the first is looked at, so that it is
-    /// waited for memory once, not once for each.
+    /// What there is to know of a call's references: of the leaders alone, if that is enough to decide, and all are not
+    /// counted this time; or else of all.
     #[inline]
-    fn find(&self, references: &References) -> AllFound {
+    fn find(&self, references: &References, others: u32) -> AllFound {
         let all = references.as_slice();
-        all.iter().for_each(|reference| self.state.prefetch(*reference));
-        all.iter().map(|reference| self.state.find(*reference, &self.history)).collect()
+        let leaders = if self.policy.is_led() { self.leaders.look(all) } else { None };
+        if others > 0 || leaders.is_none() {
+            // All are asked for before the first is looked at, so that it is waited for memory once, not once for each.
+            all.iter().for_each(|reference| self.state.prefetch(*reference));
+        }
+        let Some(leaders) = leaders else {
+            return all.iter().map(|reference| self.state.find(*reference, &self.history)).collect();
+        };
+        let one = |(reference, outcomes): (&Reference, Outcomes)| match outcomes.aborts {
+            0 if others == 0 => Found::NOTHING,
+            _ => self.state.find(*reference, &self.history).with(outcomes),
+        };
+        all.iter().zip(leaders).map(one).collect()
     }
 
     /// The score of each queue, where all references decide.
@@ -179,6 +197,14 @@ impl Predict {
         self.history.note(references.as_slice(), aborts);
     }
 
+    /// Leaders and State learn what the History knows now.
+    fn learn(&self) {
+        if self.policy.is_led() {
+            self.leaders.learn(&self.history);
+        }
+        self.state.learn(&self.history);
+    }
+
     /// Looks after History and State: to be called every tenth of a second or so, from one thread.
     pub(crate) fn keep_up(&self, observation: Observation) {
         self.upkeep.lock().keep_up(self, observation);
@@ -189,7 +215,7 @@ impl Predict {
         ScheduleReport {
             history_references: self.history.references() as u64,
             state_references: self.state.references() as u64,
-            bytes: (self.history.bytes() + self.state.bytes()) as u64,
+            bytes: (self.history.bytes() + self.state.bytes() + self.leaders.bytes()) as u64,
             is_filling: self.share.load(Ordering::Relaxed) == SHARE_AT_FIRST,
         }
     }

@@ -79,7 +79,7 @@ fn fractions(predict: &Predict, references: &References) -> Vec<f64> {
 
 /// The scores of the queues, and the queue that is chosen, counted from 1 as in the paper.
 fn decide(predict: &Predict, references: &References) -> (Vec<f64>, usize) {
-    let found = predict.find(references);
+    let found = predict.find(references, 1);
     let scores = match predict.policy.deciding {
         Deciding::Sum => predict.sums(&found),
         Deciding::Max => match predict.strongest(references, &found) {

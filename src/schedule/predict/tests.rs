@@ -111,6 +111,40 @@ fn at_first_everything_is_random_and_noted_and_then_the_policy_decides() {
 }
 
 #[test]
+fn the_leaders_say_what_looking_at_everything_would_say() {
+    let number = || random::below(3_000);
+    let predict = Predict::new(PredictSettings { memory_bytes: 8 << 20, ..settings() }, 4);
+    let some = |references: &mut References| {
+        let mut collector = Collector::new(Policy::default().form(), references);
+        (0..1 + random::below(8)).for_each(|_| {
+            // Squared, so that few are named often, and many seldom.
+            let value = i64::from(number()) * i64::from(number()) / 3_000;
+            collector.condition(Attribute::named(&["item"]), Term::Equal(Scalar::of_int(value)));
+        });
+    };
+    let calls = |calls: usize| {
+        (0..calls).map(|_| {
+            let mut references = References::default();
+            some(&mut references);
+            references
+        })
+    };
+    calls(20_000).for_each(|call| predict.ended(&call, random::below(2)));
+    let all: Vec<References> = calls(2_000).collect();
+    let strongest = |call: &References, others| {
+        let found = predict.find(call, others);
+        predict.strongest(call, &found).map(|number| (number, found[number].outcomes))
+    };
+    let before: Vec<_> = all.iter().map(|call| strongest(call, 1)).collect();
+    predict.leaders.learn(&predict.history);
+    let said = all.iter().filter(|call| predict.leaders.look(call.as_slice()).is_some()).count();
+    assert!((200..1_900).contains(&said), "they can say it of some, and not of all: {said}");
+    for others in [0, 1] {
+        assert!(all.iter().zip(&before).all(|(call, before)| strongest(call, others) == *before));
+    }
+}
+
+#[test]
 fn queues_that_the_first_calls_have_filled_unevenly_are_balanced() {
     let mut world = World::new(settings(), 8, 8);
     world.seconds(6);
@@ -171,7 +205,7 @@ fn the_state_stays_small_unless_pruning_is_off() {
         world.predict.state.references()
     };
     let (off, stable, direct) = (size(StatePrune::Off), size(StatePrune::Stable), size(StatePrune::Direct));
-    assert_eq!(off, 5_004, "all items and warehouses");
+    assert!(off > 4_500, "nearly all items and warehouses, some of which no counted call has named: {off}");
     assert!(stable < off && direct < off, "{off} {stable} {direct}");
 }
 

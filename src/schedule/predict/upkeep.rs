@@ -103,14 +103,14 @@ impl Upkeep {
         let elapsed = observation.at.saturating_sub(self.swept.at);
         self.swept = observation;
         if std::mem::take(&mut self.learns_again) {
-            predict.state.learn(&predict.history);
+            predict.learn();
         }
         self.sweep(&predict.state, elapsed);
         let (calls, aborts) = predict.history.noted();
         let enough = calls >= CALLS_ENOUGH && aborts >= ABORTS_ENOUGH || calls >= CALLS_PLENTY;
         if enough && observation.at.saturating_sub(renewed) >= self.settings.renew {
             predict.history.renew();
-            predict.state.learn(&predict.history);
+            predict.learn();
             self.renewed = Some(observation.at);
             self.learns_again = true;
         }
@@ -119,6 +119,7 @@ impl Upkeep {
     /// The policy decides from now on.
     fn finish_first_history(&mut self, predict: &Predict, observation: Observation) {
         predict.history.fill_apart();
+        predict.learn();
         // Relaxed: who still sees the old share places one more call at random.
         predict.share.store(SHARE_WHILE_CHANGING, Ordering::Relaxed);
         self.renewed = Some(observation.at);
