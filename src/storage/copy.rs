@@ -24,12 +24,16 @@ use parking_lot::Mutex;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::redo::append_copied;
+use crate::storage::row::prefetch_block;
 use crate::storage::store::Store;
 use crate::storage::table::{ScanPlace, TableCore, TableId, wait_a_little};
 use crate::storage::word::{ABSENT, SPLIT, Stamp};
 
 /// About so many records are copied under one pin.
 const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
+/// So many rows are read one after the other, while the next ones' records are fetched, and before the first one's long values
+/// are looked at, which are fetched meanwhile.
+const AHEAD: usize = if cfg!(test) { 3 } else { 16 };
 
 /// From which epoch on the log is needed beside copies that are made from now on, given that everything through
 /// `durable` is durable; that must have been asked before.
@@ -53,8 +57,16 @@ pub(crate) struct Copier<'s> {
     scan: &'s LiveScan,
     /// Records of the last batch for which the buffer had no room: their table, and their keys.
     left: (usize, VecDeque<Box<[u8]>>),
-    row: Vec<u64>,
+    rows: Rows,
     copied: Copied,
+}
+
+/// Rows that were read and are not written yet.
+#[derive(Default)]
+struct Rows {
+    words: Vec<u64>,
+    /// Of each record, its row's stamp and since which epoch it is split; none for one that is absent.
+    read: Vec<Option<(Stamp, u64)>>,
 }
 
 /// What was copied.
@@ -89,7 +101,7 @@ impl LiveScan {
 
     /// What one thread copies with.
     pub(crate) fn copier(&self) -> Copier<'_> {
-        Copier { scan: self, left: Default::default(), row: Vec::new(), copied: Copied::default() }
+        Copier { scan: self, left: Default::default(), rows: Rows::default(), copied: Copied::default() }
     }
 
     /// The next records, all of one table; the number of that table, or nothing at the end.
@@ -123,7 +135,9 @@ impl Copier<'_> {
         {
             // Gone meanwhile: then the log has it.
             if let Lookup::Found(record) = table.find(table.hash(&key), &key, &guard) {
-                copy(store, table, record, &mut self.row, out, &mut self.copied, &guard);
+                self.rows.read_all(store, table, &[record], &guard);
+                // SAFETY: the row was just read, and the thread is pinned.
+                unsafe { self.rows.append(0, table, record, out, &mut self.copied) };
             }
             if out.len() >= bytes_max {
                 return true;
@@ -131,15 +145,37 @@ impl Copier<'_> {
         }
         let mut records = Vec::new();
         let Some(at) = self.scan.collect(&mut records, &guard) else { return false };
-        let table = &self.scan.tables[at];
-        let mut records = records.into_iter();
-        while out.len() < bytes_max
-            && let Some(record) = records.next()
-        {
-            copy(store, table, record, &mut self.row, out, &mut self.copied, &guard);
-        }
-        self.left = (at, records.map(|record| record.key().into()).collect());
+        let done = self.copy_records(store, at, &records, (&mut *out, bytes_max), &guard);
+        self.left = (at, records[done..].iter().map(|record| record.key().into()).collect());
         true
+    }
+
+    /// Appends copies of these records of one table, until `out` has enough bytes; how many are done.
+    fn copy_records(
+        &mut self,
+        store: &Store,
+        table: usize,
+        records: &[Record<'_>],
+        (out, bytes_max): (&mut Vec<u8>, usize),
+        guard: &Guard,
+    ) -> usize {
+        let table = &self.scan.tables[table];
+        records.iter().take(AHEAD).for_each(|record| record.prefetch());
+        let mut done = 0;
+        for group in records.chunks(AHEAD) {
+            let next = records[done + group.len()..].iter().take(AHEAD);
+            next.for_each(|record| record.prefetch());
+            self.rows.read_all(store, table, group, guard);
+            for (place, &record) in group.iter().enumerate() {
+                if out.len() >= bytes_max {
+                    return done;
+                }
+                // SAFETY: the rows were just read, and the thread is pinned.
+                unsafe { self.rows.append(place, table, record, out, &mut self.copied) };
+                done += 1;
+            }
+        }
+        done
     }
 
     /// What it has copied so far.
@@ -148,22 +184,41 @@ impl Copier<'_> {
     }
 }
 
-/// Appends a copy of a record, if it is present.
-fn copy(
-    store: &Store,
-    table: &TableCore,
-    record: Record<'_>,
-    row: &mut Vec<u64>,
-    out: &mut Vec<u8>,
-    copied: &mut Copied,
-    guard: &Guard,
-) {
-    row.resize(table.layout().words(), 0);
-    let Some((stamp, since)) = read(store, record, row, guard) else { return };
-    // SAFETY: the row was just read, and the thread is pinned.
-    unsafe { append_copied(out, table, record.key(), (stamp, since), row) };
-    *copied.tables.entry(table.id()).or_default() += 1;
-    copied.highest_epoch = copied.highest_epoch.max(stamp.epoch());
+impl Rows {
+    /// Reads these records' rows, and has their long values fetched.
+    fn read_all(&mut self, store: &Store, table: &TableCore, records: &[Record<'_>], guard: &Guard) {
+        let layout = table.layout();
+        self.words.resize(records.len() * layout.words(), 0);
+        self.read.clear();
+        for (&record, row) in records.iter().zip(self.words.chunks_exact_mut(layout.words())) {
+            let read = read(store, record, row, guard);
+            if read.is_some() {
+                layout.blocks(row).for_each(prefetch_block);
+            }
+            self.read.push(read);
+        }
+    }
+
+    /// Appends a copy of the record whose row was read at this place, if it was present.
+    ///
+    /// # Safety
+    /// The thread has been pinned since before the rows were read, which are of this table.
+    unsafe fn append(
+        &self,
+        place: usize,
+        table: &TableCore,
+        record: Record<'_>,
+        out: &mut Vec<u8>,
+        copied: &mut Copied,
+    ) {
+        let Some((stamp, since)) = self.read[place] else { return };
+        let words = table.layout().words();
+        let row = &self.words[place * words..][..words];
+        // SAFETY: the caller's promise: the row's blocks are alive.
+        unsafe { append_copied(out, table, record.key(), (stamp, since), row) };
+        *copied.tables.entry(table.id()).or_default() += 1;
+        copied.highest_epoch = copied.highest_epoch.max(stamp.epoch());
+    }
 }
 
 /// Copies a present record's row; gives back its stamp and, if it is split, the first epoch of the split phase.

@@ -32,6 +32,8 @@ pub(crate) use merged::append_merged;
 /// The schema version of every table: it will rise once tables can be altered.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
 const HEAD_BYTES: usize = 12;
+/// The most bytes that a number of 64 bits takes.
+const NUMBER_BYTES_MAX: usize = 10;
 const ROW: u8 = 1;
 const COLUMNS: u8 = 2;
 const GONE: u8 = 3;
@@ -152,11 +154,19 @@ unsafe fn append_column(out: &mut Vec<u8>, writes: &WriteSet, position: usize, c
 }
 
 fn number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
+    if number < 0x80 {
+        out.push(number as u8);
+        return;
     }
-    out.push(number as u8);
+    // Put together aside: the vector is looked at once, not for each byte.
+    let (mut bytes, mut length) = ([0; NUMBER_BYTES_MAX], 0);
+    while number >= 0x80 {
+        bytes[length] = number as u8 | 0x80;
+        number >>= 7;
+        length += 1;
+    }
+    bytes[length] = number as u8;
+    out.extend_from_slice(&bytes[..=length]);
 }
 
 fn signed(out: &mut Vec<u8>, value: i64) {

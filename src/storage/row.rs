@@ -18,6 +18,7 @@ use bumpalo::Bump;
 use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::prefetch::prefetch_line;
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
@@ -435,6 +436,13 @@ impl ColumnLayout {
     pub(crate) fn is_int(&self) -> bool {
         self.shape == Shape::Int
     }
+}
+
+/// Begins to bring a block's first lines into the cache.
+pub(crate) fn prefetch_block(word: u64) {
+    let block = std::ptr::without_provenance::<u8>(word as usize);
+    prefetch_line(block);
+    prefetch_line(block.wrapping_add(64));
 }
 
 /// Whether a variable column's word is the address of a block.
