@@ -118,6 +118,7 @@ pub struct Options {
     pub(crate) log_buffer_bytes: usize,
     pub(crate) checkpoint_log_bytes: u64,
     pub(crate) checkpoint_seconds: f64,
+    pub(crate) checkpoint_spread: f64,
     pub(crate) checkpoint_bytes_per_second: u64,
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
@@ -161,6 +162,7 @@ impl Default for Options {
             log_buffer_bytes: 16 << 20,
             checkpoint_log_bytes: 256 << 20,
             checkpoint_seconds: 0.0,
+            checkpoint_spread: 0.8,
             checkpoint_bytes_per_second: 0,
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
@@ -406,6 +408,16 @@ impl Options {
         self
     }
 
+    /// A checkpoint that is made for either reason is spread over this share of the way to the next one, so that it takes little
+    /// from who commits at any moment; it does not wait where nothing commits, or where somebody waits for
+    /// [`Database::checkpoint`](crate::Database::checkpoint). The log may grow by so much more than `checkpoint_log_bytes`
+    /// before the checkpoint is whole. 0: a checkpoint is made as fast as it can be. Default: 0.8.
+    #[must_use]
+    pub fn checkpoint_spread(mut self, share: f64) -> Self {
+        self.checkpoint_spread = share;
+        self
+    }
+
     /// The most bytes that a checkpoint writes in a second; 0: no limit. Default: 0.
     #[must_use]
     pub fn checkpoint_bytes_per_second(mut self, bytes: u64) -> Self {
@@ -581,6 +593,13 @@ impl Options {
                 option: "checkpoint_seconds",
                 given: self.checkpoint_seconds.to_string(),
                 expected: "0 to 1000000000".to_string(),
+            });
+        }
+        if !(0.0..=1.0).contains(&self.checkpoint_spread) {
+            return Err(Error::InvalidOption {
+                option: "checkpoint_spread",
+                given: self.checkpoint_spread.to_string(),
+                expected: "0 to 1".to_string(),
             });
         }
         // A checkpoint's manifest names them as text: another name could not be found again, and the log would be gone.

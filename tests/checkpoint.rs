@@ -16,6 +16,8 @@ mod journal;
 mod killed;
 #[path = "checkpoint/load.rs"]
 mod load;
+#[path = "checkpoint/pacing.rs"]
+mod pacing;
 #[path = "support/split.rs"]
 mod split;
 #[path = "checkpoint/triggers.rs"]

@@ -309,6 +309,7 @@ fn checkpoint_settings(options: &Options) -> CheckpointSettings {
     CheckpointSettings {
         log_bytes: options.checkpoint_log_bytes,
         interval: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
+        spread: options.checkpoint_spread,
         bytes_per_second: options.checkpoint_bytes_per_second,
         threads: options.checkpoint_threads.unwrap_or(if processors < 4 { 1 } else { 2 }),
         directories: options.checkpoint_directories.clone(),

@@ -14,6 +14,7 @@
 //! Whatever fails before that leaves the older checkpoint and its log as they were; it is told, and tried again later.
 
 mod copying;
+mod pace;
 mod report;
 
 use std::any::Any;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::copying::Job;
+use self::pace::{Pace, Plan, Size};
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::base::disk::has_bug;
 use crate::durability::Segments;
@@ -53,6 +55,8 @@ pub(crate) struct CheckpointSettings {
     pub(crate) log_bytes: u64,
     /// When so much time has passed.
     pub(crate) interval: Option<Duration>,
+    /// Over which share of the way to the next checkpoint one is spread; 0: it is made as fast as it can be.
+    pub(crate) spread: f64,
     /// 0: no limit.
     pub(crate) bytes_per_second: u64,
     pub(crate) threads: usize,
@@ -75,6 +79,8 @@ pub(crate) struct Checkpointer {
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
+    /// Whether somebody waits for the next checkpoint, so that the present one is not to take its time.
+    hurried: AtomicBool,
     /// With so many bytes in the log a checkpoint is due; nobody need look while one is being made.
     due_bytes: AtomicU64,
 }
@@ -86,6 +92,7 @@ struct State {
     /// What the last attempt came to.
     outcome: Result<CheckpointReport>,
     status: CheckpointStatus,
+    size: Size,
     /// What helpers are to work on, its number, and how many of them do.
     job: Option<Arc<Job>>,
     jobs: u64,
@@ -111,6 +118,7 @@ impl Checkpointer {
             answered: 0,
             outcome: Err(Error::Closed),
             status: CheckpointStatus { failure: leftover, ..CheckpointStatus::default() },
+            size: Size::default(),
             job: None,
             jobs: 0,
             at_work: 0,
@@ -127,6 +135,7 @@ impl Checkpointer {
             state: Mutex::new(state),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
+            hurried: AtomicBool::new(false),
             due_bytes: AtomicU64::new(u64::MAX),
         })
     }
@@ -156,6 +165,8 @@ impl Checkpointer {
         let mut state = self.state.lock();
         state.asked += 1;
         let own = state.asked;
+        // Relaxed: the copiers look again and again.
+        self.hurried.store(true, Ordering::Relaxed);
         self.changed.notify_all();
         while state.answered < own {
             if self.is_stopped() {
@@ -180,8 +191,32 @@ impl Checkpointer {
         self.changed.notify_all();
     }
 
+    /// Whether it is to end now, with whatever it is at.
     fn is_stopped(&self) -> bool {
+        // Relaxed: sooner or later is enough.
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits for the next checkpoint.
+    fn is_hurried(&self) -> bool {
+        // Relaxed: as above.
+        self.hurried.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes the log has had.
+    fn log_bytes(&self) -> u64 {
+        self.segments.log_bytes()
+    }
+
+    /// The pace of a checkpoint that begins now.
+    fn pace(&self, engine: &Engine, state: &State) -> Pace {
+        let CheckpointSettings { log_bytes, interval, spread, bytes_per_second, .. } = self.settings;
+        let plan = (spread > 0.0).then(|| Plan {
+            bytes: state.size.expected(engine.store().slabs().budget().used()),
+            log_bytes: (log_bytes > 0).then_some((log_bytes as f64 * spread) as u64),
+            time: interval.map(|interval| interval.mul_f64(spread)),
+        });
+        Pace::new(plan, bytes_per_second, state.last_log_bytes)
     }
 
     /// The life of the leading thread.
@@ -194,15 +229,17 @@ impl Checkpointer {
                 continue;
             }
             let asked = state.asked;
+            self.hurried.store(asked > state.answered, Ordering::Relaxed);
             state.status.running = true;
             (state.last_begun, state.last_log_bytes) = (Instant::now(), self.segments.log_bytes());
+            let pace = Arc::new(self.pace(engine, &state));
             drop(state);
             // Who asked for it by hand waits for an answer, whatever happens.
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine, &pace)));
             let outcome = outcome.unwrap_or_else(|panic| Err(broken(&*panic)));
             state = self.state.lock();
             state.job = None;
-            state.note(outcome);
+            state.note(outcome, engine.store().slabs().budget().used());
             state.answered = asked;
             self.changed.notify_all();
         }
@@ -247,7 +284,7 @@ impl Checkpointer {
             (last_job, state.at_work) = (state.jobs, state.at_work + 1);
             drop(state);
             // The leader waits until everybody has come back.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work(engine, &self.stop))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work(engine, self))) {
                 job.fail(broken(&*panic));
             }
             state = self.state.lock();
@@ -257,7 +294,7 @@ impl Checkpointer {
     }
 
     /// Makes a checkpoint, and removes what it makes useless.
-    fn make(&self, engine: &Engine) -> Result<CheckpointReport> {
+    fn make(&self, engine: &Engine, pace: &Arc<Pace>) -> Result<CheckpointReport> {
         let start = Instant::now();
         if let Some(failure) = engine.progress().failure() {
             // What is in memory only would be copied in vain, again and again.
@@ -265,7 +302,7 @@ impl Checkpointer {
         }
         let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
         let new = Arc::new(NewCheckpoint::begin(&self.checkpoints, &self.settings.directories)?);
-        let copied = self.copy_all(engine, &new);
+        let copied = self.copy_all(engine, &new, pace);
         let manifest = copied.and_then(|copied| self.finish(engine, &new, first_epoch, copied));
         let manifest = manifest.inspect_err(|_| new.abandon())?;
         let (removed, leftover) = self.remove_old(&manifest);
@@ -281,19 +318,18 @@ impl Checkpointer {
     }
 
     /// Copies the catalog, then, together with the helpers, everything else.
-    fn copy_all(&self, engine: &Engine, new: &Arc<NewCheckpoint>) -> Result<Copied> {
+    fn copy_all(&self, engine: &Engine, new: &Arc<NewCheckpoint>, pace: &Arc<Pace>) -> Result<Copied> {
         let (catalog, others) =
             engine.store().all_tables().into_iter().partition(|table| table.id() < FIRST_USER_TABLE);
-        let limit = self.settings.bytes_per_second;
-        let catalog = Job::of_catalog(new.clone(), catalog, limit);
-        catalog.work(engine, &self.stop);
+        let catalog = Job::of_catalog(new.clone(), catalog, pace.clone());
+        catalog.work(engine, self);
         let mut copied = catalog.outcome()?;
-        let job = Arc::new(Job::new(new.clone(), others, limit));
+        let job = Arc::new(Job::new(new.clone(), others, pace.clone()));
         let mut state = self.state.lock();
         (state.job, state.jobs) = (Some(job.clone()), state.jobs + 1);
         self.changed.notify_all();
         drop(state);
-        let own = catch_unwind(AssertUnwindSafe(|| job.work(engine, &self.stop)));
+        let own = catch_unwind(AssertUnwindSafe(|| job.work(engine, self)));
         if let Err(panic) = own {
             job.fail(broken(&*panic));
         }
@@ -361,12 +397,15 @@ fn broken(panic: &(dyn Any + Send)) -> Error {
 }
 
 impl State {
-    fn note(&mut self, outcome: Result<CheckpointReport>) {
+    /// Notes what an attempt has come to, and how much memory rows take now.
+    fn note(&mut self, outcome: Result<CheckpointReport>, memory: u64) {
         self.status.running = false;
         match &outcome {
             Ok(report) => {
                 self.status.made += 1;
                 self.status.bytes += report.bytes;
+                self.status.time += report.time;
+                self.size = Size { bytes: report.bytes, memory };
                 self.status.failure = report.leftover.clone();
                 self.status.last = Some(report.clone());
                 (self.not_before, self.patience) = (None, PATIENCE_LEAST);

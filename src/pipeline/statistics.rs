@@ -97,7 +97,7 @@ pub struct Statistics {
     pub log_busy: Duration,
     /// Output.
     pub output_busy: Duration,
-    /// Copying and writing checkpoints, pauses for the sake of a limit included.
+    /// Copying and writing checkpoints: waiting for the disk counts as work, keeping to a pace does not.
     pub checkpoint_busy: Duration,
 }
 

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use super::Checkpointer;
+use super::pace::Pace;
 use crate::durability::checkpoint::{NewCheckpoint, PartWriter};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
@@ -17,8 +18,6 @@ use crate::storage::table::TableCore;
 const BLOCK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 /// About so large are parts: small enough that several threads have something to load.
 const PART_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 64 << 20 };
-/// Who waits because of the limit looks so often whether it is to end.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// A part of a checkpoint's work: some tables, whose records go into parts.
 pub(super) struct Job {
@@ -26,31 +25,27 @@ pub(super) struct Job {
     scan: LiveScan,
     /// Whether all goes into one part, even if there is nothing.
     is_one_part: bool,
-    pace: Pace,
+    pace: Arc<Pace>,
     outcome: Mutex<Result<Copied>>,
 }
 
 impl Job {
     /// Copies these tables into as many parts as are needed.
-    pub(super) fn new(new: Arc<NewCheckpoint>, tables: Vec<Arc<TableCore>>, bytes_per_second: u64) -> Job {
-        let (scan, pace) = (LiveScan::new(tables), Pace::new(bytes_per_second));
+    pub(super) fn new(new: Arc<NewCheckpoint>, tables: Vec<Arc<TableCore>>, pace: Arc<Pace>) -> Job {
+        let scan = LiveScan::new(tables);
         Job { new, scan, is_one_part: false, pace, outcome: Mutex::new(Ok(Copied::default())) }
     }
 
     /// Copies the catalog into the first part.
-    pub(super) fn of_catalog(
-        new: Arc<NewCheckpoint>,
-        tables: Vec<Arc<TableCore>>,
-        bytes_per_second: u64,
-    ) -> Job {
-        Job { is_one_part: true, ..Job::new(new, tables, bytes_per_second) }
+    pub(super) fn of_catalog(new: Arc<NewCheckpoint>, tables: Vec<Arc<TableCore>>, pace: Arc<Pace>) -> Job {
+        Job { is_one_part: true, ..Job::new(new, tables, pace) }
     }
 
     /// Works on it until nothing is left, or anybody has failed.
-    pub(super) fn work(&self, engine: &Engine, stop: &AtomicBool) {
-        let start = Instant::now();
-        let copied = self.copy(engine, stop);
-        engine.clocks().add(Stage::Checkpoint, start);
+    pub(super) fn work(&self, engine: &Engine, maker: &Checkpointer) {
+        let (start, mut waited) = (Instant::now(), Duration::ZERO);
+        let copied = self.copy(engine, maker, &mut waited);
+        engine.clocks().add(Stage::Checkpoint, start + waited);
         let mut outcome = self.outcome.lock();
         match (&mut *outcome, copied) {
             (Ok(all), Ok(copied)) => all.add(&copied),
@@ -69,24 +64,27 @@ impl Job {
         self.outcome.lock().clone()
     }
 
-    fn copy(&self, engine: &Engine, stop: &AtomicBool) -> Result<Copied> {
+    fn copy(&self, engine: &Engine, maker: &Checkpointer, waited: &mut Duration) -> Result<Copied> {
         let mut copier = self.scan.copier();
         let mut block = Vec::with_capacity(BLOCK_BYTES);
         let mut written = 0;
         let mut part = if self.is_one_part { Some(self.new.begin_part()?) } else { None };
+        let is_over = || maker.is_stopped() || self.outcome.lock().is_err();
         let mut more = true;
         while more {
-            // Relaxed: sooner or later is enough.
-            if stop.load(Ordering::Relaxed) || self.outcome.lock().is_err() {
+            *waited += self.pace.wait(|| maker.log_bytes(), is_over, || maker.is_hurried());
+            if is_over() {
                 return Err(Error::Closed);
             }
+            let before = block.len();
             more = copier.copy_some(engine.store(), &mut block, BLOCK_BYTES);
+            self.pace.copied((block.len() - before) as u64);
             if block.len() >= BLOCK_BYTES || !more && !block.is_empty() {
                 let records = copier.copied().records();
                 let bytes = self.append(&mut part, (records - written) as u32, &block)?;
                 written = records;
                 block.clear();
-                self.pace.keep(bytes, stop);
+                self.pace.written(bytes);
             }
         }
         part.map_or(Ok(()), |part| self.new.finish_part(part))?;
@@ -106,33 +104,5 @@ impl Job {
             *part = Some(writer);
         }
         Ok(bytes)
-    }
-}
-
-/// Keeps the writing of all threads below a limit.
-struct Pace {
-    bytes_per_second: u64,
-    start: Instant,
-    written: AtomicU64,
-}
-
-impl Pace {
-    fn new(bytes_per_second: u64) -> Pace {
-        Pace { bytes_per_second, start: Instant::now(), written: AtomicU64::new(0) }
-    }
-
-    /// Counts what was written, and waits until it may have been.
-    fn keep(&self, bytes: u64, stop: &AtomicBool) {
-        if self.bytes_per_second == 0 {
-            return;
-        }
-        // Relaxed: a sum.
-        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let due = Duration::from_secs_f64(written as f64 / self.bytes_per_second as f64);
-        while let Some(left) = due.checked_sub(self.start.elapsed())
-            && !stop.load(Ordering::Relaxed)
-        {
-            std::thread::sleep(left.min(LOOK));
-        }
     }
 }

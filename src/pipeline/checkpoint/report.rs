@@ -36,6 +36,8 @@ pub struct CheckpointStatus {
     pub failed: u64,
     /// Bytes of all that were made.
     pub bytes: u64,
+    /// How long the making of all that were made took.
+    pub time: Duration,
     /// The last one that is whole.
     pub last: Option<CheckpointReport>,
     /// Why the last attempt has failed, or something useless could not be removed, if that is so.

@@ -23,6 +23,9 @@ pub struct CheckpointOptions {
     /// Make a checkpoint every so many seconds, fractions allowed
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub checkpoint_seconds: Option<f64>,
+    /// Spread a checkpoint over this share of the way to the next one, 0 to 1; 0: as fast as it can be made [default: 0.8]
+    #[arg(long, value_name = "SHARE", help_heading = "Engine")]
+    pub checkpoint_spread: Option<f64>,
     /// Make a checkpoint after every so many calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Engine")]
     pub checkpoint_transactions: Option<u64>,
@@ -58,6 +61,9 @@ impl CheckpointOptions {
         if let Some(seconds) = self.checkpoint_seconds {
             options = options.checkpoint_seconds(seconds);
         }
+        if let Some(share) = self.checkpoint_spread {
+            options = options.checkpoint_spread(share);
+        }
         self.checkpoint_dir.iter().fold(options, Options::checkpoint_directory)
     }
 
@@ -82,12 +88,13 @@ impl CheckpointOptions {
     pub fn parameters(&self) -> Vec<(&'static str, Value)> {
         let when = self.checkpoint.map(|when| ("checkpoint", when.name().into()));
         let seconds = self.checkpoint_seconds.map(|seconds| ("checkpoint_seconds", seconds.into()));
+        let spread = self.checkpoint_spread.map(|share| ("checkpoint_spread", share.into()));
         let transactions = self.checkpoint_transactions;
         let transactions = transactions.map(|transactions| ("checkpoint_transactions", transactions.into()));
         let directories = self.checkpoint_dir.iter().map(|path| path.display().to_string());
         let directories = (!self.checkpoint_dir.is_empty())
             .then(|| ("checkpoint_dir", directories.collect::<Vec<_>>().into()));
-        [when, seconds, transactions, directories].into_iter().flatten().collect()
+        [when, seconds, spread, transactions, directories].into_iter().flatten().collect()
     }
 }
 

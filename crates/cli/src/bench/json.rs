@@ -113,9 +113,15 @@ fn log(report: &Report) -> Value {
     })
 }
 
-/// Checkpoints since the database was opened.
+/// Checkpoints since the database was opened: how many, and how long one was under way, all of them together.
 fn checkpoints_made(status: &CheckpointStatus) -> Value {
-    json!({ "made": status.made, "failed": status.failed, "bytes": status.bytes })
+    json!({
+        "made": status.made,
+        "failed": status.failed,
+        "bytes": status.bytes,
+        "seconds": status.time.as_secs_f64(),
+        "running": status.running,
+    })
 }
 
 /// What recovery read, and how long its parts took.

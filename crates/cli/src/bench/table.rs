@@ -126,7 +126,8 @@ fn results(findings: &Findings<'_>) -> Table {
     {
         let (made, failed) = (grouped(checkpoints.made), checkpoints.failed);
         let failures = if failed > 0 { format!(", {} failed", grouped(failed)) } else { String::new() };
-        line("checkpoints", format!("{made}, {}{failures}", bytes(checkpoints.bytes)));
+        let (written, time) = (bytes(checkpoints.bytes), duration(checkpoints.time));
+        line("checkpoints", format!("{made}, {written} in {time}{failures}"));
     }
     if let Some(peak) = peak_memory() {
         line("peak memory", bytes(peak));
