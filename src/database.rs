@@ -3,6 +3,7 @@
 mod backup;
 mod checkpoint;
 mod open;
+mod partitions;
 mod phases;
 mod placing;
 
@@ -35,6 +36,7 @@ use crate::types::{Args, ValueRef};
 use crate::worker::Worker;
 
 pub(crate) use open::Shared;
+pub use partitions::Partition;
 pub use phases::{PhaseReport, SplitOperation, SplitReport};
 pub use placing::Placing;
 

@@ -65,7 +65,7 @@ extern crate self as heddledb;
 pub use check::CheckReport;
 #[doc(hidden)]
 pub use database::Placing;
-pub use database::{Database, PhaseReport, SplitOperation, SplitReport};
+pub use database::{Database, Partition, PhaseReport, SplitOperation, SplitReport};
 pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};

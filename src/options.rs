@@ -113,6 +113,7 @@ pub struct Options {
     pub(crate) retry: Retry,
     pub(crate) lock_conflict: LockConflict,
     pub(crate) phase_milliseconds: f64,
+    pub(crate) moving_boundaries: bool,
     pub(crate) waiting_places: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
@@ -157,6 +158,7 @@ impl Default for Options {
             retry: Retry::default(),
             lock_conflict: LockConflict::default(),
             phase_milliseconds: 20.0,
+            moving_boundaries: true,
             waiting_places: 64,
             segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
@@ -368,6 +370,13 @@ impl Options {
     #[must_use]
     pub fn phase_milliseconds(mut self, milliseconds: f64) -> Self {
         self.phase_milliseconds = milliseconds;
+        self
+    }
+
+    /// Whether boundaries between executors move by themselves to where the load is even, under `partitioned`. Default: yes.
+    #[must_use]
+    pub fn moving_boundaries(mut self, moving: bool) -> Self {
+        self.moving_boundaries = moving;
         self
     }
 

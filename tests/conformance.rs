@@ -74,23 +74,35 @@ enter! {
     ];
     optimistic: [Options::default().workers(2)];
     phased: [Options::default().workers(2), labelled(Options::default().workers(2).phase_milliseconds(0.5))];
-    partitioned: [Options::default().workers(1), Options::default().workers(2), Options::default().workers(8)];
+    partitioned: [
+        Options::default().workers(1),
+        Options::default().workers(2),
+        Options::default().workers(8),
+        moving(Options::default().workers(2)),
+        moving(Options::default().workers(5)),
+    ];
 }
 
-/// What a protocol is tested with: its options, and whether columns are labelled to be split.
+/// What a protocol is tested with: its options, and whether columns are labelled to be split, and
+/// boundaries move all the time.
 struct Entrant {
     options: Options,
     labels: bool,
+    moves: bool,
 }
 
 impl From<Options> for Entrant {
     fn from(options: Options) -> Entrant {
-        Entrant { options, labels: false }
+        Entrant { options, labels: false, moves: false }
     }
 }
 
 fn labelled(options: Options) -> Entrant {
-    Entrant { options, labels: true }
+    Entrant { labels: true, ..options.into() }
+}
+
+fn moving(options: Options) -> Entrant {
+    Entrant { moves: true, ..options.into() }
 }
 
 fn named(protocol: &str, entrants: Vec<Entrant>) -> Vec<Subject> {
@@ -99,6 +111,7 @@ fn named(protocol: &str, entrants: Vec<Entrant>) -> Vec<Subject> {
         name: format!("{protocol}, {number}"),
         options: entrant.options.protocol(kind),
         labels: entrant.labels,
+        moves: entrant.moves,
     };
     entrants.into_iter().enumerate().map(subject).collect()
 }

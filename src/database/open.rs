@@ -65,7 +65,7 @@ fn new_store(options: &Options, logged: bool) -> Store {
 /// The way in to the workers, or to the executors if the protocol has them.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().desk().map(|place| {
-        let executors = Arc::new(Executors::new(engine, workers));
+        let executors = Arc::new(Executors::new(engine, workers, options.moving_boundaries));
         place.get_or_init(|| executors.clone());
         executors
     });

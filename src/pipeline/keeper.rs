@@ -1,4 +1,5 @@
-//! The keeper: a thread that looks after the schedule and the limit of calls in flight, ten times a second.
+//! The keeper: a thread that looks after the schedule, the limit of calls in flight, and the boundaries between executors,
+//! ten times a second.
 //!
 //! It is started only where there is something to look after. Calls and workers never wait for it.
 
@@ -56,6 +57,9 @@ impl Keeper {
                 return;
             }
             drop(stopped);
+            if let Some(executors) = input.executors() {
+                executors.balance();
+            }
             let (committed, aborted) = engine.outcomes();
             input.schedule().keep_up(Observation { at: start.elapsed(), committed, aborted });
             if let (Some(admission), true) = (&mut admission, turn % TURNS_OF_A_LIMIT == 0) {

@@ -101,7 +101,8 @@ impl Threads {
             running.checkpoint.push(start(format!("checkpoint-{number}"), life));
         }
         let keeper = Arc::new(Keeper::default());
-        if automatic_admission || input.schedule().needs_upkeep() {
+        let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
+        if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
             let (engine, input, keeper) = (engine.clone(), input.clone(), keeper.clone());
             let life = move || keeper.run(&engine, &input, automatic_admission);
             running.keeper.push(start("schedule".to_string(), life));

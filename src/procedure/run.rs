@@ -169,6 +169,7 @@ pub(super) fn refer(
     into.routing = Routed::of(table, &into.key, columns, first);
     into.unrouted = !table.secondary().is_empty();
     into.guessed = false;
+    into.elsewhere = false;
     Ok(())
 }
 

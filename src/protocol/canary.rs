@@ -166,6 +166,7 @@ mod tests {
             name: canary.name().to_string(),
             options: Options::default().protocol(ProtocolKind::Canary(canary)),
             labels: false,
+            moves: false,
         }
     }
 

@@ -83,6 +83,8 @@ pub(crate) struct Reference {
     pub(crate) unrouted: bool,
     /// Whether `key` is where values led that were looked up before the call began: they may lead elsewhere by now.
     pub(crate) guessed: bool,
+    /// Whether the call is given to somebody else than who owns this, which it reads and validates.
+    pub(crate) elsewhere: bool,
 }
 
 /// Which instance of which action of a procedure a reference is.

@@ -56,6 +56,12 @@ impl Batch {
         alone(self.group.as_ref(), call, place)
     }
 
+    /// Takes all calls out, which are to be routed anew.
+    pub(super) fn take_back(&mut self) -> impl Iterator<Item = Waiting> {
+        let calls = self.calls.drain(..).zip(self.places.drain(..));
+        calls.map(|(entrant, place)| Waiting { place, route: Route::new(), entrant })
+    }
+
     /// Takes all calls out.
     pub(super) fn take_apart(&mut self) -> impl Iterator<Item = Box<Entrant>> {
         let Batch { calls, places, group, .. } = self;
@@ -71,11 +77,20 @@ fn alone(group: Option<&Arc<Group>>, mut call: Entrant, place: usize) -> Box<Ent
     Box::new(call)
 }
 
+/// A call that goes to these executors, and its place in its group.
+pub(super) struct Waiting {
+    pub(super) place: usize,
+    pub(super) route: Route,
+    pub(super) entrant: Entrant,
+}
+
 /// What a worker of the caller's keeps from group to group, for its memory.
 #[derive(Default)]
 pub(crate) struct GroupMemory {
-    /// Calls that will go to the executors together, and to which.
-    pub(super) waiting: Vec<(Route, Entrant)>,
+    /// Calls that will go to the executors together.
+    pub(super) waiting: Vec<Waiting>,
+    /// Of the boundaries by which they were routed.
+    pub(super) version: u64,
     #[expect(clippy::vec_box, reason = "they come and go in boxes")]
     pub(super) batches: Vec<Box<Batch>>,
     /// Footprints of calls that have ended.

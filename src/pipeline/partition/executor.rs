@@ -10,24 +10,26 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::Executors;
+use super::boundaries::Move;
 use super::entrant::{Batch, Entrant, Sink};
 use super::flow::{Flow, Phase, Serial};
 use super::latch::Latch;
+use super::manager::SAMPLED;
 use super::pins::Pins;
 use super::queue::Found;
+use super::{Executors, is_locked};
 use crate::pipeline::call::{self, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
-use crate::protocol::Held;
 use crate::protocol::local::OwnerId;
-use crate::protocol::local::claim::Want;
+use crate::protocol::local::claim::{Want, place_of_reference};
 use crate::protocol::local::locks::{Answer, Freed, LocalLocks, Request, Waiting};
 use crate::protocol::local::routing::Route;
 use crate::protocol::local::waits::{Entry, Victim};
+use crate::protocol::{ATTEMPTS_IN_COMPANY, Held};
 use crate::storage::participant::{Counters, Seat};
 
 /// What an executor is given to do.
@@ -42,6 +44,8 @@ pub(super) enum Task {
     Phase(Arc<Phase>),
     /// Who is no executor has to be told when this is granted.
     Latch(Arc<Latch>),
+    /// Boundaries have moved: what comes in from here on is routed by the new ones, and waits until all concerned have drained.
+    Move(Arc<Move>),
 }
 
 /// What happens elsewhere, and concerns an executor.
@@ -69,6 +73,8 @@ pub(super) struct Bench<'e> {
     pub(super) ended: Vec<OwnerId>,
     finished: Vec<Finished>,
     wrote: bool,
+    /// Requests until the next one that is counted.
+    uncounted: u32,
     /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
     done: Vec<Done>,
 }
@@ -97,6 +103,7 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         ended: Vec::new(),
         finished: Vec::new(),
         wrote: false,
+        uncounted: 0,
         done: Vec::new(),
     };
     let mut found = Found::default();
@@ -138,10 +145,7 @@ impl Bench<'_> {
             Task::Whole(entrant) => self.take_in_whole(entrant),
             Task::Batch(batch) => self.take_in_batch(batch),
             Task::Serial(serial) => {
-                let references = &serial.flow.entrant.footprint.references;
-                let wants: Vec<Want> = references.iter().map(Want::of_reference).collect();
-                let wants = self.executors.wants_at(&wants, self.number);
-                let (owner, birth) = (serial.owner, serial.flow.birth);
+                let (owner, birth, wants) = (serial.owner, serial.flow.birth, serial.wants(self.number));
                 self.ask(Request { owner, birth, wants, brief: false, task: Task::Serial(serial) });
             }
             Task::Phase(phase) => {
@@ -149,9 +153,13 @@ impl Bench<'_> {
                 self.ask(Request { owner, birth, wants, brief: false, task: Task::Phase(phase) });
             }
             Task::Latch(latch) => {
-                let wants = self.executors.wants_at(&latch.wants, self.number);
-                let (owner, birth) = (latch.owner, latch.birth);
+                let (owner, birth, wants) = (latch.owner, latch.birth, latch.wants(self.number));
                 self.ask(Request { owner, birth, wants, brief: false, task: Task::Latch(latch) });
+            }
+            Task::Move(movement) => {
+                // What was granted before has been done when others are told of this one.
+                self.run_batch();
+                self.ask_for(movement.request());
             }
         }
     }
@@ -160,8 +168,8 @@ impl Bench<'_> {
         self.run_batch();
         if self.locks.is_idle() {
             let references = batch.calls.iter().flat_map(|call| &call.footprint.references);
-            let locked = references.filter(|reference| self.executors.is_locked_by(reference, self.number));
-            self.count_locks(locked.count());
+            self.count_locks(references.filter(|reference| is_locked(reference)).count());
+            batch.calls.iter().for_each(|call| self.count_request(|| place_of_whole(call)));
             return self.run_together(batch);
         }
         // Somebody holds something here: each call goes its own way.
@@ -171,8 +179,8 @@ impl Bench<'_> {
     }
 
     fn take_in_whole(&mut self, entrant: Box<Entrant>) {
-        let references = entrant.footprint.references.iter();
-        let locked = references.filter(|reference| self.executors.is_locked_by(reference, self.number));
+        self.count_request(|| place_of_whole(&entrant));
+        let locked = entrant.footprint.references.iter().filter(|reference| is_locked(reference));
         if self.locks.is_idle() {
             self.count_locks(locked.count());
             return self.add_to_batch(entrant);
@@ -187,6 +195,7 @@ impl Bench<'_> {
         // What was granted before has been done when others are told of this one.
         self.run_batch();
         self.count_locks(request.wants.len());
+        self.count_request(|| request.wants.iter().find_map(|want| want.place));
         self.ask_for(request);
     }
 
@@ -200,7 +209,8 @@ impl Bench<'_> {
     /// Tells the detector who waits for whom here.
     fn tell_waiting(&self, waiting: Waiting) {
         let entry = match self.locks.parked_task(waiting.owner) {
-            Some(Task::Serial(serial)) => serial.turn.note_parked(&serial.route),
+            Some(Task::Serial(serial)) => serial.turn.note_parked(serial.route()),
+            Some(Task::Move(movement)) => movement.turn.note_parked(&movement.route),
             Some(Task::Phase(phase)) if phase.is_later() => {
                 phase.turn.note_parked(&phase.route);
                 Entry::Later
@@ -226,15 +236,24 @@ impl Bench<'_> {
 
     /// A deadlock's victim, parked here, lets others go first.
     fn give_way(&mut self, owner: OwnerId) {
+        if let (Some(Task::Move(_)), Some(waiting)) =
+            (self.locks.parked_task(owner), self.locks.waiting(owner))
+        {
+            // It must not: what is behind it here was routed by what it makes true. It is the oldest of all, and holds
+            // nothing that an earlier entry has got, so that nobody should have asked.
+            return self.tell_waiting(waiting);
+        }
         let (task, freed) = self.locks.cancel(owner);
         if let Some(task) = task {
             self.executors.waits.unpark(owner, self.number);
             match task {
                 Task::Whole(entrant) => {
                     self.executors.waits.end(owner);
-                    self.take_in_whole(entrant);
+                    // From the entrance on: behind what waits here now its rows may be somebody else's.
+                    self.enter_anew(entrant);
                 }
-                Task::Batch(batch) => self.take_in_batch(batch),
+                // They are not parked, or do not give way.
+                task @ (Task::Batch(_) | Task::Move(_)) => self.perform(task),
                 Task::Serial(serial) => {
                     serial.turn.doom();
                     self.report_serial(serial);
@@ -247,6 +266,18 @@ impl Bench<'_> {
             }
         }
         self.go_on(freed, true);
+    }
+
+    /// Counts one request of some, for who moves boundaries.
+    #[inline]
+    fn count_request(&mut self, place: impl FnOnce() -> Option<u64>) {
+        self.uncounted += 1;
+        if self.uncounted >= SAMPLED {
+            self.uncounted = 0;
+            if let Some(place) = place() {
+                self.executors.loads[self.number].note(place);
+            }
+        }
     }
 
     fn count_locks(&self, locks: usize) {
@@ -270,7 +301,7 @@ impl Bench<'_> {
         for (owner, task) in freed.granted {
             match &task {
                 Task::Whole(_) | Task::Batch(_) => self.executors.waits.end(owner),
-                Task::Serial(_) | Task::Phase(_) | Task::Latch(_) => {
+                Task::Serial(_) | Task::Phase(_) | Task::Latch(_) | Task::Move(_) => {
                     self.executors.waits.unpark(owner, self.number)
                 }
             }
@@ -295,6 +326,19 @@ impl Bench<'_> {
                 self.run_batch();
                 latch.grant();
             }
+            Task::Move(movement) => {
+                self.run_batch();
+                self.report_move(&movement);
+            }
+        }
+    }
+
+    /// This executor has drained for a move.
+    fn report_move(&mut self, movement: &Move) {
+        if movement.turn.report() {
+            self.tell_ended(movement.owner, &movement.route, movement.turn.was_parked());
+            movement.end();
+            self.executors.queues.leave(1);
         }
     }
 
@@ -362,12 +406,13 @@ impl Bench<'_> {
         let again = serial.turn.is_doomed();
         if !again {
             // What goes to several executors is not looked up ahead, so that nothing misleads it.
-            self.execute(&[&serial.flow.entrant]);
+            let misled = self.execute(&[&serial.flow.entrant]);
+            debug_assert!(misled.is_empty());
         }
-        self.tell_ended(serial.owner, &serial.route, serial.turn.was_parked());
+        self.tell_ended(serial.owner, serial.route(), serial.turn.was_parked());
         if again {
             self.count_aborted(false);
-            self.executors.enter_serial(serial.flow.clone(), serial.route.clone());
+            self.executors.enter(serial.flow.clone(), ATTEMPTS_IN_COMPANY + 1);
         } else {
             self.let_go(serial.flow.clone());
         }
@@ -414,6 +459,11 @@ impl Bench<'_> {
         });
         misled
     }
+}
+
+/// Where a call lies that is one executor's.
+fn place_of_whole(entrant: &Entrant) -> Option<u64> {
+    entrant.footprint.references.iter().filter(|reference| is_locked(reference)).find_map(place_of_reference)
 }
 
 fn tell(

@@ -23,7 +23,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::entrant::Entrant;
+use super::executor::Task;
 use super::part::Part;
+use super::queue::Entries;
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::Gathered;
@@ -31,7 +33,7 @@ use crate::pipeline::execute::keep_panics_in;
 use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::claim::{Want, is_floating, place_of_reference};
-use crate::protocol::local::routing::{Route, Routing};
+use crate::protocol::local::routing::{Owners, Route, Routing};
 use crate::protocol::local::waits::Entry;
 use crate::types::Value;
 use crate::types::values::Values;
@@ -60,14 +62,37 @@ impl Flow {
 pub(super) struct Serial {
     pub(super) flow: Arc<Flow>,
     pub(super) owner: OwnerId,
-    pub(super) route: Route,
+    /// Whose each of its references is.
+    owners: Owners,
     pub(super) turn: Turn,
 }
 
 impl Serial {
-    pub(super) fn new(flow: Arc<Flow>, route: Route) -> Serial {
-        let turn = Turn::new(route.len());
-        Serial { flow, owner: OwnerId::new(), route, turn }
+    /// Routed by the boundaries as they are.
+    pub(super) fn new(flow: Arc<Flow>, routing: &Routing) -> Serial {
+        let mut owners = routing.owners(flow.entrant.footprint.references.iter().map(place_of_reference));
+        if owners.route.is_empty() {
+            // It touches nothing.
+            owners.route.push(0);
+        }
+        Serial { flow, owner: OwnerId::new(), turn: Turn::new(owners.route.len()), owners }
+    }
+
+    /// The executors of everything that it declares.
+    pub(super) fn route(&self) -> &Route {
+        &self.owners.route
+    }
+
+    /// What it locks at an executor.
+    pub(super) fn wants(&self, executor: usize) -> Vec<Want> {
+        let references = &self.flow.entrant.footprint.references;
+        self.owners.at(executor).map(|number| Want::of_reference(&references[number])).collect()
+    }
+
+    /// What it has for the queues.
+    pub(super) fn entries(self) -> Entries<Task> {
+        let serial = Arc::new(self);
+        serial.route().iter().map(|&executor| (executor, Task::Serial(serial.clone()))).collect()
     }
 }
 
@@ -81,7 +106,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    fn new(executors: usize) -> Turn {
+    pub(super) fn new(executors: usize) -> Turn {
         Turn {
             left: AtomicUsize::new(executors),
             doomed: AtomicBool::new(false),
@@ -121,6 +146,8 @@ pub(super) struct Phase {
     pub(super) owner: OwnerId,
     /// 1 for the first attempt.
     pub(super) attempt: u32,
+    /// Of the boundaries when the attempt began: if they move where it goes later, it comes to nothing.
+    pub(super) version: u64,
     number: usize,
     /// What is touched, as far as values have led.
     pub(super) footprint: Arc<Footprint>,
@@ -166,13 +193,14 @@ pub(super) enum Meeting {
 }
 
 impl Phase {
-    /// The beginning of an attempt.
-    pub(super) fn first(flow: Arc<Flow>, attempt: u32, routing: &Routing) -> Meeting {
+    /// The beginning of an attempt. `version`: of the boundaries, read before.
+    pub(super) fn first(flow: Arc<Flow>, attempt: u32, version: u64, routing: &Routing) -> Meeting {
         let footprint = Arc::new(flow.entrant.footprint.clone());
         let before = Phase {
             flow,
             owner: OwnerId::new(),
             attempt,
+            version,
             number: 0,
             footprint,
             values: Arc::default(),
@@ -255,6 +283,7 @@ impl Phase {
             flow: self.flow.clone(),
             owner: self.owner,
             attempt: self.attempt,
+            version: self.version,
             number,
             is_gathered: self.is_gathered || writes_index || owners.contains(&None),
             was_parked: self.was_parked(),

@@ -1,16 +1,20 @@
 //! What a thread waits at that is no executor, until all executors have granted what it asked for.
 
+use std::sync::Arc;
 use std::thread::{self, Thread};
 
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::claim::Want;
+use crate::protocol::local::routing::{Owners, Route};
 
 /// See the module's description.
 pub(super) struct Latch {
     pub(super) owner: OwnerId,
     pub(super) birth: u64,
-    pub(super) wants: Vec<Want>,
+    wants: Arc<[Want]>,
+    /// Whose each of them is.
+    owners: Owners,
     /// So many executors have not granted yet.
     left: AtomicUsize,
     doomed: AtomicBool,
@@ -19,17 +23,28 @@ pub(super) struct Latch {
 }
 
 impl Latch {
-    /// Of this thread, which waits for so many executors.
-    pub(super) fn new(owner: OwnerId, birth: u64, wants: Vec<Want>, executors: usize) -> Latch {
+    /// Of this thread, which waits for the owners of all this.
+    pub(super) fn new(owner: OwnerId, birth: u64, wants: Arc<[Want]>, owners: Owners) -> Latch {
         Latch {
             owner,
             birth,
             wants,
-            left: AtomicUsize::new(executors),
+            left: AtomicUsize::new(owners.route.len()),
+            owners,
             doomed: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             waiter: thread::current(),
         }
+    }
+
+    /// What it locks at an executor.
+    pub(super) fn wants(&self, executor: usize) -> Vec<Want> {
+        self.owners.at(executor).map(|number| self.wants[number].clone()).collect()
+    }
+
+    /// Whose all of it is.
+    pub(super) fn route(&self) -> &Route {
+        &self.owners.route
     }
 
     /// An executor has granted it.
@@ -70,10 +85,15 @@ impl Latch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use crate::protocol::local::routing::Routing;
+
+    fn latch(wants: Vec<Want>) -> Latch {
+        let owners = Routing::new(3).owners(wants.iter().map(|want| want.place));
+        Latch::new(OwnerId::new(), 1, wants.into(), owners)
+    }
 
     fn opened(doomed: bool) -> bool {
-        let latch = Arc::new(Latch::new(OwnerId::new(), 1, Vec::new(), 3));
+        let latch = Arc::new(latch(vec![Want::of_everything()]));
         for executor in 0..3 {
             let latch = latch.clone();
             thread::spawn(move || if doomed && executor == 1 { latch.doom() } else { latch.grant() });
@@ -87,6 +107,15 @@ mod tests {
             assert!(opened(false));
             assert!(!opened(true));
         }
-        assert!(!Latch::new(OwnerId::new(), 1, Vec::new(), 0).was_parked());
+        assert!(latch(Vec::new()).wait() && !latch(Vec::new()).was_parked());
+    }
+
+    #[test]
+    fn each_executor_locks_what_is_its_own_and_what_is_everybodys() {
+        let at = |place| Want { place: Some(place), ..Want::of_everything() };
+        let latch = latch(vec![at(0), Want::of_everything(), at(u64::MAX)]);
+        assert_eq!(latch.route().as_slice(), [0, 1, 2]);
+        assert_eq!(latch.wants(0), [at(0), Want::of_everything()]);
+        assert_eq!(latch.wants(1), [Want::of_everything()]);
     }
 }

@@ -4,6 +4,10 @@
 //!
 //! - **Atomic entry.** What enters several queues enters all of them at once: under all their mutexes, taken in the
 //!   order of the queues. So of two that share two queues, one is first in both, and they never wait for each other.
+//! - **Nothing enters by boundaries that have moved.** What comes in says by which version of the boundaries it was routed. A
+//!   queue whose executor's range has changed since refuses it, and then it enters nowhere. Boundaries change under the
+//!   mutexes of all whose ranges change, so that in each queue everything before that moment was routed by the old ones,
+//!   and everything after it by the new ones ([`boundaries`](super::boundaries)).
 //! - Queues between executors are unbounded; what bounds them is how many calls are under way.
 //! - An executor is told to go only when the queues are closed and nobody who was let in is left, who might still have
 //!   something for it.
@@ -52,13 +56,37 @@ struct State<T, N> {
     found: Found<T, N>,
     asleep: bool,
     closed: bool,
+    /// The first version of the boundaries that has the executor's present range.
+    range_since: u64,
+}
+
+/// Why something was not let in: it is given back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused<E> {
+    /// The queues are closed.
+    Closed(E),
+    /// It was routed by boundaries that have moved.
+    Moved(E),
+}
+
+impl<T, N> State<T, N> {
+    /// Puts something in. Whether the executor is to be woken.
+    fn put(&mut self, entry: T) -> bool {
+        self.found.incoming.push(entry);
+        std::mem::take(&mut self.asleep)
+    }
 }
 
 impl<T, N> Queues<T, N> {
     /// So many.
     pub(super) fn new(executors: usize) -> Queues<T, N> {
         let inbox = || Inbox {
-            state: Mutex::new(State { found: Found::default(), asleep: false, closed: false }),
+            state: Mutex::new(State {
+                found: Found::default(),
+                asleep: false,
+                closed: false,
+                range_since: 0,
+            }),
             filled: Condvar::new(),
         };
         Queues {
@@ -75,11 +103,27 @@ impl<T, N> Queues<T, N> {
         self.boxes.len()
     }
 
-    /// Lets `calls` in that are not under way yet, with what they have for the queues, of which each is named once. False:
-    /// the queues are closed, and nobody is let in.
-    pub(super) fn let_in(&self, calls: usize, entries: Entries<T>) -> bool {
+    /// Lets `calls` in that are not under way yet, with what they have for the queues, of which each is named once.
+    /// `version`: of the boundaries by which they were routed.
+    pub(super) fn let_in(
+        &self,
+        calls: usize,
+        version: u64,
+        entries: Entries<T>,
+    ) -> Result<(), Refused<Entries<T>>> {
+        let mut open = self.open(&entries);
+        if open.iter().any(|state| state.closed) {
+            return Err(Refused::Closed(entries));
+        }
+        if open.iter().any(|state| state.range_since > version) {
+            return Err(Refused::Moved(entries));
+        }
         // Relaxed: the mutex that is held orders it before the close; see there.
-        self.put(entries, true, || _ = self.under_way.fetch_add(calls, Ordering::Relaxed))
+        self.under_way.fetch_add(calls, Ordering::Relaxed);
+        let to_wake = put(&mut open, entries);
+        drop(open);
+        self.wake(&to_wake);
+        Ok(())
     }
 
     /// Lets a call in that has something for the queues later. False: they are closed.
@@ -92,54 +136,66 @@ impl<T, N> Queues<T, N> {
         !first.closed
     }
 
-    /// Puts in what somebody has who is under way. It is never refused.
-    pub(super) fn enter(&self, entries: Entries<T>) {
-        self.put(entries, false, || {});
-    }
-
-    /// Puts everything in at once, unless that may be refused and one of the queues is closed. Whether it did.
-    fn put(&self, entries: Entries<T>, may_be_refused: bool, and: impl FnOnce()) -> bool {
-        debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
-        let open = entries.iter().map(|(number, _)| self.boxes[*number].state.lock());
-        let mut open: SmallVec<[MutexGuard<'_, State<T, N>>; 4]> = open.collect();
-        if may_be_refused && open.iter().any(|state| state.closed) {
+    /// Puts in what somebody has who is under way. False: it was routed by boundaries that have moved.
+    pub(super) fn enter(&self, version: u64, entries: Entries<T>) -> bool {
+        let mut open = self.open(&entries);
+        if open.iter().any(|state| state.range_since > version) {
             return false;
         }
-        let mut to_wake: SmallVec<[usize; 4]> = SmallVec::new();
-        for (state, (number, entry)) in open.iter_mut().zip(entries) {
-            state.found.incoming.push(entry);
-            if std::mem::take(&mut state.asleep) {
-                to_wake.push(number);
-            }
-        }
-        and();
+        let to_wake = put(&mut open, entries);
         drop(open);
-        for number in to_wake {
-            self.boxes[number].filled.notify_one();
-        }
+        self.wake(&to_wake);
         true
     }
 
-    /// Lets `calls` in that go to one queue together.
-    ///
-    /// # Errors
-    /// The queues are closed: it is given back.
+    /// Lets somebody in at those whose ranges change, and changes the boundaries at this very moment: `change` gives their
+    /// new version. False: the queues are closed, and nothing has changed.
+    pub(super) fn change(&self, entries: Entries<T>, change: impl FnOnce() -> u64) -> bool {
+        let mut open = self.open(&entries);
+        if open.iter().any(|state| state.closed) {
+            return false;
+        }
+        // Relaxed: as in `let_in`.
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        let version = change();
+        open.iter_mut().for_each(|state| state.range_since = version);
+        let to_wake = put(&mut open, entries);
+        drop(open);
+        self.wake(&to_wake);
+        true
+    }
+
+    fn open(&self, entries: &Entries<T>) -> Open<'_, T, N> {
+        debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
+        entries.iter().map(|(number, _)| self.boxes[*number].state.lock()).collect()
+    }
+
+    fn wake(&self, asleep: &[usize]) {
+        for &number in asleep {
+            self.boxes[number].filled.notify_one();
+        }
+    }
+
+    /// Lets `calls` in that go to one queue together, routed by this version of the boundaries.
     pub(super) fn let_many_in<B>(
         &self,
         calls: usize,
         number: usize,
+        version: u64,
         batch: B,
         entry: impl FnOnce(B) -> T,
-    ) -> Result<(), B> {
+    ) -> Result<(), Refused<B>> {
         let mut state = self.boxes[number].state.lock();
         if state.closed {
-            return Err(batch);
+            return Err(Refused::Closed(batch));
         }
-        state.found.incoming.push(entry(batch));
+        if state.range_since > version {
+            return Err(Refused::Moved(batch));
+        }
+        let wake = state.put(entry(batch));
         state.found.together += calls - 1;
         // Relaxed: as in `let_in`.
         self.under_way.fetch_add(calls, Ordering::Relaxed);
-        let wake = std::mem::take(&mut state.asleep);
         drop(state);
         if wake {
             self.boxes[number].filled.notify_one();
@@ -214,6 +270,19 @@ impl<T, N> Queues<T, N> {
     }
 }
 
+type Open<'q, T, N> = SmallVec<[MutexGuard<'q, State<T, N>>; 4]>;
+
+/// Puts everything in; who has to be woken.
+fn put<T, N>(open: &mut Open<'_, T, N>, entries: Entries<T>) -> SmallVec<[usize; 4]> {
+    let mut to_wake = SmallVec::new();
+    for (state, (number, entry)) in open.iter_mut().zip(entries) {
+        if state.put(entry) {
+            to_wake.push(number);
+        }
+    }
+    to_wake
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,8 +315,8 @@ mod tests {
                         for round in 0..EACH {
                             let item = writer * EACH + round;
                             let entries = [(0, 1), (0, 2), (1, 2)][(item % 3) as usize];
-                            let entered = queues.let_in(2, smallvec![(entries.0, item), (entries.1, item)]);
-                            assert!(entered);
+                            let entries = smallvec![(entries.0, item), (entries.1, item)];
+                            assert!(queues.let_in(2, 0, entries).is_ok());
                         }
                     })
                 })
@@ -272,7 +341,7 @@ mod tests {
     fn who_is_under_way_is_served_after_the_close_and_then_everybody_goes() {
         let (queues, served): (Queues<u32, u32>, AtomicU32) = (Queues::new(2), AtomicU32::new(0));
         thread::scope(|scope| {
-            assert!(queues.let_in(1, smallvec![(0, 3)]));
+            assert!(queues.let_in(1, 0, smallvec![(0, 3)]).is_ok());
             for number in 0..2 {
                 let (queues, served) = (&queues, &served);
                 scope.spawn(move || {
@@ -282,7 +351,9 @@ mod tests {
                             served.fetch_add(1, Ordering::SeqCst);
                             match left {
                                 0 => queues.leave(1),
-                                left if left % 2 == 0 => queues.enter(smallvec![(1 - number, left - 1)]),
+                                left if left % 2 == 0 => {
+                                    assert!(queues.enter(0, smallvec![(1 - number, left - 1)]))
+                                }
                                 left => queues.notify(1 - number, left - 1),
                             }
                         }
@@ -292,8 +363,28 @@ mod tests {
             queues.close();
         });
         assert_eq!(served.load(Ordering::SeqCst), 4);
-        assert!(!queues.let_in(1, smallvec![(0, 1), (1, 1)]));
-        assert_eq!(queues.let_many_in(2, 0, 7, |entry| entry), Err(7));
+        assert!(matches!(queues.let_in(1, 0, smallvec![(0, 1), (1, 1)]), Err(Refused::Closed(_))));
+        assert_eq!(queues.let_many_in(2, 0, 0, 7, |entry| entry), Err(Refused::Closed(7)));
+        assert!(!queues.change(smallvec![(0, 1)], || unreachable!("nothing changes")));
         assert!(!queues.take(0, &mut Found::default()));
+    }
+
+    #[test]
+    fn what_was_routed_by_boundaries_that_have_moved_enters_nowhere() {
+        let queues: Queues<u32, ()> = Queues::new(3);
+        assert!(queues.let_in(1, 0, smallvec![(0, 1), (1, 2)]).is_ok());
+        assert!(queues.change(smallvec![(1, 3), (2, 4)], || 1));
+        assert!(queues.enter(0, smallvec![(0, 5)]), "nothing has changed there");
+        assert!(!queues.enter(0, smallvec![(0, 6), (1, 7)]));
+        assert_eq!(queues.let_many_in(2, 2, 0, 8, |entry| entry), Err(Refused::Moved(8)));
+        let entries = smallvec![(0, 9), (2, 9)];
+        assert_eq!(queues.let_in(1, 0, entries), Err(Refused::Moved(smallvec![(0, 9), (2, 9)])));
+        assert!(queues.enter(1, smallvec![(1, 10)]));
+        let found = |number| {
+            let mut found = Found::default();
+            queues.take(number, &mut found);
+            found.incoming
+        };
+        assert_eq!([found(0), found(1), found(2)], [vec![1, 5], vec![2, 3, 10], vec![4]]);
     }
 }

@@ -115,7 +115,11 @@ impl Bench<'_> {
             return self.end(&phase, ending, Vec::new());
         }
         match phase.meet(&self.executors.routing) {
-            Meeting::Next(next) => self.executors.enter_phase(next),
+            Meeting::Next(next) => {
+                if !self.executors.enter_phase(next.clone()) {
+                    self.run_again(&next, false);
+                }
+            }
             Meeting::Conclude(failure, rows) => self.conclude(&phase, failure, rows),
         }
     }
@@ -225,8 +229,6 @@ impl Bench<'_> {
         self.collect(left);
         self.count_aborted(met_in_writes);
         self.tell_ended(phase.owner, &phase.involved, phase.was_parked());
-        let flow = phase.flow.clone();
-        let route = self.executors.route(&flow.entrant.footprint);
-        self.executors.enter(flow, phase.attempt + 1, route);
+        self.executors.enter(phase.flow.clone(), phase.attempt + 1);
     }
 }

@@ -88,6 +88,11 @@ pub(crate) fn is_floating(reference: &Reference) -> bool {
     reference.unrouted && reference.mode == Mode::Read && reference.routing == Routed::Nowhere
 }
 
+/// Where the rows lie that have a key of so many components, or begin with them; none: in all datasets.
+pub(crate) fn place_of_key(table: &TableCore, key: &[u8], components: usize) -> Option<u64> {
+    table.routing_fields(key, components).map(|fields| place(&fields))
+}
+
 /// Where a row lies. What is no key of the table's, which no record has, would be routed by all of it.
 fn place_of_row(table: &TableCore, key: &[u8]) -> u64 {
     let components = table.key_kinds().len();

@@ -158,6 +158,12 @@ impl<T> LocalLocks<T> {
         requests.find(|request| request.owner == owner).map(|request| &request.task)
     }
 
+    /// Whom an owner that is parked waits for.
+    pub(crate) fn waiting(&self, owner: OwnerId) -> Option<Waiting> {
+        let mut parked = self.parked.values().filter(|parked| parked.request.owner == owner);
+        parked.next().map(|parked| parked.request.waiting_for(&parked.blockers))
+    }
+
     fn grant(&mut self, request: Request<T>) -> T {
         if !request.brief {
             request.wants.iter().for_each(|want| self.put(want, request.owner, None));

@@ -107,7 +107,7 @@ impl Protocol for Partitioned {
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
         let is_direct = footprint
-            .is_some_and(|footprint| footprint.references.iter().all(|reference| !reference.unrouted));
+            .is_some_and(|footprint| footprint.references.iter().all(|one| !one.unrouted && !one.elsewhere));
         attempt.set_access(if is_direct { &DIRECT } else { &TRACKED });
         let is_closure = footprint.is_none();
         let mut held = attempt.held().borrow_mut();

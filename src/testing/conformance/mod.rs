@@ -20,6 +20,7 @@ pub mod anomalies;
 pub mod generator;
 pub mod histories;
 pub mod model;
+pub mod mover;
 pub mod oracle;
 pub mod perform;
 pub mod schedule;
@@ -28,6 +29,7 @@ pub mod semantics;
 pub mod session;
 pub mod step;
 
+use self::mover::Mover;
 use heddledb::{Database, Durability, Options};
 
 /// What is tested: a protocol, with options.
@@ -38,12 +40,19 @@ pub struct Subject {
     pub options: Options,
     /// Whether columns are labelled to be split: under protocols that split nothing it makes no difference.
     pub labels: bool,
+    /// Whether boundaries between executors move all the time.
+    pub moves: bool,
 }
 
 impl Subject {
     /// A database without files and without tables.
     pub fn database(&self) -> Database {
         Database::in_memory(self.options.clone().durability(Durability::None)).expect("options")
+    }
+
+    /// What goes on beside the test, for as long as it is kept.
+    pub fn disturb(&self, db: &Database) -> Option<Mover> {
+        self.moves.then(|| Mover::of(db))
     }
 }
 

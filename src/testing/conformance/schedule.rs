@@ -50,6 +50,7 @@ impl Session {
 /// without it.
 pub fn play(subject: &Subject, script: &Script, way: Way, patience: Duration) -> Played {
     let db = &subject.database();
+    let _mover = subject.disturb(db);
     let table = make_table(db, script.index, &script.start);
     if subject.labels {
         label(db, &table);

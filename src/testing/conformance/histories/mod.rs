@@ -30,6 +30,7 @@ pub fn random(subject: &Subject) {
             let logged = seed % 4 == 3;
             let options = subject.options.clone();
             let db = if logged { on_simulated_disk(options) } else { subject.database() };
+            let _mover = subject.disturb(&db);
             if let Err(what) = judge(db, subject.labels, seed, threads, each) {
                 panic!("HEDDLE_SEED={seed} {}, {threads} threads: {what}", subject.name);
             }

@@ -17,6 +17,7 @@ const KEYS: i64 = 150;
 pub fn for_keys(subject: &Subject) {
     for index in [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both] {
         let db = subject.database();
+        let _mover = subject.disturb(&db);
         let table = make_table(&db, index, &Model::default());
         let start = Arc::new(Barrier::new(THREADS as usize));
         let threads: Vec<_> = (0..THREADS)

@@ -1,0 +1,47 @@
+//! Somebody who moves the boundaries between executors all the time, while a database is tested.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use heddledb::Database;
+
+/// Moves boundaries for as long as it lives.
+pub struct Mover {
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Mover {
+    /// Of this database's executors, if there are several.
+    pub fn of(db: &Database) -> Mover {
+        let boundaries = db.partitions().len().saturating_sub(1);
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (db, told) = (db.clone(), stopped.clone());
+        let life = move || {
+            let mut random = fastrand::Rng::with_seed(7);
+            while !told.load(Ordering::SeqCst) {
+                // Often to one of the ends: then some executors own nothing.
+                let mut place = || [0.0, 0.5, 1.0, random.f64()][random.usize(0..4)];
+                let mut starts: Vec<f64> = (0..boundaries).map(|_| place()).collect();
+                starts.sort_unstable_by(f64::total_cmp);
+                db.move_boundaries(&starts).expect("it moves");
+                thread::sleep(Duration::from_micros(random.u64(0..200)));
+            }
+        };
+        let thread = (boundaries > 0).then(|| thread::spawn(life));
+        Mover { stopped, thread }
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        let thread = self.thread.take();
+        // Who panics, because a call hangs, may hang here too.
+        if let Some(thread) = thread.filter(|_| !thread::panicking()) {
+            assert!(thread.join().is_ok(), "the mover has died");
+        }
+    }
+}

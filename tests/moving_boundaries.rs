@@ -1,0 +1,339 @@
+//! Boundaries between executors that move while calls run: nothing is lost, nothing is done twice, nobody runs at one who
+//! is not the owner; and they move by themselves to where the load is even.
+
+#[path = "support/concurrent.rs"]
+mod concurrent;
+#[path = "../src/testing/conformance/mover.rs"]
+mod mover;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use concurrent::watched;
+use heddledb::{
+    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
+    Range, Result, Table, TableDefinition, Value, args, key, row,
+};
+use mover::Mover;
+
+const ROWS: i64 = 64;
+const EXECUTORS: usize = 4;
+
+fn database(options: Options) -> Database {
+    let options = options.protocol(ProtocolKind::Partitioned).durability(Durability::None);
+    Database::in_memory(options.workers(EXECUTORS)).unwrap()
+}
+
+/// Rows 0 to 63, each counted from 0. What is read of it is locked, and not validated: two who ran beside each other
+/// would count one less.
+fn accounts(db: &Database) -> Table {
+    let definition =
+        TableDefinition::new("account").column("id", DataType::Int64).column("n", DataType::Int64);
+    let table = db.create_table(definition.primary_key(["id"])).unwrap();
+    db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 0]))).unwrap();
+    table
+}
+
+fn count_up(table: &Table, which: usize) -> Action {
+    Action::write(table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
+        let n = action.get()?.unwrap().int("n")?;
+        // Whoever else counts the row now, which nobody may, comes in between.
+        thread::yield_now();
+        action.update(&[("n", (n + 1).into())])
+    })
+}
+
+fn definition(parameters: &[&str]) -> ProcedureDefinition {
+    let definition = ProcedureDefinition::new(parameters.concat());
+    parameters.iter().fold(definition, |all, one| all.parameter(*one, DataType::Int64))
+}
+
+/// Counts one row; two beside each other; two, one after the other.
+fn counting(db: &Database, table: &Table) -> Vec<Procedure> {
+    let one = |which| count_up(table, which);
+    let all = [
+        definition(&["a"]).phase([one(0)]),
+        definition(&["a", "b"]).phase([one(0), one(1)]),
+        definition(&["a", "c"]).phase([one(0)]).phase([one(1)]),
+    ];
+    all.map(|definition| db.register(definition).unwrap()).into()
+}
+
+fn int(value: Value) -> i64 {
+    match value {
+        Value::Int(n) => n,
+        other => panic!("{other:?} is no integer"),
+    }
+}
+
+fn total(db: &Database, table: &Table) -> i64 {
+    db.run(|tx| tx.scan(table, Range::all())?.map(|row| row?.int("n")).sum::<Result<i64>>()).unwrap()
+}
+
+#[test]
+fn a_move_under_load_loses_and_doubles_nothing() {
+    watched(|| {
+        let db = database(Options::default());
+        let table = accounts(&db);
+        let procedures = Arc::new(counting(&db, &table));
+        let counted = Arc::new(AtomicI64::new(0));
+        let mover = Mover::of(&db);
+        let callers: Vec<_> = (0..4_u64)
+            .map(|number| {
+                let (db, table, procedures, counted) =
+                    (db.clone(), table.clone(), procedures.clone(), counted.clone());
+                thread::spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(number);
+                    for round in 0..400 {
+                        let (a, b) = (random.i64(0..ROWS / 2), random.i64(ROWS / 2..ROWS));
+                        let (a, b) = if random.bool() { (a, b) } else { (b, a) };
+                        let rows = match (number + round) % 4 {
+                            0 => db.call(&procedures[0], args![a]).map(|_| 1),
+                            1 => db.call(&procedures[1], args![a, b]).map(|_| 2),
+                            2 => db.call(&procedures[2], args![a, b]).map(|_| 2),
+                            _ => db.run(|tx| {
+                                [a, b].into_iter().try_for_each(|id| {
+                                    let n = tx.get(&table, key![id])?.unwrap().int("n")?;
+                                    tx.update(&table, key![id], &[("n", (n + 1).into())])
+                                })?;
+                                Ok(2)
+                            }),
+                        };
+                        counted.fetch_add(rows.expect("it is counted"), Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        callers.into_iter().for_each(|caller| caller.join().expect("it ends"));
+        drop(mover);
+        assert_eq!(total(&db, &table), counted.load(Ordering::SeqCst));
+        assert!(db.partitions().iter().map(|one| one.moves).sum::<u64>() > 20, "{:?}", db.partitions());
+    });
+}
+
+#[test]
+fn a_workers_groups_take_effect_in_order_while_boundaries_move() {
+    watched(|| {
+        let db = database(Options::default());
+        let table = accounts(&db);
+        // Writes a number that it is given, and says what was there.
+        let set = |which: usize, value: usize| {
+            Action::write(&table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
+                let n = action.get()?.unwrap().int("n")?;
+                action.return_row(vec![n.into()]);
+                action.update(&[("n", action.args().int(value)?.into())])
+            })
+        };
+        let one = definition(&["a", "n"]).phase([set(0, 1)]);
+        let two = definition(&["a", "b", "n"]).phase([set(0, 2), set(1, 2)]);
+        let procedures = [one, two].map(|definition| db.register(definition).unwrap());
+        let mover = Mover::of(&db);
+        let (mut worker, mut random) = (db.worker().unwrap(), fastrand::Rng::with_seed(3));
+        let mut model = vec![0; ROWS as usize];
+        let (mut done, mut next) = (Vec::new(), 0);
+        for _ in 0..150 {
+            let mut expected: Vec<Vec<i64>> = Vec::new();
+            let calls: Vec<_> = (0..24)
+                .map(|_| {
+                    next += 1;
+                    let rows = [random.usize(0..8), random.usize(8..16)];
+                    let used = if random.u8(0..4) == 0 { &rows[..] } else { &rows[..1] };
+                    let were = used.iter().map(|&row| std::mem::replace(&mut model[row], next));
+                    expected.push(were.collect());
+                    match *used {
+                        [a, b] => (1, args![a as i64, b as i64, next]),
+                        _ => (0, args![rows[0] as i64, next]),
+                    }
+                })
+                .collect();
+            worker.execute_group(&procedures, &calls, &mut done);
+            for (executed, expected) in done.drain(..).zip(expected) {
+                let rows = executed.wait().expect("it is done").rows;
+                let seen: Vec<i64> = rows.into_iter().map(|mut row| int(row.swap_remove(0))).collect();
+                assert_eq!(seen, expected);
+            }
+        }
+        drop(mover);
+        assert!(db.partitions().iter().map(|one| one.moves).sum::<u64>() > 20, "{:?}", db.partitions());
+    });
+}
+
+/// A call that was looked ahead goes to one executor; where boundaries or the index have changed meanwhile, another one
+/// runs it, or several: each is told as done once, and done once.
+#[test]
+fn looked_ahead_calls_are_done_once_while_boundaries_and_the_index_change() {
+    watched(|| {
+        let db = database(Options::default());
+        let definition = TableDefinition::new("line")
+            .column("id", DataType::Int64)
+            .column("number", DataType::Int64)
+            .column("n", DataType::Int64);
+        let table = db.create_table(definition.primary_key(["id"]).index("by number", ["number"])).unwrap();
+        db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, id, 0]))).unwrap();
+        let all = table.clone();
+        let find = Action::read(&table).body(move |action| {
+            for which in 0..2 {
+                let number = Range::prefix(key![action.args().int(which)?]);
+                let found = action.tx().scan_index(&all, "by number", number)?.next().unwrap()?.int("id")?;
+                action.set_value(which, found);
+            }
+            Ok(())
+        });
+        let add = |which: usize| {
+            Action::write(&table).key_from(move |_, values, key| key.push(values.int(which)?)).body(
+                |action| {
+                    let n = action.get()?.unwrap().int("n")?;
+                    action.update(&[("n", (n + 1).into())])
+                },
+            )
+        };
+        let procedure = ProcedureDefinition::new("add by number")
+            .parameter("a", DataType::Int64)
+            .parameter("b", DataType::Int64);
+        let procedures = [db.register(procedure.phase([find]).phase([add(0), add(1)])).unwrap()];
+        let mover = Mover::of(&db);
+        let stopped = Arc::new(AtomicBool::new(false));
+        let exchanger = {
+            let (db, table, stopped) = (db.clone(), table.clone(), stopped.clone());
+            thread::spawn(move || {
+                let mut random = fastrand::Rng::with_seed(9);
+                while !stopped.load(Ordering::SeqCst) {
+                    let (a, b) = (random.i64(0..ROWS / 2), random.i64(ROWS / 2..ROWS));
+                    let exchanged = db.run(|tx| {
+                        let number = |id: i64| tx.get(&table, key![id])?.unwrap().int("number");
+                        let (of_a, of_b) = (number(a)?, number(b)?);
+                        tx.update(&table, key![a], &[("number", of_b.into())])?;
+                        tx.update(&table, key![b], &[("number", of_a.into())])
+                    });
+                    exchanged.expect("they are exchanged");
+                    thread::sleep(Duration::from_micros(300));
+                }
+            })
+        };
+        let (mut worker, mut random) = (db.worker().unwrap(), fastrand::Rng::with_seed(4));
+        let mut done = Vec::new();
+        const GROUPS: usize = 100;
+        for _ in 0..GROUPS {
+            let calls: Vec<_> =
+                (0..16).map(|_| (0, args![random.i64(0..ROWS), random.i64(0..ROWS)])).collect();
+            worker.execute_group(&procedures, &calls, &mut done);
+            done.drain(..).for_each(|executed| _ = executed.wait().expect("it is done"));
+        }
+        stopped.store(true, Ordering::SeqCst);
+        exchanger.join().expect("it ends");
+        drop(mover);
+        assert_eq!(total(&db, &table), (GROUPS * 16 * 2) as i64);
+    });
+}
+
+#[test]
+fn boundaries_by_hand_are_where_they_were_put() {
+    let db = database(Options::default().moving_boundaries(false));
+    let table = accounts(&db);
+    let ranges = |db: &Database| -> Vec<_> {
+        db.partitions().iter().map(|one| (one.from, one.to, one.moves)).collect()
+    };
+    let equal = [(0.0, 0.25, 0), (0.25, 0.5, 0), (0.5, 0.75, 0), (0.75, 1.0, 0)];
+    assert_eq!(ranges(&db), equal);
+    db.move_boundaries(&[0.25, 0.5, 0.75]).unwrap();
+    assert_eq!(ranges(&db), equal, "nothing has moved");
+    db.move_boundaries(&[0.25, 1.0, 1.0]).unwrap();
+    assert_eq!(ranges(&db), [(0.0, 0.25, 0), (0.25, 1.0, 1), (1.0, 1.0, 1), (1.0, 1.0, 1)]);
+    for id in 0..ROWS {
+        let owner = db.executor_of(&table, key![id]).unwrap().unwrap();
+        assert!(owner < 2);
+        db.run(|tx| tx.update(&table, key![id], &[("n", 1.into())])).unwrap();
+    }
+    assert_eq!(total(&db, &table), ROWS);
+    assert_eq!(db.executor_of(&table, key![]).unwrap(), None, "the whole table is everybody's");
+    for wrong in [&[0.5][..], &[0.5, 0.4, 0.6], &[0.1, 0.2, 1.1]] {
+        assert!(matches!(db.move_boundaries(wrong), Err(Error::InvalidOption { .. })));
+    }
+    let nested = db.run(|_| db.move_boundaries(&[0.1, 0.2, 0.3]));
+    assert!(matches!(nested, Err(Error::Nested { .. })));
+    db.clone().close().unwrap();
+    assert!(matches!(db.move_boundaries(&[0.1, 0.2, 0.3]), Err(Error::Closed)));
+}
+
+#[test]
+fn protocols_without_executors_have_no_boundaries() {
+    let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
+    let table = accounts(&db);
+    assert!(db.partitions().is_empty() && db.move_boundaries(&[]).is_ok());
+    assert!(matches!(db.move_boundaries(&[0.5]), Err(Error::InvalidOption { .. })));
+    assert_eq!(db.executor_of(&table, key![1]).unwrap(), None);
+}
+
+/// Calls of one executor's rows only, for so long; then its share, by the boundaries as they are.
+fn load_one_range(db: &Database, table: &Table, until: impl Fn(&Database) -> bool) -> bool {
+    let procedures = counting(db, table);
+    let of_one: Vec<i64> =
+        (0..ROWS).filter(|id| db.executor_of(table, key![*id]).unwrap() == Some(1)).collect();
+    let mut random = fastrand::Rng::with_seed(6);
+    let (mut worker, mut done) = (db.worker().unwrap(), Vec::new());
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        let calls: Vec<_> = (0..32).map(|_| (0, args![of_one[random.usize(0..of_one.len())]])).collect();
+        worker.execute_group(&procedures, &calls, &mut done);
+        done.drain(..).for_each(|executed| _ = executed.wait().expect("it is done"));
+        if until(db) {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn all_load_in_one_range_is_divided_by_itself() {
+    watched(|| {
+        let db = database(Options::default());
+        let table = accounts(&db);
+        let is_even = |db: &Database| {
+            let all = db.partitions();
+            all.iter().all(|one| one.share < 0.5) && all.iter().any(|one| one.moves > 0)
+        };
+        assert!(load_one_range(&db, &table, is_even), "{:?}", db.partitions());
+        // What is even stays where it is.
+        let moves = |db: &Database| db.partitions().iter().map(|one| one.moves).sum::<u64>();
+        let before = moves(&db);
+        assert!(db.partitions().iter().filter(|one| one.share > 0.05).count() > 2, "{:?}", db.partitions());
+        assert!(before > 0);
+    });
+}
+
+#[test]
+fn boundaries_that_are_to_stay_do_so() {
+    let db = database(Options::default().moving_boundaries(false));
+    let table = accounts(&db);
+    let start = Instant::now();
+    let ended = load_one_range(&db, &table, |_| start.elapsed() > Duration::from_secs(1));
+    assert!(ended && db.partitions().iter().all(|one| one.moves == 0));
+    assert!(db.partitions()[1].share > 0.9, "{:?}", db.partitions());
+}
+
+/// Who closes while boundaries move waits for nobody who waits for him.
+#[test]
+fn a_database_is_closed_while_boundaries_move() {
+    watched(|| {
+        for round in 0..20 {
+            let db = database(Options::default());
+            let table = accounts(&db);
+            let procedures = counting(&db, &table);
+            let mover = {
+                let db = db.clone();
+                thread::spawn(move || {
+                    let starts = [[0.1, 0.2, 0.3], [0.5, 0.9, 1.0]];
+                    starts.iter().cycle().map(|starts| db.move_boundaries(starts)).find(Result::is_err)
+                })
+            };
+            let submitted: Vec<_> = (0..round * 5)
+                .map(|id| db.submit(&procedures[2], args![id % ROWS, (id * 7 + 1) % ROWS]).unwrap())
+                .collect();
+            db.close().unwrap();
+            assert!(matches!(mover.join().expect("it ends"), Some(Err(Error::Closed))));
+            submitted.into_iter().for_each(|one| _ = one.wait().expect("it was let in"));
+        }
+    });
+}
