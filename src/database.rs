@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::base::activity::Activity;
 use crate::check::{CheckReport, check_store};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result};
@@ -22,14 +23,16 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Body, execute};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
-use crate::pipeline::statistics::{Stage, Statistics};
+use crate::pipeline::sampler::Sampler;
+use crate::pipeline::statistics::{Stage, Statistics, TimeSamples};
 use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::Held;
-use crate::protocol::attempt::Attempt;
+use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
 use crate::storage::catalog::{self, RESERVED_PREFIX};
 use crate::storage::definition::TableDefinition;
 use crate::storage::participant::Counters;
+use crate::storage::trace::AccessTrace;
 use crate::table::Table;
 use crate::transaction::Tx;
 use crate::types::{Args, ValueRef};
@@ -145,7 +148,9 @@ impl Database {
             let ending = with_held(|held| {
                 let mut seat = engine.store().participants().take();
                 let guard = crossbeam_epoch::pin();
-                let ending = execute(engine, &mut seat, held, &guard, None, &mut closure);
+                let participant = seat.participant();
+                let run = || execute(engine, &mut seat, held, &guard, None, &mut closure);
+                let ending = engine.show(participant, Activity::Work, run);
                 if !ending.wrote && !engine.progress().is_released(ending.epoch) {
                     Counters::count(&seat.participant().counters.readers_waited);
                 }
@@ -270,6 +275,7 @@ impl Database {
             log_busy: clocks.busy(Stage::Log),
             output_busy: clocks.busy(Stage::Output),
             checkpoint_busy: clocks.busy(Stage::Checkpoint),
+            time: engine.sampler().map_or_else(TimeSamples::default, Sampler::samples),
             ..Statistics::default()
         };
         for participant in engine.store().participants().all() {
@@ -284,6 +290,13 @@ impl Database {
         }
         statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics
+    }
+
+    /// Takes what was noted of accesses since the last time, and begins anew; none, if nothing is noted
+    /// ([`Options::access_trace`]).
+    pub fn take_access_trace(&self) -> Option<AccessTrace> {
+        let store = self.engine().store();
+        Some(store.trace()?.take(&store.user_tables(), show_key))
     }
 
     /// What the schedule knows, if it is one that learns (`predict`).

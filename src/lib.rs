@@ -74,7 +74,7 @@ pub use options::{Durability, Options, Stages};
 pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::retry::Retry;
-pub use pipeline::statistics::Statistics;
+pub use pipeline::statistics::{Statistics, TimeSamples};
 pub use procedure::{
     Action, ActionContext, EachAction, KeyBuilder, Predicate, Procedure, ProcedureDefinition, Values,
 };
@@ -83,6 +83,7 @@ pub use range::Range;
 pub use row::Row;
 pub use schedule::{Deciding, Evidence, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
+pub use storage::trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use table::{Column, ColumnName, Table};
 pub use transaction::{Savepoint, Scan, Tx, fail};
 pub use types::{

@@ -126,6 +126,8 @@ pub struct Options {
     pub(crate) memory_limit: Option<u64>,
     pub(crate) log_directory: Option<PathBuf>,
     pub(crate) read_only: bool,
+    pub(crate) time_samples: usize,
+    pub(crate) access_trace: bool,
     pub(crate) recovery_watch: Watch,
     pub(crate) disk: Arc<dyn Disk>,
 }
@@ -171,6 +173,8 @@ impl Default for Options {
             memory_limit: None,
             log_directory: None,
             read_only: false,
+            time_samples: 0,
+            access_trace: false,
             recovery_watch: Watch::default(),
             disk: Arc::new(RealDisk),
         }
@@ -541,6 +545,22 @@ impl Options {
         Ok(())
     }
 
+    /// How often a second it is looked what the threads that execute are at; 0: never. What comes of it is
+    /// [`Statistics::time`](crate::Statistics::time). Default: 0.
+    #[must_use]
+    pub fn time_samples(mut self, per_second: usize) -> Self {
+        self.time_samples = per_second;
+        self
+    }
+
+    /// Whether it is noted who touches which record when, as samples in bounded memory, for
+    /// [`Database::take_access_trace`](crate::Database::take_access_trace). Every access costs more then. Default: no.
+    #[must_use]
+    pub fn access_trace(mut self, traced: bool) -> Self {
+        self.access_trace = traced;
+        self
+    }
+
     /// # Errors
     /// The stages are `Single`, and there is more than one worker, or none.
     fn validate_stages(&self) -> Result<()> {
@@ -588,6 +608,7 @@ impl Options {
         within("max_in_flight", self.max_in_flight as u64, 1, 1 << 24)?;
         let workers = self.workers.unwrap_or(1) as u64;
         within("max_participants", self.max_participants as u64, workers + 1, 1 << 16)?;
+        within("time_samples", self.time_samples as u64, 0, 10_000)?;
         within("sites", self.sites as u64, 1, 64)?;
         within("queue_calls", self.queue_calls as u64, 1, 1 << 24)?;
         within("schedule_memory_bytes", self.schedule_memory_bytes as u64, 1 << 16, 1 << 36)?;

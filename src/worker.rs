@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
+use crate::base::activity::{Activity, at};
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
@@ -166,6 +167,16 @@ impl<'db> Worker<'db> {
         if let Err(error) = nesting::check("running a call") {
             return done.extend(calls.iter().map(|_| self.refused(error.clone())));
         }
+        let (engine, participant) = (self.shared.engine(), self.seat.participant());
+        engine.show(participant, Activity::Work, || self.execute_in_groups(procedures, calls, done));
+    }
+
+    fn execute_in_groups(
+        &mut self,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        done: &mut Vec<Executed<'db>>,
+    ) {
         let start = Instant::now();
         let mut footprints = std::mem::take(&mut self.footprints);
         footprints.resize_with(footprints.len().max(calls.len().min(GROUP_CALLS)), Footprint::default);
@@ -183,6 +194,7 @@ impl<'db> Worker<'db> {
         self.footprints = footprints;
         self.shared.engine().clocks().add(Stage::Execute, start);
         if wrote {
+            let _handover = at(Activity::Handover);
             self.shared.engine().ring_log();
         }
     }
@@ -252,6 +264,7 @@ impl<'db> Worker<'db> {
             let entrants = with_footprints.map(|((place, args), footprint)| {
                 (procedures[*place].routine(), args, std::mem::take(footprint))
             });
+            let _handover = at(Activity::Handover);
             let scout = Scout { engine: self.shared.engine(), seat: &mut self.seat, held: &mut self.held };
             executors.execute_group(scout, &mut self.group, entrants);
             // For the next group: which of them is which does not matter.

@@ -24,6 +24,7 @@ use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
+use crate::pipeline::sampler::Sampler;
 use crate::pipeline::threads::{Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
@@ -111,6 +112,9 @@ impl Shared {
         if let (Some(transactions), true) = (options.group_size, log.is_some()) {
             store.limit_epochs(transactions);
         }
+        if options.access_trace {
+            store.trace_accesses();
+        }
         let settings = Settings {
             sites: options.sites,
             serial_variant: options.serial_variant,
@@ -144,6 +148,7 @@ impl Shared {
             InFlight::new(options.max_in_flight),
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
+            (options.time_samples > 0).then(|| Sampler::new(options.time_samples as f64)),
         );
         let input = way_in(options, &engine, workers, stages != Stages::Folded);
         let group_time =

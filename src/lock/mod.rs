@@ -49,6 +49,7 @@ use self::signal::Outcome;
 use self::spaces::Spaces;
 use self::span::{Claim, Key, Span};
 use self::table::LockTable;
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering};
 
 /// How often who has to wait looks before it sleeps: a few microseconds, less than sleeping and being woken costs.
@@ -236,6 +237,7 @@ impl LockManager {
             Answer::Refused => return Err(Denied::Conflict),
             Answer::Queued => {}
         }
+        let _wait = at(Activity::LockAcquireWait);
         let birth = locks.birth();
         let (owner, signal) = locks.owner();
         let outcome = signal.spin(self.looks).unwrap_or_else(|| {

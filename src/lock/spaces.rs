@@ -17,6 +17,7 @@ use super::queue::Answer;
 use super::signal::{Signal, ToWake};
 use super::space::Space;
 use super::span::{Claim, Key};
+use crate::base::activity::{Activity, lock};
 
 /// The number of shards, a power of two: more than there are busy tables and indexes.
 const SHARDS: usize = 64;
@@ -46,7 +47,10 @@ impl Spaces {
         claim: Claim,
         signal: Option<&Arc<Signal>>,
     ) -> Answer {
-        self.shard(table).lock().entry(table).or_default().request(owner, claim, signal)
+        lock(self.shard(table), Activity::LockAcquireWait)
+            .entry(table)
+            .or_default()
+            .request(owner, claim, signal)
     }
 
     /// Gives up the points from the end of the list, all of them.
@@ -65,7 +69,7 @@ impl Spaces {
     }
 
     fn change(&self, table: u64, change: impl FnOnce(&mut Space) -> ToWake) {
-        let mut shard = self.shard(table).lock();
+        let mut shard = lock(self.shard(table), Activity::LockReleaseWait);
         let Entry::Occupied(mut entry) = shard.entry(table) else { return };
         let to_wake = change(entry.get_mut());
         if entry.get().is_empty() {

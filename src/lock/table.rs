@@ -16,6 +16,7 @@ use super::mode::Mode;
 use super::name::{LockName, OwnerId};
 use super::queue::{Answer, Queue};
 use super::signal::Signal;
+use crate::base::activity::{Activity, lock};
 
 /// The number of shards, a power of two.
 const SHARDS: usize = 256;
@@ -41,7 +42,7 @@ impl LockTable {
         signal: Option<&Arc<Signal>>,
     ) -> Answer {
         let hash = name.hash();
-        let mut shard = self.shard(hash).lock();
+        let mut shard = lock(self.shard(hash), Activity::LockAcquireWait);
         let entry = shard.entry(hash, |(other, _)| *other == name, |(other, _)| other.hash());
         entry.or_insert_with(|| (name, Queue::default())).into_mut().1.request(owner, mode, signal)
     }
@@ -55,7 +56,7 @@ impl LockTable {
 
     fn change<T>(&self, name: LockName, change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
         let hash = name.hash();
-        let mut shard = self.shard(hash).lock();
+        let mut shard = lock(self.shard(hash), Activity::LockReleaseWait);
         let entry = shard.entry(hash, |(other, _)| *other == name, |(other, _)| other.hash());
         let Entry::Occupied(mut entry) = entry else { return None };
         let changed = change(&mut entry.get_mut().1);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::Ordering;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
@@ -12,9 +13,11 @@ use crate::pipeline::call::InFlight;
 use crate::pipeline::output::Output;
 use crate::pipeline::phases::PhaseChange;
 use crate::pipeline::retry::Retry;
+use crate::pipeline::sampler::Sampler;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
+use crate::storage::participant::Participant;
 use crate::storage::store::Store;
 
 /// A participant with less room than this reserves more before its next call.
@@ -37,6 +40,8 @@ pub(crate) struct Engine {
     retry: Retry,
     stash: Stash,
     phase_change: PhaseChange,
+    /// If it is sampled where time goes.
+    sampler: Option<Sampler>,
 }
 
 impl Engine {
@@ -50,6 +55,7 @@ impl Engine {
         in_flight: InFlight,
         updates_refused: Option<Error>,
         retry: Retry,
+        sampler: Option<Sampler>,
     ) -> Arc<Engine> {
         Arc::new(Engine {
             store,
@@ -64,6 +70,7 @@ impl Engine {
             retry,
             stash: Stash::default(),
             phase_change: PhaseChange::default(),
+            sampler,
         })
     }
 
@@ -128,6 +135,25 @@ impl Engine {
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
+    /// Who samples where time goes, if it is.
+    pub(crate) fn sampler(&self) -> Option<&Sampler> {
+        self.sampler.as_ref()
+    }
+
+    /// Runs something for a participant, whose thread shows what it is at if time is sampled: this, to begin with.
+    #[inline]
+    pub(crate) fn show<T>(
+        &self,
+        participant: &Participant,
+        activity: Activity,
+        run: impl FnOnce() -> T,
+    ) -> T {
+        match self.sampler {
+            None => run(),
+            Some(_) => participant.shown().during(activity, run),
+        }
+    }
+
     /// Where the stages' time goes.
     pub(crate) fn clocks(&self) -> &StageClocks {
         &self.clocks
@@ -180,6 +206,7 @@ impl Engine {
     /// Reserves room in the log for a call that needs more than it had; it holds nothing while it waits. What the call
     /// does not use of it, it gives back when it ends: kept, it could be all the room there is.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+        let _log = at(Activity::Log);
         self.ring_log();
         self.space.take(bytes, || self.progress.failure())
     }
@@ -228,6 +255,7 @@ impl Engine {
     }
 
     fn wait_for_epoch_after(&self, epoch: u64) -> Result<()> {
+        let _log = at(Activity::Log);
         while self.store.epochs().current() <= epoch {
             if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
                 return Err(reason);

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
+use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
@@ -181,9 +182,7 @@ fn attempt<B: Body + ?Sized>(
         && engine.store().is_logged()
         && protocol.hold() == Hold::UntilDurable
     {
-        engine.ring_log();
-        // A failure is told to the caller when the result is released.
-        let _ = engine.progress().wait(*epoch);
+        wait_until_durable(engine, *epoch);
     }
     protocol.end(&attempt);
     drop(attempt);
@@ -192,6 +191,15 @@ fn attempt<B: Body + ?Sized>(
     }
     collect_deleted(workspace, || engine.progress().durable(), guard);
     verdict
+}
+
+/// Waits for the log with everything in the call's hands.
+#[cold]
+fn wait_until_durable(engine: &Engine, epoch: u64) {
+    let _log = at(Activity::Log);
+    engine.ring_log();
+    // A failure is told to the caller when the result is released.
+    let _ = engine.progress().wait(epoch);
 }
 
 /// Runs the body; what it ended in, if not well.

@@ -10,7 +10,8 @@
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
 //! `output` the stages; `work_queues` who takes and who steals; `partition` execution by executors that own the data;
-//! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, and `keeper` looks after the schedule.
+//! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, and `keeper` looks after the schedule;
+//! `sampler` looks where time goes.
 
 pub(crate) mod bell;
 pub(crate) mod call;
@@ -26,6 +27,7 @@ pub(crate) mod partition;
 pub(crate) mod phases;
 pub(crate) mod queue;
 pub(crate) mod retry;
+pub(crate) mod sampler;
 pub(crate) mod stash;
 pub(crate) mod statistics;
 pub(crate) mod threads;

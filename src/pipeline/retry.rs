@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::activity::{Activity, at};
 use crate::base::random;
 
 /// What a call does that has met a rival's change, before it is run again.
@@ -27,6 +28,7 @@ impl Retry {
         if self == Retry::Immediate {
             return;
         }
+        let _out_of_a_rivals_way = at(Activity::LockAcquireWait);
         let longest = FIRST << attempts.min(DOUBLINGS);
         for _ in 0..random::below(longest) {
             std::hint::spin_loop();

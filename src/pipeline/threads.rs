@@ -15,6 +15,7 @@ use crate::pipeline::input::Input;
 use crate::pipeline::keeper::Keeper;
 use crate::pipeline::log::{LogStage, OwnLog, Preparation};
 use crate::pipeline::partition::executor;
+use crate::pipeline::sampler::Sampler;
 use crate::pipeline::{output, phases, worker};
 
 /// A log, and what keeps its segments ready.
@@ -39,6 +40,7 @@ struct Running {
     phases: Vec<JoinHandle<()>>,
     checkpoint: Vec<JoinHandle<()>>,
     keeper: Vec<JoinHandle<()>>,
+    sampler: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
@@ -107,6 +109,12 @@ impl Threads {
             let life = move || keeper.run(&engine, &input, automatic_admission);
             running.keeper.push(start("schedule".to_string(), life));
         }
+        if engine.sampler().is_some() {
+            let engine = engine.clone();
+            let life =
+                move || engine.sampler().into_iter().for_each(|one| one.run(engine.store().participants()));
+            running.sampler.push(start("sample".to_string(), life));
+        }
         Threads { running: Mutex::new(running), stop_log, preparation, checkpointer, keeper }
     }
 
@@ -123,6 +131,8 @@ impl Threads {
         join(&mut running.checkpoint);
         self.keeper.stop();
         join(&mut running.keeper);
+        engine.sampler().into_iter().for_each(Sampler::stop);
+        join(&mut running.sampler);
         input.close();
         join(&mut running.input);
         // What is stashed goes to the workers before they are told that nothing more comes.

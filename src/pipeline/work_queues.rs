@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The most calls that a worker takes at once where workers share: what it has taken nobody can steal.
@@ -279,6 +280,7 @@ impl<T: Work> WorkQueues<T> {
 
     /// Sleeps until there is something in the own queue, or the worker is to look around.
     fn sleep(&self, worker: usize) {
+        let _idle = at(Activity::Idle);
         let own = &self.queues[worker];
         // SeqCst: first the worker is seen to sleep, then it looks into all queues (the module's argument).
         own.asleep.store(true, Ordering::SeqCst);

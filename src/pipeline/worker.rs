@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use crossbeam_epoch::{Guard, pin};
 
+use crate::base::activity::{Activity, at};
 use crate::pipeline::call::{Call, Found, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Ending, execute};
@@ -53,6 +54,7 @@ pub(crate) fn execute_group<P: Pending>(
     calls: &[P],
     mut done: impl FnMut(usize, Ending, Output),
 ) {
+    let _work = at(Activity::Work);
     let mut guard = pin();
     look_ahead(calls, found, &guard);
     let (_, memory) = seat.parts();
@@ -99,8 +101,21 @@ fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>
 }
 
 /// The life of a worker. `own_log`: it logs itself what it has executed.
-pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize, mut own_log: Option<&mut OwnLog>) {
+pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize, own_log: Option<&mut OwnLog>) {
     let mut seat = engine.store().participants().take();
+    let participant = seat.participant();
+    engine.show(participant, Activity::Handover, || {
+        take_and_execute(engine, input, &mut seat, number, own_log)
+    });
+}
+
+fn take_and_execute(
+    engine: &Arc<Engine>,
+    input: &Input,
+    seat: &mut Seat<'_>,
+    number: usize,
+    mut own_log: Option<&mut OwnLog>,
+) {
     let mut held = Held::default();
     let mut calls = Vec::new();
     let mut found = Vec::new();
@@ -119,7 +134,7 @@ pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize, mut own_lo
         let runs =
             |place: usize| input.workers().runs(number, calls.get(place).map_or(0, |call| call.rivalry));
         runs(0);
-        execute_group(engine, &mut seat, &mut held, &mut found, &calls, |place, ending, output| {
+        execute_group(engine, seat, &mut held, &mut found, &calls, |place, ending, output| {
             runs(place + 1);
             wrote |= ending.wrote;
             if let Some(since) = calls[place].stashed {
@@ -140,7 +155,10 @@ pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize, mut own_lo
         engine.clocks().add(Stage::Execute, start);
         engine.output().put(engine, &mut finished);
         match &mut own_log {
-            Some(log) => log.after_group(engine, wrote, input.workers().waiting(number) == 0),
+            Some(log) => {
+                let _log = at(Activity::Log);
+                log.after_group(engine, wrote, input.workers().waiting(number) == 0);
+            }
             None if wrote => engine.ring_log(),
             None => {}
         }

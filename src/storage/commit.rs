@@ -37,6 +37,7 @@ pub(crate) use self::take::{Excluded, InOrder, Taking};
 use self::take::{give_back, take};
 use self::words::ChangedWord;
 use self::work_out::{Unfeasible, work_out};
+use crate::base::activity::{Activity, at};
 use crate::error::Error;
 use crate::storage::participant::Participant;
 use crate::storage::record::Record;
@@ -268,6 +269,7 @@ fn is_logged_apart<T: Taking>(workspace: &Workspace) -> bool {
 }
 
 fn append(participant: &Participant, workspace: &mut Workspace, stamp: Stamp) {
+    let _log = at(Activity::Log);
     redo::set_stamp(&mut workspace.redo, 0, stamp);
     let mut buffer = participant.redo(stamp.epoch());
     buffer.bytes.extend_from_slice(&workspace.redo);

@@ -19,6 +19,7 @@ use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Condvar, Mutex, RawMutex};
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::base::barrier::Barrier;
 
@@ -154,6 +155,7 @@ impl Epochs {
 
     #[cold]
     fn wait_for_gate(&self) -> u64 {
+        let _latch = at(Activity::Latch);
         let backoff = Backoff::new();
         loop {
             let epoch = self.current.load(Ordering::Acquire);
@@ -175,6 +177,7 @@ impl Epochs {
     /// Closes the gate; nobody enters from here on. Waits for whoever has closed it now. [`wait_for_all`]
     /// (Self::wait_for_all) must follow before anything is done.
     pub(crate) fn close_gate(&self) {
+        let _latch = at(Activity::Latch);
         self.gate.lock();
         self.current.fetch_or(GATE, Ordering::SeqCst);
     }
@@ -237,6 +240,7 @@ impl Epochs {
     }
 
     fn wait_for<'a>(&self, epoch: u64, participants: impl Iterator<Item = &'a Published>) {
+        let _latch = at(Activity::Latch);
         self.barrier.heavy();
         for published in participants {
             let backoff = Backoff::new();

@@ -23,6 +23,7 @@ pub(crate) mod slice;
 pub(crate) mod split;
 pub(crate) mod store;
 pub(crate) mod table;
+pub(crate) mod trace;
 pub(crate) mod word;
 pub(crate) mod workspace;
 pub(crate) mod write_set;

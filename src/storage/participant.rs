@@ -9,6 +9,7 @@ use bumpalo::Bump;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::base::activity::{Activity, Shown};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
@@ -39,6 +40,11 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// How many calls have ended. Relaxed: as in `count`.
+    pub(crate) fn ended(&self) -> u64 {
+        self.committed.load(Ordering::Relaxed) + self.failed.load(Ordering::Relaxed)
+    }
+
     /// Adds one. Relaxed, and no read-modify-write: one thread writes it, readers want a recent sum only.
     #[inline]
     pub(crate) fn count(counter: &AtomicU64) {
@@ -59,6 +65,9 @@ pub(crate) struct Participant {
     redo: [Mutex<RedoBuffer>; 2],
     pub(crate) counters: Counters,
     slices: Slices,
+    shown: Shown,
+    /// If its thread is an executor: that one's number, and one more; else 0.
+    executor: AtomicUsize,
     /// Whether a body has looked at a column that is split.
     pub(crate) met_hidden: AtomicBool,
     number: usize,
@@ -87,6 +96,22 @@ impl Participant {
     /// Its slot's number, from 0.
     pub(crate) fn number(&self) -> usize {
         self.number
+    }
+
+    /// Where its thread shows what it is at, if time is sampled.
+    pub(crate) fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// From here on its thread is this executor, until it gives the slot up.
+    pub(crate) fn be_executor(&self, number: usize) {
+        // Relaxed, here and below: it is read by the slot's own thread only.
+        self.executor.store(number + 1, Ordering::Relaxed);
+    }
+
+    /// Which executor its thread is, if it is one.
+    pub(crate) fn executor(&self) -> Option<usize> {
+        self.executor.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Its slices of split columns.
@@ -131,6 +156,11 @@ impl Participants {
         }
     }
 
+    /// How many slots there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Every slot that was ever used, as of the moment at which the first is asked for.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Participant> {
         // Acquire pairs with the release in `take`: a slot counted here is fully there. Who waits for participants asks
@@ -150,6 +180,7 @@ impl Participants {
                 // its own; so the sealer either counts the slot or the slot sees the new epoch.
                 self.used.fetch_max(number + 1, Ordering::SeqCst);
                 let participant = &*self.slots[number];
+                participant.shown.set(Activity::Idle);
                 let memory = participant.memory.lock().take().unwrap_or_default();
                 return Seat { participants: self, participant, number, memory: Some(memory) };
             }
@@ -175,6 +206,8 @@ impl<'p> Seat<'p> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         *self.participant.memory.lock() = self.memory.take();
+        self.participant.shown.set(Activity::Elsewhere);
+        self.participant.executor.store(0, Ordering::Relaxed);
         let mut free = self.participants.free.lock();
         free.push(self.number);
         drop(free);

@@ -19,6 +19,7 @@ use std::slice;
 use bumpalo::Bump;
 use crossbeam_utils::Backoff;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 
@@ -160,6 +161,7 @@ impl<'g> Record<'g> {
 
     #[cold]
     fn word_once_stable(self) -> u64 {
+        let _latch = at(Activity::Latch);
         let backoff = Backoff::new();
         loop {
             // Acquire: as above.

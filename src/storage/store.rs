@@ -15,6 +15,7 @@ use crate::storage::participant::{Participant, Participants};
 use crate::storage::slab::Slabs;
 use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
+use crate::storage::trace::Trace;
 
 /// Tells stores of one process apart.
 static NEXT_STORE: AtomicU64 = AtomicU64::new(1);
@@ -29,6 +30,8 @@ pub(crate) struct Store {
     /// Every table that there ever was: none is freed before the store is.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     logged: bool,
+    /// If accesses are traced.
+    trace: Option<Box<Trace>>,
 }
 
 /// As long as it lives, nobody commits.
@@ -61,6 +64,7 @@ impl Store {
             splits: Splits::default(),
             tables: RwLock::new(tables),
             logged,
+            trace: None,
         }
     }
 
@@ -78,6 +82,17 @@ impl Store {
     /// From here on an epoch has at most so many transactions: set once, before there are any.
     pub(crate) fn limit_epochs(&mut self, transactions: usize) {
         self.epochs.set_limit(transactions);
+    }
+
+    /// From here on accesses are traced: set once, before there are any.
+    pub(crate) fn trace_accesses(&mut self) {
+        self.trace = Some(Box::new(Trace::new(self.participants.len())));
+    }
+
+    /// The access trace, if there is one.
+    #[inline]
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.trace.as_deref()
     }
 
     /// Where records' memory comes from.

@@ -15,6 +15,7 @@ use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
@@ -575,6 +576,7 @@ fn is_settled(placed: &Placed<'_>) -> bool {
 
 /// Waits for somebody who is in the middle of a few instructions.
 pub(crate) fn wait_a_little(backoff: &Backoff) {
+    let _latch = at(Activity::Latch);
     if backoff.is_completed() {
         // Whoever it is may have lost its processor: give it ours.
         std::thread::yield_now();

@@ -11,7 +11,7 @@ use heddledb::ProtocolKind;
 use serde_json::Value;
 
 /// Keys of the command line's description that every run has.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "workload",
     "protocol",
     "schedule",
@@ -35,6 +35,7 @@ const KEYS: [&str; 24] = [
     "handover_mean",
     "stage_busy",
     "locks_per_100",
+    "time_share",
     "peak_rss_bytes",
 ];
 

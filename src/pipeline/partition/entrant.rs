@@ -5,6 +5,7 @@ use std::thread::{self, Thread};
 
 use parking_lot::Mutex;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::Error;
 use crate::pipeline::call::{Answer, Call, Output, Routine};
@@ -175,6 +176,8 @@ impl Group {
 
     /// Waits until all have ended.
     fn wait(&self) -> Ended {
+        // Executors do its work meanwhile.
+        let _elsewhere = at(Activity::Elsewhere);
         while self.left.load(Ordering::Acquire) > 0 {
             thread::park();
         }

@@ -18,6 +18,7 @@ use super::manager::SAMPLED;
 use super::pins::Pins;
 use super::queue::Found;
 use super::{Executors, is_locked};
+use crate::base::activity::{Activity, at};
 use crate::pipeline::call::{self, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
@@ -107,12 +108,16 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         done: Vec::new(),
     };
     let mut found = Found::default();
-    while executors.queues.take(number, &mut found) {
-        let start = Instant::now();
-        bench.work(&mut found);
-        engine.clocks().add(Stage::Execute, start);
-        bench.hand_over();
-    }
+    let participant = bench.seat.participant();
+    participant.be_executor(number);
+    engine.show(participant, Activity::Handover, || {
+        while executors.queues.take(number, &mut found) {
+            let start = Instant::now();
+            bench.work(&mut found);
+            engine.clocks().add(Stage::Execute, start);
+            bench.hand_over();
+        }
+    });
 }
 
 impl Bench<'_> {
@@ -200,8 +205,12 @@ impl Bench<'_> {
     }
 
     fn ask_for(&mut self, request: Request<Task>) {
+        let acquire = at(Activity::LockAcquire);
         match self.locks.ask(request) {
-            Answer::Granted(task) => self.perform(task),
+            Answer::Granted(task) => {
+                drop(acquire);
+                self.perform(task);
+            }
             Answer::Parked(waiting) => self.tell_waiting(waiting),
         }
     }
@@ -288,7 +297,9 @@ impl Bench<'_> {
     fn release_ended(&mut self) {
         while let Some(owner) = self.ended.pop() {
             self.pins.release(owner);
+            let release = at(Activity::LockRelease);
             let freed = self.locks.release(owner);
+            drop(release);
             self.go_on(freed, false);
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, Thread};
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::protocol::local::OwnerId;
 use crate::protocol::local::claim::Want;
@@ -74,6 +75,7 @@ impl Latch {
 
     /// Waits for all executors. Whether all have granted it.
     pub(super) fn wait(&self) -> bool {
+        let _wait = at(Activity::LockAcquireWait);
         // Acquire: see `grant`.
         while self.left.load(Ordering::Acquire) > 0 {
             thread::park();

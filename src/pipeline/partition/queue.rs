@@ -16,6 +16,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What is to enter: for each executor, in ascending order, what it gets.
@@ -250,6 +251,7 @@ impl<T, N> Queues<T, N> {
                 return false;
             }
             state.asleep = true;
+            let _idle = at(Activity::Idle);
             inbox.filled.wait(&mut state);
         }
         state.asleep = false;

@@ -12,6 +12,7 @@ use crossbeam_epoch::pin;
 use super::executor::Bench;
 use super::flow::{Meeting, Phase};
 use super::part::Part;
+use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Output};
 use crate::pipeline::execute::{Body, Ending, Verdict, conclude, run_body, wait_for_log_space};
@@ -70,6 +71,7 @@ impl Bench<'_> {
 
     /// Runs actions of a phase: this executor's, or all of them.
     fn run_actions(&mut self, phase: &Phase, executor: Option<usize>) {
+        let _work = at(Activity::Work);
         if let Err(error) = self.admit(phase) {
             return phase.refuse(error);
         }
@@ -183,6 +185,7 @@ impl Bench<'_> {
     }
 
     fn try_to_conclude(&mut self, phase: &Phase, part: Part, failure: Option<Box<Error>>) -> (Verdict, Part) {
+        let _work = at(Activity::Work);
         let Bench { engine, seat, held, .. } = self;
         let (participant, memory) = seat.parts();
         let Memory { workspace, reads, arena } = memory;

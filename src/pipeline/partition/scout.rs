@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use crossbeam_epoch::pin;
 
+use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Routine};
 use crate::pipeline::engine::Engine;
@@ -98,6 +99,7 @@ impl Scout<'_, '_> {
         footprint: &Footprint,
         range: Range<usize>,
     ) -> Option<Values> {
+        let _work = at(Activity::Work);
         let Scout { engine, seat, held } = self;
         let (participant, memory) = seat.parts();
         let Memory { workspace, reads, arena } = memory;

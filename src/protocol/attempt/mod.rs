@@ -115,6 +115,8 @@ pub(crate) struct Attempt<'a> {
     workspace: RefCell<&'a mut Workspace>,
     held: RefCell<&'a mut Held>,
     access: Cell<&'static Access>,
+    /// Called before a key is looked up: the protocol's, or the trace's if there is one.
+    claims: Cell<Option<ClaimKey>>,
     reads: RefCell<&'a mut ReadSet>,
     seen: Cell<Stamp>,
     /// What the running action may reach; none: everything (closures).
@@ -148,6 +150,7 @@ impl<'a> Attempt<'a> {
             workspace: RefCell::new(workspace),
             held: RefCell::new(held),
             access: Cell::new(&DIRECT),
+            claims: Cell::new(None),
             reads: RefCell::new(reads),
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
@@ -196,6 +199,7 @@ impl<'a> Attempt<'a> {
     #[inline]
     pub(crate) fn set_access(&self, access: &'static Access) {
         self.access.set(access);
+        self.claims.set(if self.store.trace().is_some() { Some(claim_traced) } else { access.claim });
     }
 
     /// Whether what it reads is noted for a validation.
@@ -361,7 +365,7 @@ impl<'a> Attempt<'a> {
     /// Tells the protocol which key will be looked up, and what for.
     #[inline]
     fn claim(&self, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
-        match self.access.get().claim {
+        match self.claims.get() {
             None => Ok(()),
             Some(claim) => claim(self, table, key, what),
         }
@@ -442,6 +446,18 @@ pub(crate) static DIRECT: Access =
 /// Accesses that note everything that was read, for a validation at commit.
 pub(crate) static TRACKED: Access =
     Access { claim: None, range: None, reading: Reading::Noted, read: read_tracked, missed: note_miss };
+
+/// Claims a key, and notes the access.
+#[cold]
+fn claim_traced<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
+    if let Some(claim) = attempt.access.get().claim {
+        claim(attempt, table, key, what)?;
+    }
+    if let Some(trace) = attempt.store.trace() {
+        trace.note(attempt.participant, table, key);
+    }
+    Ok(())
+}
 
 #[cold]
 fn foreign(table: &TableCore) -> Error {

@@ -16,9 +16,8 @@ impl<'a> Attempt<'a> {
     /// The row of the running action, if that is the usual look.
     pub(crate) fn row_at_once(&self, found: Option<Record<'a>>) -> Option<&'a [u64]> {
         let record = found?;
-        let access = self.access.get();
         let allowed = self.scope.get().is_some_and(|scope| scope.mode != Mode::Commute);
-        if !allowed || access.claim.is_some() {
+        if !allowed || self.claims.get().is_some() {
             return None;
         }
         self.unwritten_row_at_once(record)
@@ -64,7 +63,7 @@ impl<'a> Attempt<'a> {
         if !allowed
             || !table.takes_plain_int(column, change.number())
             || self.updates_refused.is_some()
-            || access.claim.is_some()
+            || self.claims.get().is_some()
         {
             return false;
         }

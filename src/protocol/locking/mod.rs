@@ -38,6 +38,7 @@ pub(super) use self::holding::Holding;
 use super::attempt::{Access, Attempt, Claim, DIRECT};
 use super::footprint::Footprint;
 use super::{Held, LockConflict, Protocol, Settings, Try};
+use crate::base::activity::{Activity, at};
 use crate::error::Result;
 use crate::lock::{LockManager, OnConflict};
 use crate::storage::commit::{CommitFailure, Excluded};
@@ -58,6 +59,7 @@ static LOCKING: Access = Access {
 };
 
 fn claim_key<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
+    let _acquire = at(Activity::LockAcquire);
     let mut held = attempt.held().borrow_mut();
     let claimed = held.locking.claim_key(table, key, what);
     if claimed.is_err() && what != Claim::Read {
@@ -72,6 +74,7 @@ fn claim_range<'a>(
     low: Bound<&[u8]>,
     high: Bound<&[u8]>,
 ) -> Result<()> {
+    let _acquire = at(Activity::LockAcquire);
     attempt.held().borrow_mut().locking.claim_range(table, (low, high))
 }
 
@@ -120,7 +123,9 @@ impl Protocol for Locking {
     fn end(&self, attempt: &Attempt<'_>) {
         let mut held = attempt.held().borrow_mut();
         held.denied_write = false;
+        let release = at(Activity::LockRelease);
         let taken = held.locking.end();
+        drop(release);
         let counters = &attempt.participant().counters;
         Counters::add(&counters.locks_row, taken.rows + taken.gaps);
         Counters::add(&counters.locks_higher, taken.higher);

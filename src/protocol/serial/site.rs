@@ -8,6 +8,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
 
+use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::Held;
 
@@ -51,6 +52,7 @@ impl Site {
         if self.try_lock(alone) {
             return;
         }
+        let _wait = at(Activity::LockAcquireWait);
         // Relaxed: it bounds how many look, and orders nothing.
         if self.looking.fetch_add(1, Ordering::Relaxed) < lookers {
             for _ in 0..LOOKS {
@@ -68,6 +70,7 @@ impl Site {
 
 /// Takes these sites, in ascending order, so that two calls never wait for each other; nothing may be held.
 pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)], lookers: u32) {
+    let _acquire = at(Activity::LockAcquire);
     debug_assert!(held.sites.is_empty());
     debug_assert!(wanted.is_sorted());
     for &(number, alone) in wanted {
@@ -78,6 +81,7 @@ pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)],
 
 /// Gives up everything that is held.
 pub(super) fn release(sites: &[Site], held: &mut Held) {
+    let _release = at(Activity::LockRelease);
     for (number, alone) in held.sites.drain(..).rev() {
         let lock = &sites[number].lock;
         // SAFETY: `acquire` took exactly these, in these modes, on this thread.

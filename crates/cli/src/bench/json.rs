@@ -64,6 +64,9 @@ pub fn object(findings: &Findings<'_>) -> Value {
     put("stolen", report.statistics.stolen.into());
     put("readers_waited", report.statistics.readers_waited.into());
     put("locks_per_100", locks(report));
+    if report.statistics.time.total() > 0 {
+        put("time_share", time_shares(report));
+    }
     put("peak_rss_bytes", peak_memory().map_or(Value::Null, Into::into));
     if let Some(rate) = settings.rate {
         put("offered_rate", rate.into());
@@ -196,6 +199,12 @@ fn locks(report: &Report) -> Value {
         "higher": per_hundred(statistics.locks_higher),
         "local": per_hundred(statistics.locks_local),
     })
+}
+
+/// What the executing threads were at, as shares of all samples.
+fn time_shares(report: &Report) -> Value {
+    let shares = report.statistics.time.shares().into_iter();
+    shares.map(|(name, share)| (name.to_owned(), share.into())).collect::<Map<_, _>>().into()
 }
 
 /// The share of the interval that each stage was busy.

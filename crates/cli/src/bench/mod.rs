@@ -10,6 +10,7 @@
 //! | `processor` | the one processor that everything runs on, if so |
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
+//! | `trace` | the access trace as a picture |
 
 mod checkpoints;
 mod format;
@@ -26,6 +27,7 @@ mod split;
 mod stages;
 mod table;
 mod target;
+mod trace;
 mod workloads;
 
 use clap::Args;
@@ -49,6 +51,7 @@ Examples:
   heddle bench tatp --only update-location
   heddle bench smallbank --schedule predict --threads 20 --think-us 100
   heddle bench flights --input flights.csv.gz --protocol locking --lock-conflict no-wait
+  heddle bench tpcc --protocol partitioned --access-trace trace.svg --access-trace-table district
   heddle bench probe --help";
 
 /// Runs the command.

@@ -120,6 +120,15 @@ pub struct CommonOptions {
     /// After the run close the database, recover it, and verify it again
     #[arg(long, help_heading = "Output")]
     pub verify_recovery: bool,
+    /// Draw which thread touches which record of a table when, into this file
+    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
+    pub access_trace: Option<PathBuf>,
+    /// The table whose accesses are drawn [default: the one with most accesses]
+    #[arg(long, value_name = "TABLE", requires = "access_trace", help_heading = "Output")]
+    pub access_trace_table: Option<String>,
+    /// Looks a second at what the executing threads are at, for time_share; 0: none
+    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Output")]
+    pub time_samples: usize,
     /// Print one JSON object on the last line of standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -207,7 +216,9 @@ impl CommonOptions {
             .protocol(self.protocol)
             .durability(self.durability)
             .retry(self.retry)
-            .lock_conflict(self.lock_conflict);
+            .lock_conflict(self.lock_conflict)
+            .time_samples(self.time_samples)
+            .access_trace(self.access_trace.is_some());
         if let Some(threads) = self.threads {
             options = options.workers(threads);
         }

@@ -10,7 +10,7 @@ use super::options::CommonOptions;
 use super::place::Place;
 use super::progress::Progress;
 use super::workloads::{Plan, WorkloadArguments};
-use super::{json, processor, table, target};
+use super::{json, processor, table, target, trace};
 use crate::failure::{Failure, Result};
 
 /// Everything that a benchmark has found out.
@@ -51,10 +51,15 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
             "--verify-recovery needs a log to recover from; give --durability group or async".to_owned(),
         ));
     }
+    if plan.contender.is_some() && plan.options.access_trace.is_some() {
+        let wrong = "--access-trace is of the engine's records; leave it out, or run in the engine";
+        return Err(Failure::Usage(wrong.to_owned()));
+    }
     let findings = match &plan.contender {
         None => measure(&plan, settings.clone(), &place)?,
         Some(contender) => measure_contender(&plan, contender.as_ref(), settings.clone())?,
     };
+    trace::draw(&findings)?;
     tell(&findings)?;
     match findings.check {
         Ok(()) => Ok(()),

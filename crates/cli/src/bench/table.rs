@@ -26,6 +26,9 @@ pub fn text(findings: &Findings<'_>) -> String {
     if let Some(stages) = stage_table(&findings.report) {
         parts.push(stages.to_string());
     }
+    if let Some(shares) = time_shares(&findings.report) {
+        parts.push(shares.to_string());
+    }
     if findings.plan.options.shows_time {
         parts.push(over_time(&findings.report));
     }
@@ -200,6 +203,21 @@ fn transactions(report: &Report) -> Option<Table> {
             reasons.join("\n"),
         ];
         table.add_row(&cells[..columns]);
+    }
+    align_numbers(&mut table);
+    Some(table)
+}
+
+/// What the executing threads were at, if that was sampled.
+fn time_shares(report: &Report) -> Option<Table> {
+    let time = report.statistics.time;
+    if time.total() == 0 {
+        return None;
+    }
+    let mut table = new_table();
+    table.set_header(["executing threads were at", "share"]);
+    for (name, share) in time.shares() {
+        table.add_row([name.replace('_', " "), percent(share)]);
     }
     align_numbers(&mut table);
     Some(table)

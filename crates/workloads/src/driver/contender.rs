@@ -42,7 +42,7 @@ pub fn run_contender(
                 result
             })
         });
-        watch_callers(&interval, None, &Statistics::default, callers.collect(), watch)
+        watch_callers(&interval, None, (&Statistics::default, &Statistics::default), callers.collect(), watch)
     })?;
     Ok(Report::new(workload, settings, &interval, recorders, statistics))
 }

@@ -93,12 +93,19 @@ pub fn run(
         interval,
         acknowledgements,
     };
-    let before = (settings.warmup == 0.0).then(|| db.statistics());
+    let begin = || {
+        // What was noted before the measured interval, while loading too, is none of its.
+        drop(db.take_access_trace());
+        db.statistics()
+    };
+    let before = (settings.warmup == 0.0).then(begin);
     let (recorders, statistics) = std::thread::scope(|scope| {
         let callers = (0..settings.callers()).map(|caller| spawn(scope, &context, caller)).collect();
-        watch_callers(&context.interval, before, &|| db.statistics(), callers, watch)
+        watch_callers(&context.interval, before, (&begin, &|| db.statistics()), callers, watch)
     })?;
-    Ok(Report::new(workload, settings, &context.interval, recorders, statistics))
+    let mut report = Report::new(workload, settings, &context.interval, recorders, statistics);
+    report.access_trace = db.take_access_trace();
+    Ok(report)
 }
 
 fn spawn<'scope>(
@@ -119,12 +126,12 @@ fn spawn<'scope>(
     })
 }
 
-/// Waits for the callers, and takes the engine's counters at both ends of the measured interval; at its beginning,
-/// unless they were taken `before`.
+/// Waits for the callers, and takes the engine's counters at the beginning and at the end of the measured interval; at the
+/// beginning, unless they were taken `before`.
 fn watch_callers(
     interval: &Interval,
     mut before: Option<Statistics>,
-    statistics: &dyn Fn() -> Statistics,
+    (begin, end): (&dyn Fn() -> Statistics, &dyn Fn() -> Statistics),
     callers: Vec<ScopedJoinHandle<'_, Result<Recorder>>>,
     watch: &dyn Fn(Tick),
 ) -> Result<(Vec<Recorder>, Statistics)> {
@@ -132,16 +139,16 @@ fn watch_callers(
     while !callers.iter().all(ScopedJoinHandle::is_finished) {
         let now = Instant::now();
         if before.is_none() && now >= interval.measured_from() {
-            before = Some(statistics());
+            before = Some(begin());
         }
         if after.is_none() && interval.is_over(now) {
-            after = Some(statistics());
+            after = Some(end());
         }
         watch(Tick { elapsed: interval.elapsed(now), released: interval.released() });
         std::thread::sleep(interval.next_event(now).min(TICK));
     }
     let recorders = callers.into_iter().map(join).collect::<Result<Vec<_>>>()?;
-    let after = after.unwrap_or_else(statistics);
+    let after = after.unwrap_or_else(end);
     let before = before.unwrap_or(after);
     Ok((recorders, after - before))
 }

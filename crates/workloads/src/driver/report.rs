@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use heddledb::Statistics;
+use heddledb::{AccessTrace, Statistics};
 
 use super::interval::Interval;
 use super::recorder::{Counts, Recorder, SLOTS_PER_SECOND, record};
@@ -59,6 +59,8 @@ pub struct Report {
     pub statistics: Statistics,
     /// Committed calls of the whole run that left a mark in the database.
     pub marks: u64,
+    /// Who touched which record when in the measured interval, if the database notes that.
+    pub access_trace: Option<AccessTrace>,
 }
 
 impl Report {
@@ -100,6 +102,7 @@ impl Report {
             slots: all.slots,
             statistics,
             marks: all.marks,
+            access_trace: None,
         }
     }
 

@@ -14,6 +14,7 @@ use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
 use super::entry;
+use crate::base::activity::snooze;
 use crate::base::atomics::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::storage::index::NodeVersion;
 use crate::storage::record::{Record, RecordPointer};
@@ -131,7 +132,7 @@ impl Bucket {
             if before & LOCKED == 0 && self.is_still(before) {
                 return BucketLookup::Missing(before);
             }
-            backoff.snooze();
+            snooze(&backoff);
         }
     }
 
@@ -161,7 +162,7 @@ impl Bucket {
                 return Some(before);
             }
             out.truncate(length);
-            backoff.snooze();
+            snooze(&backoff);
         }
     }
 
@@ -198,7 +199,7 @@ impl Bucket {
             {
                 return Some(word);
             }
-            backoff.snooze();
+            snooze(&backoff);
         }
     }
 

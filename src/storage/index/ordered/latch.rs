@@ -23,6 +23,7 @@
 
 use crossbeam_utils::Backoff;
 
+use crate::base::activity::snooze;
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 
 const LOCKED: u64 = 1;
@@ -70,7 +71,7 @@ impl Latch {
             if word & LOCKED == 0 {
                 return word;
             }
-            backoff.snooze();
+            snooze(&backoff);
         }
     }
 

@@ -74,6 +74,7 @@ use crossbeam_utils::Backoff;
 use self::latch::Restart;
 use self::node::{Fence, Node, Target};
 use super::{Insertion, LeafSplit, Lookup, NodeVersion};
+use crate::base::activity::snooze;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::storage::record::Record;
 
@@ -105,7 +106,7 @@ fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
         if let Ok(answer) = attempt() {
             return answer;
         }
-        backoff.snooze();
+        snooze(&backoff);
     }
 }
 

@@ -1,0 +1,242 @@
+//! What a thread is at, shown for whoever samples where time goes.
+//!
+//! A thread that is watched knows one word, in its participant's slot, and stores there what it is at whenever that
+//! changes: one relaxed store, which a sampler reads some hundred times a second. A thread that is not watched knows none,
+//! and pays a look at that. Who waits deep inside of an index or of the lock manager needs no way to its slot: it is the
+//! thread that has it.
+//!
+//! What it keeps true: a thread's word is alive for as long as the thread knows it, because it is known only while
+//! [`Shown::during`] runs, which borrows it; and when that returns, by a panic too, the thread knows again what it knew
+//! before.
+
+use std::cell::Cell;
+use std::ptr;
+
+use crossbeam_utils::Backoff;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::base::atomics::{AtomicU32, Ordering};
+
+/// What a thread can be at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub(crate) enum Activity {
+    /// Nothing that is counted: nobody has the slot, or others do its work meanwhile, and show that.
+    Elsewhere,
+    /// There is nothing to do.
+    Idle,
+    /// Footprints, bodies, what they read and write, validation and installing.
+    Work,
+    /// Inside the lock manager, taking locks.
+    LockAcquire,
+    /// Waiting there.
+    LockAcquireWait,
+    /// Inside the lock manager, giving locks up.
+    LockRelease,
+    /// Waiting there.
+    LockReleaseWait,
+    /// Waiting for somebody who is in the middle of a few instructions, at an index or a record, or for the gate.
+    Latch,
+    /// Handing redo to the log, and waiting for room in it.
+    Log,
+    /// Taking calls and handing on what comes of them.
+    Handover,
+}
+
+impl Activity {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Activity; 10] = [
+        Activity::Elsewhere,
+        Activity::Idle,
+        Activity::Work,
+        Activity::LockAcquire,
+        Activity::LockAcquireWait,
+        Activity::LockRelease,
+        Activity::LockReleaseWait,
+        Activity::Latch,
+        Activity::Log,
+        Activity::Handover,
+    ];
+}
+
+/// Where a thread shows what it is at.
+#[derive(Debug, Default)]
+pub(crate) struct Shown(AtomicU32);
+
+thread_local! {
+    /// The word that this thread knows; null: it is not watched.
+    static WORD: Cell<*const AtomicU32> = const { Cell::new(ptr::null()) };
+}
+
+/// What a thread knew before.
+struct Before {
+    word: *const AtomicU32,
+    own: *const AtomicU32,
+    shown: u32,
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // Relaxed: as all stores here. SAFETY: `Shown::during` borrows it for as long as this lives.
+        unsafe { (*self.own).store(self.shown, Ordering::Relaxed) };
+        WORD.set(self.word);
+    }
+}
+
+impl Shown {
+    /// Shows something from outside, while no thread knows the word.
+    pub(crate) fn set(&self, activity: Activity) {
+        // Relaxed: a sample wants what is there about now, and nothing else is read on the strength of it.
+        self.0.store(activity as u32, Ordering::Relaxed);
+    }
+
+    /// What is shown.
+    pub(crate) fn get(&self) -> Activity {
+        Activity::ALL[self.0.load(Ordering::Relaxed) as usize]
+    }
+
+    /// Runs something on this thread, which shows here what it is at: this, to begin with.
+    pub(crate) fn during<T>(&self, activity: Activity, run: impl FnOnce() -> T) -> T {
+        let shown = self.0.load(Ordering::Relaxed);
+        let _before = Before { word: WORD.get(), own: &self.0, shown };
+        WORD.set(&self.0);
+        self.set(activity);
+        run()
+    }
+}
+
+/// As long as it lives, the thread is at something; then again at what it was at before.
+#[must_use]
+pub(crate) struct At {
+    before: u32,
+}
+
+/// This thread is at something, if it is watched.
+#[inline]
+pub(crate) fn at(activity: Activity) -> At {
+    // Not watched: what is kept here is not looked at.
+    At { before: exchange(activity as u32) }
+}
+
+impl Drop for At {
+    #[inline]
+    fn drop(&mut self) {
+        exchange(self.before);
+    }
+}
+
+/// Shows a number, and gives the one that was shown; 0 where nobody watches.
+#[inline]
+fn exchange(number: u32) -> u32 {
+    let word = WORD.get();
+    if word.is_null() {
+        return 0;
+    }
+    // SAFETY: this thread knows it, so `Shown::during` is running, and borrows it. Relaxed: as in `Shown::set`; only this
+    // thread stores there now, so that load and store need not be one.
+    unsafe {
+        let before = (*word).load(Ordering::Relaxed);
+        (*word).store(number, Ordering::Relaxed);
+        before
+    }
+}
+
+/// Takes a mutex; who has to wait for it is at that.
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>, waiting: Activity) -> MutexGuard<'_, T> {
+    match mutex.try_lock() {
+        Some(guard) => guard,
+        None => lock_later(mutex, waiting),
+    }
+}
+
+#[cold]
+fn lock_later<T>(mutex: &Mutex<T>, waiting: Activity) -> MutexGuard<'_, T> {
+    let _at = at(waiting);
+    mutex.lock()
+}
+
+/// Waits a little for somebody who is in the middle of a few instructions, and may have lost its processor.
+#[cold]
+pub(crate) fn snooze(backoff: &Backoff) {
+    let _at = at(Activity::Latch);
+    backoff.snooze();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_thread_shows_what_it_is_at_and_then_what_it_was_at_before() {
+        let shown = Shown::default();
+        assert_eq!(shown.get(), Activity::Elsewhere);
+        shown.set(Activity::Idle);
+        shown.during(Activity::Handover, || {
+            assert_eq!(shown.get(), Activity::Handover);
+            {
+                let _work = at(Activity::Work);
+                assert_eq!(shown.get(), Activity::Work);
+                let _acquire = at(Activity::LockAcquire);
+                assert_eq!(shown.get(), Activity::LockAcquire);
+            }
+            assert_eq!(shown.get(), Activity::Handover);
+        });
+        assert_eq!(shown.get(), Activity::Idle);
+        let _nobody_watches = at(Activity::Work);
+        assert_eq!(shown.get(), Activity::Idle);
+    }
+
+    #[test]
+    fn who_runs_in_anothers_slot_shows_there_and_a_panic_ends_it() {
+        let (own, other) = (Shown::default(), Shown::default());
+        own.during(Activity::Handover, || {
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                other.during(Activity::Work, || {
+                    let _log = at(Activity::Log);
+                    assert_eq!((own.get(), other.get()), (Activity::Handover, Activity::Log));
+                    panic!("on purpose");
+                });
+            }));
+            assert!(ran.is_err());
+            let _latch = at(Activity::Latch);
+            assert_eq!((own.get(), other.get()), (Activity::Latch, Activity::Elsewhere));
+        });
+    }
+
+    #[test]
+    fn threads_have_nothing_to_do_with_each_other() {
+        let shown = Shown::default();
+        shown.during(Activity::Work, || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(at(Activity::Log)));
+            });
+            assert_eq!(shown.get(), Activity::Work);
+        });
+    }
+
+    #[test]
+    fn who_waits_for_a_mutex_shows_that_and_who_need_not_does_not() {
+        let (shown, mutex) = (Shown::default(), Mutex::new(0));
+        let held = mutex.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                shown.during(Activity::Work, || *lock(&mutex, Activity::LockReleaseWait) += 1);
+            });
+            while shown.get() != Activity::LockReleaseWait {
+                std::thread::yield_now();
+            }
+            drop(held);
+        });
+        shown.during(Activity::Work, || {
+            let held = lock(&mutex, Activity::LockReleaseWait);
+            assert_eq!((*held, shown.get()), (1, Activity::Work));
+        });
+    }
+
+    #[test]
+    fn the_list_is_in_the_order_of_the_numbers() {
+        assert!(Activity::ALL.iter().enumerate().all(|(number, activity)| *activity as usize == number));
+    }
+}

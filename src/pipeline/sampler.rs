@@ -1,0 +1,178 @@
+//! The sampler: a thread that looks, some hundred times a second, what the threads that execute are at.
+//!
+//! It is started only where time is sampled ([`Options::time_samples`](crate::Options::time_samples)), and reads one word
+//! of each participant's slot in use; nobody waits for it. A thread that could run and has no processor shows what it was
+//! at when it lost it, and is counted as at that.
+//!
+//! Who has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all, because others
+//! make theirs and run them, do not water down what those are at.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::activity::Activity;
+use crate::base::atomics::{AtomicU64, Ordering};
+use crate::base::random;
+use crate::pipeline::statistics::TimeSamples;
+use crate::storage::participant::Participants;
+
+/// So long a thread counts as idle.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// See the module's description.
+pub(crate) struct Sampler {
+    /// The mean time from one look to the next.
+    period: Duration,
+    seen: [AtomicU64; Activity::ALL.len()],
+    stopped: Mutex<bool>,
+    bell: Condvar,
+}
+
+/// What the sampler remembers of a slot.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// When its thread was last seen at anything, or had ended a call since the look before.
+    busy: Option<Instant>,
+    /// How many calls had ended then.
+    ended: u64,
+}
+
+impl Sampler {
+    /// One that looks so many times a second.
+    pub(crate) fn new(per_second: f64) -> Sampler {
+        Sampler {
+            period: Duration::from_secs_f64(1.0 / per_second),
+            seen: Default::default(),
+            stopped: Mutex::new(false),
+            bell: Condvar::new(),
+        }
+    }
+
+    /// Its life.
+    pub(crate) fn run(&self, participants: &Participants) {
+        let mut slots = Vec::new();
+        loop {
+            // Out of step with everything else that the clock wakes.
+            let pause = self.period / 2 + self.period.mul_f64(f64::from(random::below(1 << 16)) / 65_536.0);
+            let mut stopped = self.stopped.lock();
+            if !*stopped {
+                self.bell.wait_for(&mut stopped, pause);
+            }
+            if *stopped {
+                return;
+            }
+            drop(stopped);
+            self.look(participants, &mut slots, Instant::now());
+        }
+    }
+
+    /// Ends its life.
+    pub(crate) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.bell.notify_all();
+    }
+
+    /// Looks once.
+    fn look(&self, participants: &Participants, slots: &mut Vec<Slot>, now: Instant) {
+        for participant in participants.all() {
+            let (number, activity) = (participant.number(), participant.shown().get());
+            slots.resize(slots.len().max(number + 1), Slot::default());
+            let slot = &mut slots[number];
+            let ended = participant.counters.ended();
+            if activity > Activity::Idle || ended != slot.ended {
+                *slot = Slot { busy: Some(now), ended };
+            }
+            let is_idle_for_long = slot.busy.is_none_or(|last| now - last > IDLE_MAX);
+            if activity == Activity::Elsewhere || activity == Activity::Idle && is_idle_for_long {
+                continue;
+            }
+            // Relaxed, here and below: statistics.
+            self.seen[activity as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What it has seen so far.
+    pub(crate) fn samples(&self) -> TimeSamples {
+        let seen = |activity: Activity| self.seen[activity as usize].load(Ordering::Relaxed);
+        TimeSamples {
+            work: seen(Activity::Work),
+            lock_acquire: seen(Activity::LockAcquire),
+            lock_acquire_wait: seen(Activity::LockAcquireWait),
+            lock_release: seen(Activity::LockRelease),
+            lock_release_wait: seen(Activity::LockReleaseWait),
+            latch: seen(Activity::Latch),
+            log: seen(Activity::Log),
+            handover: seen(Activity::Handover),
+            idle: seen(Activity::Idle),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::activity::at;
+    use crate::storage::participant::Counters;
+
+    #[test]
+    fn slots_in_use_are_counted_by_what_their_threads_are_at() {
+        let (sampler, participants) = (Sampler::new(100.0), Participants::new(4));
+        let (mut slots, now) = (Vec::new(), Instant::now());
+        let mut look = || sampler.look(&participants, &mut slots, now);
+        look();
+        assert_eq!(sampler.samples(), TimeSamples::default(), "nobody has a slot");
+        let (seat, _never_busy) = (participants.take(), participants.take());
+        drop(participants.take());
+        seat.participant().shown().during(Activity::Handover, || {
+            look();
+            let work = at(Activity::Work);
+            (0..3).for_each(|_| look());
+            drop(work);
+            let _elsewhere = at(Activity::Elsewhere);
+            look();
+        });
+        look();
+        let samples = sampler.samples();
+        assert_eq!(samples, TimeSamples { handover: 1, work: 3, idle: 1, ..TimeSamples::default() });
+        assert_eq!((samples.total(), samples.shares()[0]), (5, ("work", 0.6)));
+        assert_eq!(samples.shares().iter().map(|(_, share)| share).sum::<f64>(), 1.0);
+    }
+
+    #[test]
+    fn who_has_had_nothing_to_do_for_long_is_not_counted_until_it_has() {
+        let (sampler, participants) = (Sampler::new(100.0), Participants::new(1));
+        let (seat, mut slots, start) = (participants.take(), Vec::new(), Instant::now());
+        let mut look_at = |milliseconds| {
+            sampler.look(&participants, &mut slots, start + Duration::from_millis(milliseconds));
+            sampler.samples().total()
+        };
+        assert_eq!(look_at(0), 0);
+        seat.participant().shown().during(Activity::Log, || assert_eq!(look_at(100), 1));
+        assert_eq!((look_at(200), look_at(1_100), look_at(1_101), look_at(90_000)), (2, 3, 3, 3));
+        seat.participant().shown().during(Activity::Log, || assert_eq!(look_at(90_100), 4));
+        assert_eq!(look_at(90_200), 5);
+        // Nor need it be seen at something, if it has ended a call since.
+        assert_eq!(look_at(180_000), 5);
+        Counters::count(&seat.participant().counters.failed);
+        assert_eq!((look_at(180_100), look_at(180_200), look_at(182_000)), (6, 7, 7));
+    }
+
+    #[test]
+    fn it_looks_until_it_is_stopped() {
+        let (sampler, participants) = (Sampler::new(500.0), Participants::new(1));
+        let seat = participants.take();
+        seat.participant().shown().during(Activity::Latch, || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| sampler.run(&participants));
+                while sampler.samples().latch < 20 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                sampler.stop();
+            });
+            let seen = sampler.samples();
+            sampler.run(&participants);
+            assert_eq!(sampler.samples(), seen);
+        });
+    }
+}
