@@ -22,29 +22,31 @@ pub(super) struct Uneven {
     /// A of the specification, one less than a power of two.
     joined_up_to: i64,
     constant: i64,
+    /// The least of them, by the specification; here they count from 0.
+    least: i64,
     count: i64,
 }
 
 impl Uneven {
     /// The numbers of last names, of which the first so many are in use.
     pub fn last_names(constant: i64, in_use: i64) -> Self {
-        Self { joined_up_to: 255, constant, count: in_use.min(LAST_NAMES) }
+        Self { joined_up_to: 255, constant, least: 0, count: in_use.min(LAST_NAMES) }
     }
 
     /// The numbers of a district's customers, less one.
     pub fn customers(count: i64) -> Self {
-        Self { joined_up_to: 1_023, constant: CUSTOMERS_OF_RUN, count }
+        Self { joined_up_to: 1_023, constant: CUSTOMERS_OF_RUN, least: 1, count }
     }
 
     /// The numbers of items, less one.
     pub fn items(count: i64) -> Self {
-        Self { joined_up_to: 8_191, constant: ITEMS_OF_RUN, count }
+        Self { joined_up_to: 8_191, constant: ITEMS_OF_RUN, least: 1, count }
     }
 
     /// The next choice.
     #[inline]
     pub fn choose(self, random: &mut Rng) -> i64 {
-        let joined = random.i64(0..=self.joined_up_to) | random.i64(0..self.count);
+        let joined = random.i64(0..=self.joined_up_to) | random.i64(self.least..self.least + self.count);
         (joined + self.constant) % self.count
     }
 }
@@ -145,6 +147,26 @@ mod tests {
         assert!(few.into_iter().eq(0..7));
         let distance = NAMES_OF_RUN - NAMES_OF_LOAD;
         assert!((65..=119).contains(&distance) && ![96, 112].contains(&distance));
+    }
+
+    /// NURand(A, x, y) as clause 2.1.6 writes it.
+    fn as_specified(random: &mut Rng, (a, x, y): (i64, i64, i64), c: i64) -> i64 {
+        ((random.i64(0..=a) | random.i64(x..=y)) + c) % (y - x + 1) + x
+    }
+
+    #[test]
+    fn uneven_numbers_are_those_of_the_specification() {
+        let all = [
+            (Uneven::last_names(NAMES_OF_RUN, 3_000), (255, 0, 999), NAMES_OF_RUN),
+            (Uneven::customers(3_000), (1_023, 1, 3_000), CUSTOMERS_OF_RUN),
+            (Uneven::items(100_000), (8_191, 1, 100_000), ITEMS_OF_RUN),
+        ];
+        for (uneven, (a, x, y), c) in all {
+            let (mut one, mut other) = (Rng::with_seed(5), Rng::with_seed(5));
+            for _ in 0..10_000 {
+                assert_eq!(uneven.choose(&mut one) + x, as_specified(&mut other, (a, x, y), c));
+            }
+        }
     }
 
     #[test]
