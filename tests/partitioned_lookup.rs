@@ -97,6 +97,52 @@ fn a_workers_calls_go_whole_to_the_executor_that_was_looked_up() {
     assert!(matches!(done.remove(1).wait(), Err(Error::Failed { .. })));
 }
 
+/// Rows of which only the last column of the key says whose they are: an index that does not contain it leads there all the
+/// same, because its records name the whole key.
+#[test]
+fn an_index_leads_to_the_owner_whatever_columns_of_the_key_say_who_that_is() {
+    let options = Options::default()
+        .protocol(ProtocolKind::Partitioned)
+        .durability(Durability::None)
+        .workers(EXECUTORS);
+    let db = Database::in_memory(options).unwrap();
+    let definition = TableDefinition::new("line")
+        .column("region", DataType::Text)
+        .column("id", DataType::Int64)
+        .column("number", DataType::Int64)
+        .column("n", DataType::Int64)
+        .primary_key(["region", "id"])
+        .routing(["id"])
+        .index("by number", ["number"]);
+    let table = db.create_table(definition).unwrap();
+    db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row!["north", id, 100 + id, 0]))).unwrap();
+    let all = table.clone();
+    let find = Action::read(&table).body(move |action| {
+        let number = action.args().int(0)?;
+        let found = action.tx().scan_index(&all, "by number", Range::prefix(key![number]))?.next();
+        action.set_value(0, found.ok_or_else(|| fail("no such number"))??.int("id")?);
+        Ok(())
+    });
+    let add = Action::write(&table)
+        .key_from(|_, values, key| {
+            key.push("north")?;
+            key.push(values.int(0)?)
+        })
+        .body(|action| action.add("n", 1));
+    let definition = ProcedureDefinition::new("add").parameter("number", DataType::Int64);
+    let procedures = [db.register(definition.phase([find]).phase([add])).unwrap()];
+    let calls: Vec<_> = (0..ROWS).map(|id| (0, args![100 + id])).collect();
+    let (mut done, before) = (Vec::new(), db.statistics());
+    db.worker().unwrap().execute_group(&procedures, &calls, &mut done);
+    let cost = db.statistics() - before;
+    done.into_iter().for_each(|executed| drop(executed.wait().unwrap()));
+    // One visit and one lock each, and none of the whole table's.
+    assert_eq!((cost.committed, cost.aborted), (ROWS as u64, 0));
+    assert_eq!((cost.execute_handovers.1, cost.locks_local), (ROWS as u64, ROWS as u64));
+    assert_eq!((cost.locks_row, cost.locks_higher), (0, 0));
+    assert_eq!(total(&db, &table), ROWS);
+}
+
 #[test]
 fn who_was_misled_by_the_index_is_routed_anew() {
     let (db, table) = numbered();
