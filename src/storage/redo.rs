@@ -108,7 +108,8 @@ pub(crate) unsafe fn append_change(
     }
 }
 
-/// Appends that columns of a record which hold numbers in one word came to have these values; decimals are unscaled.
+/// Appends that columns of a record which hold numbers or times in one word came to have these values; decimals are
+/// unscaled.
 #[inline]
 pub(crate) fn append_numbers(
     out: &mut Vec<u8>,

@@ -18,7 +18,7 @@ use crate::storage::table::TableCore;
 use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod usual;
-pub(crate) use usual::NumberChange;
+pub(crate) use usual::{NumberChange, WordChange};
 
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.

@@ -3,7 +3,7 @@
 use crossbeam_epoch::Guard;
 
 use super::{Change, Pending, Taking};
-use crate::base::atomics::{Ordering, fence};
+use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
@@ -37,8 +37,10 @@ pub(super) fn install<T: Taking>(
         }
         Change::Words(changed) => {
             make_busy(entry);
+            let row = entry.record.row();
             for change in *changed {
-                entry.record.row()[change.at].store(change.new, Ordering::Relaxed);
+                row[change.at].store(change.new, Ordering::Relaxed);
+                set_not_null(row, change.column);
             }
             // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
             word.store(present, Ordering::Release);
@@ -49,6 +51,17 @@ pub(super) fn install<T: Taking>(
             // Release: as above.
             word.store(present, Ordering::Release);
         }
+    }
+}
+
+/// Takes a column's NULL bit away, if it is set. The record is held, and busy.
+#[inline]
+fn set_not_null(row: &[AtomicU64], column: usize) {
+    let (nulls, bit) = (&row[column / 64], 1 << (column % 64));
+    // Relaxed, twice: as of the other words of a held row.
+    let before = nulls.load(Ordering::Relaxed);
+    if before & bit != 0 {
+        nulls.store(before & !bit, Ordering::Relaxed);
     }
 }
 

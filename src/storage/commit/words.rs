@@ -1,5 +1,5 @@
-//! The usual writes of a commit, worked out without the general way's copies of rows: numbers that change in a row that is
-//! there, and a row that comes in where there is none.
+//! The usual writes of a commit, worked out without the general way's copies of rows: numbers that change, and times that are
+//! set, in a row that is there; and a row that comes in where there is none.
 //!
 //! What it keeps true: what is worked out here is what [`WriteSet::apply`] would come to; whatever cannot be applied, or
 //! is anything else, is left to the general way, which finds out what is to be said.
@@ -13,12 +13,13 @@ use crate::operation::Operation;
 use crate::storage::record::Record;
 use crate::storage::row::Number;
 use crate::storage::word::ABSENT;
-use crate::storage::write_set::{IntChange, NumberChange, WriteSet};
+use crate::storage::write_set::{IntChange, NumberChange, WordChange, WriteSet};
 
 /// Most updates change no more columns than this.
 const USUAL_COLUMNS: usize = 4;
 
-/// One word of a row that changes: which column's it is, where it stands, and what it comes to.
+/// One word of a row that changes: which column's it is, where it stands, and what it comes to. The column is not NULL
+/// afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct ChangedWord {
     pub(super) column: usize,
@@ -47,7 +48,7 @@ pub(super) fn changed_word(
     number.takes(new).then_some(ChangedWord { column, at: number.at, new: new as u64 })
 }
 
-/// What a record that is there and held comes to, if only numbers in it change.
+/// What a record that is there and held comes to, if only numbers and times in it change.
 pub(super) fn changed_words<'a>(
     writes: &WriteSet,
     position: usize,
@@ -59,15 +60,25 @@ pub(super) fn changed_words<'a>(
     }
     let (layout, record) = (writes.touched()[position].table().layout(), entry.record);
     let mut changed = ArenaVec::<ChangedWord>::with_capacity_in(USUAL_COLUMNS, arena);
-    writes.number_changes(position, |column, change| {
-        let number = layout.number(column)?;
-        match changed.iter_mut().find(|other| other.column == column) {
-            Some(other) => other.new = result(number, other.new as i64, change)? as u64,
-            None if is_null(record, column) => return None,
-            None => {
-                let new = result(number, word_at(record, number.at), change)? as u64;
-                changed.push(ChangedWord { column, at: number.at, new });
+    writes.word_changes(position, |column, change| {
+        let known = changed.iter_mut().find(|other| other.column == column);
+        let (at, new) = match change {
+            WordChange::Time(time) => (layout.time(column)?, time),
+            WordChange::Number(change) => {
+                let number = layout.number(column)?;
+                let current = match &known {
+                    Some(other) => other.new as i64,
+                    // Of a column that just gets a number it is not looked at.
+                    None if change.operation.is_none() => 0,
+                    None if is_null(record, column) => return None,
+                    None => word_at(record, number.at),
+                };
+                (number.at, result(number, current, change)?)
             }
+        };
+        match known {
+            Some(other) => other.new = new as u64,
+            None => changed.push(ChangedWord { column, at, new: new as u64 }),
         }
         Some(())
     })?;

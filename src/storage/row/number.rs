@@ -7,7 +7,7 @@ use super::{ColumnLayout, RowLayout, Shape};
 use crate::types::{DataType, ValueRef};
 
 /// Texts of up to so many bytes are checked here: no bound of theirs is lower.
-const SHORT_TEXT: usize = 256;
+pub(super) const SHORT_TEXT: usize = 256;
 
 /// A column that holds an integer, or a decimal of at most 18 digits, in one word.
 #[derive(Clone, Copy, Debug)]
@@ -52,19 +52,38 @@ impl RowLayout {
         };
         Some(Number { at: column.word as usize, scale, bounds: column.bounds })
     }
+
+    /// Where the column's word stands, if it holds a day or a time.
+    #[inline]
+    pub(crate) fn time(&self, position: usize) -> Option<usize> {
+        let column = &self.columns[position];
+        matches!(column.shape, Shape::Date | Shape::Timestamp).then_some(column.word as usize)
+    }
+}
+
+/// Whether a text column takes the text, as far as that is told at once.
+#[inline]
+pub(super) fn is_usual_text(text: &str) -> bool {
+    text.len() <= SHORT_TEXT && !text.as_bytes().contains(&0)
 }
 
 impl ColumnLayout {
+    /// Whether the column's one word may hold this number, if it holds a number.
+    #[inline]
+    pub(super) fn is_within(&self, number: i64) -> bool {
+        self.bounds.0 <= number && number <= self.bounds.1
+    }
+
     /// Whether the column takes the value as it is, as far as that is told at once.
     #[inline]
     pub(super) fn takes(&self, value: ValueRef<'_>) -> bool {
-        let within = |number: i64| self.bounds.0 <= number && number <= self.bounds.1;
+        let within = |number: i64| self.is_within(number);
         match (value, self.shape) {
             (ValueRef::Int(int), Shape::Int) => within(int),
             (ValueRef::Decimal(decimal), Shape::Decimal { scale }) => {
                 decimal.scale() == scale && i64::try_from(decimal.unscaled()).is_ok_and(within)
             }
-            (ValueRef::Text(text), Shape::Text) => text.len() <= SHORT_TEXT && !text.as_bytes().contains(&0),
+            (ValueRef::Text(text), Shape::Text) => is_usual_text(text),
             (ValueRef::Timestamp(_), Shape::Timestamp) => true,
             (ValueRef::Null, _) => !self.not_null,
             _ => false,
@@ -137,6 +156,15 @@ mod tests {
     fn a_not_null_column_takes_no_null_at_once() {
         let definition = TableDefinition::new("t").column("a", DataType::Text).not_null();
         assert!(!RowLayout::new(&definition).columns[0].takes(ValueRef::Null));
+    }
+
+    #[test]
+    fn a_time_is_no_number_and_has_one_word() {
+        let layout = layout(&TYPES);
+        let times: Vec<usize> =
+            (0..TYPES.len()).filter(|&position| layout.time(position).is_some()).collect();
+        assert_eq!(times, [8]);
+        assert_eq!(layout.time(8), Some(layout.words_of(8).0.start));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the usual writes to a record come to, for commits that need no copy of the row: numbers that change, and a row that
-//! comes in.
+//! What the usual writes to a record come to, for commits that need no copy of the row: numbers that change, times that are
+//! set, and a row that comes in.
 
 use super::{IntChange, Kind, Stored, WriteSet};
 use crate::operation::Operation;
@@ -14,14 +14,28 @@ pub(crate) struct NumberChange {
     pub(crate) scale: Option<u8>,
 }
 
-impl NumberChange {
-    fn new(operation: Option<Operation>, value: Stored) -> Option<NumberChange> {
-        match value {
-            Stored::Int(number) => Some(NumberChange { operation, number, scale: None }),
-            Stored::Decimal(decimal) => {
-                let number = i64::try_from(decimal.unscaled()).ok()?;
-                Some(NumberChange { operation, number, scale: Some(decimal.scale()) })
+/// What is written to a column that has one word, and no bytes elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WordChange {
+    /// It holds a number.
+    Number(NumberChange),
+    /// It gets this day or time, in its own unit.
+    Time(i64),
+}
+
+impl WordChange {
+    #[inline]
+    fn new(operation: Option<Operation>, value: Stored) -> Option<WordChange> {
+        match (value, operation) {
+            (Stored::Int(number), _) => {
+                Some(WordChange::Number(NumberChange { operation, number, scale: None }))
             }
+            (Stored::Decimal(decimal), _) => {
+                let number = i64::try_from(decimal.unscaled()).ok()?;
+                Some(WordChange::Number(NumberChange { operation, number, scale: Some(decimal.scale()) }))
+            }
+            (Stored::Timestamp(time), None) => Some(WordChange::Time(time.microseconds())),
+            (Stored::Date(date), None) => Some(WordChange::Time(i64::from(date.days()))),
             _ => None,
         }
     }
@@ -47,19 +61,19 @@ impl WriteSet {
         }
     }
 
-    /// Looks at the writes to the record at `position`, in order, for as long as they change numbers, and `visit` can
-    /// make something of them. `None`: not to the end.
+    /// Looks at the writes to the record at `position`, in order, for as long as they change numbers or set times, and
+    /// `visit` can make something of them. `None`: not to the end.
     #[inline]
-    pub(crate) fn number_changes(
+    pub(crate) fn word_changes(
         &self,
         position: usize,
-        mut visit: impl FnMut(usize, NumberChange) -> Option<()>,
+        mut visit: impl FnMut(usize, WordChange) -> Option<()>,
     ) -> Option<()> {
         for kind in self.chain(position) {
             let (column, change) = match *kind {
-                Kind::Set { column, value } => (column, NumberChange::new(None, value)?),
+                Kind::Set { column, value } => (column, WordChange::new(None, value)?),
                 Kind::Operate { column, operation, operand } => {
-                    (column, NumberChange::new(Some(operation), operand)?)
+                    (column, WordChange::new(Some(operation), operand)?)
                 }
                 Kind::Insert { .. } | Kind::Delete => return None,
             };
@@ -89,13 +103,14 @@ mod tests {
     use crate::storage::definition::TableDefinition;
     use crate::storage::record::RecordPointer;
     use crate::storage::table::TableCore;
-    use crate::types::{DataType, Decimal, ValueRef};
+    use crate::types::{DataType, Decimal, Timestamp, ValueRef};
 
     fn table() -> TableCore {
         let definition = TableDefinition::new("t")
             .column("id", DataType::Int64)
             .column("text", DataType::Text)
             .column("money", DataType::Decimal { precision: 12, scale: 2 })
+            .column("time", DataType::Timestamp)
             .primary_key(["id"]);
         TableCore::new(1, &std::sync::Arc::default(), 16, definition)
     }
@@ -113,9 +128,9 @@ mod tests {
         unsafe { record.free() };
     }
 
-    fn changes(set: &WriteSet) -> Option<Vec<(usize, NumberChange)>> {
+    fn changes(set: &WriteSet) -> Option<Vec<(usize, WordChange)>> {
         let mut changes = Vec::new();
-        set.number_changes(0, |column, change| {
+        set.word_changes(0, |column, change| {
             changes.push((column, change));
             Some(())
         })?;
@@ -126,18 +141,26 @@ mod tests {
         ValueRef::Decimal(Decimal::from_stored(i128::from(unscaled), 2))
     }
 
+    fn time(microseconds: i64) -> ValueRef<'static> {
+        ValueRef::Timestamp(Timestamp::from_stored(microseconds))
+    }
+
     #[test]
-    fn numbers_come_in_the_order_of_the_writes() {
+    fn numbers_and_times_come_in_the_order_of_the_writes() {
         let write = |set: &mut WriteSet, table: &TableCore, record| {
             set.set(table, record, 0, ValueRef::Int(7));
             set.operate(table, record, 2, Operation::Add, money(-150));
+            set.set(table, record, 3, time(5));
             set.operate(table, record, 0, Operation::Max, ValueRef::Int(9));
         };
         with_writes(write, |set| {
+            let number =
+                |operation, number, scale| WordChange::Number(NumberChange { operation, number, scale });
             let expected = [
-                (0, NumberChange { operation: None, number: 7, scale: None }),
-                (2, NumberChange { operation: Some(Operation::Add), number: -150, scale: Some(2) }),
-                (0, NumberChange { operation: Some(Operation::Max), number: 9, scale: None }),
+                (0, number(None, 7, None)),
+                (2, number(Some(Operation::Add), -150, Some(2))),
+                (3, WordChange::Time(5)),
+                (0, number(Some(Operation::Max), 9, None)),
             ];
             assert_eq!(changes(set).as_deref(), Some(&expected[..]));
             assert_eq!(set.only_int_change(0), None, "it is not all that is written");
@@ -146,12 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_change_of_numbers() {
+    fn anything_else_is_no_change_of_words() {
         type Write = fn(&mut WriteSet, &TableCore, RecordPointer);
-        let others: [Write; 4] = [
+        let others: [Write; 5] = [
             |set, table, record| set.set(table, record, 1, ValueRef::Text("text")),
             |set, table, record| set.set(table, record, 2, ValueRef::Null),
             |set, table, record| set.delete(table, record),
+            |set, table, record| set.operate(table, record, 3, Operation::Max, time(1)),
             |set, table, record| {
                 let wide = ValueRef::Decimal(Decimal::from_stored(i128::MAX / 2, 2));
                 set.operate(table, record, 2, Operation::Add, wide);
@@ -170,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_row_that_comes_in_is_given_only_where_nothing_else_is_written() {
-        let row = [ValueRef::Int(3), ValueRef::Text("longer than a word"), money(1)];
+        let row = [ValueRef::Int(3), ValueRef::Text("longer than a word"), money(1), time(1)];
         with_writes(
             |set, table, record| set.insert(table, record, row.into_iter()),
             |set| {

@@ -14,10 +14,10 @@ use crate::storage::row::free_block;
 use crate::storage::table::TableCore;
 use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::strategies::int;
-use crate::types::{Decimal, ValueRef};
+use crate::types::{Decimal, Timestamp, ValueRef};
 
-/// Numbers of all kinds; one that may be NULL, and is; and a text.
-const COLUMNS: usize = 7;
+/// Numbers of all kinds; one that may be NULL, and is; a text; and a time that is NULL.
+const COLUMNS: usize = 8;
 const NULL: usize = 5;
 
 fn table() -> TableCore {
@@ -32,6 +32,7 @@ fn table() -> TableCore {
         .column("long", decimal(30, 2))
         .column("null", DataType::Int64)
         .column("text", DataType::Text)
+        .column("time", DataType::Timestamp)
         .primary_key(["id"]);
     TableCore::new(1, &std::sync::Arc::default(), 16, definition)
 }
@@ -40,6 +41,7 @@ const WIDE: usize = 1;
 const NARROW: usize = 2;
 const MONEY: usize = 3;
 const TEXT: usize = 6;
+const TIME: usize = 7;
 
 /// A write to the one record.
 #[derive(Clone, Debug)]
@@ -64,6 +66,7 @@ fn write() -> impl Strategy<Value = Write> {
         4 => (1..COLUMNS, number()).prop_map(|(column, value)| Write::Set(column, value)),
         6 => (1..COLUMNS, prop::sample::select(Operation::ALL), number())
             .prop_map(|(column, operation, operand)| Write::Operate(column, operation, operand)),
+        2 => (-9..9_i64).prop_map(|time| Write::Set(TIME, at(time))),
         1 => (0..20_usize).prop_map(|length| Write::Set(TEXT, Value::Text("x".repeat(length)))),
     ]
 }
@@ -100,6 +103,7 @@ fn record(table: &TableCore, arena: &Bump) -> RecordPointer {
         decimal(1 << 70),
         ValueRef::Null,
         ValueRef::Text("short"),
+        ValueRef::Null,
     ];
     let mut words = vec![0; layout.words()];
     for (column, value) in row.into_iter().enumerate() {
@@ -137,7 +141,10 @@ fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
     let changed = changed_words(&writes, 0, &pending(record), &arena);
     if let Some(changed) = changed {
         let mut row = before;
-        changed.iter().for_each(|change| row[change.at] = change.new);
+        for change in changed {
+            row[change.at] = change.new;
+            row[change.column / 64] &= !(1 << (change.column % 64));
+        }
         prop_assert_eq!(applied.expect("what is worked out can be applied"), Effect::Changed);
         prop_assert_eq!(row, general.clone());
         let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -173,7 +180,7 @@ proptest! {
         let text = text.replace('\0', "0");
         let money = layout.checked(MONEY, ValueRef::from(&number)).unwrap_or(ValueRef::Null);
         let (int, null) = (ValueRef::Int(5), ValueRef::Null);
-        let row = [int, int, int, money, null, null, ValueRef::Text(&text)];
+        let row = [int, int, int, money, null, null, ValueRef::Text(&text), null];
         for _ in 0..=usize::from(twice) {
             writes.insert(&table, pointer, row.into_iter());
         }
@@ -199,6 +206,10 @@ proptest! {
     }
 }
 
+fn at(microseconds: i64) -> Value {
+    Value::Timestamp(Timestamp::from_stored(microseconds))
+}
+
 fn add(column: usize, operand: Value) -> Write {
     Write::Operate(column, Operation::Add, operand)
 }
@@ -217,6 +228,8 @@ fn the_usual_writes_are_worked_out_and_no_others() {
             Write::Operate(NARROW, Operation::Multiply, Value::Int(3)),
             add(WIDE, Value::Int(i64::MAX - 20)),
         ],
+        vec![Write::Set(NULL, Value::Int(3)), add(NULL, Value::Int(4))],
+        vec![Write::Set(TIME, at(5)), add(WIDE, Value::Int(1)), Write::Set(TIME, at(-6))],
     ];
     for steps in usual {
         assert!(both_ways(&steps).expect("the same"), "{steps:?}");
@@ -226,8 +239,10 @@ fn the_usual_writes_are_worked_out_and_no_others() {
         vec![add(NARROW, Value::Int(i64::from(i32::MAX) + 30))],
         vec![add(MONEY, decimal(10_i128.pow(12)))],
         vec![add(WIDE, Value::Int(1)), Write::Set(MONEY, Value::Null)],
-        vec![Write::Set(NULL, Value::Int(3))],
         vec![add(NULL, Value::Int(3))],
+        vec![Write::Set(NULL, Value::Null)],
+        vec![add(NULL, Value::Int(3)), Write::Set(NULL, Value::Int(3))],
+        vec![Write::Set(TIME, at(5)), Write::Set(TIME, Value::Null)],
         vec![Write::Set(TEXT, Value::Text("text".into()))],
     ];
     for steps in others {
