@@ -301,6 +301,38 @@ fn a_range_of_an_index_shows_each_row_once_while_its_reader_moves_them() {
     db.check().unwrap();
 }
 
+/// The row that was read last is written without another look into the index: it must be that very row.
+#[test]
+fn rows_that_were_just_read_are_written_and_no_others() {
+    for (db, table) in each_kind() {
+        for key in 1..=6_i64 {
+            db.run(|tx| tx.insert(&table, row![key, 10])).unwrap();
+        }
+        let read = db.run(|tx| {
+            // Under the row that was read last, another one is written; then itself, gone, come again, and gone.
+            tx.get(&table, key![1])?;
+            tx.update(&table, key![2], &[("n", 20.into())])?;
+            tx.get(&table, key![3])?;
+            tx.add(&table, key![3], "n", 5)?;
+            tx.get(&table, key![4])?;
+            assert!(tx.delete(&table, key![4])?);
+            assert!(!tx.delete(&table, key![4])?, "it is gone");
+            tx.insert(&table, row![4, 40])?;
+            tx.add(&table, key![4], "n", 1)?;
+            tx.get(&table, key![5])?;
+            tx.delete(&table, key![5])?;
+            tx.get(&table, key![5]).map(|row| row.is_none())
+        });
+        assert!(read.unwrap());
+        let rows = db.run(|tx| {
+            let numbers =
+                (1..=6_i64).map(|key| tx.get(&table, key![key])?.map(|row| row.int("n")).transpose());
+            numbers.collect::<heddledb::Result<Vec<_>>>()
+        });
+        assert_eq!(rows.unwrap(), [Some(10), Some(20), Some(15), Some(41), None, Some(10)]);
+    }
+}
+
 #[test]
 fn a_table_with_only_a_hash_index_is_read_as_a_whole() {
     let db = in_memory();
@@ -558,6 +590,32 @@ fn products_are_exact_and_survive_a_restart() {
     let db = open(&disk);
     let row = &dump(&db, &db.table("operated").unwrap())[0];
     assert_eq!(row[1..3], [Value::from(42), Value::from(-3_i64 << 50)]);
+}
+
+#[test]
+fn what_was_null_gets_numbers_and_times_and_survives_a_restart() {
+    let disk = SimulatedDisk::new();
+    let db = open(&disk);
+    let definition = TableDefinition::new("order").column("id", DataType::Int64);
+    let definition = definition.column("carrier", DataType::Int32).column("day", DataType::Date);
+    let definition = definition.column("time", DataType::Timestamp).column("left", DataType::Int64);
+    let table = db.create_table(definition.primary_key(["id"])).unwrap();
+    let null = ValueRef::Null;
+    db.run(|tx| (1..=2).try_for_each(|id| tx.insert(&table, row![id, null, null, null, null]))).unwrap();
+    let (day, time) = ("2026-11-22".parse::<Date>().unwrap(), Timestamp::from_microseconds(-5).unwrap());
+    db.run(|tx| {
+        tx.update(&table, key![1], &[("carrier", 7.into()), ("day", day.into()), ("time", time.into())])?;
+        tx.add(&table, key![1], "carrier", 1)
+    })
+    .unwrap();
+    db.run(|tx| tx.update(&table, key![2], &[("time", time.into()), ("carrier", 9.into())])).unwrap();
+    db.run(|tx| tx.update(&table, key![2], &[("time", null)])).unwrap();
+    let expected =
+        [row![1, 8, day, time, null].map(Value::from), row![2, 9, null, null, null].map(Value::from)];
+    assert_eq!(dump(&db, &table), expected);
+    db.close().unwrap();
+    let db = open(&disk);
+    assert_eq!(dump(&db, &db.table("order").unwrap()), expected);
 }
 
 #[test]

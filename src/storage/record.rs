@@ -151,6 +151,15 @@ impl<'g> Record<'g> {
         (self.word().load(Ordering::Relaxed) == word).then_some((word, copy))
     }
 
+    /// The word, if it says in one look that the record is absent: nobody has it, it is not dead, and shows no bit of the
+    /// protocol's.
+    #[inline]
+    pub(crate) fn absent_at_once(self) -> Option<u64> {
+        // Acquire: as in `stable_word`.
+        let word = self.word().load(Ordering::Acquire);
+        (word & (BUSY | ABSENT | PROTOCOL) == ABSENT).then_some(word)
+    }
+
     /// The word, once no install is under way; [`DEAD`] counts as such.
     #[inline]
     pub(crate) fn stable_word(self) -> u64 {

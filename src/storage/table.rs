@@ -20,7 +20,7 @@ use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
-use crate::storage::index::ordered::OrderedIndex;
+use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, block_bytes, free_block};
@@ -239,8 +239,12 @@ impl TableCore {
             });
         }
         let mut key = EncodedKey::new();
-        for (&value, place) in values.iter().zip(0..) {
-            self.encode_key_column(&mut key, place, value)?;
+        for (place, (&value, kind)) in values.iter().zip(&self.key_kinds).enumerate() {
+            // The usual component first, without a call.
+            match value {
+                ValueRef::Int(int) if kind.encode(&mut key, int) => {}
+                _ => self.encode_any_key_column(&mut key, columns[place], value)?,
+            }
         }
         check_key_length(&key, || self.definition.name.clone())?;
         Ok(key)
@@ -252,12 +256,15 @@ impl TableCore {
     /// The wrong number of values, a wrong type, NULL, too long.
     pub(crate) fn encode_key_of_row(&self, row: &[ValueRef<'_>]) -> Result<EncodedKey> {
         let mut key = EncodedKey::new();
-        for (&position, place) in self.definition.key.iter().zip(0..) {
-            let Some(&value) = row.get(position) else {
-                let table = self.definition.name.clone();
-                return Err(Error::WrongRow { table, expected: self.layout.len(), given: row.len() });
-            };
-            self.encode_key_column(&mut key, place, value)?;
+        for (&position, kind) in self.definition.key.iter().zip(&self.key_kinds) {
+            match row.get(position) {
+                Some(&ValueRef::Int(int)) if kind.encode(&mut key, int) => {}
+                Some(&value) => self.encode_any_key_column(&mut key, position, value)?,
+                None => {
+                    let table = self.definition.name.clone();
+                    return Err(Error::WrongRow { table, expected: self.layout.len(), given: row.len() });
+                }
+            }
         }
         check_key_length(&key, || self.definition.name.clone())?;
         Ok(key)
@@ -390,6 +397,17 @@ impl TableCore {
         cutter: &mut Cutter,
         guard: &'g Guard,
     ) -> Placed<'g> {
+        self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), guard)
+    }
+
+    /// As [`find_or_place`](Self::find_or_place), for who may have come near in the ordered index.
+    pub(crate) fn find_or_place_near<'g>(
+        &'g self,
+        hash: u64,
+        key: &[u8],
+        (cutter, near): (&mut Cutter, &mut Near<'g>),
+        guard: &'g Guard,
+    ) -> Placed<'g> {
         let backoff = Backoff::new();
         let mut splits = SmallVec::new();
         loop {
@@ -398,7 +416,7 @@ impl TableCore {
             let discard = |record| unsafe { self.slabs.free(record) };
             let mut placed = match (&self.hash, &self.ordered) {
                 (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, discard, guard)),
-                (None, Some(index)) => self.place_ordered(index, key, (cutter, &mut splits), guard),
+                (None, Some(index)) => self.place_ordered(index, key, (cutter, near, &mut splits), guard),
                 (None, None) => unreachable!("a table has at least one primary index"),
             };
             if is_dead(placed.record) {
@@ -408,7 +426,7 @@ impl TableCore {
             let settled = match (&self.hash, &self.ordered) {
                 // Also for a record that was found: who put it into the hash index may not have got here yet.
                 (Some(_), Some(ordered)) if !is_settled(&placed) => {
-                    match ordered.insert(placed.record, |split| splits.push(split), guard) {
+                    match ordered.insert_near(placed.record, near, |split| splits.push(split), guard) {
                         Insertion::Found(other) => other == placed.record,
                         Insertion::Inserted { before, after, .. } => {
                             placed.own_inserts[1] = Some((before, after));
@@ -435,13 +453,13 @@ impl TableCore {
         &'g self,
         index: &'g OrderedIndex,
         key: &[u8],
-        (cutter, splits): (&mut Cutter, &mut SmallVec<[LeafSplit<'g>; 1]>),
+        (cutter, near, splits): (&mut Cutter, &mut Near<'g>, &mut SmallVec<[LeafSplit<'g>; 1]>),
         guard: &'g Guard,
     ) -> Placed<'g> {
         let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
         let fresh_record = unsafe { fresh.as_record() };
-        let placed = Placed::from(index.insert(fresh_record, |split| splits.push(split), guard));
+        let placed = Placed::from(index.insert_near(fresh_record, near, |split| splits.push(split), guard));
         if placed.record.pointer() != fresh {
             // SAFETY: the index did not take it.
             unsafe { self.slabs.free(fresh) };
@@ -563,7 +581,9 @@ impl<'g> From<Insertion<'g>> for Placed<'g> {
     }
 }
 
-fn is_dead(record: Record<'_>) -> bool {
+/// Whether the record is leaving its table, or has left it.
+#[inline]
+pub(crate) fn is_dead(record: Record<'_>) -> bool {
     // Acquire pairs with the CAS that made it dead; what follows is a fresh look into the index in any case.
     record.word().load(Ordering::Acquire) == DEAD
 }

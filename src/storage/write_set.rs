@@ -97,6 +97,13 @@ enum Stored {
     TopK(u32, u32),
 }
 
+/// A row that was put together before it is known whether it comes in: where its words and its bytes begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Composed {
+    words: u32,
+    bytes: u32,
+}
+
 /// A point in a call's writes to which it can go back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -231,6 +238,12 @@ impl WriteSet {
     /// Where the record stands among those touched.
     #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
+        // Who writes a record often writes it again.
+        if let Some(last) = self.touched.last()
+            && last.record == record
+        {
+            return Some(self.touched.len() - 1);
+        }
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
         }
@@ -242,12 +255,10 @@ impl WriteSet {
         self.by_record.get(&record).map(|&position| position as usize)
     }
 
-    /// Whether the record has come in only after the mark: by an insert where there was no row.
-    pub(crate) fn came_since(&self, record: RecordPointer, mark: Mark) -> bool {
-        self.position(record).is_some_and(|position| {
-            let first = self.touched[position].first as usize;
-            first >= mark.writes && matches!(self.writes[first].kind, Kind::Insert { .. })
-        })
+    /// Whether the record at this position has come in only after the mark: by an insert where there was no row.
+    pub(crate) fn came_since(&self, position: usize, mark: Mark) -> bool {
+        let first = self.touched[position].first as usize;
+        first >= mark.writes && matches!(self.writes[first].kind, Kind::Insert { .. })
     }
 
     /// Buffers: this row is put in.
@@ -263,6 +274,30 @@ impl WriteSet {
             layout.put_aside(&mut self.words[start..], column, value, &mut self.bytes);
         }
         self.push(table, record, Kind::Insert { words: start as u32 });
+    }
+
+    /// Puts a row together that may come in, ahead of its record; `None`: it is not a usual one, or not one for this table.
+    /// Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are taken back.
+    pub(crate) fn compose(&mut self, layout: &RowLayout, values: &[ValueRef<'_>]) -> Option<Composed> {
+        let composed = Composed { words: self.words.len() as u32, bytes: self.bytes.len() as u32 };
+        let start = self.words.len();
+        self.words.resize(start + layout.words(), 0);
+        if layout.put_usual_row(&mut self.words[start..], values, &mut self.bytes) {
+            return Some(composed);
+        }
+        self.discard(composed);
+        None
+    }
+
+    /// Forgets a row that was put together last.
+    pub(crate) fn discard(&mut self, composed: Composed) {
+        self.words.truncate(composed.words as usize);
+        self.bytes.truncate(composed.bytes as usize);
+    }
+
+    /// Buffers: the row that was put together is put in.
+    pub(crate) fn insert_composed(&mut self, table: &TableCore, record: RecordPointer, composed: Composed) {
+        self.push(table, record, Kind::Insert { words: composed.words });
     }
 
     /// Buffers: the record goes.

@@ -200,7 +200,7 @@ impl KeyKind {
     }
 
     /// Appends an integer, as [`encode_component`] does, if it is one that the column takes. Whether it was.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn encode(self, key: &mut EncodedKey, int: i64) -> bool {
         match self {
             KeyKind::Int64 => key.append(&flip_64(int)),

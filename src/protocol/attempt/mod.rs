@@ -24,13 +24,14 @@ use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
 use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
+use crate::storage::index::ordered::Near;
 use crate::storage::index::{Lookup, NodeVersion};
 use crate::storage::participant::Participant;
 pub(crate) use crate::storage::read_set::Part;
 use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
 use crate::storage::store::Store;
-use crate::storage::table::TableCore;
+use crate::storage::table::{TableCore, is_dead};
 use crate::storage::word::{DEAD, Stamp};
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
@@ -123,6 +124,10 @@ pub(crate) struct Attempt<'a> {
     scope: Cell<Option<&'a Reference>>,
     /// What is wrong with the body itself, where the call that was wrong tells no error.
     fault: Cell<Option<Box<Error>>>,
+    /// The record that was found last, and the table in which: bodies often go on with the row that they have read.
+    met: Cell<Option<(&'a TableCore, Record<'a>)>>,
+    /// Where in an ordered index something was put in last: rows often come in next to each other.
+    near: Cell<Near<'a>>,
     updates_refused: Option<&'a Error>,
 }
 
@@ -155,6 +160,8 @@ impl<'a> Attempt<'a> {
             seen: Cell::new(Stamp::ZERO),
             scope: Cell::new(None),
             fault: Cell::new(None),
+            met: Cell::new(None),
+            near: Cell::new(Near::nowhere()),
             updates_refused,
         }
     }
@@ -436,7 +443,23 @@ impl<'a> Attempt<'a> {
             return Ok(Lookup::Found(record));
         }
         let table = self.hold(target.table)?;
-        Ok(table.find(target.hash, target.key, self.guard))
+        let found = table.find(target.hash, target.key, self.guard);
+        if let Lookup::Found(record) = found {
+            self.met.set(Some((table, record)));
+        }
+        Ok(found)
+    }
+}
+
+impl<'a> Attempt<'a> {
+    /// The record that a target names, if it is the one that was found last: a body often writes the row that it has just
+    /// read.
+    #[inline]
+    fn met_last(&self, target: &Target<'_, 'a>) -> Option<Record<'a>> {
+        let (table, record) = self.met.get()?;
+        // At most one living record has the key, so a look into the index would find this one.
+        let is_it = std::ptr::eq(table, target.table) && record.has_key(target.key) && !is_dead(record);
+        is_it.then_some(record)
     }
 }
 

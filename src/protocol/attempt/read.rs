@@ -76,6 +76,15 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// As [`row_of`](Self::row_of), of a record that the call has not written.
+    #[inline]
+    pub(super) fn unwritten_row_of(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
+        match self.unwritten_at_once(record) {
+            Some(seen) => Ok(seen),
+            None => self.row_of_any(table, record),
+        }
+    }
+
     #[inline(never)]
     fn row_of_any(&self, table: &TableCore, record: Record<'a>) -> Result<Seen<'a>> {
         let layout = table.layout();

@@ -149,15 +149,27 @@ impl<'a> Attempt<'a> {
         loop {
             while let Some(&record) = span.page.get(span.next) {
                 span.next += 1;
-                if self.workspace.borrow().writes.came_since(record.pointer(), begun) {
-                    continue;
-                }
+                let is_written = {
+                    let writes = &self.workspace.borrow().writes;
+                    let position = writes.position(record.pointer());
+                    if position.is_some_and(|position| writes.came_since(position, begun)) {
+                        continue;
+                    }
+                    position.is_some()
+                };
                 self.claim(span.table, record.key(), Claim::Read)?;
                 // A dead record's successor, if it has one, came into the node after the page was read: the page's
                 // version tells the protocol.
-                let Seen::Row(row) = self.row_of(span.table, record)? else { continue };
+                let seen = match is_written {
+                    true => self.row_of(span.table, record)?,
+                    false => self.unwritten_row_of(span.table, record)?,
+                };
+                let Seen::Row(row) = seen else { continue };
                 match span.base {
-                    None => return Ok(Some((record.key(), row))),
+                    None => {
+                        self.met.set(Some((span.table, record)));
+                        return Ok(Some((record.key(), row)));
+                    }
                     Some(base) => {
                         if let Some(found) = self.follow(base, span.table, row)? {
                             return Ok(Some(found));
@@ -210,12 +222,15 @@ impl<'a> Attempt<'a> {
         }
         let index = span.table.ordered()?;
         let page = match (place, span.backward) {
-            (Place::Start, false) => index.page_forward(as_slice(&span.lower), &mut span.page, self.guard),
+            (Place::Start, false) => {
+                let (from, to) = (as_slice(&span.lower), as_slice(&span.upper));
+                index.page_within(from, to, &mut span.page, self.guard)
+            }
             (Place::Start, true) => index.page_backward(as_slice(&span.upper), &mut span.page, self.guard),
             (Place::Forward(from), _) if is_above(from, &span.upper) => return Ok(false),
             (Place::Backward(to), _) if below(to, &span.lower) => return Ok(false),
             (Place::Forward(from), _) => {
-                index.page_forward(Bound::Included(from), &mut span.page, self.guard)
+                index.page_within(Bound::Included(from), as_slice(&span.upper), &mut span.page, self.guard)
             }
             (Place::Backward(to), _) => index.page_backward(Bound::Excluded(to), &mut span.page, self.guard),
             (Place::Table(_) | Place::End, _) => return Ok(false),

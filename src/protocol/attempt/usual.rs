@@ -4,7 +4,8 @@
 //! They do what [`Attempt::get`], [`Attempt::operate`] and [`Attempt::update`] would do. Wherever
 //! anything is unusual they do nothing and say so, and the general way is taken.
 
-use super::{Attempt, Reading};
+use super::read::Seen;
+use super::{Access, Attempt, Reading};
 use crate::protocol::footprint::Mode;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
@@ -34,11 +35,33 @@ impl<'a> Attempt<'a> {
             return None;
         }
         let (word, row) = record.read_at_once(self.arena)?;
+        self.note_row(access, record, word);
+        Some(row)
+    }
+
+    /// What the call sees of a record that it has not written, if one look tells; that it is absent, too.
+    #[inline]
+    pub(super) fn unwritten_at_once(&self, record: Record<'a>) -> Option<Seen<'a>> {
+        let access = self.access.get();
+        if !matches!(access.reading, Reading::Seen | Reading::Noted) {
+            return None;
+        }
+        if let Some((word, row)) = record.read_at_once(self.arena) {
+            self.note_row(access, record, word);
+            return Some(Seen::Row(row));
+        }
+        let word = record.absent_at_once()?;
+        self.note_row(access, record, word);
+        Some(Seen::Nothing)
+    }
+
+    /// Notes a row that was read under this word, or its absence.
+    #[inline(always)]
+    fn note_row(&self, access: &Access, record: Record<'a>, word: u64) {
         if access.reading == Reading::Noted {
             self.reads.borrow_mut().note(record, word, Part::Row);
         }
         self.note_seen(word);
-        Some(row)
     }
 
     /// Buffers the change, if it is the usual write. Whether it was.

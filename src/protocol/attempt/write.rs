@@ -32,14 +32,25 @@ impl<'a> Attempt<'a> {
         }
         table.slabs().budget().admit()?;
         let mut coerced = SmallVec::<[ValueRef<'_>; 16]>::new();
-        let checked = layout.checked_row(values, &mut coerced)?;
-        let Some(record) = self.place_new(table, target.hash, target.key)? else {
-            return Err(duplicate(table, target.key));
+        let composed = self.workspace.borrow_mut().writes.compose(layout, values);
+        // What is composed are the values as they are.
+        let checked = if composed.is_some() { values } else { layout.checked_row(values, &mut coerced)? };
+        let record = match self.place_new(table, target.hash, target.key) {
+            Ok(Some(record)) => record,
+            other => {
+                if let Some(composed) = composed {
+                    self.workspace.borrow_mut().writes.discard(composed);
+                }
+                return other.and_then(|_| Err(duplicate(table, target.key)));
+            }
         };
         let buffer = || {
-            let mut workspace = self.workspace.borrow_mut();
-            workspace.writes.insert(table, record.pointer(), checked.iter().copied());
-            workspace.writes.check_size()
+            let writes = &mut self.workspace.borrow_mut().writes;
+            match composed {
+                Some(composed) => writes.insert_composed(table, record.pointer(), composed),
+                None => writes.insert(table, record.pointer(), checked.iter().copied()),
+            }
+            writes.check_size()
         };
         if table.secondary().is_empty() {
             return buffer();
@@ -187,8 +198,10 @@ impl<'a> Attempt<'a> {
         self.claim(table, key, Claim::Insert)?;
         loop {
             let placed = {
-                let cutter = &mut self.workspace.borrow_mut().cutter;
-                table.find_or_place(hash, key, cutter, self.guard)
+                let (cutter, mut near) = (&mut self.workspace.borrow_mut().cutter, self.near.get());
+                let placed = table.find_or_place_near(hash, key, (cutter, &mut near), self.guard);
+                self.near.set(near);
+                placed
             };
             if placed.is_new {
                 let placeholder = Placeholder { record: placed.record.pointer(), table };
@@ -230,7 +243,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn look_up_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
-        let mut target = Target { found: None, ..*target };
+        let mut target = Target { found: self.met_last(target), ..*target };
         loop {
             let record = match self.locate(&target)? {
                 Lookup::Found(record) => record,

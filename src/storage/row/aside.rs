@@ -6,7 +6,8 @@
 
 use bumpalo::Bump;
 
-use super::{RowLayout, in_arena, in_heap, is_block, word_of_block};
+use super::number::{SHORT_TEXT, is_usual_text};
+use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape, in_arena, in_heap, is_block, word_of, word_of_block};
 use crate::types::ValueRef;
 
 /// How many bits the length takes: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
@@ -17,6 +18,12 @@ const _: () = assert!(super::MAXIMAL_ROW_BYTES < 1 << LENGTH_BITS);
 fn word_of_place(start: usize, length: usize) -> u64 {
     debug_assert!(length > 0 && length < 1 << LENGTH_BITS && start < 1 << (63 - LENGTH_BITS));
     (start as u64) << (LENGTH_BITS + 1) | (length as u64) << 1
+}
+
+fn put_bytes_aside(bytes: &[u8], aside: &mut Vec<u8>) -> u64 {
+    let start = aside.len();
+    aside.extend_from_slice(bytes);
+    word_of_place(start, bytes.len())
 }
 
 fn bytes_at(word: u64, aside: &[u8]) -> &[u8] {
@@ -35,11 +42,42 @@ impl RowLayout {
         value: ValueRef<'_>,
         aside: &mut Vec<u8>,
     ) {
-        self.put_anyhow(words, position, value, |bytes| {
-            let start = aside.len();
-            aside.extend_from_slice(bytes);
-            word_of_place(start, bytes.len())
-        });
+        self.put_anyhow(words, position, value, |bytes| put_bytes_aside(bytes, aside));
+    }
+
+    /// Puts a whole row into words that are zero, if all its values are such as are told at once to be their columns'
+    /// ([`ColumnLayout::takes`]). Whether they were: if not, the words and what is aside hold a part of it.
+    pub(crate) fn put_usual_row(
+        &self,
+        words: &mut [u64],
+        values: &[ValueRef<'_>],
+        aside: &mut Vec<u8>,
+    ) -> bool {
+        if self.columns.len() * SHORT_TEXT > MAXIMAL_ROW_BYTES {
+            return false;
+        }
+        self.columns.iter().zip(values).enumerate().all(|(position, (column, &value))| {
+            let word = match (value, column.shape) {
+                (ValueRef::Int(int), Shape::Int) if column.is_within(int) => int as u64,
+                (ValueRef::Decimal(decimal), Shape::Decimal { scale }) if decimal.scale() == scale => {
+                    match i64::try_from(decimal.unscaled()) {
+                        Ok(unscaled) if column.is_within(unscaled) => unscaled as u64,
+                        _ => return false,
+                    }
+                }
+                (ValueRef::Text(text), Shape::Text) if is_usual_text(text) => {
+                    word_of(text.as_bytes(), |bytes| put_bytes_aside(bytes, aside))
+                }
+                (ValueRef::Timestamp(time), Shape::Timestamp) => time.microseconds() as u64,
+                (ValueRef::Null, _) if !column.not_null => {
+                    words[position / 64] |= 1 << (position % 64);
+                    return true;
+                }
+                _ => return false,
+            };
+            words[column.word as usize] = word;
+            true
+        })
     }
 
     /// Gives a copy of a row whose long values were put aside blocks in an arena.
@@ -82,7 +120,7 @@ mod tests {
     use super::*;
     use crate::storage::definition::TableDefinition;
     use crate::storage::row::free_block;
-    use crate::types::DataType;
+    use crate::types::{DataType, Decimal, Timestamp};
 
     fn layout() -> RowLayout {
         RowLayout::new(
@@ -92,6 +130,42 @@ mod tests {
                 .column("c", DataType::Bytes)
                 .column("d", DataType::Text),
         )
+    }
+
+    #[test]
+    fn a_row_of_usual_values_is_put_as_they_are_put_one_by_one() {
+        let decimal = DataType::Decimal { precision: 6, scale: 2 };
+        let definition = TableDefinition::new("t").column("a", DataType::Int32).not_null();
+        let definition = definition.column("b", DataType::Text).column("c", decimal);
+        let layout = RowLayout::new(&definition.column("d", DataType::Timestamp));
+        let money = |unscaled, scale| ValueRef::Decimal(Decimal::from_stored(unscaled, scale));
+        let time = ValueRef::Timestamp(Timestamp::from_stored(-7));
+        let usual = [ValueRef::Int(-3), ValueRef::Text("longer than a word"), money(-150, 2), time];
+        let null = ValueRef::Null;
+        for values in [usual, [usual[0], ValueRef::Text("short"), null, null], [usual[0], null, null, time]] {
+            let (mut one, mut other) = (b"before".to_vec(), b"before".to_vec());
+            let mut words = vec![0; layout.words()];
+            assert!(layout.put_usual_row(&mut words, &values, &mut one), "{values:?}");
+            assert_eq!(words, put_aside(&layout, &values, &mut other));
+            assert_eq!(one, other);
+        }
+        let others = [
+            (0, null),
+            (0, ValueRef::Int(1 << 31)),
+            (1, ValueRef::Text("a\0b")),
+            (1, ValueRef::Bytes(b"bytes")),
+            (2, money(15, 1)),
+            (2, money(1_000_000, 2)),
+            (2, money(1 << 70, 2)),
+            (2, ValueRef::Int(1)),
+            (3, ValueRef::Int(1)),
+        ];
+        for (column, value) in others {
+            let mut values = usual;
+            values[column] = value;
+            let mut words = vec![0; layout.words()];
+            assert!(!layout.put_usual_row(&mut words, &values, &mut Vec::new()), "{value:?}");
+        }
     }
 
     fn row<'v>(text: &'v str, bytes: &'v [u8]) -> [ValueRef<'v>; 4] {

@@ -6,10 +6,10 @@
 
 use crossbeam_epoch::Guard;
 
-use super::OrderedIndex;
 use super::latch::Restart;
 use super::locked::Locked;
 use super::node::{Node, Target};
+use super::{DEFAULT_FAN_OUT, OrderedIndex};
 use crate::base::atomics::Ordering;
 
 /// A node, and the version that reads of it have to be validated against.
@@ -25,6 +25,45 @@ impl<const FAN_OUT: usize> Clone for Visit<'_, FAN_OUT> {
 }
 
 impl<const FAN_OUT: usize> Copy for Visit<'_, FAN_OUT> {}
+
+/// The leaf of one index to which a thread came last: as long as it is pinned, who looks for a neighbour may begin there.
+/// The leaf's range never changes, and its version tells whether it is current (the argument is in `mod.rs`).
+pub(crate) struct Near<'g, const FAN_OUT: usize = DEFAULT_FAN_OUT>(
+    Option<(&'g OrderedIndex<FAN_OUT>, &'g Node<FAN_OUT>)>,
+);
+
+impl<const FAN_OUT: usize> Near<'_, FAN_OUT> {
+    /// Of a thread that has not come to any leaf.
+    pub(crate) const fn nowhere() -> Self {
+        Near(None)
+    }
+}
+
+impl<const FAN_OUT: usize> Clone for Near<'_, FAN_OUT> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<const FAN_OUT: usize> Copy for Near<'_, FAN_OUT> {}
+
+impl<'g, const FAN_OUT: usize> Near<'g, FAN_OUT> {
+    /// The thread has come to this leaf.
+    #[inline]
+    pub(super) fn set(&mut self, index: &'g OrderedIndex<FAN_OUT>, leaf: &'g Node<FAN_OUT>) {
+        self.0 = Some((index, leaf));
+    }
+
+    /// Visits the leaf, if it is one of this index, holds the key, and is current.
+    #[inline]
+    pub(super) fn visit(&self, index: &OrderedIndex<FAN_OUT>, key: &[u8]) -> Option<Visit<'g, FAN_OUT>> {
+        let (of, leaf) = self.0?;
+        if !std::ptr::eq(of, index) || !leaf.holds(key) {
+            return None;
+        }
+        Visit::begin(leaf).ok()
+    }
+}
 
 /// The slot of a parent that led to a child.
 #[derive(Clone, Copy)]

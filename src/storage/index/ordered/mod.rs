@@ -71,6 +71,7 @@ use std::ops::Bound;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
+pub(crate) use self::descent::Near;
 use self::latch::Restart;
 use self::node::{Fence, Node, Target};
 use super::{Insertion, LeafSplit, Lookup, NodeVersion};
@@ -139,24 +140,41 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     }
 
     /// Puts `record` in under its own key, unless the key is there. Leaves that are split for it are told to `split`.
+    #[cfg(any(test, heddle_model))]
     pub(crate) fn insert<'g>(
         &'g self,
         record: Record<'g>,
+        split: impl FnMut(LeafSplit<'g>),
+        guard: &'g Guard,
+    ) -> Insertion<'g> {
+        self.insert_near(record, &mut Near::nowhere(), split, guard)
+    }
+
+    /// As [`insert`](Self::insert), for who may have come near already, and comes nearer now.
+    pub(crate) fn insert_near<'g>(
+        &'g self,
+        record: Record<'g>,
+        near: &mut Near<'g, FAN_OUT>,
         mut split: impl FnMut(LeafSplit<'g>),
         guard: &'g Guard,
     ) -> Insertion<'g> {
-        retry(|| self.try_insert(record, &mut split, guard))
+        retry(|| self.try_insert(record, near, &mut split, guard))
     }
 
     fn try_insert<'g>(
         &'g self,
         record: Record<'g>,
+        near: &mut Near<'g, FAN_OUT>,
         split: &mut impl FnMut(LeafSplit<'g>),
         guard: &'g Guard,
     ) -> Result<Insertion<'g>, Restart> {
         let key = record.key();
         let mut edge = None;
-        let mut visit = self.root(guard)?;
+        // A full leaf is split from above.
+        let mut visit = match near.visit(self, key).filter(|leaf| !leaf.is_full()) {
+            Some(leaf) => leaf,
+            None => self.root(guard)?,
+        };
         while !visit.node.is_leaf() {
             if visit.is_full() {
                 let place = visit.node.child_index(Target::At(key))?;
@@ -166,6 +184,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
             let (next, child) = visit.descend(Target::At(key))?;
             (edge, visit) = (Some(next), child);
         }
+        near.set(self, visit.node);
         let place = visit.node.search(key)?;
         if let Some(bits) = place.found {
             visit.validate()?;
@@ -208,15 +227,37 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         out: &mut Vec<Record<'g>>,
         guard: &'g Guard,
     ) -> Page<'g> {
+        self.page_within(from, Bound::Unbounded, out, guard)
+    }
+
+    /// As [`page_forward`](Self::page_forward), but for records behind `to`, some of which may be left out.
+    pub(crate) fn page_within<'g>(
+        &'g self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        out: &mut Vec<Record<'g>>,
+        guard: &'g Guard,
+    ) -> Page<'g> {
         let (Bound::Included(key) | Bound::Excluded(key)) = from else {
-            return self.page_forward(Bound::Included(&[]), out, guard);
+            return self.page_within(Bound::Included(&[]), to, out, guard);
         };
         let skips_equal = matches!(from, Bound::Excluded(_));
         self.page(out, |found| {
             let leaf = self.leaf(Target::At(key), guard)?;
             let place = leaf.node.search(key)?;
             let start = place.index + usize::from(skips_equal && place.found.is_some());
-            for index in start..leaf.node.count() {
+            let end = match to {
+                // Where the range ends before the leaf does, and has not ended before it began.
+                Bound::Included(to) | Bound::Excluded(to)
+                    if to > key && leaf.node.high().is_none_or(|high| to < &high[..]) =>
+                {
+                    let place = leaf.node.search(to)?;
+                    place.index + usize::from(place.found.is_some())
+                }
+                _ => leaf.node.count(),
+            };
+            found.reserve(end.saturating_sub(start));
+            for index in start..end {
                 found.push(leaf.node.record(leaf.node.slot(index)?));
             }
             leaf.validate()?;

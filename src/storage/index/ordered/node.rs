@@ -171,6 +171,11 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         self.high.as_ref()
     }
 
+    /// Whether the key lies in the node's range.
+    pub(super) fn holds(&self, key: &[u8]) -> bool {
+        &self.low[..] <= key && self.high().is_none_or(|high| key < &high[..])
+    }
+
     /// How many entries there are. Relaxed: validated by the caller, or read under the latch; never out of bounds.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed).min(FAN_OUT)

@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod model;
+mod near;
 mod reclaim;
 mod shape;
 mod version;
