@@ -87,7 +87,7 @@ fn mutate_in_place(random: &mut fastrand::Rng, bytes: &mut [u8]) {
 /// Makes forgeries of a kind; how many of them open.
 fn forgeries(kind: &str, with_checkpoint: bool, forge: impl Fn(&Forge, &mut fastrand::Rng)) -> u64 {
     let seed = setting("HEDDLE_SEED", fastrand::u64(..));
-    let base = Forge::of(&seed::make(with_checkpoint), DIRECTORY);
+    let base = Forge::of(&seed::make(with_checkpoint, None), DIRECTORY);
     let mut opened = 0;
     for round in 0..ROUNDS * setting("HEDDLE_FORGERIES", 1) {
         let mut random = fastrand::Rng::with_seed(seed.wrapping_add(round));
@@ -184,7 +184,7 @@ fn headers_that_nobody_wrote() {
 #[test]
 fn the_corpus_does_no_harm() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let bases = [false, true].map(|with_checkpoint| Forge::of(&seed::make(with_checkpoint), DIRECTORY));
+    let bases = [false, true].map(|with_checkpoint| Forge::of(&seed::make(with_checkpoint, None), DIRECTORY));
     let mut inputs = 0;
     for (kind, forge) in crate::forge::KINDS {
         for entry in std::fs::read_dir(corpus.join(kind)).expect("a folder for each kind") {
@@ -206,7 +206,7 @@ fn the_corpus_does_no_harm() {
 #[ignore = "writes tests/corpus; run it when a format has changed"]
 fn write_the_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    let base = Forge::of(&seed::make(true), DIRECTORY);
+    let base = Forge::of(&seed::make(true, None), DIRECTORY);
     let write = |kind: &str, name: &str, bytes: &[u8]| {
         let folder = corpus.join(kind);
         std::fs::create_dir_all(&folder).expect("a folder");

@@ -8,13 +8,27 @@ use std::path::{Path, PathBuf};
 use heddledb::testing::{Disk, SimulatedDisk};
 use heddledb::{Database, Error, ProtocolKind};
 
-use crate::forge::Forge;
+use crate::forge::{Forge, PAGE};
 use crate::journal::{DIRECTORY, options};
 use crate::seed;
 
-/// What is kept, and whether it has a checkpoint.
-const KEPT: [(&str, bool); 2] = [("format-2-log", false), ("format-2-checkpoint", true)];
-const FOLDERS: [&str; 3] = ["", "log", "checkpoint"];
+/// What is kept, and whether it has a checkpoint. Version 3 is of databases whose log is elsewhere, and of no others.
+const KEPT: [(&str, bool); 3] =
+    [("format-2-log", false), ("format-2-checkpoint", true), (LOG_ELSEWHERE, true)];
+const LOG_ELSEWHERE: &str = "format-3-log-elsewhere";
+/// Where the log of that one is on its disk, as its manifest says.
+const LOG_DIRECTORY: &str = "fast/bank-log";
+
+/// What folders are called where they are kept, and where they are on the disk.
+fn folders() -> [(&'static str, PathBuf); 4] {
+    let own = Path::new(DIRECTORY);
+    [
+        ("", own.to_path_buf()),
+        ("log", own.join("log")),
+        ("checkpoint", own.join("checkpoint")),
+        ("log-elsewhere", PathBuf::from(LOG_DIRECTORY)),
+    ]
+}
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -23,8 +37,8 @@ fn data(name: &str) -> PathBuf {
 /// Puts what is kept on a simulated disk, where it may be written.
 fn load(name: &str) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
-    for folder in FOLDERS {
-        let (from, to) = (data(name).join(folder), Path::new(DIRECTORY).join(folder));
+    for (folder, to) in folders() {
+        let from = data(name).join(folder);
         let Ok(entries) = std::fs::read_dir(&from) else { continue };
         disk.create_dir_all(&to).expect("a directory");
         for path in entries.map(|entry| entry.expect("readable").path()).filter(|path| path.is_file()) {
@@ -112,24 +126,42 @@ fn the_older_format_is_read_and_raised_only_when_it_is_written() {
     assert_eq!(forge.bytes(&manifest)[8], 2);
 }
 
-/// Unused segments are left out, for they are zeros: the log ends in the last one that is used.
+/// Those that are there stay as they are. Unused segments are left out, for they are zeros: the log ends in the last one that is used.
 #[test]
 #[ignore = "writes tests/data; run it once for each new format"]
 fn write_the_data() {
-    for (name, with_checkpoint) in KEPT {
-        let disk = seed::make(with_checkpoint);
-        let forge = Forge::of(&disk, DIRECTORY);
-        let last = forge.log_blocks().last().expect("a block").path.clone();
-        for folder in FOLDERS {
-            let from = Path::new(DIRECTORY).join(folder);
-            std::fs::create_dir_all(data(name).join(folder)).expect("a directory");
+    // What is there was written by the version that it is there for.
+    for (name, with_checkpoint) in KEPT.into_iter().filter(|(name, _)| !data(name).exists()) {
+        let log = (name == LOG_ELSEWHERE).then_some(LOG_DIRECTORY);
+        let disk = seed::make(with_checkpoint, log);
+        for (folder, from) in folders() {
+            let is_kept = |path: &Path, bytes: &[u8]| {
+                let is_used = |page: &[u8]| page.iter().any(|byte| *byte != 0);
+                let is_segment = path.extension().is_some_and(|ending| ending == "log");
+                !path.ends_with("LOCK") && (!is_segment || is_used(&bytes[PAGE..]))
+            };
             for file in disk.list(&from).unwrap_or_default() {
                 let path = from.join(&file);
-                let is_unused = path.extension().is_some_and(|ending| ending == "log") && path > last;
-                if let (Ok(bytes), false) = (disk.bytes(&path), is_unused || file == "LOCK") {
+                if let Some(bytes) = disk.bytes(&path).ok().filter(|bytes| is_kept(&path, bytes)) {
+                    std::fs::create_dir_all(data(name).join(folder)).expect("a directory");
                     std::fs::write(data(name).join(folder).join(file), bytes).expect("a file");
                 }
             }
         }
     }
+}
+
+/// The manifest says where the log is, in a version that programs refuse which do not look for it there.
+#[test]
+fn a_kept_database_whose_log_is_elsewhere_finds_it_there() {
+    let disk = load(LOG_ELSEWHERE);
+    let manifest = disk.bytes(&Path::new(DIRECTORY).join("MANIFEST")).expect("a manifest");
+    assert_eq!(manifest[8], 3);
+    assert!(manifest.windows(LOG_DIRECTORY.len()).any(|text| text == LOG_DIRECTORY.as_bytes()));
+    assert!(!disk.exists(&Path::new(DIRECTORY).join("log")).expect("readable"));
+    let log = || disk.list(Path::new(LOG_DIRECTORY)).expect("a log").into_iter();
+    let segments = log().filter(|name| name.to_string_lossy().ends_with(".log"));
+    segments.for_each(|name| disk.remove(&Path::new(LOG_DIRECTORY).join(name)).expect("it is there"));
+    let refused = Database::open(DIRECTORY, options(&disk, ProtocolKind::default())).err();
+    assert!(matches!(refused, Some(Error::MissingFile { .. })), "{refused:?}");
 }

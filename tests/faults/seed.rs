@@ -39,11 +39,13 @@ fn every_type() -> TableDefinition {
         .index("by_bytes", ["bytes", "day"])
 }
 
-/// Makes it, on a disk of its own.
-pub fn make(with_checkpoint: bool) -> SimulatedDisk {
+/// Makes it, on a disk of its own. `log`: where its log is, if not in its own directory.
+pub fn make(with_checkpoint: bool, log: Option<&str>) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let protocol = ProtocolKind::Phased;
-    Journal::create(options(&disk, protocol)).db.close().expect("durable");
+    let plain = options(&disk, protocol);
+    let created = log.into_iter().fold(plain, |options, log| options.log_directory(log));
+    Journal::create(created).db.close().expect("durable");
     let journal = Journal::open(options(&disk, protocol)).expect("opens");
     let table = journal.db.create_table(every_type()).expect("a table");
     let values = values();
