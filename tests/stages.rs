@@ -1,13 +1,18 @@
-//! Execution, log and output on one thread (`Stages::Single`): calls are told when they are durable, and nothing that a
-//! call or the closing of the database waits for is left to a thread that waits itself.
+//! Layouts of stages. Execution, log and output on one thread (`Stages::Single`): calls are told when they are durable, and
+//! nothing that a call or the closing of the database waits for is left to a thread that waits itself. And what counts as a
+//! stage's work.
 
 #[path = "support/logged.rs"]
 mod logged;
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use heddledb::testing::SimulatedDisk;
-use heddledb::{Database, Durability, Error, Options, ProtocolKind, SerialVariant, Stages, args, key, row};
+use heddledb::{
+    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, ProtocolKind, SerialVariant,
+    Stages, TableDefinition, args, key, row,
+};
 use logged::*;
 
 const CALLS: i64 = 300;
@@ -125,4 +130,29 @@ fn one_worker_is_what_it_takes() {
     assert_eq!("single".parse::<Stages>(), Ok(Stages::Single));
     let plain = Options::default().stages(Stages::Single).durability(Durability::None);
     Database::in_memory(plain).expect("one worker by itself").close().expect("closed");
+}
+
+/// Workers that sleep over their calls fill their queues, and the input stage waits before these: it works for a small part
+/// of the time only.
+#[test]
+fn who_waits_for_room_in_a_queue_is_not_busy() {
+    in_time("a full queue", || {
+        let options = Options::default().durability(Durability::None).stages(Stages::Staged).workers(1);
+        let db = Database::in_memory(options.work_stealing(true).queue_calls(1)).expect("in memory");
+        let table = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
+        let table = db.create_table(table).expect("a table");
+        let slow = ProcedureDefinition::new("slow").phase([Action::commute(&table)
+            .key(|_, key| key.push(1))
+            .body(|_| {
+                thread::sleep(Duration::from_millis(2));
+                Ok(())
+            })]);
+        let slow = db.register(slow).expect("a procedure");
+        let start = Instant::now();
+        let calls: Vec<_> = (0..100).map(|_| db.submit(&slow, args![]).expect("let in")).collect();
+        calls.into_iter().for_each(|call| drop(call.wait().expect("done")));
+        let (busy, all) = (db.statistics().input_busy, start.elapsed());
+        assert!(all >= Duration::from_millis(200), "the calls were not slow: {all:?}");
+        assert!(busy > Duration::ZERO && busy < all / 4, "busy for {busy:?} of {all:?}");
+    });
 }

@@ -211,14 +211,19 @@ impl Input {
             if group.is_empty() {
                 return;
             }
-            let start = Instant::now();
+            let mut start = Instant::now();
             for arrived in group.drain(..) {
                 let answer = arrived.answer.clone();
                 match self.prepare(arrived) {
                     Ok(call) if self.executors.is_some() => self.give_to_executors(engine, call),
                     Ok(call) if call.queue.is_some() || self.workers.are_shared() => {
                         let queue = call.queue.unwrap_or_else(|| self.next_queue());
-                        self.workers.push(queue, call);
+                        if let Put::Full(call) = self.workers.try_push(queue, call) {
+                            // To wait for room is no work.
+                            engine.clocks().add(Stage::Input, start);
+                            self.workers.push(queue, call);
+                            start = Instant::now();
+                        }
                     }
                     Ok(call) => ready.push(call),
                     Err(error) => refuse(engine, &answer, error),
