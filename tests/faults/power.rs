@@ -114,8 +114,16 @@ fn in_turn(enough: i64, told: &AtomicI64, mut act: impl FnMut(i64) -> Result<()>
     }
 }
 
-/// One run under a protocol; every moment's images go to those who recover them. How many split phases it had.
-fn run(protocol: ProtocolKind, round: u64, images: &SyncSender<Image>) -> u64 {
+/// What the runs have had in them that their images are to be about. One run may lack some of it: where a busy machine lets
+/// many calls share a group, its log stays in its first segments.
+#[derive(Default)]
+struct Covered {
+    split_phases: u64,
+    changes_of_segments: u64,
+}
+
+/// One run under a protocol; every moment's images go to those who recover them.
+fn run(protocol: ProtocolKind, round: u64, images: &SyncSender<Image>, covered: &mut Covered) {
     let disk = SimulatedDisk::new();
     Journal::create(options(&disk, protocol)).db.close().expect("durable");
     let told = Arc::new(Told::default());
@@ -140,16 +148,12 @@ fn run(protocol: ProtocolKind, round: u64, images: &SyncSender<Image>) -> u64 {
         scope.spawn(|| in_turn(2, &told.tables, |number| journal.make_table(number)));
         scope.spawn(|| (0..2).for_each(|_| drop(journal.db.checkpoint().expect("whole"))));
     });
-    let split = journal.db.phases().map_or(0, |_| report(&journal.db).split);
+    covered.split_phases += journal.db.phases().map_or(0, |_| report(&journal.db).split);
     assert_eq!(journal.db.checkpoints().made, 2);
     journal.db.close().expect("durable");
     disk.watch_no_more();
     let segments = disk.list(&Path::new(DIRECTORY).join("log")).expect("a log");
-    assert!(
-        segments.last().is_some_and(|name| *name > *"00000003.log"),
-        "no segment was changed: {segments:?}"
-    );
-    split
+    covered.changes_of_segments += u64::from(segments.last().is_some_and(|name| *name > *"00000003.log"));
 }
 
 #[test]
@@ -158,14 +162,14 @@ fn nothing_acknowledged_is_lost_at_any_moment() {
     let (start, seen) = (Instant::now(), Seen::default());
     let (send, receive) = sync_channel(8);
     let receive = Mutex::new(receive);
-    let (mut rounds, mut split) = (0, 0);
+    let (mut rounds, mut covered) = (0, Covered::default());
     thread::scope(|scope| {
         let recoverers = thread::available_parallelism().map_or(2, usize::from).max(2);
         (0..recoverers).for_each(|_| drop(scope.spawn(|| recover_all(&receive, &seen))));
         let is_well = || seen.failure.lock().expect("no panic").is_none();
         while seen.recovered.load(Ordering::SeqCst) < IMAGES * factor && is_well() {
             let protocol = ProtocolKind::ALL[rounds as usize % ProtocolKind::ALL.len()];
-            split += run(protocol, rounds, &send);
+            run(protocol, rounds, &send, &mut covered);
             rounds += 1;
         }
         drop(send);
@@ -174,10 +178,13 @@ fn nothing_acknowledged_is_lost_at_any_moment() {
         resume_unwind(panic);
     }
     let recovered = seen.recovered.load(Ordering::SeqCst);
+    let Covered { split_phases, changes_of_segments } = covered;
     println!(
-        "{recovered} different images of {rounds} runs with {split} split phases, {:?}",
+        "{recovered} different images of {rounds} runs with {split_phases} split phases, {changes_of_segments} of them with \
+         changes of segments, {:?}",
         start.elapsed()
     );
-    assert!(split > 0);
+    assert!(split_phases > 0, "no run had a split phase");
+    assert!(changes_of_segments > 0, "in no run was a segment changed");
     assert!(recovered >= IMAGES * factor);
 }
