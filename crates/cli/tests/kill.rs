@@ -1,5 +1,5 @@
-//! Kills the process with -9 at random moments of a benchmark, over and over on one directory, under one protocol after the
-//! other. Whatever had been acknowledged has to be there, the books have to agree, and nothing may be half there. In most
+//! Kills the process with -9 at random moments of a benchmark, over and over on a directory, under one protocol after the
+//! other; every fifty rounds in a new directory, since the history in one grows without end. Whatever had been acknowledged has to be there, the books have to agree, and nothing may be half there. In most
 //! rounds checkpoints are made all the time, so that many of the moments hit one; a third of the moments hit recovery.
 //! In every other round it is not the process that notes what it has acknowledged, but this test, at the other end of a pipe.
 //!
@@ -68,24 +68,29 @@ fn start(round: u64, database: &Path, acks: &Path) -> Child {
     command(&[&bench[..], &place].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-#[test]
-fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
-    let rounds = setting("HEDDLE_KILL_ROUNDS", 2 * ProtocolKind::ALL.len() as u64);
-    let seed = setting("HEDDLE_KILL_SEED", fastrand::u64(..));
-    println!("HEDDLE_KILL_SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let directory = tempfile::tempdir().unwrap();
-    let [database, acks, pipe] = ["bank", "acks", "pipe"].map(|name| directory.path().join(name));
-    std::fs::write(&acks, "").unwrap();
-    let mut acknowledged = 0;
-    for round in 0..4 * rounds {
-        if round >= rounds && acknowledged > 0 {
-            break;
-        }
-        // Early moments hit the load and, in later rounds, recovery. Where the machine is so busy that nothing was
-        // acknowledged in all of them, there are more rounds, and longer ones.
-        let latest = if round % 3 == 2 { 60 } else { 1_200 };
-        let moment = Duration::from_millis(random.u64(5..latest * (1 + round / rounds)));
+/// So many rounds are about one database.
+const ROUNDS_OF_A_DATABASE: u64 = 50;
+
+/// One database, which is killed over and over.
+struct Victim {
+    directory: tempfile::TempDir,
+    acknowledged: usize,
+}
+
+impl Victim {
+    fn new() -> Victim {
+        let victim = Victim { directory: tempfile::tempdir().unwrap(), acknowledged: 0 };
+        std::fs::write(victim.path("acks"), "").unwrap();
+        victim
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Works on it for so long, kills it, and looks at what is left.
+    fn kill_after(&mut self, moment: Duration, round: u64, seed: u64) {
+        let [database, acks, pipe] = ["bank", "acks", "pipe"].map(|name| self.path(name));
         let notes = if round.is_multiple_of(2) { Notes::of_pipe(pipe.clone()) } else { Notes::Own };
         let told = if let Notes::Pipe(pipe, _) = &notes { pipe } else { &acks };
         let mut process = start(round, &database, told);
@@ -98,13 +103,36 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         if !database.join("MANIFEST").exists() {
             // Killed before there was a database: the manifest is made last.
             assert_eq!(std::fs::read(&acks).unwrap(), b"");
-            continue;
+            return;
         }
         let checked = heddle(&["check", text(&database), "--acks", text(&acks)]);
         let said = errors(&checked);
         assert!(checked.status.success(), "round {round}, killed after {moment:?}, seed {seed}: {said}");
-        acknowledged = std::fs::read_to_string(&acks).unwrap().lines().count();
+        self.acknowledged = std::fs::read_to_string(&acks).unwrap().lines().count();
     }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    let rounds = setting("HEDDLE_KILL_ROUNDS", 2 * ProtocolKind::ALL.len() as u64);
+    let seed = setting("HEDDLE_KILL_SEED", fastrand::u64(..));
+    println!("HEDDLE_KILL_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut victim, mut before) = (Victim::new(), 0);
+    for round in 0..4 * rounds {
+        if round >= rounds && before + victim.acknowledged > 0 {
+            break;
+        }
+        if round > 0 && round.is_multiple_of(ROUNDS_OF_A_DATABASE) {
+            before += std::mem::replace(&mut victim, Victim::new()).acknowledged;
+        }
+        // Early moments hit the load and, in later rounds, recovery. Where the machine is so busy that nothing was
+        // acknowledged in all of them, there are more rounds, and longer ones.
+        let latest = if round % 3 == 2 { 60 } else { 1_200 };
+        let moment = Duration::from_millis(random.u64(5..latest * (1 + round / rounds)));
+        victim.kill_after(moment, round, seed);
+    }
+    let acknowledged = before + victim.acknowledged;
     println!("{rounds} rounds, {acknowledged} acknowledged");
     assert!(
         acknowledged > 0,
