@@ -1,4 +1,4 @@
-//! The doors to the outside: atomics, disk, clock, threads, random numbers.
+//! The doors to the outside: atomics, disk, sockets, clock, threads, random numbers.
 //!
 //! Everything that the engine asks of the machine passes through this folder, so that a test can put something
 //! else behind it (a simulated disk, a model checker's atomics).
@@ -9,3 +9,4 @@ pub(crate) mod barrier;
 pub(crate) mod disk;
 pub(crate) mod prefetch;
 pub(crate) mod random;
+pub(crate) mod socket;

@@ -76,8 +76,13 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         words: &["std::fs", "fs::File"],
-        but_in: &["src/base/disk/"],
+        but_in: &["src/base/disk/", "src/base/socket.rs"],
         instead: "files are reached through `crate::base::disk` only, so that the simulated disk sees every access",
+    },
+    Banned {
+        words: &["unix::net", "std::net"],
+        but_in: &["src/base/socket.rs"],
+        instead: "sockets are reached through `crate::base::socket` only, so that one place says who may connect",
     },
 ];
 
@@ -296,6 +301,7 @@ mod canaries {
             ("src/storage/a.rs", "use std::sync::atomic::AtomicU64;", 1),
             ("src/base/atomics.rs", "pub use std::sync::atomic::AtomicU64;", 0),
             ("src/durability/a.rs", "use std::fs;", 1),
+            ("src/pipeline/a.rs", "use std::os::unix::net::UnixStream;", 1),
             ("crates/cli/src/main.rs", "fn a() { println!(); }", 0),
         ] {
             assert_eq!(banned_words(&one(path, code)).len(), count, "{path}: {code}");
