@@ -2,6 +2,7 @@
 
 mod backup;
 mod checkpoint;
+mod follower;
 mod open;
 mod partitions;
 mod phases;
@@ -275,6 +276,7 @@ impl Database {
             log_busy: clocks.busy(Stage::Log),
             output_busy: clocks.busy(Stage::Output),
             checkpoint_busy: clocks.busy(Stage::Checkpoint),
+            follower_busy: clocks.busy(Stage::Follower),
             time: engine.sampler().map_or_else(TimeSamples::default, Sampler::samples),
             ..Statistics::default()
         };

@@ -423,6 +423,24 @@ pub enum Error {
         /// What it takes.
         expected: String,
     },
+    /// A follower could not do what it is there for.
+    #[error(
+        "the follower failed: {reason}; the database writes its checkpoints itself until one comes again"
+    )]
+    FollowerFailed {
+        /// What it said, or what was wrong with what it did.
+        reason: String,
+    },
+    /// A follower found no database to follow, or lost it.
+    #[error(
+        "no database to follow at {socket}: {reason}; open it with that follower_socket, and start the follower again"
+    )]
+    DatabaseLost {
+        /// Where the database should listen.
+        socket: String,
+        /// What happened.
+        reason: String,
+    },
     /// What `Database::check` found wrong.
     #[error("the database is not consistent: {detail}")]
     Inconsistent {

@@ -123,6 +123,7 @@ pub struct Options {
     pub(crate) checkpoint_bytes_per_second: u64,
     pub(crate) checkpoint_threads: Option<usize>,
     pub(crate) checkpoint_directories: Vec<PathBuf>,
+    pub(crate) follower_socket: Option<PathBuf>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) log_directory: Option<PathBuf>,
     pub(crate) read_only: bool,
@@ -170,6 +171,7 @@ impl Default for Options {
             checkpoint_bytes_per_second: 0,
             checkpoint_threads: None,
             checkpoint_directories: Vec::new(),
+            follower_socket: None,
             memory_limit: None,
             log_directory: None,
             read_only: false,
@@ -451,6 +453,16 @@ impl Options {
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());
+        self
+    }
+
+    /// Waits for a follower at this socket: another process ([`Database::follow`](crate::Database::follow), or `heddle follow`)
+    /// which keeps a copy of all data from the log that it is sent, and writes checkpoints in the database's place. Without
+    /// one, and whenever it fails, the database writes them itself. The socket is made when the database is opened, for its
+    /// owner only, and removed when it is closed. Without a log nobody listens. Default: none is waited for.
+    #[must_use]
+    pub fn follower_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.follower_socket = Some(path.into());
         self
     }
 

@@ -68,6 +68,8 @@ pub enum Bug {
     LogRemovedBeforeCheckpoint,
     /// A checkpoint is finished before the log is durable through everything that was copied.
     CheckpointBeforeLog,
+    /// Parts of a checkpoint that a follower has written are believed to be what it says, and durable.
+    FollowerBelieved,
     /// A block is taken although its payload's checksum is wrong.
     BadChecksumAccepted,
     /// A block that is not there, with later groups behind it, is taken for the log's end.
@@ -84,7 +86,7 @@ pub enum Bug {
 
 #[cfg(test)]
 impl Bug {
-    pub(crate) const ALL: [Bug; 13] = [
+    pub(crate) const ALL: [Bug; 14] = [
         Bug::SyncSkipped,
         Bug::AcknowledgedBeforeSync,
         Bug::SegmentNotSynced,
@@ -92,6 +94,7 @@ impl Bug {
         Bug::PartNotSynced,
         Bug::LogRemovedBeforeCheckpoint,
         Bug::CheckpointBeforeLog,
+        Bug::FollowerBelieved,
         Bug::BadChecksumAccepted,
         Bug::HoleSkipped,
         Bug::TornTailAccepted,

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::disk::Disk;
+use crate::base::socket::Listener;
 use crate::database::SchemaChanges;
 use crate::database::backup::no_files;
 use crate::durability::progress::{Progress, Release};
@@ -20,6 +21,7 @@ use crate::options::{Durability, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
 use crate::pipeline::engine::Engine;
+use crate::pipeline::follower::Post;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
@@ -296,7 +298,8 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is told.
     let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
     let settings = checkpoint_settings(options);
-    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover);
+    let post = options.follower_socket.as_deref().map(listen).transpose()?;
+    let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover, post);
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, least_bytes);
     Ok(Opened {
@@ -305,6 +308,17 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         directory: Some(directory),
         log: Some((writer, preparation)),
         checkpointer: Some(checkpointer),
+    })
+}
+
+/// Waits for a follower at a socket.
+fn listen(path: &Path) -> Result<Post> {
+    Listener::bind(path).map(Post::new).map_err(|error| Error::InvalidOption {
+        option: "follower_socket",
+        given: path.display().to_string(),
+        expected: format!(
+            "a path of at most 100 bytes at which a socket can be made, and none is in use ({error})"
+        ),
     })
 }
 

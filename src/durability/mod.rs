@@ -16,7 +16,7 @@
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
-//! Beside all that, [`backup`] copies a directory that somebody may be writing to.
+//! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that somebody may be writing to.
 //!
 //! What this folder keeps true:
 //! - A group that [`LogWriter::append_group`] acknowledged is read again whole; of one that it did not, all or
@@ -35,6 +35,7 @@ mod block;
 pub(crate) mod checkpoint;
 mod directory;
 mod failure;
+pub(crate) mod follower;
 mod log_place;
 mod manifest;
 mod options;
@@ -57,6 +58,7 @@ mod tests;
 
 pub(crate) use block::group_bytes_max;
 pub(crate) use directory::DatabaseDirectory;
+pub(crate) use follower::Chain;
 pub(crate) use manifest::Uuid;
 pub(crate) use options::LogOptions;
 pub(crate) use prepare::Segments;

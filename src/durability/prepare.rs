@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
+use super::follower::Shipper;
 use super::segment::{LogFiles, OpenSegment};
 use super::starts::{GroupStart, GroupStarts};
 use super::{LogOptions, PAGE_BYTES};
@@ -69,6 +70,11 @@ impl Segments {
     /// Bytes of all groups that were read when the log was opened, and written since.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.starts.lock().bytes()
+    }
+
+    /// Reads the log from here on, for a follower.
+    pub(crate) fn shipper(&self, start: GroupStart) -> Shipper {
+        Shipper::new(self.files.clone(), start)
     }
 
     /// Removes the segments before this one: a checkpoint has made them useless. How many there were.

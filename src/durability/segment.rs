@@ -164,6 +164,13 @@ impl LogFiles {
         Ok(Segment { number, path, bytes })
     }
 
+    /// Opens the segment of this number for reading.
+    pub(super) fn open_read(&self, number: u32) -> Result<(Segment, Box<dyn File>)> {
+        let segment = self.check_segment(number)?;
+        let file = self.disk.open_read(&segment.path).map_err(reading(&segment.path))?;
+        Ok((segment, file))
+    }
+
     pub(super) fn open_write(&self, segment: &Segment) -> Result<OpenSegment> {
         let file = self.disk.open_write(&segment.path).map_err(writing(&segment.path))?;
         Ok(OpenSegment { segment: segment.clone(), file })

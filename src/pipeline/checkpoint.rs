@@ -11,9 +11,12 @@
 //!    durable, or the lack of what was deleted and not durable, would come true after a power loss.
 //! 4. When the manifest is durable, and not before, the log before the first epoch is removed, and older checkpoints.
 //!
+//! Where a follower is there, it does what 2. says, of its own copy (`elsewhere`); 3. and 4. stay the database's.
+//!
 //! Whatever fails before that leaves the older checkpoint and its log as they were; it is told, and tried again later.
 
 mod copying;
+mod elsewhere;
 mod pace;
 mod report;
 
@@ -26,6 +29,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::copying::Job;
+pub(crate) use self::copying::write_all;
 use self::pace::{Pace, Plan, Size};
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::base::disk::has_bug;
@@ -34,6 +38,7 @@ use crate::durability::checkpoint::{Checkpoints, Content, Manifest, NewCheckpoin
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::message_of;
+use crate::pipeline::follower::Post;
 use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::copy::{Copied, first_epoch_needed};
 
@@ -83,6 +88,8 @@ pub(crate) struct Checkpointer {
     hurried: AtomicBool,
     /// With so many bytes in the log a checkpoint is due; nobody need look while one is being made.
     due_bytes: AtomicU64,
+    /// Where a follower is waited for, if one is.
+    post: Option<Post>,
 }
 
 struct State {
@@ -100,6 +107,8 @@ struct State {
     /// When the last attempt began, and how many bytes the log had had by then.
     last_begun: Instant,
     last_log_bytes: u64,
+    /// The highest number that was given to a checkpoint; a follower may not have made a file of it yet.
+    number: u32,
     /// After a failure: from when on it is tried again.
     not_before: Option<Instant>,
     patience: Duration,
@@ -112,6 +121,7 @@ impl Checkpointer {
         checkpoints: Checkpoints,
         segments: Arc<Segments>,
         leftover: Option<Error>,
+        post: Option<Post>,
     ) -> Arc<Checkpointer> {
         let state = State {
             asked: 0,
@@ -125,6 +135,7 @@ impl Checkpointer {
             last_begun: Instant::now(),
             // What had to be replayed counts: so the next recovery will be shorter.
             last_log_bytes: 0,
+            number: 0,
             not_before: None,
             patience: PATIENCE_LEAST,
         };
@@ -137,6 +148,7 @@ impl Checkpointer {
             stop: AtomicBool::new(false),
             hurried: AtomicBool::new(false),
             due_bytes: AtomicU64::new(u64::MAX),
+            post,
         })
     }
 
@@ -179,7 +191,8 @@ impl Checkpointer {
 
     /// What has been made, and what has failed.
     pub(crate) fn status(&self) -> CheckpointStatus {
-        self.state.lock().status.clone()
+        let status = self.state.lock().status.clone();
+        CheckpointStatus { follower: self.post.as_ref().map(Post::status), ..status }
     }
 
     /// Ends the threads, with whatever they are at.
@@ -300,11 +313,9 @@ impl Checkpointer {
             // What is in memory only would be copied in vain, again and again.
             return Err(failure);
         }
-        let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
-        let new = Arc::new(NewCheckpoint::begin(&self.checkpoints, &self.settings.directories)?);
-        let copied = self.copy_all(engine, &new, pace);
-        let manifest = copied.and_then(|copied| self.finish(engine, &new, first_epoch, copied));
-        let manifest = manifest.inspect_err(|_| new.abandon())?;
+        let by_follower = self.make_elsewhere(engine)?;
+        let is_by_follower = by_follower.is_some();
+        let manifest = by_follower.map_or_else(|| self.make_here(engine, pace), Ok)?;
         let (removed, leftover) = self.remove_old(&manifest);
         Ok(CheckpointReport {
             number: manifest.number,
@@ -313,8 +324,26 @@ impl Checkpointer {
             bytes: manifest.bytes(),
             log_segments_removed: removed,
             leftover,
+            by_follower: is_by_follower,
             time: start.elapsed(),
         })
+    }
+
+    /// Makes a checkpoint of the database's own records.
+    fn make_here(&self, engine: &Engine, pace: &Arc<Pace>) -> Result<Manifest> {
+        let first_epoch = first_epoch_needed(engine.store(), engine.progress().durable());
+        let new = Arc::new(self.begin()?);
+        let copied = self.copy_all(engine, &new, pace);
+        let manifest = copied.and_then(|copied| self.finish(engine, &new, first_epoch, copied));
+        manifest.inspect_err(|_| new.abandon())
+    }
+
+    /// Begins a checkpoint, of a number that was never used.
+    fn begin(&self) -> Result<NewCheckpoint> {
+        let used = self.state.lock().number;
+        let new = NewCheckpoint::begin(&self.checkpoints, &self.settings.directories, used)?;
+        self.state.lock().number = new.number();
+        Ok(new)
     }
 
     /// Copies the catalog, then, together with the helpers, everything else.
@@ -403,6 +432,7 @@ impl State {
         match &outcome {
             Ok(report) => {
                 self.status.made += 1;
+                self.status.by_follower += u64::from(report.by_follower);
                 self.status.bytes += report.bytes;
                 self.status.time += report.time;
                 self.size = Size { bytes: report.bytes, memory };

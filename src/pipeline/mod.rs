@@ -10,14 +10,15 @@
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
 //! `output` the stages; `work_queues` who takes and who steals; `partition` execution by executors that own the data;
-//! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, and `keeper` looks after the schedule;
-//! `sampler` looks where time goes.
+//! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
+//! the schedule; `sampler` looks where time goes.
 
 pub(crate) mod bell;
 pub(crate) mod call;
 pub(crate) mod checkpoint;
 pub(crate) mod engine;
 pub(crate) mod execute;
+pub(crate) mod follower;
 pub(crate) mod input;
 pub(crate) mod keeper;
 pub(crate) mod log;

@@ -13,12 +13,14 @@ pub(crate) enum Stage {
     Log,
     Output,
     Checkpoint,
+    /// In another process, as that says.
+    Follower,
 }
 
 /// How long each stage has worked, in nanoseconds, all its threads together.
 #[derive(Default)]
 pub(crate) struct StageClocks {
-    busy: [AtomicU64; 5],
+    busy: [AtomicU64; 6],
     pub(crate) groups: AtomicU64,
     pub(crate) grouped: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -28,8 +30,12 @@ pub(crate) struct StageClocks {
 impl StageClocks {
     /// Adds what a stage has worked since `start`. Relaxed: statistics.
     pub(crate) fn add(&self, stage: Stage, start: Instant) {
-        let nanoseconds = start.elapsed().as_nanos() as u64;
-        self.busy[stage as usize].fetch_add(nanoseconds, Ordering::Relaxed);
+        self.add_time(stage, start.elapsed());
+    }
+
+    /// Adds so much.
+    pub(crate) fn add_time(&self, stage: Stage, time: Duration) {
+        self.busy[stage as usize].fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Notes a group that was written.
@@ -99,6 +105,8 @@ pub struct Statistics {
     pub output_busy: Duration,
     /// Copying and writing checkpoints: waiting for the disk counts as work, keeping to a pace does not.
     pub checkpoint_busy: Duration,
+    /// What a follower has worked, in its own process: loading, replaying, writing checkpoints.
+    pub follower_busy: Duration,
     /// What threads were at when it was looked, if time is sampled.
     pub time: TimeSamples,
 }
@@ -132,6 +140,7 @@ impl Sub for Statistics {
             log_busy: self.log_busy - before.log_busy,
             output_busy: self.output_busy - before.output_busy,
             checkpoint_busy: self.checkpoint_busy - before.checkpoint_busy,
+            follower_busy: self.follower_busy - before.follower_busy,
             time: self.time - before.time,
         }
     }

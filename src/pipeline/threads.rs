@@ -39,6 +39,7 @@ struct Running {
     preparation: Vec<JoinHandle<()>>,
     phases: Vec<JoinHandle<()>>,
     checkpoint: Vec<JoinHandle<()>>,
+    follower: Vec<JoinHandle<()>>,
     keeper: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
 }
@@ -102,6 +103,11 @@ impl Threads {
             };
             running.checkpoint.push(start(format!("checkpoint-{number}"), life));
         }
+        if let Some(checkpointer) = checkpointer.clone().filter(|checkpointer| checkpointer.post().is_some())
+        {
+            let engine = engine.clone();
+            running.follower.push(start("follower".to_string(), move || checkpointer.serve(&engine)));
+        }
         let keeper = Arc::new(Keeper::default());
         let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
         if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
@@ -129,6 +135,10 @@ impl Threads {
             checkpointer.stop();
         }
         join(&mut running.checkpoint);
+        if let Some(post) = self.checkpointer.as_ref().and_then(|checkpointer| checkpointer.post()) {
+            post.stop();
+        }
+        join(&mut running.follower);
         self.keeper.stop();
         join(&mut running.keeper);
         engine.sampler().into_iter().for_each(Sampler::stop);

@@ -1,28 +1,28 @@
 //! Fields of checkpoint files, one after the other, little-endian.
 
 /// Takes fields from the front of some bytes; `None` when there are too few.
-pub(super) struct Fields<'a> {
-    pub(super) rest: &'a [u8],
+pub(crate) struct Fields<'a> {
+    pub(crate) rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(*taken)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 }

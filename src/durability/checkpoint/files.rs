@@ -27,7 +27,7 @@ pub(crate) struct Checkpoints {
 }
 
 /// The number of the checkpoint that a file is of, by its name without what stands in front of the number.
-fn number_of(name: &str) -> Option<u32> {
+pub(super) fn number_of(name: &str) -> Option<u32> {
     let digits = name.get(..8)?;
     let number = digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     let rest = &name[8..];
@@ -45,6 +45,18 @@ impl Checkpoints {
     /// The disk that they are on.
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.disk
+    }
+
+    /// Whose they are.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// How the directory of their database is called, by whoever and wherever.
+    pub(crate) fn database(&self) -> Result<String> {
+        let directory = self.home.parent().unwrap_or(&self.home);
+        let resolved = self.disk.resolve(directory).map_err(reading(directory))?;
+        Ok(resolved.display().to_string())
     }
 
     pub(super) fn manifest_path(&self, number: u32) -> PathBuf {
@@ -103,7 +115,7 @@ impl Checkpoints {
     }
 
     /// The names of files in a directory; none if it is not there.
-    fn names(&self, directory: &Path) -> Result<Vec<String>> {
+    pub(super) fn names(&self, directory: &Path) -> Result<Vec<String>> {
         if !self.disk.exists(directory).map_err(reading(directory))? {
             return Ok(Vec::new());
         }
@@ -124,7 +136,7 @@ impl Checkpoints {
     }
 
     /// What parts' names begin with that are not in the checkpoints' own directory.
-    fn prefix_elsewhere(&self) -> String {
+    pub(super) fn prefix_elsewhere(&self) -> String {
         format!("{}-", self.uuid)
     }
 
@@ -177,7 +189,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    fn remove(&self, path: &Path) -> Result<()> {
+    pub(super) fn remove(&self, path: &Path) -> Result<()> {
         if self.disk.exists(path).map_err(reading(path))? {
             self.disk.remove(path).map_err(writing(path))?;
         }

@@ -49,6 +49,47 @@ pub(crate) struct Part {
     pub(super) records: u64,
 }
 
+/// What was written of a checkpoint: its parts, and how many records of each table are in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(super) parts: Vec<Part>,
+    pub(super) tables: BTreeMap<u32, u64>,
+}
+
+impl Written {
+    /// Appends its fields.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        encode_written(bytes, &self.parts, &self.tables);
+    }
+
+    /// The fields in front; none, if there are too few.
+    pub(crate) fn decode(fields: &mut Fields<'_>) -> Option<Written> {
+        let mut parts = Vec::new();
+        for _ in 0..fields.u32()? {
+            let (number, directory, blocks) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            parts.push(Part { number, directory, blocks, bytes: fields.u64()?, records: fields.u64()? });
+        }
+        let mut tables = BTreeMap::new();
+        for _ in 0..fields.u32()? {
+            tables.insert(fields.u32()?, fields.u64()?);
+        }
+        Some(Written { parts, tables })
+    }
+}
+
+fn encode_written(bytes: &mut Vec<u8>, parts: &[Part], tables: &BTreeMap<u32, u64>) {
+    bytes.extend((parts.len() as u32).to_le_bytes());
+    for Part { number, directory, bytes: length, blocks, records } in parts {
+        [*number, *directory, *blocks].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+        [*length, *records].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
+    }
+    bytes.extend((tables.len() as u32).to_le_bytes());
+    for (table, records) in tables {
+        bytes.extend(table.to_le_bytes());
+        bytes.extend(records.to_le_bytes());
+    }
+}
+
 impl Default for GroupStart {
     fn default() -> GroupStart {
         GroupStart::FIRST
@@ -64,6 +105,12 @@ impl Manifest {
     /// Bytes of all parts.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// What of it somebody else may have written.
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> Written {
+        Written { parts: self.parts.clone(), tables: self.tables.clone() }
     }
 
     /// How many files it consists of, itself included.
@@ -83,16 +130,7 @@ impl Manifest {
             bytes.extend((directory.len() as u32).to_le_bytes());
             bytes.extend(directory.as_bytes());
         }
-        bytes.extend((self.parts.len() as u32).to_le_bytes());
-        for Part { number, directory, bytes: length, blocks, records } in &self.parts {
-            [*number, *directory, *blocks].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
-            [*length, *records].iter().for_each(|field| bytes.extend(field.to_le_bytes()));
-        }
-        bytes.extend((self.tables.len() as u32).to_le_bytes());
-        for (table, records) in &self.tables {
-            bytes.extend(table.to_le_bytes());
-            bytes.extend(records.to_le_bytes());
-        }
+        encode_written(&mut bytes, &self.parts, &self.tables);
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend(checksum.to_le_bytes());
         bytes
@@ -135,20 +173,12 @@ impl Manifest {
             let length = fields.u32()? as usize;
             directories.push(String::from_utf8(fields.take(length)?.to_vec()).ok()?);
         }
-        let mut parts = Vec::new();
-        for _ in 0..fields.u32()? {
-            let (number, directory, blocks) = (fields.u32()?, fields.u32()?, fields.u32()?);
-            parts.push(Part { number, directory, blocks, bytes: fields.u64()?, records: fields.u64()? });
-        }
-        let mut tables = BTreeMap::new();
-        for _ in 0..fields.u32()? {
-            tables.insert(fields.u32()?, fields.u64()?);
-        }
+        let Written { parts, tables } = Written::decode(fields)?;
         Some(Manifest { number, first_epoch, last_epoch, log_epoch, log_start, directories, parts, tables })
     }
 
     /// What no manifest says that we wrote.
-    fn inconsistency(&self) -> Option<&'static str> {
+    pub(super) fn inconsistency(&self) -> Option<&'static str> {
         let parts = self.parts.iter().enumerate();
         let directories = self.directories.len();
         if !parts.clone().all(|(at, part)| part.number as usize == at + 1) || self.parts.is_empty() {

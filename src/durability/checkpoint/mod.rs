@@ -19,6 +19,7 @@
 //! - Every byte of every file is covered by a checksum, by a length in the manifest, or by both.
 //! - No number of a checkpoint is used for another one while a file of it is there.
 
+mod adopt;
 mod copy;
 mod encoding;
 mod files;
@@ -29,8 +30,9 @@ mod part;
 mod tests;
 mod write;
 
+pub(crate) use encoding::Fields;
 pub(crate) use files::Checkpoints;
 pub(crate) use load::{Crew, load};
-pub(crate) use manifest::Manifest;
+pub(crate) use manifest::{Manifest, Written};
 pub(crate) use part::PartWriter;
 pub(crate) use write::{Content, NewCheckpoint};

@@ -179,6 +179,11 @@ impl PartReader {
         Ok(PartReader { name, file, path, part, offset, blocks: 0, records: 0, payload: Vec::new() })
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Hands the next block's payload to `load`, which says how many records it had. Whether there was one.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ fn several_threads_load_what_was_written_in_many_parts() {
     let db = database(&disk, 300);
     let checkpoints = checkpoints(&disk);
     for (number, directories) in [(1, vec![]), (2, vec!["one".into(), "two/three".into()])] {
-        let new = NewCheckpoint::begin(&checkpoints, &directories).expect("begun");
+        let new = NewCheckpoint::begin(&checkpoints, &directories, 0).expect("begun");
         let content = write(&new, db.engine().store(), 700);
         let manifest = new.finish(content).expect("whole");
         assert!(manifest.number == number && manifest.parts.len() > 20, "{manifest:?}");
@@ -123,7 +123,7 @@ fn whichever_part_is_damaged_or_gone_it_is_named_whoever_loads_it() {
     let disk = SimulatedDisk::new();
     let db = database(&disk, 60);
     let checkpoints = checkpoints(&disk);
-    let new = NewCheckpoint::begin(&checkpoints, &[]).expect("begun");
+    let new = NewCheckpoint::begin(&checkpoints, &[], 0).expect("begun");
     let content = write(&new, db.engine().store(), 700);
     let parts = new.finish(content).expect("whole").parts.len();
     for number in 1..=parts {
@@ -150,7 +150,7 @@ fn a_manifest_that_says_something_else_than_its_parts_is_damaged() {
     let disk = SimulatedDisk::new();
     let db = database(&disk, 10);
     let checkpoints = checkpoints(&disk);
-    let new = NewCheckpoint::begin(&checkpoints, &[]).expect("begun");
+    let new = NewCheckpoint::begin(&checkpoints, &[], 0).expect("begun");
     let content = write(&new, db.engine().store(), 1 << 20);
     let manifest = new.finish(content).expect("whole");
     let refused = |change: &dyn Fn(&mut Manifest)| {
@@ -187,14 +187,14 @@ fn what_is_abandoned_leaves_nothing_and_its_number_is_free_again() {
     let db = database(&disk, 30);
     let checkpoints = checkpoints(&disk);
     for _ in 0..2 {
-        let new = NewCheckpoint::begin(&checkpoints, &["one".into()]).expect("begun");
+        let new = NewCheckpoint::begin(&checkpoints, &["one".into()], 0).expect("begun");
         drop(write(&new, db.engine().store(), 700));
         assert!(!disk.list(Path::new("one")).expect("there").is_empty());
         new.abandon();
         assert_eq!(disk.list(Path::new("one")).expect("there").len(), 0);
     }
     assert_eq!(checkpoints.newest_first(), Ok(vec![]));
-    let new = NewCheckpoint::begin(&checkpoints, &[]).expect("begun");
+    let new = NewCheckpoint::begin(&checkpoints, &[], 0).expect("begun");
     let content = write(&new, db.engine().store(), 700);
     assert_eq!(new.finish(content).expect("whole").number, 1);
     new.abandon();
@@ -216,4 +216,77 @@ fn the_engines_own_threads_write_several_parts_and_recovery_loads_them() {
     assert_eq!(db.recovery().checkpoint_records, report.records);
     assert_eq!(rows(db.engine().store()), expected);
     db.check().expect("consistent");
+}
+
+/// One process writes the parts, another one names them.
+#[test]
+fn what_somebody_else_has_written_is_adopted_only_whole() {
+    let disk = SimulatedDisk::new();
+    let db = database(&disk, 60);
+    let checkpoints = checkpoints(&disk);
+    let directories = ["one".into()];
+    let ours = NewCheckpoint::begin(&checkpoints, &directories, 6).expect("begun");
+    assert_eq!(ours.number(), 7, "above all that were used");
+    let theirs = NewCheckpoint::of_number(&checkpoints, 7, &directories);
+    let content = write(&theirs, db.engine().store(), 700);
+    let written = theirs.hand_over(content.tables.clone()).expect("durable");
+    let path = Path::new("one").join(names_in(&disk, "one").pop().expect("parts"));
+    let good = disk.bytes(&path).expect("a part");
+    for at in (0..good.len()).step_by(37) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        disk.put_bytes(&path, bad).expect("there");
+        assert!(ours.adopt(written.clone(), &|| true).is_err(), "byte {at}");
+    }
+    disk.put_bytes(&path, [&good[..], &[0]].concat()).expect("there");
+    assert!(ours.adopt(written.clone(), &|| true).is_err(), "it is too long");
+    disk.put_bytes(&path, good).expect("there");
+    assert_eq!(ours.adopt(written.clone(), &|| false), Err(Error::Closed));
+    let tables = ours.adopt(written, &|| true).expect("whole");
+    let manifest = ours.finish(Content { tables, ..content }).expect("named");
+    assert_eq!(manifest.number, 7);
+    assert_eq!(rows(&load_all(&checkpoints, 7).expect("whole")), rows(db.engine().store()));
+    let after_crash = self::checkpoints(&disk.crash_image(0));
+    assert!(load_all(&after_crash, 7).is_ok(), "what was written without a sync was made durable");
+}
+
+#[test]
+fn what_the_manifest_would_say_wrongly_is_not_named() {
+    let disk = SimulatedDisk::new();
+    let db = database(&disk, 10);
+    let checkpoints = checkpoints(&disk);
+    let new = NewCheckpoint::begin(&checkpoints, &[], 0).expect("begun");
+    let mut content = write(&new, db.engine().store(), 700);
+    *content.tables.values_mut().next().expect("tables") += 1;
+    assert!(matches!(new.finish(content), Err(Error::Inconsistent { .. })));
+    assert_eq!(checkpoints.newest_first(), Ok(vec![]));
+}
+
+#[test]
+fn leftovers_of_a_number_go_unless_it_has_a_name() {
+    let disk = SimulatedDisk::new();
+    let db = database(&disk, 10);
+    let checkpoints = checkpoints(&disk);
+    let directories = ["one".into()];
+    for number in 1..=2 {
+        let new = NewCheckpoint::begin(&checkpoints, &directories, 0).expect("begun");
+        let content = write(&new, db.engine().store(), 700);
+        if number == 1 {
+            new.finish(content).expect("named");
+        }
+    }
+    let count = |number: &str| {
+        let all = [names_in(&disk, "one"), names_in(&disk, "bank/checkpoint")].concat();
+        all.iter().filter(|name| name.contains(number)).count()
+    };
+    let before = count("00000001");
+    assert!(before > 1 && count("00000002") > 0);
+    (1..=3).for_each(|number| checkpoints.remove_unnamed(number, &directories).expect("removed"));
+    assert_eq!((count("00000001"), count("00000002")), (before, 0));
+    assert!(load_all(&checkpoints, 1).is_ok());
+}
+
+fn names_in(disk: &SimulatedDisk, directory: &str) -> Vec<String> {
+    let names = disk.list(Path::new(directory)).unwrap_or_default();
+    names.into_iter().map(|name| name.into_string().expect("our names are text")).collect()
 }

@@ -13,6 +13,7 @@ use crate::base::disk::has_bug;
 use crate::durability::GroupStart;
 use crate::durability::directory::ensure_directory;
 use crate::durability::failure::{reading, writing};
+use crate::error::Error;
 
 impl Checkpoints {
     /// Writes the manifest of a checkpoint whose parts are durable: with it, the checkpoint is there.
@@ -40,17 +41,17 @@ impl Checkpoints {
 
 /// A checkpoint that is being written; shared by the threads that do so.
 pub(crate) struct NewCheckpoint {
-    checkpoints: Checkpoints,
-    number: u32,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) number: u32,
     /// Where parts go, one after the other in turn; nowhere else than home, if there are none.
-    directories: Vec<PathBuf>,
-    parts: Mutex<Parts>,
+    pub(super) directories: Vec<PathBuf>,
+    pub(super) parts: Mutex<Parts>,
 }
 
 #[derive(Default)]
-struct Parts {
+pub(super) struct Parts {
     begun: u32,
-    finished: Vec<Part>,
+    pub(super) finished: Vec<Part>,
     /// What is there: to be removed if nothing comes of the checkpoint.
     paths: Vec<PathBuf>,
 }
@@ -71,15 +72,40 @@ pub(crate) struct Content {
 }
 
 impl NewCheckpoint {
-    /// Begins a checkpoint, whose parts are striped over these directories, or lie with the manifest if there are none.
-    pub(crate) fn begin(checkpoints: &Checkpoints, directories: &[PathBuf]) -> Result<NewCheckpoint> {
+    /// Begins a checkpoint, whose parts are striped over these directories, or lie with the manifest if there are none. Its
+    /// number is above `used`, besides those of which there are files.
+    pub(crate) fn begin(
+        checkpoints: &Checkpoints,
+        directories: &[PathBuf],
+        used: u32,
+    ) -> Result<NewCheckpoint> {
         checkpoints.make_home()?;
         for directory in directories {
             ensure_directory(&*checkpoints.disk, directory)?;
         }
-        let number = checkpoints.next_number(directories)?;
+        let number = checkpoints.next_number(directories)?.max(used + 1);
+        Ok(NewCheckpoint::of_number(checkpoints, number, directories))
+    }
+
+    /// The checkpoint of this number, which somebody else has begun.
+    pub(crate) fn of_number(
+        checkpoints: &Checkpoints,
+        number: u32,
+        directories: &[PathBuf],
+    ) -> NewCheckpoint {
         let (checkpoints, directories) = (checkpoints.clone(), directories.to_vec());
-        Ok(NewCheckpoint { checkpoints, number, directories, parts: Mutex::default() })
+        NewCheckpoint { checkpoints, number, directories, parts: Mutex::default() }
+    }
+
+    /// Where its parts go, as another process finds it.
+    pub(crate) fn resolved_directories(&self) -> Result<Vec<String>> {
+        let resolved = |path: &PathBuf| self.checkpoints.disk.resolve(path).map_err(reading(path));
+        self.directories.iter().map(|path| Ok(resolved(path)?.display().to_string())).collect()
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Begins a part; the first one, which is the catalog's, is begun and finished before others.
@@ -116,15 +142,23 @@ impl NewCheckpoint {
         let number = self.number;
         let manifest =
             Manifest { number, first_epoch, last_epoch, log_epoch, log_start, directories, parts, tables };
-        let disk = &self.checkpoints.disk;
-        for directory in &self.directories {
-            disk.sync_dir(directory).map_err(writing(directory))?;
+        if let Some(detail) = manifest.inconsistency() {
+            // Nobody could read it.
+            let detail = format!("the checkpoint {number}: {detail}");
+            return Err(Error::Inconsistent { detail });
         }
+        self.sync_directories()?;
         self.checkpoints.write_manifest_with(&manifest, || {
             // From here on the files are not ours alone to remove, whatever happens.
             self.parts.lock().paths.clear();
         })?;
         Ok(manifest)
+    }
+
+    /// Makes the names durable of parts that are in other directories.
+    pub(super) fn sync_directories(&self) -> Result<()> {
+        let disk = &self.checkpoints.disk;
+        self.directories.iter().try_for_each(|path| disk.sync_dir(path).map_err(writing(path)))
     }
 
     /// Removes what was written, as far as that is possible: nothing has come of it.

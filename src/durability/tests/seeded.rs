@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::base::disk::{Bug, Disk};
 use crate::database::Database;
+use crate::durability::checkpoint::NewCheckpoint;
 use crate::options::{Durability, Options};
 use crate::testing::Moment;
 use crate::{DataType, Range, Table, TableDefinition, key, row};
@@ -235,7 +236,32 @@ fn checkpoint_and_look(bug: Option<Bug>) -> Found {
     Ok(())
 }
 
+/// A part of a checkpoint that a follower hands over is damaged in turn in each block.
+fn follower_and_look(bug: Option<Bug>) -> Found {
+    let disk = SimulatedDisk::new();
+    let ledger = told("a new ledger", Ledger::create(&disk))?;
+    told("a call", ledger.call(0, 0))?;
+    told("a checkpoint", ledger.db.checkpoint())?;
+    told("closing", ledger.db.close())?;
+    bug.into_iter().for_each(|bug| disk.seed_bug(bug));
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let directory = DatabaseDirectory::open_existing(disk.clone(), Path::new(DATABASE), None);
+    let checkpoints = told("a database", directory)?.checkpoints(disk.clone());
+    let manifest = told("a manifest", checkpoints.manifest(1))?;
+    let adopt =
+        || NewCheckpoint::of_number(&checkpoints, 1, &[]).adopt(manifest.written(), &|| true).map(drop);
+    told("whole parts", adopt())?;
+    let path = Path::new(DATABASE).join("checkpoint/00000001-0002.part");
+    let part = told("a part", disk.open_write(&path).map_err(|_| Error::Closed))?;
+    told("damage", part.write_all_at(b"!", 100).map_err(|_| Error::Closed))?;
+    match adopt() {
+        Err(Error::Damaged { .. }) => Ok(()),
+        other => Err(format!("a follower's damaged part was taken for whole: {other:?}")),
+    }
+}
+
 fn look(bug: Option<Bug>, round: u64) -> Found {
+    follower_and_look(bug)?;
     let (disk, made) = run_and_look(bug, round)?;
     damage_and_look(&disk, &made)?;
     checkpoint_and_look(bug)

@@ -11,13 +11,29 @@ use crate::durability::checkpoint::{NewCheckpoint, PartWriter};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
+use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::copy::{Copied, LiveScan};
+use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 
 /// About so large are blocks.
 const BLOCK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 /// About so large are parts: small enough that several threads have something to load.
 const PART_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 64 << 20 };
+
+/// Writes all parts of a checkpoint of a store that nobody else uses, as fast as it can.
+pub(crate) fn write_all(
+    new: &Arc<NewCheckpoint>,
+    store: &Store,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Copied> {
+    let (catalog, others) = store.all_tables().into_iter().partition(|table| table.id() < FIRST_USER_TABLE);
+    let pace = Arc::new(Pace::new(None, 0, 0));
+    let catalog = Job::of_catalog(new.clone(), catalog, pace.clone());
+    let mut copied = catalog.copy(store, is_stopped, &mut |_| ())?;
+    copied.add(&Job::new(new.clone(), others, pace).copy(store, is_stopped, &mut |_| ())?);
+    Ok(copied)
+}
 
 /// A part of a checkpoint's work: some tables, whose records go into parts.
 pub(super) struct Job {
@@ -44,7 +60,10 @@ impl Job {
     /// Works on it until nothing is left, or anybody has failed.
     pub(super) fn work(&self, engine: &Engine, maker: &Checkpointer) {
         let (start, mut waited) = (Instant::now(), Duration::ZERO);
-        let copied = self.copy(engine, maker, &mut waited);
+        let mut wait = |is_over: &dyn Fn() -> bool| {
+            waited += self.pace.wait(|| maker.log_bytes(), is_over, || maker.is_hurried());
+        };
+        let copied = self.copy(engine.store(), &|| maker.is_stopped(), &mut wait);
         engine.clocks().add(Stage::Checkpoint, start + waited);
         let mut outcome = self.outcome.lock();
         match (&mut *outcome, copied) {
@@ -64,20 +83,26 @@ impl Job {
         self.outcome.lock().clone()
     }
 
-    fn copy(&self, engine: &Engine, maker: &Checkpointer, waited: &mut Duration) -> Result<Copied> {
+    /// Copies what is left. `wait` waits until it is time for more, or it is over.
+    fn copy(
+        &self,
+        store: &Store,
+        is_stopped: &dyn Fn() -> bool,
+        wait: &mut dyn FnMut(&dyn Fn() -> bool),
+    ) -> Result<Copied> {
         let mut copier = self.scan.copier();
         let mut block = Vec::with_capacity(BLOCK_BYTES);
         let mut written = 0;
         let mut part = if self.is_one_part { Some(self.new.begin_part()?) } else { None };
-        let is_over = || maker.is_stopped() || self.outcome.lock().is_err();
+        let is_over = || is_stopped() || self.outcome.lock().is_err();
         let mut more = true;
         while more {
-            *waited += self.pace.wait(|| maker.log_bytes(), is_over, || maker.is_hurried());
+            wait(&is_over);
             if is_over() {
                 return Err(Error::Closed);
             }
             let before = block.len();
-            more = copier.copy_some(engine.store(), &mut block, BLOCK_BYTES);
+            more = copier.copy_some(store, &mut block, BLOCK_BYTES);
             self.pace.copied((block.len() - before) as u64);
             if block.len() >= BLOCK_BYTES || !more && !block.is_empty() {
                 let records = copier.copied().records();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::pipeline::follower::FollowerStatus;
 
 /// A checkpoint that is whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub struct CheckpointReport {
     pub log_segments_removed: u64,
     /// Why something that it has made useless could not be removed; the next checkpoint tries again.
     pub leftover: Option<Error>,
+    /// Whether a follower has written it.
+    pub by_follower: bool,
     /// How long it took.
     pub time: Duration,
 }
@@ -32,6 +35,8 @@ pub struct CheckpointStatus {
     pub running: bool,
     /// How many are whole.
     pub made: u64,
+    /// How many of these a follower has written.
+    pub by_follower: u64,
     /// How many attempts have failed: the older checkpoint, and all of the log behind it, are in use.
     pub failed: u64,
     /// Bytes of all that were made.
@@ -40,6 +45,8 @@ pub struct CheckpointStatus {
     pub time: Duration,
     /// The last one that is whole.
     pub last: Option<CheckpointReport>,
+    /// What is known of a follower; nothing, if none is waited for.
+    pub follower: Option<FollowerStatus>,
     /// Why the last attempt has failed, or something useless could not be removed, if that is so.
     pub failure: Option<Error>,
 }

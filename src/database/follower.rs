@@ -1,0 +1,41 @@
+//! Following another process's database.
+
+use std::path::Path;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::pipeline::follower::{FollowerReport, follow};
+
+impl Database {
+    /// Follows the database in a directory, which another process has open with the same
+    /// [`Options::follower_socket`], until that is closed: keeps a copy of its data, and writes its checkpoints. `told` hears
+    /// what has been done, now and then, and says whether to go on. Of the options only the socket and the disk count.
+    ///
+    /// ```no_run
+    /// # use heddledb::{Database, Options};
+    /// let options = Options::default().follower_socket("bank/follower.socket");
+    /// let report = Database::follow("bank", &options, &mut |_| true)?;
+    /// println!("{} checkpoints", report.checkpoints);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Nobody listens there, or no longer ([`Error::DatabaseLost`]): come again. The directory is not that database's; its
+    /// checkpoint or its log is damaged.
+    pub fn follow(
+        directory: impl AsRef<Path>,
+        options: &Options,
+        told: &mut dyn FnMut(&FollowerReport) -> bool,
+    ) -> Result<FollowerReport> {
+        let directory = directory.as_ref();
+        let Some(socket) = &options.follower_socket else {
+            return Err(Error::InvalidOption {
+                option: "follower_socket",
+                given: "nothing".to_string(),
+                expected: "the socket at which the database waits for a follower".to_string(),
+            });
+        };
+        follow(&options.disk, directory, socket, told)
+    }
+}

@@ -1,0 +1,126 @@
+//! Puts the log's blocks together to groups, as they arrive.
+//!
+//! What it keeps true: a group is given out only if all its blocks came, each as it was written, in the order in which
+//! they were written; after a block that is out of place nothing more is.
+
+use super::super::block::{BlockHeader, HEADER_BYTES};
+use super::super::starts::GroupStart;
+use super::super::{EPOCH_MAX, Uuid};
+use crate::{Error, Result};
+
+/// Where in the log somebody is who gets one block after the other.
+pub(crate) struct Chain {
+    uuid: Uuid,
+    next_sequence: u64,
+    last_epoch: u64,
+    /// The group that is being put together: how many blocks of it came, and their payload.
+    blocks: u32,
+    epoch: u64,
+    payload: Vec<u8>,
+}
+
+impl Chain {
+    /// The first block to come is the one there.
+    pub(crate) fn new(uuid: Uuid, start: GroupStart) -> Chain {
+        let next_sequence = start.sequence;
+        Chain { uuid, next_sequence, last_epoch: 0, blocks: 0, epoch: 0, payload: Vec::new() }
+    }
+
+    /// Takes the next block; epoch and payload of the group whose last one it is.
+    ///
+    /// # Errors
+    /// It is not the next block of this database's log.
+    pub(crate) fn take(&mut self, block: &[u8]) -> Result<Option<(u64, Vec<u8>)>> {
+        let out_of_place = |detail: &str| Error::Malformed { what: "log", detail: detail.to_string() };
+        let header = BlockHeader::decode(block, self.uuid)
+            .ok_or_else(|| out_of_place("a block has no header of this database's"))?;
+        let payload = &block[HEADER_BYTES..];
+        if !header.vouches_for(payload, self.uuid) {
+            return Err(out_of_place("a block's checksum does not fit its content"));
+        }
+        let epoch_fits = match self.blocks {
+            0 => header.epoch > self.last_epoch && header.epoch <= EPOCH_MAX,
+            _ => header.epoch == self.epoch,
+        };
+        if header.sequence != self.next_sequence || header.index != self.blocks || !epoch_fits {
+            return Err(out_of_place("a block came out of its order"));
+        }
+        self.next_sequence += 1;
+        self.blocks += 1;
+        self.epoch = header.epoch;
+        self.payload.extend_from_slice(payload);
+        if !header.last {
+            return Ok(None);
+        }
+        (self.last_epoch, self.blocks) = (self.epoch, 0);
+        Ok(Some((self.epoch, std::mem::take(&mut self.payload))))
+    }
+
+    /// Whether no group is there by half.
+    pub(crate) fn is_between_groups(&self) -> bool {
+        self.blocks == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::block::checksum;
+    use super::*;
+
+    const UUID: Uuid = Uuid([3; 16]);
+    const START: GroupStart = GroupStart { epoch: 4, segment: 2, offset: 8192, sequence: 11 };
+
+    /// A block, with its place in the chain, its group's epoch, its place in the group, and whether it is the last.
+    fn block(sequence: u64, epoch: u64, index: u32, last: bool) -> Vec<u8> {
+        let payload = format!("{sequence},").into_bytes();
+        let (payload_checksum, payload_bytes) = (checksum(UUID, &payload), payload.len() as u32);
+        let header =
+            BlockHeader { payload_checksum, payload_bytes, sequence, epoch, segment: 2, index, last };
+        [&header.encode(UUID)[..], &payload].concat()
+    }
+
+    #[test]
+    fn groups_come_out_when_their_last_block_is_there() {
+        let mut chain = Chain::new(UUID, START);
+        assert_eq!(chain.take(&block(11, 4, 0, true)), Ok(Some((4, b"11,".to_vec()))));
+        assert_eq!(chain.take(&block(12, 9, 0, false)), Ok(None));
+        assert!(!chain.is_between_groups());
+        assert_eq!(chain.take(&block(13, 9, 1, true)), Ok(Some((9, b"12,13,".to_vec()))));
+        assert!(chain.is_between_groups());
+    }
+
+    #[test]
+    fn what_is_out_of_place_or_damaged_is_refused() {
+        let begun = || {
+            let mut chain = Chain::new(UUID, START);
+            chain.take(&block(11, 4, 0, true)).unwrap();
+            chain.take(&block(12, 5, 0, false)).unwrap();
+            chain
+        };
+        assert_eq!(begun().take(&block(13, 5, 1, true)), Ok(Some((5, b"12,13,".to_vec()))));
+        for wrong in [
+            block(14, 5, 1, true),
+            block(12, 5, 1, true),
+            block(13, 6, 1, true),
+            block(13, 5, 0, true),
+            block(13, 5, 2, true),
+            vec![],
+            vec![0; 100],
+        ] {
+            assert!(matches!(begun().take(&wrong), Err(Error::Malformed { .. })));
+        }
+        let good = block(13, 5, 1, true);
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(begun().take(&bad).is_err(), "bit {bit}");
+        }
+        for length in 0..good.len() {
+            assert!(begun().take(&good[..length]).is_err(), "length {length}");
+        }
+        let mut fresh = Chain::new(UUID, START);
+        fresh.take(&block(11, 4, 0, true)).unwrap();
+        assert!(fresh.take(&block(12, 4, 0, true)).is_err(), "epochs rise from group to group");
+        assert!(Chain::new(UUID, START).take(&block(11, EPOCH_MAX + 1, 0, true)).is_err());
+    }
+}

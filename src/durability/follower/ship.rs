@@ -1,0 +1,72 @@
+//! Reads the log's blocks for a follower, from where its checkpoint says to where the log is durable, while it is
+//! written.
+//!
+//! What it keeps true: it is asked only for blocks of groups that are durable, so what it does not find as it should be is
+//! damaged, or was removed because a newer checkpoint has made it useless.
+
+use super::super::PAGE_BYTES;
+use super::super::block::{BlockHeader, HEADER_BYTES};
+use super::super::failure::{damaged, reading};
+use super::super::segment::{LogFiles, Segment};
+use super::super::starts::GroupStart;
+use crate::Result;
+use crate::base::disk::File;
+
+/// Where a follower's log is read.
+pub(crate) struct Shipper {
+    files: LogFiles,
+    /// The number of the present segment, and where in it the next block is.
+    number: u32,
+    offset: u64,
+    open: Option<(Segment, Box<dyn File>)>,
+    /// The last whole group's epoch; 0 before the first.
+    shipped: u64,
+}
+
+impl Shipper {
+    /// Begins here.
+    pub(in super::super) fn new(files: LogFiles, start: GroupStart) -> Shipper {
+        Shipper { files, number: start.segment, offset: start.offset, open: None, shipped: 0 }
+    }
+
+    /// The epoch of the last group of which all blocks were given out.
+    pub(crate) fn shipped(&self) -> u64 {
+        self.shipped
+    }
+
+    /// The next block: header and payload. There is one: a later group than the last one shipped is durable.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not there as it should be.
+    pub(crate) fn next_block(&mut self) -> Result<Vec<u8>> {
+        if self.open.as_ref().is_some_and(|(segment, _)| self.offset >= segment.bytes) {
+            (self.number, self.offset, self.open) = (self.number + 1, PAGE_BYTES, None);
+        }
+        let (segment, file) = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(self.files.open_read(self.number)?),
+        };
+        let path = &segment.path;
+        let missing = || damaged(path, self.offset, "no block of a durable group is there");
+        if segment.bytes - self.offset < PAGE_BYTES {
+            return Err(missing());
+        }
+        let mut block = vec![0; HEADER_BYTES];
+        file.read_exact_at(&mut block, self.offset).map_err(reading(path))?;
+        let header = BlockHeader::decode(&block, self.files.uuid).ok_or_else(missing)?;
+        if header.disk_bytes() > segment.bytes - self.offset {
+            return Err(missing());
+        }
+        block.resize(HEADER_BYTES + header.payload_bytes as usize, 0);
+        let payload = &mut block[HEADER_BYTES..];
+        file.read_exact_at(payload, self.offset + HEADER_BYTES as u64).map_err(reading(path))?;
+        if !header.vouches_for(payload, self.files.uuid) {
+            return Err(missing());
+        }
+        self.offset += header.disk_bytes();
+        if header.last {
+            self.shipped = header.epoch;
+        }
+        Ok(block)
+    }
+}

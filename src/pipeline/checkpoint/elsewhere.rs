@@ -1,0 +1,82 @@
+//! Checkpoints that a follower writes: what the database asks of it, and what it does before it relies on what came of it.
+//!
+//! What it keeps true: whatever a follower does or fails to do, a checkpoint is made; by the database itself, if need be. So
+//! the log does not grow for a follower's sake by more than a bound.
+
+use std::time::Instant;
+
+use super::Checkpointer;
+use crate::durability::checkpoint::{Content, Manifest, NewCheckpoint, Written};
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::follower::{Ordered, Post};
+use crate::pipeline::statistics::Stage;
+
+/// For so much log a follower is waited for, where the log's size is no reason for checkpoints.
+const WAIT_BYTES: u64 = 256 << 20;
+
+impl Checkpointer {
+    /// Where a follower is waited for, if one is.
+    pub(crate) fn post(&self) -> Option<&Post> {
+        self.post.as_ref()
+    }
+
+    /// The life of the thread that serves the follower.
+    pub(crate) fn serve(&self, engine: &Engine) {
+        if let Some(post) = &self.post {
+            post.run(engine, &self.segments, &self.checkpoints);
+        }
+    }
+
+    /// Has a follower write a checkpoint, and names it; nothing, if there is none, or nothing came of it.
+    ///
+    /// # Errors
+    /// The log has failed, or the database is being closed.
+    pub(super) fn make_elsewhere(&self, engine: &Engine) -> Result<Option<Manifest>> {
+        let Some(post) = self.post.as_ref().filter(|post| post.status().attached) else { return Ok(None) };
+        let new = self.begin()?;
+        let begun = self.segments.log_bytes();
+        let wait_bytes = if self.settings.log_bytes > 0 { self.settings.log_bytes } else { WAIT_BYTES };
+        let goes_on = || {
+            let grown = self.segments.log_bytes() - begun;
+            !self.is_stopped() && engine.progress().failure().is_none() && grown < wait_bytes
+        };
+        let outcome = match post.order(new.number(), new.resolved_directories()?, &goes_on) {
+            Ordered::Nobody => return Ok(None),
+            Ordered::Failed => None,
+            Ordered::Done { epoch, written } => {
+                let named = self.name(engine, &new, epoch, written);
+                named.inspect_err(|failure| post.give_up(failure)).ok()
+            }
+        };
+        if outcome.is_some() {
+            return Ok(outcome);
+        }
+        if self.is_stopped() {
+            return Err(Error::Closed);
+        }
+        if let Some(failure) = engine.progress().failure() {
+            return Err(failure);
+        }
+        // What it has left takes room that the database's own checkpoint needs; what stays, that one removes.
+        let _ = self.checkpoints.remove_unnamed(new.number(), &self.settings.directories);
+        Ok(None)
+    }
+
+    /// Looks at what a follower has written, makes it durable, and gives it its name.
+    fn name(&self, engine: &Engine, new: &NewCheckpoint, epoch: u64, written: Written) -> Result<Manifest> {
+        let start = Instant::now();
+        let tables = new.adopt(written, &|| !self.is_stopped())?;
+        // The follower's copy was between two groups: nothing before is needed of the log, and nothing is in it of what
+        // comes behind. The log is durable through `epoch`: nothing else is sent.
+        let manifest = new.finish(Content {
+            first_epoch: epoch + 1,
+            last_epoch: epoch,
+            log_epoch: self.segments.last_epoch(),
+            log_start: self.segments.start_before(epoch + 1),
+            tables,
+        });
+        engine.clocks().add(Stage::Checkpoint, start);
+        manifest
+    }
+}

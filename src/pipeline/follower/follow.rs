@@ -1,0 +1,239 @@
+//! The follower's side: loads what the database says, replays the log as it comes, and writes checkpoints when asked.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::disk::Disk;
+use crate::base::socket::Connection;
+use crate::durability::checkpoint::{Crew, NewCheckpoint, Written};
+use crate::durability::follower::Replica;
+use crate::durability::follower::message::{FromFollower, ToFollower, VERSION};
+use crate::durability::watch::Watch;
+use crate::error::{Error, Result};
+use crate::pipeline::checkpoint::write_all;
+use crate::pipeline::threads::in_parallel;
+
+/// So long it is waited for the next message before something else is looked after.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// So often it says that it is alive.
+const BEAT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 1_000 });
+
+/// What a follower has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FollowerReport {
+    /// Through which epoch its copy is.
+    pub epoch: u64,
+    /// Bytes of redo that it has replayed.
+    pub redo_bytes: u64,
+    /// Checkpoints that it has written; whether they were used the database knows.
+    pub checkpoints: u64,
+    /// For how long it has worked, and not waited.
+    pub busy: Duration,
+}
+
+/// What the follower's two threads share.
+struct Line {
+    talk: Mutex<Talk>,
+    socket: PathBuf,
+    /// Nothing more can be said: what is being done is of no use.
+    broken: AtomicBool,
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+struct Talk {
+    connection: Connection,
+    epoch: u64,
+    busy: Duration,
+}
+
+impl Line {
+    fn lost(&self, error: io::Error) -> Error {
+        // Relaxed: sooner or later is enough.
+        self.broken.store(true, Ordering::Relaxed);
+        let gone = error.kind() == io::ErrorKind::UnexpectedEof;
+        let what = if gone { "it has gone".to_string() } else { error.to_string() };
+        Error::DatabaseLost { socket: self.socket.display().to_string(), reason: what }
+    }
+
+    fn is_broken(&self) -> bool {
+        // Relaxed: as above.
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, message: &FromFollower) -> Result<()> {
+        let mut talk = self.talk.lock();
+        talk.connection.put(&message.encode());
+        while talk.connection.unsent() > 0 {
+            talk.connection.send().map_err(|error| self.lost(error))?;
+        }
+        Ok(())
+    }
+
+    fn hear(&self) -> Result<Option<ToFollower>> {
+        let frame = self.talk.lock().connection.receive().map_err(|error| self.lost(error))?;
+        frame.map(|frame| ToFollower::decode(&frame)).transpose()
+    }
+
+    /// Says now and then that this process is alive, whatever its other thread is at.
+    fn beat(&self) {
+        let mut ended = self.ended.lock();
+        while !*ended {
+            self.changed.wait_for(&mut ended, BEAT);
+            let talk = self.talk.lock();
+            let (epoch, busy) = (talk.epoch, talk.busy.as_nanos() as u64);
+            drop(talk);
+            if self.say(&FromFollower::Alive { epoch, busy }).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Ends the beating with the work, however that ends: a heart alone is no life.
+struct Ending<'l>(&'l Line);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        *self.0.ended.lock() = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Follows the database in a directory, which listens at this socket, until that is closed. `told` hears what has been done,
+/// now and then, and says whether to go on.
+///
+/// # Errors
+/// Nobody listens there, or no longer; the directory is not that database's; its checkpoint or its log is damaged.
+pub(crate) fn follow(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    socket: &Path,
+    told: &mut dyn FnMut(&FollowerReport) -> bool,
+) -> Result<FollowerReport> {
+    let no_database = |error: io::Error| Error::DatabaseLost {
+        socket: socket.display().to_string(),
+        reason: error.to_string(),
+    };
+    let connection = Connection::to(socket, PATIENCE).map_err(no_database)?;
+    let line = Line {
+        talk: Mutex::new(Talk { connection, epoch: 0, busy: Duration::ZERO }),
+        socket: socket.to_path_buf(),
+        broken: AtomicBool::new(false),
+        ended: Mutex::new(false),
+        changed: Condvar::new(),
+    };
+    let mut follower = Follower { line: &line, told, report: FollowerReport::default() };
+    std::thread::scope(|scope| {
+        scope.spawn(|| line.beat());
+        let _ending = Ending(&line);
+        let outcome = follower.live(disk, directory);
+        if let Err(failure) = &outcome {
+            // Why it goes, if there is still somebody to hear it.
+            let _ = line.say(&FromFollower::Failed { number: 0, reason: failure.to_string() });
+        }
+        outcome
+    })?;
+    Ok(follower.report)
+}
+
+/// See the [module](self).
+struct Follower<'l, 't> {
+    line: &'l Line,
+    told: &'t mut dyn FnMut(&FollowerReport) -> bool,
+    report: FollowerReport,
+}
+
+impl Follower<'_, '_> {
+    fn live(&mut self, disk: &Arc<dyn Disk>, directory: &Path) -> Result<()> {
+        self.line.say(&FromFollower::Hello { version: VERSION })?;
+        let Some(first) = self.next_message()? else { return Ok(()) };
+        let mut replica = match first {
+            ToFollower::Begin { uuid, directory: named, checkpoint, start } => self.work(|| {
+                let tools: (Crew<'_>, _) = (&in_parallel, &Watch::default());
+                Replica::load(disk, directory, (uuid, &named), (checkpoint, start), tools)
+            })?,
+            ToFollower::End => return Ok(()),
+            _ => return Err(out_of_turn()),
+        };
+        while let Some(message) = self.next_message()? {
+            match message {
+                ToFollower::Block(block) => {
+                    self.report.redo_bytes += self.work(|| replica.take(&block))?;
+                    self.report.epoch = replica.epoch();
+                    self.line.talk.lock().epoch = replica.epoch();
+                }
+                ToFollower::Write { number, epoch, directories } => {
+                    self.write(&mut replica, number, epoch, &directories)?;
+                }
+                ToFollower::End => break,
+                ToFollower::Begin { .. } => return Err(out_of_turn()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something, and counts how long it takes.
+    fn work<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let done = work();
+        self.report.busy += start.elapsed();
+        self.line.talk.lock().busy = self.report.busy;
+        done
+    }
+
+    /// The next message; nothing, if it is said not to go on.
+    fn next_message(&mut self) -> Result<Option<ToFollower>> {
+        loop {
+            if let Some(message) = self.line.hear()? {
+                return Ok(Some(message));
+            }
+            if !(self.told)(&self.report) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Writes the parts of a checkpoint. What it has written, and cannot finish, it leaves: the database removes it.
+    fn write(
+        &mut self,
+        replica: &mut Replica,
+        number: u32,
+        epoch: u64,
+        directories: &[String],
+    ) -> Result<()> {
+        let directories: Vec<PathBuf> = directories.iter().map(PathBuf::from).collect();
+        let line = self.line;
+        let written: Result<Written> = self.work(|| {
+            replica.settle(epoch)?;
+            let new = Arc::new(NewCheckpoint::of_number(replica.checkpoints(), number, &directories));
+            let copied = write_all(&new, replica.store(), &|| line.is_broken())?;
+            new.hand_over(copied.tables)
+        });
+        let talk = self.line.talk.lock();
+        let (epoch, busy) = (talk.epoch, talk.busy.as_nanos() as u64);
+        drop(talk);
+        self.line.say(&FromFollower::Alive { epoch, busy })?;
+        let answer = match written {
+            Ok(written) => {
+                self.report.checkpoints += 1;
+                FromFollower::Done { number, written }
+            }
+            Err(error @ (Error::Malformed { .. } | Error::Damaged { .. } | Error::Closed)) => {
+                return Err(error);
+            }
+            Err(error) => FromFollower::Failed { number, reason: error.to_string() },
+        };
+        self.line.say(&answer)
+    }
+}
+
+fn out_of_turn() -> Error {
+    Error::Malformed { what: "message of a database", detail: "it came out of turn".to_string() }
+}

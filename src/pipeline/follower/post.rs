@@ -1,0 +1,317 @@
+//! The database's side of a follower: who listens for one, sends it the log, and hands it the checkpointer's orders.
+//!
+//! One follower is served at a time; another one that has connected waits until that one is gone. All that the service
+//! remembers about it goes with the connection.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::socket::{Connection, Listener};
+use crate::durability::GroupStart;
+use crate::durability::Segments;
+use crate::durability::checkpoint::{Checkpoints, Written};
+use crate::durability::follower::Shipper;
+use crate::durability::follower::message::{FromFollower, ToFollower, VERSION};
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::pipeline::statistics::Stage;
+
+/// So often it is looked whether a follower has come.
+const LOOK: Duration = Duration::from_millis(50);
+/// So often it is looked whether there is something to send or to receive.
+const SHORT: Duration = Duration::from_millis(2);
+/// Who says nothing for so long is given up.
+pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
+/// So long what is under way is waited for when the database is closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// No more than this, and one block, waits in the database to be sent.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// What is known of a follower.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct FollowerStatus {
+    /// Whether there is one now.
+    pub attached: bool,
+    /// How many have come since the database was opened, or how often the same one has.
+    pub came: u64,
+    /// Through which epoch it has replayed the log, as it has said last.
+    pub epoch: u64,
+    /// Why the last one was given up, or could not do what it was asked for, if that is so.
+    pub failure: Option<Error>,
+}
+
+/// Where a follower is waited for, and served.
+pub(crate) struct Post {
+    /// Until the thread takes it.
+    listener: Mutex<Option<Listener>>,
+    state: Mutex<State>,
+    changed: Condvar,
+    stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    status: FollowerStatus,
+    order: Option<Order>,
+    /// Set by who has waited long enough: the connection is to be cut.
+    given_up: Option<Error>,
+}
+
+/// A checkpoint that a follower is to write.
+struct Order {
+    number: u32,
+    directories: Vec<String>,
+    /// When it was sent: the epoch that the checkpoint is of.
+    epoch: Option<u64>,
+    answer: Option<Result<Written>>,
+}
+
+/// What has come of an order.
+pub(crate) enum Ordered {
+    /// There is no follower.
+    Nobody,
+    /// There was one, and it could not do it, or took too long.
+    Failed,
+    /// Its parts are durable, or so it says.
+    Done {
+        /// The epoch that they are of.
+        epoch: u64,
+        written: Written,
+    },
+}
+
+fn failed(reason: impl ToString) -> Error {
+    Error::FollowerFailed { reason: reason.to_string() }
+}
+
+impl Post {
+    pub(crate) fn new(listener: Listener) -> Post {
+        let (state, changed, stop) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        Post { listener: Mutex::new(Some(listener)), state, changed, stop }
+    }
+
+    /// What is known of the follower.
+    pub(crate) fn status(&self) -> FollowerStatus {
+        self.state.lock().status.clone()
+    }
+
+    /// Has the follower write the parts of a checkpoint, of what is durable now or a little later, and waits for them while
+    /// it is said to go on.
+    pub(crate) fn order(&self, number: u32, directories: Vec<String>, goes_on: &dyn Fn() -> bool) -> Ordered {
+        let mut state = self.state.lock();
+        if !state.status.attached || state.given_up.is_some() {
+            return Ordered::Nobody;
+        }
+        state.order = Some(Order { number, directories, epoch: None, answer: None });
+        loop {
+            let Some(order) = &mut state.order else { return Ordered::Failed };
+            if let (Some(epoch), Some(answer)) = (order.epoch, order.answer.take()) {
+                state.order = None;
+                return match answer {
+                    Ok(written) => Ordered::Done { epoch, written },
+                    Err(failure) => {
+                        state.status.failure = Some(failure);
+                        Ordered::Failed
+                    }
+                };
+            }
+            if !goes_on() {
+                state.order = None;
+                state.given_up = Some(failed("it is too far behind"));
+                return Ordered::Failed;
+            }
+            self.changed.wait_for(&mut state, SHORT);
+        }
+    }
+
+    /// Gives the follower up: what it has written is not as it should be.
+    pub(crate) fn give_up(&self, failure: &Error) {
+        let mut state = self.state.lock();
+        if state.status.attached {
+            state.given_up = Some(failed(failure));
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        // Under the lock, so that nobody misses it between a look and a sleep; else relaxed would do.
+        let _state = self.state.lock();
+        self.stop.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The life of the thread.
+    pub(crate) fn run(&self, engine: &Engine, segments: &Segments, checkpoints: &Checkpoints) {
+        let Some(listener) = self.listener.lock().take() else { return };
+        while !self.is_stopped() {
+            // Where the system has no descriptors left there may be some later.
+            let Ok(Some(connection)) = listener.accept() else {
+                self.sleep(LOOK);
+                continue;
+            };
+            let mut service = Service {
+                post: self,
+                engine,
+                segments,
+                checkpoints,
+                connection,
+                shipper: None,
+                heard: Instant::now(),
+                busy: 0,
+            };
+            let ended = service.run();
+            let mut state = self.state.lock();
+            state.status.attached = false;
+            (state.order, state.given_up) = (None, None);
+            if let Err(failure) = ended {
+                state.status.failure = Some(failure);
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        let mut state = self.state.lock();
+        if !self.is_stopped() {
+            self.changed.wait_for(&mut state, time);
+        }
+    }
+}
+
+/// One follower, while it is connected.
+struct Service<'p> {
+    post: &'p Post,
+    engine: &'p Engine,
+    segments: &'p Segments,
+    checkpoints: &'p Checkpoints,
+    connection: Connection,
+    /// None before it has said who it is.
+    shipper: Option<Shipper>,
+    /// When it has last said anything.
+    heard: Instant,
+    /// For how long it has worked, as it has said last.
+    busy: u64,
+}
+
+fn lost(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            failed("it has gone")
+        }
+        _ => failed(error),
+    }
+}
+
+impl Service<'_> {
+    /// Serves it until it is gone, or is given up, or the database is closed.
+    fn run(&mut self) -> Result<()> {
+        while !self.post.is_stopped() {
+            if let Some(failure) = self.post.state.lock().given_up.take() {
+                return Err(failure);
+            }
+            let received = self.receive()?;
+            let shipped = self.ship()?;
+            let sent = self.connection.send().map_err(lost)?;
+            if self.heard.elapsed() > SILENCE {
+                return Err(failed("it has said nothing for too long"));
+            }
+            if !received && !shipped && !sent {
+                self.post.sleep(SHORT);
+            }
+        }
+        self.connection.put(&ToFollower::End.encode());
+        let start = Instant::now();
+        while self.connection.unsent() > 0 && start.elapsed() < FAREWELL {
+            if !self.connection.send().map_err(lost)? {
+                std::thread::sleep(SHORT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what it has said. Whether it has said anything.
+    fn receive(&mut self) -> Result<bool> {
+        let mut any = false;
+        while let Some(frame) = self.connection.receive().map_err(lost)? {
+            (any, self.heard) = (true, Instant::now());
+            match FromFollower::decode(&frame).map_err(failed)? {
+                FromFollower::Hello { version: VERSION } => self.begin()?,
+                FromFollower::Hello { version } => {
+                    return Err(failed(format!("it is another program's: it speaks version {version}")));
+                }
+                FromFollower::Alive { epoch, busy } => {
+                    let more = busy.saturating_sub(std::mem::replace(&mut self.busy, busy));
+                    self.engine.clocks().add_time(Stage::Follower, Duration::from_nanos(more));
+                    self.post.state.lock().status.epoch = epoch;
+                }
+                FromFollower::Done { number, written } => self.answer(number, Ok(written)),
+                FromFollower::Failed { number: 0, reason } => return Err(failed(reason)),
+                FromFollower::Failed { number, reason } => self.answer(number, Err(failed(reason))),
+            }
+        }
+        Ok(any)
+    }
+
+    /// Says from which checkpoint on it will get the log. Should that checkpoint go before it is loaded, because a newer one
+    /// is made, the follower finds it missing, and comes again.
+    fn begin(&mut self) -> Result<()> {
+        if self.shipper.is_some() {
+            return Err(failed("it begins twice"));
+        }
+        let newest = self.checkpoints.newest_first()?.first().copied();
+        let manifest = newest.map(|number| self.checkpoints.manifest(number)).transpose()?;
+        let (checkpoint, start) =
+            manifest.map_or((0, GroupStart::FIRST), |manifest| (manifest.number, manifest.log_start));
+        let (uuid, directory) = (self.checkpoints.uuid(), self.checkpoints.database()?);
+        self.connection.put(&ToFollower::Begin { uuid, directory, checkpoint, start }.encode());
+        self.shipper = Some(self.segments.shipper(start));
+        let mut state = self.post.state.lock();
+        (state.status.attached, state.status.epoch) = (true, 0);
+        state.status.came += 1;
+        Ok(())
+    }
+
+    fn answer(&self, number: u32, answer: Result<Written>) {
+        let mut state = self.post.state.lock();
+        // An answer to what nobody waits for any more is of no use.
+        if let Some(order) =
+            state.order.as_mut().filter(|order| order.number == number && order.epoch.is_some())
+        {
+            order.answer = Some(answer);
+            self.post.changed.notify_all();
+        }
+    }
+
+    /// Sends some more of the log, and when all that is durable was sent, an order that waits. Whether there was anything.
+    fn ship(&mut self) -> Result<bool> {
+        let Some(shipper) = &mut self.shipper else { return Ok(false) };
+        // In this order: every group up to `durable` has been noted by now, and every group that is noted is durable. So no
+        // group is of an epoch between the two.
+        let durable = self.engine.progress().durable();
+        let last = self.segments.last_epoch();
+        let mut any = false;
+        while shipper.shipped() < last && self.connection.unsent() < UNSENT_BYTES_MAX {
+            self.connection.put(&ToFollower::Block(shipper.next_block()?).encode());
+            any = true;
+        }
+        if shipper.shipped() < last {
+            return Ok(any);
+        }
+        let mut state = self.post.state.lock();
+        if let Some(order) = state.order.as_mut().filter(|order| order.epoch.is_none()) {
+            let (number, epoch, directories) = (order.number, durable.max(last), order.directories.clone());
+            order.epoch = Some(epoch);
+            self.connection.put(&ToFollower::Write { number, epoch, directories }.encode());
+            any = true;
+        }
+        Ok(any)
+    }
+}

@@ -1,0 +1,16 @@
+//! A follower, seen from outside: what it writes is right, and whatever it does or suffers costs the database nothing.
+
+#[path = "follower/companion.rs"]
+mod companion;
+#[path = "follower/copies.rs"]
+mod copies;
+#[path = "follower/faults.rs"]
+mod faults;
+#[path = "checkpoint/journal.rs"]
+mod journal;
+#[path = "follower/life.rs"]
+mod life;
+#[path = "follower/power.rs"]
+mod power;
+#[path = "support/split.rs"]
+mod split;
