@@ -10,6 +10,7 @@ mod check;
 mod dump;
 mod failure;
 mod figures;
+mod follow;
 mod inspect;
 mod recovering;
 
@@ -40,6 +41,7 @@ Examples:
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV
   heddle backup flights.heddle copy.heddle  copy a database, while it runs
+  heddle follow flights.heddle              write its checkpoints, while it runs
   heddle restore copy.heddle other.heddle   verify a copy, and make a database of it";
 
 #[expect(clippy::large_enum_variant, reason = "made once per process")]
@@ -55,6 +57,8 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Verify a backup, and make a database of it
     Restore(backup::RestoreArguments),
+    /// Write the checkpoints of a database that another process has open
+    Follow(follow::Arguments),
     /// Show what is in a database directory
     Inspect(inspect::Arguments),
     /// Print a table as CSV
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Backup(arguments) => backup::back_up(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Follow(arguments) => follow::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
     };

@@ -40,13 +40,14 @@ const KEYS: [&str; 25] = [
 ];
 
 /// Keys that some runs have besides.
-const SOME_KEYS: [&str; 7] = [
+const SOME_KEYS: [&str; 8] = [
     "log",
     "latency_us_read",
     "latency_us_write",
     "readers_waited",
     "offered_rate",
     "checkpoints",
+    "disk",
     "recovery",
 ];
 

@@ -17,7 +17,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 15] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
@@ -32,6 +32,7 @@ fn help_has_examples_for_every_command() {
         &["check", "--help"],
         &["inspect", "--help"],
         &["dump", "--help"],
+        &["follow", "--help"],
     ];
     for arguments in commands {
         let output = heddle(arguments);

@@ -32,6 +32,12 @@ pub struct CheckpointOptions {
     /// Keep checkpoints in this directory [default: the database's]; repeatable: striped over all of them
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub checkpoint_dir: Vec<PathBuf>,
+    /// Start a follower, a process of its own, which writes the checkpoints
+    #[arg(long, conflicts_with = "follower_socket", help_heading = "Engine")]
+    pub follower: bool,
+    /// Wait at this socket for a follower that somebody else starts
+    #[arg(long, value_name = "PATH", help_heading = "Engine")]
+    pub follower_socket: Option<PathBuf>,
 }
 
 /// Whether checkpoints are made by the log's size.
@@ -64,6 +70,9 @@ impl CheckpointOptions {
         if let Some(share) = self.checkpoint_spread {
             options = options.checkpoint_spread(share);
         }
+        if let Some(socket) = &self.follower_socket {
+            options = options.follower_socket(socket);
+        }
         self.checkpoint_dir.iter().fold(options, Options::checkpoint_directory)
     }
 
@@ -94,7 +103,8 @@ impl CheckpointOptions {
         let directories = self.checkpoint_dir.iter().map(|path| path.display().to_string());
         let directories = (!self.checkpoint_dir.is_empty())
             .then(|| ("checkpoint_dir", directories.collect::<Vec<_>>().into()));
-        [when, seconds, spread, transactions, directories].into_iter().flatten().collect()
+        let follower = self.follower.then(|| ("follower", true.into()));
+        [when, seconds, spread, transactions, directories, follower].into_iter().flatten().collect()
     }
 }
 

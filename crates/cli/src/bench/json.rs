@@ -50,6 +50,9 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(checkpoints) = &findings.checkpoints {
         put("checkpoints", checkpoints_made(checkpoints));
     }
+    if let Some(disk) = &findings.disk {
+        put("disk", disk.json());
+    }
     if let Some(recovery) = &findings.recovery {
         put("recovery", recovered(recovery));
     }
@@ -118,13 +121,17 @@ fn log(report: &Report) -> Value {
 
 /// Checkpoints since the database was opened: how many, and how long one was under way, all of them together.
 fn checkpoints_made(status: &CheckpointStatus) -> Value {
-    json!({
+    let mut made = json!({
         "made": status.made,
         "failed": status.failed,
         "bytes": status.bytes,
         "seconds": status.time.as_secs_f64(),
         "running": status.running,
-    })
+    });
+    if status.follower.is_some() {
+        made["by_follower"] = status.by_follower.into();
+    }
+    made
 }
 
 /// What recovery read, and how long its parts took.

@@ -6,13 +6,17 @@
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
 //! | `split` | labels by hand, for a protocol that splits records |
 //! | `schedule`, `target` | who places calls, and where; the rate for a response time |
+//! | `checkpoints`, `follower` | when checkpoints are made, and by whom |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `processor` | the one processor that everything runs on, if so |
 //! | `run` | the order of things: load, run, check, close, recover, check |
+//! | `disk` | how much of the disk was taken |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 //! | `trace` | the access trace as a picture |
 
 mod checkpoints;
+mod disk;
+mod follower;
 mod format;
 mod json;
 mod microbenchmarks;

@@ -68,6 +68,11 @@ impl Place {
         self.home.directory().is_some()
     }
 
+    /// Where the database is, and its log if that is elsewhere; nothing, if it is in memory.
+    pub fn directories(&self) -> Option<(&Path, Option<&Path>)> {
+        Some((self.home.directory()?, self.log.as_ref().and_then(Home::directory)))
+    }
+
     /// In words, for whoever ran it.
     pub fn describe(&self) -> String {
         let log = self.log.as_ref().map_or_else(String::new, |log| format!(", log in {}", log.describe()));

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
-use heddledb::{CheckpointStatus, Database, PhaseReport, Recovery, ScheduleReport};
+use heddledb::{CheckpointStatus, Database, Options, PhaseReport, Recovery, ScheduleReport};
 
+use super::disk::{Files, Peak};
+use super::follower::{Follower, socket_in};
 use super::options::CommonOptions;
 use super::place::Place;
 use super::progress::Progress;
@@ -33,6 +35,8 @@ pub struct Findings<'a> {
     pub phases: Option<PhaseReport>,
     /// What was made of checkpoints, if there is a log to shorten.
     pub checkpoints: Option<CheckpointStatus>,
+    /// The most that log and checkpoints have taken of the disk, if they are on one.
+    pub disk: Option<Peak>,
     /// What the schedule knew at the end, if it is one that learns.
     pub schedule: Option<ScheduleReport>,
 }
@@ -79,6 +83,11 @@ fn check_options(plan: &Plan) -> Result {
         let wrong = "--checkpoint-transactions needs a log; give --durability group or async";
         return Err(Failure::Usage(wrong.to_owned()));
     }
+    let checkpoints = &plan.options.checkpoints;
+    if (checkpoints.follower || checkpoints.follower_socket.is_some()) && !plan.options.is_durable() {
+        let wrong = "a follower needs a log; give --durability group or async";
+        return Err(Failure::Usage(wrong.to_owned()));
+    }
     match plan.options.target_mean_ms {
         Some(target) if !(0.001..=1e6).contains(&target) => {
             Err(Failure::Usage(format!("--target-mean-ms {target} is out of range; give 0.001 to 1000000")))
@@ -93,7 +102,7 @@ fn check_options(plan: &Plan) -> Result {
 fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<Findings<'a>> {
     let progress = Progress::new();
     let engine = || plan.options.engine(plan.workload.partition_key());
-    let db = place.open(engine())?;
+    let (db, mut follower) = open_followed(plan, place, engine())?;
     progress.say("loading");
     let start = Instant::now();
     plan.workload.load(&db)?;
@@ -107,11 +116,15 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         settings = Settings { rate: Some(found.rate), warmup: plan.options.warmup, ..settings };
     }
     let bound = plan.workload.bind(&db, settings.callers())?;
+    follower.as_mut().map_or(Ok(()), |follower| follower.wait_until_attached(&db))?;
     progress.start(plan.workload.as_ref(), &settings);
-    let report = plan.options.checkpoints.beside(&db, || {
-        let watch = |tick| progress.tick(tick);
-        Ok(driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch)?)
-    })?;
+    let (report, disk) = watch_disk(plan, place, || {
+        plan.options.checkpoints.beside(&db, || {
+            let watch = |tick| progress.tick(tick);
+            Ok(driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch)?)
+        })
+    });
+    let report = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let schedule = db.schedule();
     // Whatever holds on to the database has to let go before it can be closed.
@@ -120,21 +133,51 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     progress.say("checking");
     let mut check = check(plan, &db, marks);
     let mut recovery = None;
+    db.close()?;
+    follower.map_or(Ok(()), Follower::end)?;
     if plan.options.verify_recovery {
         progress.say("recovering");
-        db.close()?;
         let db = place.open(engine())?;
         recovery = Some(db.recovery().clone());
         progress.say("checking again");
         let again = self::check(plan, &db, marks);
         check = check.and(again.map_err(|wrong| format!("after recovery: {wrong}")));
         db.close()?;
-    } else {
-        db.close()?;
     }
     progress.finish();
     let place = place.describe();
-    Ok(Findings { plan, settings, place, report, check, load_time, recovery, phases, checkpoints, schedule })
+    Ok(Findings {
+        plan,
+        settings,
+        place,
+        report,
+        check,
+        load_time,
+        recovery,
+        phases,
+        checkpoints,
+        disk,
+        schedule,
+    })
+}
+
+/// Opens the database, with a follower if one is wanted.
+fn open_followed(plan: &Plan, place: &Place, engine: Options) -> Result<(Database, Option<Follower>)> {
+    let directories = place.directories().filter(|_| plan.options.checkpoints.follower);
+    let Some((directory, _)) = directories else { return Ok((place.open(engine)?, None)) };
+    let socket = socket_in(directory);
+    let db = place.open(engine.follower_socket(&socket))?;
+    let follower = Follower::start(directory, &socket)?;
+    Ok((db, Some(follower)))
+}
+
+/// Does something, and sees how much of the disk it takes, if there is a log.
+fn watch_disk<T>(plan: &Plan, place: &Place, work: impl FnOnce() -> T) -> (T, Option<Peak>) {
+    let directories = place.directories().filter(|_| plan.options.is_durable());
+    let Some((directory, log)) = directories else { return (work(), None) };
+    let files = Files::of(directory, log, &plan.options.checkpoints.checkpoint_dir);
+    let (done, peak) = files.watch(work);
+    (done, Some(peak))
 }
 
 /// Runs the calls outside of the engine.
@@ -160,6 +203,7 @@ fn measure_contender<'a>(
         recovery: None,
         phases: None,
         checkpoints: None,
+        disk: None,
         schedule: None,
     })
 }

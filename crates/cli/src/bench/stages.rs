@@ -16,8 +16,8 @@ pub struct Stage {
     pub handover_mean: Option<f64>,
 }
 
-/// All stages, in the order in which a call passes them; at the end what works beside them.
-pub fn stages(report: &Report) -> [Stage; 5] {
+/// All stages, in the order in which a call passes them; at the end what works beside them: a follower, if there was one.
+pub fn stages(report: &Report) -> Vec<Stage> {
     let counters = &report.statistics;
     let stage = |name, busy: Duration, (handovers, calls): (u64, u64)| Stage {
         name,
@@ -25,11 +25,14 @@ pub fn stages(report: &Report) -> [Stage; 5] {
         busy: busy.as_secs_f64() / report.seconds.max(f64::MIN_POSITIVE),
         handover_mean: (handovers > 0).then(|| calls as f64 / handovers as f64),
     };
-    [
+    let follower =
+        (!counters.follower_busy.is_zero()).then(|| stage("follower", counters.follower_busy, (0, 0)));
+    let own = [
         stage("input", counters.input_busy, (0, 0)),
         stage("execute", counters.execute_busy, counters.execute_handovers),
         stage("log", counters.log_busy, counters.log_handovers),
         stage("output", counters.output_busy, counters.output_handovers),
         stage("checkpoint", counters.checkpoint_busy, (0, 0)),
-    ]
+    ];
+    own.into_iter().chain(follower).collect()
 }

@@ -97,7 +97,8 @@ pub struct DebitCreditArguments {
     #[arg(long, value_enum)]
     preset: Option<Preset>,
     /// TPK's layouts of threads, with checkpoints every 10,000 calls. a: one processor and three threads: input; execution,
-    /// log and output; checkpoints. b: a thread for each stage
+    /// log and output; checkpoints. b: a thread for each stage. c: as b, and a follower, a process of its own, writes the
+    /// checkpoints
     #[arg(long, value_enum)]
     configuration: Option<Configuration>,
     #[command(flatten)]
@@ -115,6 +116,7 @@ enum Preset {
 enum Configuration {
     A,
     B,
+    C,
 }
 
 impl Configuration {
@@ -129,6 +131,11 @@ impl Configuration {
             }
             Configuration::B => {
                 options.stages.get_or_insert(Stages::Staged);
+            }
+            Configuration::C => {
+                options.stages.get_or_insert(Stages::Staged);
+                options.checkpoints.follower |=
+                    options.is_durable() && options.checkpoints.follower_socket.is_none();
             }
         }
         options.threads.get_or_insert(1);

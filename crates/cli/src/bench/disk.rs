@@ -1,0 +1,110 @@
+//! How much of the disk a run takes: the most bytes that its log and its checkpoints have had, looked at ten times a second.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// So often it is looked.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where the files of a database are.
+pub struct Files {
+    pub log: PathBuf,
+    /// The first one is the database's own.
+    pub checkpoints: Vec<PathBuf>,
+}
+
+/// The most bytes at any moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    pub log: u64,
+    pub checkpoints: u64,
+    /// Of both together.
+    pub both: u64,
+}
+
+impl Files {
+    /// Those of the database in a directory.
+    pub fn of(directory: &Path, log: Option<&Path>, checkpoints: &[PathBuf]) -> Files {
+        let log = log.map_or_else(|| directory.join("log"), Path::to_path_buf);
+        let own = directory.join("checkpoint");
+        Files { log, checkpoints: [own].into_iter().chain(checkpoints.iter().cloned()).collect() }
+    }
+
+    fn look(&self, peak: &mut Peak) {
+        let log = bytes_in(&self.log);
+        let checkpoints = self.checkpoints.iter().map(|directory| bytes_in(directory)).sum();
+        peak.log = peak.log.max(log);
+        peak.checkpoints = peak.checkpoints.max(checkpoints);
+        peak.both = peak.both.max(log + checkpoints);
+    }
+
+    /// Does something, and looks meanwhile.
+    pub fn watch<T>(&self, work: impl FnOnce() -> T) -> (T, Peak) {
+        let ended = AtomicBool::new(false);
+        let mut peak = Peak::default();
+        self.look(&mut peak);
+        let done = thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut peak = Peak::default();
+                // Relaxed: sooner or later is enough.
+                while !ended.load(Ordering::Relaxed) {
+                    self.look(&mut peak);
+                    thread::park_timeout(LOOK);
+                }
+                peak
+            });
+            let done = work();
+            ended.store(true, Ordering::Relaxed);
+            watcher.thread().unpark();
+            let seen = watcher.join().unwrap_or_default();
+            peak = Peak {
+                log: peak.log.max(seen.log),
+                checkpoints: peak.checkpoints.max(seen.checkpoints),
+                both: peak.both.max(seen.both),
+            };
+            done
+        });
+        self.look(&mut peak);
+        (done, peak)
+    }
+}
+
+impl Peak {
+    /// For the results.
+    pub fn json(&self) -> Value {
+        json!({ "log_bytes_max": self.log, "checkpoint_bytes_max": self.checkpoints, "bytes_max": self.both })
+    }
+}
+
+/// Bytes of the files in a directory; a file may go while it is looked at.
+fn bytes_in(directory: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    let files = entries.filter_map(|entry| entry.ok()?.metadata().ok());
+    files.filter(std::fs::Metadata::is_file).map(|file| file.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_at_any_moment_is_told_although_it_goes_again() {
+        let place = tempfile::tempdir().unwrap();
+        let files = Files::of(place.path(), None, &[place.path().join("fast")]);
+        for (directory, bytes) in [("log", 100), ("checkpoint", 20), ("fast", 3)] {
+            std::fs::create_dir(place.path().join(directory)).unwrap();
+            std::fs::write(place.path().join(directory).join("file"), vec![0; bytes]).unwrap();
+        }
+        let ((), peak) = files.watch(|| {
+            std::fs::write(place.path().join("log/more"), [0; 1000]).unwrap();
+            thread::sleep(3 * LOOK);
+            std::fs::remove_file(place.path().join("log/more")).unwrap();
+        });
+        assert_eq!(peak, Peak { log: 1100, checkpoints: 23, both: 1123 });
+        assert_eq!(Files::of(place.path(), Some(Path::new("none")), &[]).watch(|| ()).1.log, 0);
+    }
+}

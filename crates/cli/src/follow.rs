@@ -1,0 +1,77 @@
+//! `heddle follow`: writes the checkpoints of a database that another process has open.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use heddledb::{Database, Error, FollowerReport, Options};
+
+use crate::failure::Result;
+
+/// The socket's usual name, in the database's directory.
+const SOCKET: &str = "follower.socket";
+/// So often it is looked whether a database has come.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Write the checkpoints of a database that another process has open.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The database directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Where the database waits for a follower [default: follower.socket in its directory]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// End with the database, instead of waiting until it is opened again
+    #[arg(long)]
+    once: bool,
+}
+
+const EXAMPLES: &str = "\
+A follower keeps a copy of all data in memory, gets the log from the database over the socket, and writes checkpoints in
+its place. It runs on the same machine, and may be started, killed and started again at any time.
+
+Example:
+  heddle bench debit-credit --dir bank.heddle --follower-socket bank.heddle/follower.socket
+  heddle follow bank.heddle";
+
+/// Where the database in a directory waits for a follower, if nothing else is said.
+pub fn usual_socket(directory: &Path) -> PathBuf {
+    directory.join(SOCKET)
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    let socket = arguments.socket.clone().unwrap_or_else(|| usual_socket(&arguments.directory));
+    let options = Options::default().follower_socket(&socket);
+    loop {
+        while !socket.exists() {
+            thread::sleep(LOOK);
+        }
+        match Database::follow(&arguments.directory, &options, &mut |_| true) {
+            Ok(report) => tell(&report),
+            Err(error) if arguments.once => return Err(error.into()),
+            // It was killed, perhaps, and is opened again.
+            Err(error @ Error::DatabaseLost { .. }) => eprintln!("heddle: {error}"),
+            Err(error @ (Error::Damaged { .. } | Error::MissingFile { .. } | Error::Io { .. })) => {
+                // What it was to load has been replaced meanwhile, perhaps.
+                eprintln!("heddle: {error}");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if arguments.once {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn tell(report: &FollowerReport) {
+    let FollowerReport { checkpoints, epoch, redo_bytes, busy, .. } = report;
+    let seconds = busy.as_secs_f64();
+    println!(
+        "followed: {checkpoints} checkpoints, {redo_bytes} bytes of log through epoch {epoch}, busy for {seconds:.3} s"
+    );
+}
