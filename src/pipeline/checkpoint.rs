@@ -250,6 +250,7 @@ impl Checkpointer {
             // Who asked for it by hand waits for an answer, whatever happens.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine, &pace)));
             let outcome = outcome.unwrap_or_else(|panic| Err(broken(&*panic)));
+            self.post.iter().for_each(Post::checkpoint_ended);
             state = self.state.lock();
             state.job = None;
             state.note(outcome, engine.store().slabs().budget().used());

@@ -55,7 +55,7 @@ fn images_of_a_run(protocol: ProtocolKind, with: fn(Options) -> Options) -> Vec<
 
 fn nothing_is_lost(protocol: ProtocolKind, with: fn(Options) -> Options) {
     let images = images_of_a_run(protocol, with);
-    assert!(images.len() as u64 > 100 * WAYS, "{} images", images.len());
+    assert!(images.len() as u64 > 50 * WAYS, "{} images", images.len());
     for Image { disk, told, what } in &images {
         let made = Made { calls: vec![*told], tables: 0 };
         let read_only = with(options(disk, ProtocolKind::default())).read_only(true);

@@ -33,7 +33,7 @@ impl Checkpointer {
     /// # Errors
     /// The log has failed, or the database is being closed.
     pub(super) fn make_elsewhere(&self, engine: &Engine) -> Result<Option<Manifest>> {
-        let Some(post) = self.post.as_ref().filter(|post| post.status().attached) else { return Ok(None) };
+        let Some(post) = self.post.as_ref().filter(|post| post.has_follower()) else { return Ok(None) };
         let new = self.begin()?;
         let begun = self.segments.log_bytes();
         let wait_bytes = if self.settings.log_bytes > 0 { self.settings.log_bytes } else { WAIT_BYTES };
@@ -42,7 +42,6 @@ impl Checkpointer {
             !self.is_stopped() && engine.progress().failure().is_none() && grown < wait_bytes
         };
         let outcome = match post.order(new.number(), new.resolved_directories()?, &goes_on) {
-            Ordered::Nobody => return Ok(None),
             Ordered::Failed => None,
             Ordered::Done { epoch, written } => {
                 let named = self.name(engine, &new, epoch, written);
@@ -58,6 +57,8 @@ impl Checkpointer {
         if let Some(failure) = engine.progress().failure() {
             return Err(failure);
         }
+        // Should it be gone, it is let in again only when the database has done it itself.
+        let _ = post.has_follower();
         // What it has left takes room that the database's own checkpoint needs; what stays, that one removes.
         let _ = self.checkpoints.remove_unnamed(new.number(), &self.settings.directories);
         Ok(None)

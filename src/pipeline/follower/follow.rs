@@ -70,8 +70,15 @@ impl Line {
     fn say(&self, message: &FromFollower) -> Result<()> {
         let mut talk = self.talk.lock();
         talk.connection.put(&message.encode());
-        while talk.connection.unsent() > 0 {
-            talk.connection.send().map_err(|error| self.lost(error))?;
+        while talk.connection.unsent() > 0 && !self.is_broken() {
+            match talk.connection.send() {
+                Ok(_) => {}
+                // Nobody hears any more; what has been said before, that it is being closed perhaps, is still to be heard.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    self.broken.store(true, Ordering::Relaxed);
+                }
+                Err(error) => return Err(self.lost(error)),
+            }
         }
         Ok(())
     }
@@ -89,7 +96,7 @@ impl Line {
             let talk = self.talk.lock();
             let (epoch, busy) = (talk.epoch, talk.busy.as_nanos() as u64);
             drop(talk);
-            if self.say(&FromFollower::Alive { epoch, busy }).is_err() {
+            if self.say(&FromFollower::Alive { epoch, busy }).is_err() || self.is_broken() {
                 return;
             }
         }
@@ -225,7 +232,9 @@ impl Follower<'_, '_> {
                 self.report.checkpoints += 1;
                 FromFollower::Done { number, written }
             }
-            Err(error @ (Error::Malformed { .. } | Error::Damaged { .. } | Error::Closed)) => {
+            // The database has gone, or has said that it is being closed: that is heard next.
+            Err(Error::Closed) => return Ok(()),
+            Err(error @ (Error::Malformed { .. } | Error::Damaged { .. })) => {
                 return Err(error);
             }
             Err(error) => FromFollower::Failed { number, reason: error.to_string() },

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const SHORT: Duration = Duration::from_millis(2);
 /// Who says nothing for so long is given up.
 pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
-/// So long what is under way is waited for when the database is closed.
+/// So long a follower is waited for when the database is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// No more than this, and one block, waits in the database to be sent.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
@@ -59,6 +59,8 @@ struct State {
     order: Option<Order>,
     /// Set by who has waited long enough: the connection is to be cut.
     given_up: Option<Error>,
+    /// Whether the database is making a checkpoint itself: what a follower would load goes with the end of that.
+    is_replacing: bool,
 }
 
 /// A checkpoint that a follower is to write.
@@ -72,9 +74,7 @@ struct Order {
 
 /// What has come of an order.
 pub(crate) enum Ordered {
-    /// There is no follower.
-    Nobody,
-    /// There was one, and it could not do it, or took too long.
+    /// The follower could not do it, or took too long, or is gone.
     Failed,
     /// Its parts are durable, or so it says.
     Done {
@@ -99,12 +99,24 @@ impl Post {
         self.state.lock().status.clone()
     }
 
+    /// Whether there is a follower to be asked. If not, none is let in until [`checkpoint_ended`](Self::checkpoint_ended).
+    pub(crate) fn has_follower(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_replacing = !state.status.attached || state.given_up.is_some();
+        !state.is_replacing
+    }
+
+    /// The database has made its checkpoint, or it has failed.
+    pub(crate) fn checkpoint_ended(&self) {
+        self.state.lock().is_replacing = false;
+    }
+
     /// Has the follower write the parts of a checkpoint, of what is durable now or a little later, and waits for them while
     /// it is said to go on.
     pub(crate) fn order(&self, number: u32, directories: Vec<String>, goes_on: &dyn Fn() -> bool) -> Ordered {
         let mut state = self.state.lock();
-        if !state.status.attached || state.given_up.is_some() {
-            return Ordered::Nobody;
+        if !state.status.attached {
+            return Ordered::Failed;
         }
         state.order = Some(Order { number, directories, epoch: None, answer: None });
         loop {
@@ -163,6 +175,7 @@ impl Post {
                 segments,
                 checkpoints,
                 connection,
+                has_come: false,
                 shipper: None,
                 heard: Instant::now(),
                 busy: 0,
@@ -193,7 +206,9 @@ struct Service<'p> {
     segments: &'p Segments,
     checkpoints: &'p Checkpoints,
     connection: Connection,
-    /// None before it has said who it is.
+    /// Whether it has said who it is.
+    has_come: bool,
+    /// None before it was told where to begin.
     shipper: Option<Shipper>,
     /// When it has last said anything.
     heard: Instant,
@@ -218,6 +233,9 @@ impl Service<'_> {
                 return Err(failure);
             }
             let received = self.receive()?;
+            if self.has_come && self.shipper.is_none() {
+                self.begin()?;
+            }
             let shipped = self.ship()?;
             let sent = self.connection.send().map_err(lost)?;
             if self.heard.elapsed() > SILENCE {
@@ -229,10 +247,13 @@ impl Service<'_> {
         }
         self.connection.put(&ToFollower::End.encode());
         let start = Instant::now();
-        while self.connection.unsent() > 0 && start.elapsed() < FAREWELL {
-            if !self.connection.send().map_err(lost)? {
-                std::thread::sleep(SHORT);
+        // It hangs up when it has heard that. Who hangs up first, with something left unheard, takes back what was said.
+        while start.elapsed() < FAREWELL {
+            self.connection.send().map_err(lost)?;
+            if self.connection.receive().is_err() {
+                break;
             }
+            std::thread::sleep(SHORT);
         }
         Ok(())
     }
@@ -243,7 +264,8 @@ impl Service<'_> {
         while let Some(frame) = self.connection.receive().map_err(lost)? {
             (any, self.heard) = (true, Instant::now());
             match FromFollower::decode(&frame).map_err(failed)? {
-                FromFollower::Hello { version: VERSION } => self.begin()?,
+                FromFollower::Hello { version: VERSION } if !self.has_come => self.has_come = true,
+                FromFollower::Hello { version: VERSION } => return Err(failed("it comes twice")),
                 FromFollower::Hello { version } => {
                     return Err(failed(format!("it is another program's: it speaks version {version}")));
                 }
@@ -260,12 +282,16 @@ impl Service<'_> {
         Ok(any)
     }
 
-    /// Says from which checkpoint on it will get the log. Should that checkpoint go before it is loaded, because a newer one
-    /// is made, the follower finds it missing, and comes again.
+    /// Says from which checkpoint on it will get the log, unless the database is just replacing that. From then on it is
+    /// asked for the next one. Should it be too slow for that, it may find what it is to load missing, and comes again.
     fn begin(&mut self) -> Result<()> {
-        if self.shipper.is_some() {
-            return Err(failed("it begins twice"));
+        let mut state = self.post.state.lock();
+        if state.is_replacing {
+            return Ok(());
         }
+        (state.status.attached, state.status.epoch) = (true, 0);
+        state.status.came += 1;
+        drop(state);
         let newest = self.checkpoints.newest_first()?.first().copied();
         let manifest = newest.map(|number| self.checkpoints.manifest(number)).transpose()?;
         let (checkpoint, start) =
@@ -273,9 +299,6 @@ impl Service<'_> {
         let (uuid, directory) = (self.checkpoints.uuid(), self.checkpoints.database()?);
         self.connection.put(&ToFollower::Begin { uuid, directory, checkpoint, start }.encode());
         self.shipper = Some(self.segments.shipper(start));
-        let mut state = self.post.state.lock();
-        (state.status.attached, state.status.epoch) = (true, 0);
-        state.status.came += 1;
         Ok(())
     }
 
@@ -293,6 +316,8 @@ impl Service<'_> {
     /// Sends some more of the log, and when all that is durable was sent, an order that waits. Whether there was anything.
     fn ship(&mut self) -> Result<bool> {
         let Some(shipper) = &mut self.shipper else { return Ok(false) };
+        // Before the rest: what was durable when it was asked for must be in it.
+        let is_asked = self.post.state.lock().order.as_ref().is_some_and(|order| order.epoch.is_none());
         // In this order: every group up to `durable` has been noted by now, and every group that is noted is durable. So no
         // group is of an epoch between the two.
         let durable = self.engine.progress().durable();
@@ -302,7 +327,7 @@ impl Service<'_> {
             self.connection.put(&ToFollower::Block(shipper.next_block()?).encode());
             any = true;
         }
-        if shipper.shipped() < last {
+        if shipper.shipped() < last || !is_asked {
             return Ok(any);
         }
         let mut state = self.post.state.lock();
