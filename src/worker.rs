@@ -10,8 +10,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
 use crate::pipeline::execute::{Ending, keep_panics_in};
 use crate::pipeline::nesting;
-use crate::pipeline::partition::entrant::GroupMemory;
-use crate::pipeline::partition::scout::Scout;
+use crate::pipeline::partition::Executors;
+use crate::pipeline::partition::entrant::{Entrant, GroupMemory, Offered, Sink, closed};
+use crate::pipeline::partition::visit::Visitor;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
@@ -63,6 +64,38 @@ impl Pending for Prepared<'_> {
     #[inline]
     fn parts(&self) -> (&Registered, &Args, &Footprint) {
         (self.routine, self.args, self.footprint)
+    }
+}
+
+/// A call of a group that executors own the data of.
+struct Offer<'c> {
+    procedure: &'c Procedure,
+    args: &'c Args,
+    footprint: &'c mut Footprint,
+}
+
+impl Pending for Offer<'_> {
+    type Routine = Registered;
+
+    #[inline]
+    fn parts(&self) -> (&Registered, &Args, &Footprint) {
+        (self.procedure.registered(), self.args, self.footprint)
+    }
+}
+
+impl Offered for Offer<'_> {
+    #[inline]
+    fn parts_mut(&mut self) -> (&(dyn Routine + 'static), &Args, &mut Footprint) {
+        (self.procedure.registered(), self.args, self.footprint)
+    }
+
+    fn hand_over(&mut self) -> Entrant {
+        let (routine, args) = (self.procedure.routine(), self.args.clone());
+        Entrant { routine, args, footprint: std::mem::take(self.footprint), sink: Sink::Nobody }
+    }
+
+    fn take_back(&mut self, entrant: Entrant) {
+        *self.footprint = entrant.footprint;
     }
 }
 
@@ -157,7 +190,8 @@ impl<'db> Worker<'db> {
     ///
     /// Within a group the keys of the calls to come are looked up while the present one runs. Under `partitioned`, a call
     /// whose rows an earlier phase finds by a secondary index may take effect behind others of its group, if the index
-    /// entries that it met have changed since the group began.
+    /// entries that it met have changed since the group began; and an action that names a key, and reads beyond it by a
+    /// secondary index, may miss what calls before it in the group have written elsewhere: what names no key reads it all.
     pub fn execute_group(
         &mut self,
         procedures: &[Procedure],
@@ -225,10 +259,31 @@ impl<'db> Worker<'db> {
         (ready, prepared.err())
     }
 
-    /// Tells how calls have ended that executors have run. Whether one of them wrote.
-    fn tell(&mut self, done: &mut Vec<Executed<'db>>) -> bool {
+    /// As [`run`](Self::run), where executors own the data.
+    fn run_at(
+        &mut self,
+        executors: &Executors,
+        procedures: &[Procedure],
+        calls: &[(usize, Args)],
+        footprints: &mut [Footprint],
+        done: &mut Vec<Executed<'db>>,
+    ) -> bool {
         let (shared, mut wrote) = (self.shared, false);
-        done.extend(self.group.ended.drain(..).map(|(ending, output)| {
+        let with_footprints = calls.iter().zip(&mut *footprints);
+        let offers = with_footprints.map(|((place, args), footprint)| Offer {
+            procedure: &procedures[*place],
+            args,
+            footprint,
+        });
+        let mut offers: SmallVec<[Offer<'_>; GROUP_CALLS]> = offers.collect();
+        let Worker { seat, held, found, group, .. } = self;
+        executors.execute_group(Visitor { engine: shared.engine(), seat, held, found }, group, &mut offers);
+        drop(offers);
+        // For the next group: which of them is which does not matter.
+        let given = footprints.iter_mut().filter(|footprint| footprint.references.capacity() == 0);
+        given.zip(group.spare.drain(..)).for_each(|(footprint, spare)| *footprint = spare);
+        done.extend(group.ended.drain(..).map(|ended| {
+            let (ending, output) = ended.unwrap_or_else(closed);
             wrote |= ending.wrote;
             let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
             Executed { shared, epoch: ending.epoch, attempts: ending.attempts, outcome }
@@ -260,17 +315,8 @@ impl<'db> Worker<'db> {
         done: &mut Vec<Executed<'db>>,
     ) -> bool {
         if let Some(executors) = self.shared.input().executors() {
-            let with_footprints = calls.iter().zip(&mut *footprints);
-            let entrants = with_footprints.map(|((place, args), footprint)| {
-                (procedures[*place].routine(), args, std::mem::take(footprint))
-            });
             let _handover = at(Activity::Handover);
-            let scout = Scout { engine: self.shared.engine(), seat: &mut self.seat, held: &mut self.held };
-            executors.execute_group(scout, &mut self.group, entrants);
-            // For the next group: which of them is which does not matter.
-            let used = footprints.iter_mut().zip(self.group.spare.drain(..));
-            used.for_each(|(footprint, spare)| *footprint = spare);
-            return self.tell(done);
+            return self.run_at(executors, procedures, calls, footprints, done);
         }
         let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
             .iter()

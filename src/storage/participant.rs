@@ -109,6 +109,11 @@ impl Participant {
         self.executor.store(number + 1, Ordering::Relaxed);
     }
 
+    /// Its thread is no executor any more: it has stood in for one.
+    pub(crate) fn be_no_executor(&self) {
+        self.executor.store(0, Ordering::Relaxed);
+    }
+
     /// Which executor its thread is, if it is one.
     pub(crate) fn executor(&self) -> Option<usize> {
         self.executor.load(Ordering::Relaxed).checked_sub(1)

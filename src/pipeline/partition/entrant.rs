@@ -1,5 +1,6 @@
 //! A call on its way to the executors, and who is told how it ends.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, Thread};
 
@@ -12,7 +13,6 @@ use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::execute::Ending;
 use crate::pipeline::worker::Pending;
 use crate::protocol::footprint::Footprint;
-use crate::protocol::local::routing::Route;
 use crate::types::Args;
 
 /// A call, with what it touches.
@@ -57,12 +57,6 @@ impl Batch {
         alone(self.group.as_ref(), call, place)
     }
 
-    /// Takes all calls out, which are to be routed anew.
-    pub(super) fn take_back(&mut self) -> impl Iterator<Item = Waiting> {
-        let calls = self.calls.drain(..).zip(self.places.drain(..));
-        calls.map(|(entrant, place)| Waiting { place, route: Route::new(), entrant })
-    }
-
     /// Takes all calls out.
     pub(super) fn take_apart(&mut self) -> impl Iterator<Item = Box<Entrant>> {
         let Batch { calls, places, group, .. } = self;
@@ -78,25 +72,45 @@ fn alone(group: Option<&Arc<Group>>, mut call: Entrant, place: usize) -> Box<Ent
     Box::new(call)
 }
 
-/// A call that goes to these executors, and its place in its group.
-pub(super) struct Waiting {
-    pub(super) place: usize,
-    pub(super) route: Route,
-    pub(super) entrant: Entrant,
+/// A call of a worker's group: it runs where its owner visits, or is handed over.
+pub(crate) trait Offered: Pending {
+    /// The procedure and the arguments, and the footprint as it is worked out.
+    fn parts_mut(&mut self) -> (&(dyn Routine + 'static), &Args, &mut Footprint);
+
+    /// The call for an executor's thread, with the footprint.
+    fn hand_over(&mut self) -> Entrant;
+
+    /// It was not let in.
+    fn take_back(&mut self, entrant: Entrant);
 }
 
 /// What a worker of the caller's keeps from group to group, for its memory.
 #[derive(Default)]
 pub(crate) struct GroupMemory {
-    /// Calls that will go to the executors together.
-    pub(super) waiting: Vec<Waiting>,
-    /// Of the boundaries by which they were routed.
+    /// The places of calls that are not in a list yet, in order.
+    pub(super) coming: VecDeque<usize>,
+    /// For each executor, the calls that will run there together.
+    pub(super) lists: Vec<List>,
+    /// Of the boundaries by which all in the lists were routed.
     pub(super) version: u64,
+    /// Requests until the next one that is counted.
+    pub(super) uncounted: u32,
     #[expect(clippy::vec_box, reason = "they come and go in boxes")]
     pub(super) batches: Vec<Box<Batch>>,
-    /// Footprints of calls that have ended.
+    /// Footprints of calls that were handed over, and have ended.
     pub(crate) spare: Vec<Footprint>,
-    pub(crate) ended: Vec<(Ending, Output)>,
+    /// How the calls of the group have ended, in their order.
+    pub(crate) ended: Vec<Option<(Ending, Output)>>,
+}
+
+/// Calls of a group that are one executor's, until they run.
+#[derive(Default)]
+pub(super) struct List {
+    /// Their places in the group, in order.
+    pub(super) places: Vec<usize>,
+    /// Which tables they write, and which they read beside what their executor owns: one bit for several tables.
+    pub(super) written: u64,
+    pub(super) read_apart: u64,
 }
 
 impl GroupMemory {
@@ -104,10 +118,12 @@ impl GroupMemory {
         self.batches.pop().unwrap_or_default()
     }
 
-    /// What a group has come to.
+    /// What calls have come to that were handed over: waits for them.
     pub(super) fn take_in(&mut self, group: &Group) {
         let Ended { calls, batches } = group.wait();
-        self.ended.extend(calls.into_iter().map(|one| one.unwrap_or_else(closed)));
+        for (place, ending, output) in calls {
+            self.ended[place] = Some((ending, output));
+        }
         for batch in batches {
             self.keep(batch);
         }
@@ -132,21 +148,29 @@ pub(crate) struct Group {
 /// What calls have come to.
 #[derive(Default)]
 struct Ended {
-    calls: Vec<Option<(Ending, Output)>>,
+    /// With their places in the group.
+    calls: Vec<(usize, Ending, Output)>,
     #[expect(clippy::vec_box, reason = "they come and go in boxes")]
     batches: Vec<Box<Batch>>,
 }
 
 impl Group {
-    /// So many, for which this thread will wait.
-    pub(crate) fn new(calls: usize) -> Arc<Group> {
-        let ended = Ended { calls: (0..calls).map(|_| None).collect(), batches: Vec::new() };
-        Arc::new(Group { left: AtomicUsize::new(calls), ended: Mutex::new(ended), waiter: thread::current() })
+    /// For which this thread will wait; none yet.
+    pub(crate) fn new() -> Arc<Group> {
+        let (left, ended) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Group { left, ended, waiter: thread::current() })
+    }
+
+    /// So many calls more will be waited for: by the waiter, before they are let in.
+    pub(super) fn await_more(&self, calls: usize) {
+        // Relaxed: letting them in orders it before their ends. That all before them have ended by now, and their last has
+        // woken the waiter in vain, does no harm.
+        self.left.fetch_add(calls, Ordering::Relaxed);
     }
 
     /// A call has ended.
     pub(super) fn end(&self, place: usize, ending: Ending, output: Output) {
-        self.ended.lock().calls[place] = Some((ending, output));
+        self.ended.lock().calls.push((place, ending, output));
         self.count_down(1);
     }
 
@@ -154,9 +178,7 @@ impl Group {
     pub(super) fn end_batch(&self, mut batch: Box<Batch>) {
         let calls = batch.ended.len();
         let mut ended = self.ended.lock();
-        for (place, ending, output) in batch.ended.drain(..) {
-            ended.calls[place] = Some((ending, output));
-        }
+        ended.calls.append(&mut batch.ended);
         ended.batches.push(batch);
         drop(ended);
         self.count_down(calls);
@@ -186,7 +208,7 @@ impl Group {
 }
 
 /// How a call ends that was not let in.
-fn closed() -> (Ending, Output) {
+pub(crate) fn closed() -> (Ending, Output) {
     (Ending::refused(1, Error::Closed), Output::default())
 }
 
@@ -213,11 +235,13 @@ impl Pending for Entrant {
     }
 }
 
-impl Pending for &Entrant {
-    type Routine = dyn Routine;
+/// A call that is somewhere else.
+impl<P: Pending> Pending for &P {
+    type Routine = P::Routine;
 
-    fn parts(&self) -> (&(dyn Routine + 'static), &Args, &Footprint) {
-        (&*self.routine, &self.args, &self.footprint)
+    #[inline]
+    fn parts(&self) -> (&P::Routine, &Args, &Footprint) {
+        (**self).parts()
     }
 }
 
@@ -229,9 +253,18 @@ mod tests {
         Ending { epoch, attempts: 1, wrote: true, failure: None, stashed: false }
     }
 
+    fn memory_of(calls: usize) -> GroupMemory {
+        GroupMemory { ended: (0..calls).map(|_| None).collect(), ..GroupMemory::default() }
+    }
+
+    fn epochs(memory: &GroupMemory) -> impl Iterator<Item = u64> + '_ {
+        memory.ended.iter().flatten().map(|(ending, _)| ending.epoch)
+    }
+
     #[test]
     fn a_group_has_its_results_in_the_order_of_its_calls() {
-        let group = Group::new(50);
+        let group = Group::new();
+        group.await_more(50);
         thread::scope(|scope| {
             for half in 0..2 {
                 let group = &group;
@@ -241,17 +274,24 @@ mod tests {
                     });
                 });
             }
-            let mut memory = GroupMemory::default();
+            let mut memory = memory_of(50);
             memory.take_in(&group);
-            assert!(memory.ended.iter().map(|(ending, _)| ending.epoch).eq(0..50));
+            assert!(epochs(&memory).eq(0..50));
+            // The same group waits for more.
+            memory.ended[7] = None;
+            group.await_more(1);
+            scope.spawn(|| group.end(7, ending(70), Output::default()));
+            memory.take_in(&group);
+            assert_eq!(epochs(&memory).sum::<u64>(), (0..50).sum::<u64>() + 63);
         });
-        GroupMemory::default().take_in(&Group::new(0));
+        GroupMemory::default().take_in(&Group::new());
     }
 
     #[test]
     fn a_batch_ends_at_once_and_is_used_again() {
-        let group = Group::new(3);
-        let mut memory = GroupMemory::default();
+        let group = Group::new();
+        group.await_more(3);
+        let mut memory = memory_of(3);
         let mut batch = memory.batch();
         batch.group = Some(group.clone());
         batch.ended.extend([2, 0].map(|place| (place, ending(place as u64), Output::default())));
@@ -262,15 +302,17 @@ mod tests {
         });
         memory.take_in(&group);
         other.join().expect("it ends");
-        assert!(memory.ended.iter().map(|(ending, _)| ending.epoch).eq(0..3));
+        assert!(epochs(&memory).eq(0..3));
         let again = memory.batch();
         assert!(memory.batches.is_empty() && again.group.is_none() && again.ended.is_empty());
         assert!(again.ended.capacity() > 0, "its memory is kept");
         // What was not let in is told so.
-        let refused = Group::new(1);
-        refused.refuse(1);
-        memory.ended.clear();
+        let refused = Group::new();
+        refused.await_more(2);
+        refused.refuse(2);
+        memory.ended = vec![None];
         memory.take_in(&refused);
-        assert!(matches!(memory.ended[0].0.failure.as_deref(), Some(Error::Closed)));
+        assert!(memory.ended[0].is_none());
+        assert!(matches!(closed().0.failure.as_deref(), Some(Error::Closed)));
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
     let participant = bench.seat.participant();
     participant.be_executor(number);
     engine.show(participant, Activity::Handover, || {
-        while executors.queues.take(number, &mut found) {
+        while executors.queues.take(number, bench.locks.is_idle(), &mut found) {
             let start = Instant::now();
             bench.work(&mut found);
             engine.clocks().add(Stage::Execute, start);
@@ -497,7 +497,7 @@ fn tell(
     }
 }
 
-fn count_waiting_reader(engine: &Engine, counters: &Counters, ending: &Ending) {
+pub(super) fn count_waiting_reader(engine: &Engine, counters: &Counters, ending: &Ending) {
     if !ending.wrote && !engine.progress().is_released(ending.epoch) {
         Counters::count(&counters.readers_waited);
     }

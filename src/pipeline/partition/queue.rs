@@ -11,13 +11,18 @@
 //! - Queues between executors are unbounded; what bounds them is how many calls are under way.
 //! - An executor is told to go only when the queues are closed and nobody who was let in is left, who might still have
 //!   something for it.
+//! - **Visits.** While an executor sleeps that has nothing locked and nothing to do, somebody else may stand in for
+//!   it ([`Queues::visit`]): one at a time, and the executor stays asleep until it is left. What comes in meanwhile wakes
+//!   nobody: who leaves looks for it under the mutex under which it was put in, and wakes the executor then. So no
+//!   wake-up is lost, nothing that has come in is overtaken by who comes later, and nobody is ever beside a visitor.
+//!   Who comes to visit says by which boundaries, too.
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::base::activity::{Activity, at};
-use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 
 /// What is to enter: for each executor, in ascending order, what it gets.
 pub(super) type Entries<T> = SmallVec<[(usize, T); 4]>;
@@ -38,14 +43,18 @@ impl<T, N> Default for Found<T, N> {
     }
 }
 
+impl<T, N> Found<T, N> {
+    fn is_empty(&self) -> bool {
+        self.incoming.is_empty() && self.notices.is_empty()
+    }
+}
+
 /// The queues of all executors.
 pub(super) struct Queues<T, N> {
     boxes: Box<[CachePadded<Inbox<T, N>>]>,
     /// How many have been let in, and have not left.
     under_way: AtomicUsize,
     closed: AtomicBool,
-    takes: AtomicU64,
-    taken: AtomicU64,
 }
 
 struct Inbox<T, N> {
@@ -56,9 +65,39 @@ struct Inbox<T, N> {
 struct State<T, N> {
     found: Found<T, N>,
     asleep: bool,
+    /// Whether the executor, when it fell asleep, had nothing locked: then it may be visited.
+    at_rest: bool,
+    visited: bool,
     closed: bool,
     /// The first version of the boundaries that has the executor's present range.
     range_since: u64,
+    /// How often something was taken or a visitor came, and how much was taken or brought in all.
+    takes: u64,
+    taken: u64,
+}
+
+/// Why nobody was visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfree {
+    /// One of them is at work, or has something locked or to do, or is visited, or is about to go.
+    Busy,
+    /// The boundaries have moved.
+    Moved,
+}
+
+/// Somebody who stands in for executors: as long as it lives, they sleep.
+pub(super) struct Visit<'q, T, N> {
+    queues: &'q Queues<T, N>,
+    executors: SmallVec<[usize; 4]>,
+    calls: usize,
+}
+
+impl<T, N> Drop for Visit<'_, T, N> {
+    fn drop(&mut self) {
+        for &number in &self.executors {
+            self.queues.end_visit(number, self.calls);
+        }
+    }
 }
 
 /// Why something was not let in: it is given back.
@@ -74,28 +113,37 @@ impl<T, N> State<T, N> {
     /// Puts something in. Whether the executor is to be woken.
     fn put(&mut self, entry: T) -> bool {
         self.found.incoming.push(entry);
-        std::mem::take(&mut self.asleep)
+        self.wakes()
+    }
+
+    /// Whether the executor has to be woken for what has just been put in: a visitor does so when it leaves.
+    fn wakes(&mut self) -> bool {
+        !self.visited && std::mem::take(&mut self.asleep)
+    }
+
+    fn is_free(&self) -> bool {
+        self.asleep && self.at_rest && !self.visited && !self.closed && self.found.is_empty()
     }
 }
 
 impl<T, N> Queues<T, N> {
     /// So many.
     pub(super) fn new(executors: usize) -> Queues<T, N> {
-        let inbox = || Inbox {
-            state: Mutex::new(State {
-                found: Found::default(),
-                asleep: false,
-                closed: false,
-                range_since: 0,
-            }),
-            filled: Condvar::new(),
+        let state = || State {
+            found: Found::default(),
+            asleep: false,
+            at_rest: false,
+            visited: false,
+            closed: false,
+            range_since: 0,
+            takes: 0,
+            taken: 0,
         };
+        let inbox = || Inbox { state: Mutex::new(state()), filled: Condvar::new() };
         Queues {
             boxes: (0..executors).map(|_| CachePadded::new(inbox())).collect(),
             under_way: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            takes: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
         }
     }
 
@@ -208,7 +256,7 @@ impl<T, N> Queues<T, N> {
     pub(super) fn notify(&self, number: usize, notice: N) {
         let mut state = self.boxes[number].state.lock();
         state.found.notices.push(notice);
-        let wake = std::mem::take(&mut state.asleep);
+        let wake = state.wakes();
         drop(state);
         if wake {
             self.boxes[number].filled.notify_one();
@@ -240,17 +288,18 @@ impl<T, N> Queues<T, N> {
         }
     }
 
-    /// Takes all that has come in; waits while there is nothing. False: there will never be anything again.
-    pub(super) fn take(&self, number: usize, into: &mut Found<T, N>) -> bool {
+    /// Takes all that has come in; waits while there is nothing, or it is visited. `at_rest`: whether it may be,
+    /// because nothing is locked. False: there will never be anything again.
+    pub(super) fn take(&self, number: usize, at_rest: bool, into: &mut Found<T, N>) -> bool {
         let inbox = &self.boxes[number];
         let mut state = inbox.state.lock();
-        while state.found.incoming.is_empty() && state.found.notices.is_empty() {
+        while state.visited || state.found.is_empty() {
             // SeqCst: pairs with `leave`. Who was let in here is counted, because that was done under this mutex; and
-            // who has left has put in before what it had.
-            if state.closed && self.under_way.load(Ordering::SeqCst) == 0 {
+            // who has left has put in before what it had. Visitors are waited for: they may have something to log.
+            if !state.visited && state.closed && self.under_way.load(Ordering::SeqCst) == 0 {
                 return false;
             }
-            state.asleep = true;
+            (state.asleep, state.at_rest) = (true, at_rest);
             let _idle = at(Activity::Idle);
             inbox.filled.wait(&mut state);
         }
@@ -258,17 +307,56 @@ impl<T, N> Queues<T, N> {
         std::mem::swap(&mut state.found.incoming, &mut into.incoming);
         std::mem::swap(&mut state.found.notices, &mut into.notices);
         let together = std::mem::take(&mut state.found.together);
-        drop(state);
-        // Relaxed: statistics.
-        self.takes.fetch_add(1, Ordering::Relaxed);
-        self.taken.fetch_add((into.incoming.len() + together) as u64, Ordering::Relaxed);
+        state.takes += 1;
+        state.taken += (into.incoming.len() + together) as u64;
         true
     }
 
-    /// How often something was taken, and how much in all.
+    /// Visits these executors, in ascending order, with so many calls for each of them, which this version of the boundaries
+    /// has routed there: all or none.
+    ///
+    /// # Errors
+    /// One of them is not free.
+    pub(super) fn visit(
+        &self,
+        executors: &[usize],
+        version: u64,
+        calls: usize,
+    ) -> Result<Visit<'_, T, N>, Unfree> {
+        debug_assert!(executors.is_sorted_by(|one, other| one < other));
+        let mut open: Open<'_, T, N> = SmallVec::new();
+        for &number in executors {
+            let state = self.boxes[number].state.lock();
+            if state.range_since > version {
+                return Err(Unfree::Moved);
+            }
+            if !state.is_free() {
+                return Err(Unfree::Busy);
+            }
+            open.push(state);
+        }
+        open.iter_mut().for_each(|state| state.visited = true);
+        Ok(Visit { queues: self, executors: executors.into(), calls })
+    }
+
+    fn end_visit(&self, number: usize, calls: usize) {
+        let inbox = &self.boxes[number];
+        let mut state = inbox.state.lock();
+        state.visited = false;
+        state.takes += 1;
+        state.taken += calls as u64;
+        // The executor goes on with what has come in; and where the queues have been closed, it may have waited for this.
+        let wake = (state.closed || !state.found.is_empty()) && state.wakes();
+        drop(state);
+        if wake {
+            inbox.filled.notify_one();
+        }
+    }
+
+    /// How often something was taken or brought, and how much in all.
     pub(super) fn handovers(&self) -> (u64, u64) {
-        // Relaxed: statistics.
-        (self.takes.load(Ordering::Relaxed), self.taken.load(Ordering::Relaxed))
+        let all = self.boxes.iter().map(|inbox| inbox.state.lock());
+        all.fold((0, 0), |sum, state| (sum.0 + state.takes, sum.1 + state.taken))
     }
 }
 
@@ -286,107 +374,4 @@ fn put<T, N>(open: &mut Open<'_, T, N>, entries: Entries<T>) -> SmallVec<[usize;
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use smallvec::smallvec;
-    use std::sync::atomic::AtomicU32;
-    use std::thread;
-
-    #[test]
-    fn what_enters_two_queues_is_in_the_same_order_in_both() {
-        let queues: Queues<u64, ()> = Queues::new(3);
-        const EACH: u64 = 2_000;
-        let orders = thread::scope(|scope| {
-            let readers: Vec<_> = (0..3)
-                .map(|number| {
-                    let queues = &queues;
-                    scope.spawn(move || {
-                        let (mut all, mut found) = (Vec::new(), Found::default());
-                        while queues.take(number, &mut found) {
-                            queues.leave(found.incoming.len());
-                            all.append(&mut found.incoming);
-                        }
-                        all
-                    })
-                })
-                .collect();
-            let writers: Vec<_> = (0..4_u64)
-                .map(|writer| {
-                    let queues = &queues;
-                    scope.spawn(move || {
-                        for round in 0..EACH {
-                            let item = writer * EACH + round;
-                            let entries = [(0, 1), (0, 2), (1, 2)][(item % 3) as usize];
-                            let entries = smallvec![(entries.0, item), (entries.1, item)];
-                            assert!(queues.let_in(2, 0, entries).is_ok());
-                        }
-                    })
-                })
-                .collect();
-            writers.into_iter().for_each(|writer| writer.join().expect("it ends"));
-            queues.close();
-            readers.into_iter().map(|reader| reader.join().expect("it ends")).collect::<Vec<Vec<u64>>>()
-        });
-        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
-            let common = |order: &Vec<u64>, with: &Vec<u64>| {
-                let with: std::collections::HashSet<_> = with.iter().copied().collect();
-                order.iter().copied().filter(|item| with.contains(item)).collect::<Vec<_>>()
-            };
-            let (left, right) = (common(&orders[one], &orders[other]), common(&orders[other], &orders[one]));
-            assert!(!left.is_empty());
-            assert_eq!(left, right);
-        }
-        assert_eq!(queues.handovers().1, 2 * 4 * EACH);
-    }
-
-    #[test]
-    fn who_is_under_way_is_served_after_the_close_and_then_everybody_goes() {
-        let (queues, served): (Queues<u32, u32>, AtomicU32) = (Queues::new(2), AtomicU32::new(0));
-        thread::scope(|scope| {
-            assert!(queues.let_in(1, 0, smallvec![(0, 3)]).is_ok());
-            for number in 0..2 {
-                let (queues, served) = (&queues, &served);
-                scope.spawn(move || {
-                    let mut found = Found::default();
-                    while queues.take(number, &mut found) {
-                        for left in found.incoming.drain(..).chain(found.notices.drain(..)) {
-                            served.fetch_add(1, Ordering::SeqCst);
-                            match left {
-                                0 => queues.leave(1),
-                                left if left % 2 == 0 => {
-                                    assert!(queues.enter(0, smallvec![(1 - number, left - 1)]))
-                                }
-                                left => queues.notify(1 - number, left - 1),
-                            }
-                        }
-                    }
-                });
-            }
-            queues.close();
-        });
-        assert_eq!(served.load(Ordering::SeqCst), 4);
-        assert!(matches!(queues.let_in(1, 0, smallvec![(0, 1), (1, 1)]), Err(Refused::Closed(_))));
-        assert_eq!(queues.let_many_in(2, 0, 0, 7, |entry| entry), Err(Refused::Closed(7)));
-        assert!(!queues.change(smallvec![(0, 1)], || unreachable!("nothing changes")));
-        assert!(!queues.take(0, &mut Found::default()));
-    }
-
-    #[test]
-    fn what_was_routed_by_boundaries_that_have_moved_enters_nowhere() {
-        let queues: Queues<u32, ()> = Queues::new(3);
-        assert!(queues.let_in(1, 0, smallvec![(0, 1), (1, 2)]).is_ok());
-        assert!(queues.change(smallvec![(1, 3), (2, 4)], || 1));
-        assert!(queues.enter(0, smallvec![(0, 5)]), "nothing has changed there");
-        assert!(!queues.enter(0, smallvec![(0, 6), (1, 7)]));
-        assert_eq!(queues.let_many_in(2, 2, 0, 8, |entry| entry), Err(Refused::Moved(8)));
-        let entries = smallvec![(0, 9), (2, 9)];
-        assert_eq!(queues.let_in(1, 0, entries), Err(Refused::Moved(smallvec![(0, 9), (2, 9)])));
-        assert!(queues.enter(1, smallvec![(1, 10)]));
-        let found = |number| {
-            let mut found = Found::default();
-            queues.take(number, &mut found);
-            found.incoming
-        };
-        assert_eq!([found(0), found(1), found(2)], [vec![1, 5], vec![2, 3, 10], vec![4]]);
-    }
-}
+mod tests;
