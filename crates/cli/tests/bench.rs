@@ -287,7 +287,8 @@ fn small_workloads_recover() {
 }
 
 /// Small runs of whole applications.
-const APPLICATIONS: [&[&str]; 6] = [
+const APPLICATIONS: [&[&str]; 7] = [
+    &["debit-credit", "--accounts-per-branch=100", "--branches=3"],
     &["tpcc", "--items=200", "--customers=30"],
     &["tpcc", "--items=200", "--customers=30", "--warehouses=1", "--mix=neworder-payment"],
     &["tpcc", "--items=200", "--customers=30", "--remote-percent=100", "--alpha=2"],
