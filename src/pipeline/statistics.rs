@@ -168,8 +168,8 @@ pub struct TimeSamples {
     pub log: u64,
     /// Taking calls, sending them to executors, handing on results, waking others.
     pub handover: u64,
-    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Who waits for executors, which do its
-    /// work, is not counted; nor is who has had nothing to do for more than a second.
+    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are who waits for executors,
+    /// which do its work, an executor for which a worker stands in, and who has had nothing to do for more than a second.
     pub idle: u64,
 }
 

@@ -161,6 +161,11 @@ impl Participants {
         }
     }
 
+    /// The slot of this number.
+    pub(crate) fn at(&self, number: usize) -> &Participant {
+        &self.slots[number]
+    }
+
     /// How many slots there are.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()

@@ -109,7 +109,7 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
     };
     let mut found = Found::default();
     let participant = bench.seat.participant();
-    participant.be_executor(number);
+    executors.seat(number, participant);
     engine.show(participant, Activity::Handover, || {
         while executors.queues.take(number, bench.locks.is_idle(), &mut found) {
             let start = Instant::now();

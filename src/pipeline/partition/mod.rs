@@ -40,7 +40,8 @@ use self::flow::{Flow, Meeting, Phase, Serial};
 use self::manager::{Load, Manager};
 use self::queue::{Queues, Refused};
 use self::scout::Scout;
-use crate::base::atomics::{AtomicU64, Ordering};
+use crate::base::activity::Activity;
+use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::error::Error;
 use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;
@@ -49,6 +50,7 @@ use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::protocol::local::claim::{is_floating, place_of_reference};
 use crate::protocol::local::routing::{Route, Routing};
 use crate::protocol::local::waits::Waits;
+use crate::storage::participant::Participant;
 use crate::types::Args;
 
 /// What all executors share.
@@ -64,6 +66,8 @@ pub(crate) struct Executors {
     manager: Mutex<Manager>,
     /// Whether boundaries follow the load.
     is_balanced: bool,
+    /// The slot of each executor's own thread, and one more; 0: it has none yet.
+    slots: Box<[AtomicUsize]>,
 }
 
 impl Executors {
@@ -79,6 +83,23 @@ impl Executors {
             loads: (0..executors).map(|_| CachePadded::default()).collect(),
             manager: Mutex::default(),
             is_balanced,
+            slots: (0..executors).map(|_| AtomicUsize::new(0)).collect(),
+        }
+    }
+
+    /// An executor's own thread has this slot.
+    fn seat(&self, executor: usize, participant: &Participant) {
+        participant.be_executor(executor);
+        // Relaxed, here and below: who misses it shows one sample too many as idle.
+        self.slots[executor].store(participant.number() + 1, Ordering::Relaxed);
+    }
+
+    /// Somebody stands in for a sleeping executor, and shows what becomes of its calls: it is not idle, where time is sampled.
+    fn show_visited(&self, engine: &Engine, executor: usize) {
+        if engine.sampler().is_some()
+            && let Some(slot) = self.slots[executor].load(Ordering::Relaxed).checked_sub(1)
+        {
+            engine.store().participants().at(slot).shown().set(Activity::Elsewhere);
         }
     }
 

@@ -226,10 +226,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         }
         self.count_locks(locks);
         self.count_requests(executor, &list.places);
-        // What it touches is shown as the executor's.
-        self.visitor.seat.participant().be_executor(executor);
-        self.run_here(&list.places);
-        self.visitor.seat.participant().be_no_executor();
+        self.run_as(&[executor], &list.places);
         drop(visit);
         list.places.clear();
         // Its memory is kept.
@@ -254,6 +251,17 @@ impl<P: Offered> Round<'_, '_, '_, P> {
                 }
             }
         }
+    }
+
+    /// Runs calls in place of executors: what they touch is shown as the first one's.
+    fn run_as(&mut self, executors: &[usize], places: &[usize]) {
+        let participant = self.visitor.seat.participant();
+        executors.iter().for_each(|executor| self.executors.show_visited(self.visitor.engine, *executor));
+        if let Some(first) = executors.first() {
+            participant.be_executor(*first);
+        }
+        self.run_here(places);
+        participant.be_no_executor();
     }
 
     /// Runs calls where this thread is.
@@ -310,7 +318,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         let many = |one| if place_of_reference(one).is_some() { 1 } else { route.len() };
         self.count_locks(locked.map(many).sum());
         route.iter().for_each(|executor| self.count_requests(*executor, &[place]));
-        self.run_here(&[place]);
+        self.run_as(&route, &[place]);
         drop(visit);
         Ok(())
     }
