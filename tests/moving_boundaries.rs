@@ -266,16 +266,20 @@ fn protocols_without_executors_have_no_boundaries() {
     assert_eq!(db.executor_of(&table, key![1]).unwrap(), None);
 }
 
-/// Calls of one executor's rows only, for so long; then its share, by the boundaries as they are.
-fn load_one_range(db: &Database, table: &Table, until: impl Fn(&Database) -> bool) -> bool {
+/// Calls of rows that are one executor's at first, for so long. `choose`: of which of so many, the next one.
+fn load_one_range(
+    db: &Database,
+    table: &Table,
+    mut choose: impl FnMut(usize) -> usize,
+    until: impl Fn(&Database) -> bool,
+) -> bool {
     let procedures = counting(db, table);
     let of_one: Vec<i64> =
         (0..ROWS).filter(|id| db.executor_of(table, key![*id]).unwrap() == Some(1)).collect();
-    let mut random = fastrand::Rng::with_seed(6);
     let (mut worker, mut done) = (db.worker().unwrap(), Vec::new());
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
-        let calls: Vec<_> = (0..32).map(|_| (0, args![of_one[random.usize(0..of_one.len())]])).collect();
+        let calls: Vec<_> = (0..32).map(|_| (0, args![of_one[choose(of_one.len())]])).collect();
         worker.execute_group(&procedures, &calls, &mut done);
         done.drain(..).for_each(|executed| _ = executed.wait().expect("it is done"));
         if until(db) {
@@ -285,16 +289,24 @@ fn load_one_range(db: &Database, table: &Table, until: impl Fn(&Database) -> boo
     false
 }
 
+/// Any of them, by chance.
+fn by_chance() -> impl FnMut(usize) -> usize {
+    let mut random = fastrand::Rng::with_seed(6);
+    move |rows| random.usize(0..rows)
+}
+
+/// Whether boundaries have moved, and nobody has half of all requests.
+fn is_even(db: &Database) -> bool {
+    let all = db.partitions();
+    all.iter().all(|one| one.share < 0.5) && all.iter().any(|one| one.moves > 0)
+}
+
 #[test]
 fn all_load_in_one_range_is_divided_by_itself() {
     watched(|| {
         let db = database(Options::default());
         let table = accounts(&db);
-        let is_even = |db: &Database| {
-            let all = db.partitions();
-            all.iter().all(|one| one.share < 0.5) && all.iter().any(|one| one.moves > 0)
-        };
-        assert!(load_one_range(&db, &table, is_even), "{:?}", db.partitions());
+        assert!(load_one_range(&db, &table, by_chance(), is_even), "{:?}", db.partitions());
         // What is even stays where it is.
         let moves = |db: &Database| db.partitions().iter().map(|one| one.moves).sum::<u64>();
         let before = moves(&db);
@@ -303,12 +315,28 @@ fn all_load_in_one_range_is_divided_by_itself() {
     });
 }
 
+/// Who takes rows in turns, eight of them, has each of them counted, and not the same one all the time.
+#[test]
+fn load_that_goes_round_is_divided_too() {
+    watched(|| {
+        let db = database(Options::default());
+        let table = accounts(&db);
+        let mut round = 0;
+        let in_turns = |rows| {
+            assert!(rows >= 8);
+            round += 1;
+            round % 8
+        };
+        assert!(load_one_range(&db, &table, in_turns, is_even), "{:?}", db.partitions());
+    });
+}
+
 #[test]
 fn boundaries_that_are_to_stay_do_so() {
     let db = database(Options::default().moving_boundaries(false));
     let table = accounts(&db);
     let start = Instant::now();
-    let ended = load_one_range(&db, &table, |_| start.elapsed() > Duration::from_secs(1));
+    let ended = load_one_range(&db, &table, by_chance(), |_| start.elapsed() > Duration::from_secs(1));
     assert!(ended && db.partitions().iter().all(|one| one.moves == 0));
     assert!(db.partitions()[1].share > 0.9, "{:?}", db.partitions());
 }

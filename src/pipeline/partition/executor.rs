@@ -14,7 +14,7 @@ use super::boundaries::Move;
 use super::entrant::{Batch, Entrant, Sink};
 use super::flow::{Flow, Phase, Serial};
 use super::latch::Latch;
-use super::manager::SAMPLED;
+use super::manager::Sampler;
 use super::pins::Pins;
 use super::queue::Found;
 use super::{Executors, is_locked};
@@ -74,8 +74,8 @@ pub(super) struct Bench<'e> {
     pub(super) ended: Vec<OwnerId>,
     finished: Vec<Finished>,
     wrote: bool,
-    /// Requests until the next one that is counted.
-    uncounted: u32,
+    /// Which requests are counted, for who moves boundaries.
+    sampler: Sampler,
     /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
     done: Vec<Done>,
 }
@@ -104,7 +104,7 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         ended: Vec::new(),
         finished: Vec::new(),
         wrote: false,
-        uncounted: 0,
+        sampler: Sampler::default(),
         done: Vec::new(),
     };
     let mut found = Found::default();
@@ -280,12 +280,10 @@ impl Bench<'_> {
     /// Counts one request of some, for who moves boundaries.
     #[inline]
     fn count_request(&mut self, place: impl FnOnce() -> Option<u64>) {
-        self.uncounted += 1;
-        if self.uncounted >= SAMPLED {
-            self.uncounted = 0;
-            if let Some(place) = place() {
-                self.executors.loads[self.number].note(place);
-            }
+        if self.sampler.takes_next()
+            && let Some(place) = place()
+        {
+            self.executors.loads[self.number].note(place);
         }
     }
 

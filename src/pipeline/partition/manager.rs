@@ -8,19 +8,38 @@
 //! What it keeps true: counts are a hint. What is lost of them, or counted late, costs time and nothing else.
 
 use crate::base::atomics::{AtomicU32, Ordering};
+use crate::base::random;
 
 /// How many stretches there are.
 const STRETCHES: usize = 1 << 12;
 /// By how much a place is shifted to give its stretch.
 const SHIFT: u32 = u64::BITS - STRETCHES.trailing_zeros();
-/// One request of so many is counted.
-pub(super) const SAMPLED: u32 = 8;
+/// One request of so many is counted, on the average.
+const SAMPLED: u32 = 8;
 /// Who knows of fewer requests moves nothing.
 const LEAST: f64 = 256.0;
 /// So many times its fair share the busiest executor has before boundaries move.
 const UNEVEN: f64 = 1.2;
 /// And so many times what it has it must have at most afterwards.
 const BETTER: f64 = 0.9;
+
+/// Chooses the requests that are counted, of one executor's. By chance: of rows that are asked for in turns, every eighth
+/// request might always be for the same one, which would seem to have all the load.
+#[derive(Default)]
+pub(super) struct Sampler {
+    /// So many are left out before the next one.
+    skip: u32,
+}
+
+impl Sampler {
+    /// Whether this request is one to be counted.
+    #[inline]
+    pub(super) fn takes_next(&mut self) -> bool {
+        let takes = self.skip == 0;
+        self.skip = if takes { random::below(2 * SAMPLED - 1) } else { self.skip - 1 };
+        takes
+    }
+}
 
 /// What one executor was asked for, by stretches.
 pub(super) struct Load {
@@ -114,8 +133,9 @@ impl Manager {
         for to_come in (2..=executors).rev() {
             let share = left / to_come as f64;
             let mut weight = 0.0;
-            // The stretch that crosses the share goes to whom it brings nearer to it.
-            while stretch < STRETCHES && (weight + self.weights[stretch] / 2.0 <= share) {
+            // The stretch that crosses the share goes to whom it brings nearer to it; but nobody stays without any while
+            // there is something left.
+            while stretch < STRETCHES && (weight == 0.0 || weight + self.weights[stretch] / 2.0 <= share) {
                 weight += self.weights[stretch];
                 stretch += 1;
             }
@@ -177,6 +197,31 @@ mod tests {
         assert_eq!(manager.plan(&starts), None, "what is left cannot be helped");
         // Nothing but the hot place: there is nothing to gain.
         assert_eq!(seen([(stretch(500), 3_000)]).plan(&quarters()), None);
+    }
+
+    #[test]
+    fn of_requests_that_come_in_turns_each_is_counted_alike() {
+        let (mut sampler, mut counted) = (Sampler::default(), [0; 8]);
+        for request in 0..80_000 {
+            counted[request % 8] += u32::from(sampler.takes_next());
+        }
+        // About 1,250 each: nobody has seen the chance that makes it half or double of that.
+        assert!(counted.iter().all(|times| (625..2_500).contains(times)), "{counted:?}");
+        assert!((8_000..12_000).contains(&counted.iter().sum::<u32>()), "{counted:?}");
+    }
+
+    #[test]
+    fn who_comes_before_a_hot_place_does_not_stay_empty() {
+        for hot in [0, 500, 999] {
+            let manager =
+                seen((0..1_000).map(|number| (stretch(number), if number == hot { 9_000 } else { 1 })));
+            for executors in [2, 4, 8] {
+                let shares = manager.shares(&manager.even(executors));
+                // Whoever comes after the last place has nothing, if it is the hot one.
+                let with_some = shares.iter().filter(|share| **share > 0.0).count();
+                assert!(with_some == executors || hot == 999, "{hot} {shares:?}");
+            }
+        }
     }
 
     #[test]
