@@ -7,6 +7,7 @@ pub(crate) mod activity;
 pub(crate) mod atomics;
 pub(crate) mod barrier;
 pub(crate) mod disk;
+pub(crate) mod large_pages;
 pub(crate) mod prefetch;
 pub(crate) mod random;
 pub(crate) mod socket;

@@ -1,6 +1,9 @@
 //! Memory for records: cut from large chunks, so that making one costs a few instructions, neighbours in time are
 //! neighbours in memory, and fresh pages can be touched before a commit needs them.
 //!
+//! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a small database
+//! takes little, and a large one is not slowed down by the system's work for each small page.
+//!
 //! What it keeps true: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
 //! the next record of the same size. Records larger than a quarter of a chunk come from the allocator, one by one.
 
@@ -11,6 +14,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::base::large_pages::{LARGE_PAGE_BYTES, prefer_large_pages};
 use crate::storage::budget::Budget;
 use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
 
@@ -19,11 +23,16 @@ const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 2
 /// With less left than this, the next chunk is fetched when there is time for it.
 const LITTLE: usize = CHUNK_BYTES / 8;
 const PAGE_BYTES: usize = 4 << 10;
+/// So many chunks are ordinary memory.
+const SINGLE_CHUNKS: usize = 8;
+/// How large a region is. Only what has been touched takes memory.
+const REGION_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 * CHUNK_BYTES } else { 32 << 20 };
+const REGION_ALIGNMENT: usize = if cfg!(any(test, heddle_model)) { PAGE_BYTES } else { LARGE_PAGE_BYTES };
 
 /// All chunks of a store's records, and the records that can be used again.
 #[derive(Default)]
 pub(crate) struct Slabs {
-    chunks: Mutex<Vec<Chunk>>,
+    chunks: Mutex<Chunks>,
     /// Freed records by their size.
     free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
     /// How many there are, so that who finds none need not lock.
@@ -31,11 +40,20 @@ pub(crate) struct Slabs {
     budget: Budget,
 }
 
-/// A chunk's memory.
-struct Chunk(NonNull<u8>);
+/// All memory that was fetched.
+#[derive(Default)]
+struct Chunks {
+    singles: Vec<Memory>,
+    regions: Vec<Memory>,
+    /// How much of the last region is left.
+    left: usize,
+}
+
+/// Memory from the allocator: a chunk's, or a region's.
+struct Memory(NonNull<u8>);
 
 // SAFETY: it is plain memory; who owns the pointer owns the memory.
-unsafe impl Send for Chunk {}
+unsafe impl Send for Memory {}
 
 /// What one participant cuts records from.
 #[derive(Default)]
@@ -49,10 +67,55 @@ pub(crate) struct Cutter {
 // SAFETY: the memory is cut by one participant at a time, and lives as long as the slabs.
 unsafe impl Send for Cutter {}
 
-fn chunk_layout() -> Layout {
-    match Layout::from_size_align(CHUNK_BYTES, PAGE_BYTES) {
+const CHUNK: Layout = layout_of(CHUNK_BYTES, PAGE_BYTES);
+const REGION: Layout = layout_of(REGION_BYTES, REGION_ALIGNMENT);
+
+const fn layout_of(bytes: usize, alignment: usize) -> Layout {
+    match Layout::from_size_align(bytes, alignment) {
         Ok(layout) => layout,
-        Err(_) => unreachable!("the sizes are constants"),
+        Err(_) => unreachable!(),
+    }
+}
+
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: the layouts above are not empty.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+impl Chunks {
+    /// A chunk that nobody has had.
+    fn fetch(&mut self) -> NonNull<u8> {
+        if self.singles.len() < SINGLE_CHUNKS {
+            let chunk = allocate(CHUNK);
+            self.singles.push(Memory(chunk));
+            return chunk;
+        }
+        if self.left == 0 {
+            let region = allocate(REGION);
+            if REGION_ALIGNMENT == LARGE_PAGE_BYTES {
+                // SAFETY: the region was just made, of whole large pages.
+                unsafe { prefer_large_pages(region, REGION_BYTES) };
+            }
+            self.regions.push(Memory(region));
+            self.left = REGION_BYTES;
+        }
+        let Some(Memory(region)) = self.regions.last() else { unreachable!("one was made") };
+        self.left -= CHUNK_BYTES;
+        // SAFETY: what is left of the region, whole chunks, is at its end; so this chunk lies in it.
+        unsafe { region.add(REGION_BYTES - self.left - CHUNK_BYTES) }
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        let Chunks { singles, regions, .. } = self;
+        for (memory, layout) in [(singles, CHUNK), (regions, REGION)] {
+            for Memory(start) in memory.drain(..) {
+                // SAFETY: made by `fetch` with this layout; no table and no retired record is left that could use it,
+                // for each of them has a share in the slabs.
+                unsafe { dealloc(start.as_ptr(), layout) };
+            }
+        }
     }
 }
 
@@ -100,13 +163,8 @@ impl Slabs {
     }
 
     fn fetch(&self) -> NonNull<u8> {
-        // SAFETY: the layout is not empty.
-        let Some(chunk) = NonNull::new(unsafe { alloc(chunk_layout()) }) else {
-            handle_alloc_error(chunk_layout())
-        };
-        self.chunks.lock().push(Chunk(chunk));
         self.budget.note_records(CHUNK_BYTES as i64);
-        chunk
+        self.chunks.lock().fetch()
     }
 
     /// Fetches the next chunk if the present one is nearly used up, and touches its pages: when nothing is held, so
@@ -146,17 +204,9 @@ impl Slabs {
     }
 }
 
-impl Drop for Slabs {
-    fn drop(&mut self) {
-        for Chunk(chunk) in self.chunks.get_mut().drain(..) {
-            // SAFETY: made by `fetch` with this layout; no table and no retired record is left that could use it,
-            // for each of them has a share in the slabs.
-            unsafe { dealloc(chunk.as_ptr(), chunk_layout()) };
-        }
-    }
-}
-
 const _: () = assert!(ALIGNMENT <= PAGE_BYTES && CHUNK_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () =
+    assert!(REGION_BYTES.is_multiple_of(CHUNK_BYTES) && REGION_BYTES.is_multiple_of(REGION_ALIGNMENT));
 
 #[cfg(test)]
 mod tests {
@@ -188,6 +238,19 @@ mod tests {
             assert!(record.row().iter().all(|word| word.load(Ordering::Relaxed) == *number as u64));
             assert_eq!(record.word().load(Ordering::Relaxed), PLACEHOLDER);
         }
+    }
+
+    #[test]
+    fn chunks_are_apart_whether_they_are_single_or_of_regions() {
+        let slabs = Slabs::default();
+        const COUNT: usize = SINGLE_CHUNKS + 3 * (REGION_BYTES / CHUNK_BYTES) + 1;
+        let mut starts: Vec<usize> = (0..COUNT).map(|_| slabs.fetch().addr().get()).collect();
+        assert_eq!(slabs.budget().used(), (COUNT * CHUNK_BYTES) as u64);
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= CHUNK_BYTES), "{starts:x?}");
+        assert!(starts.iter().all(|start| start.is_multiple_of(PAGE_BYTES)));
+        let chunks = slabs.chunks.lock();
+        assert_eq!((chunks.singles.len(), chunks.regions.len()), (SINGLE_CHUNKS, 4));
     }
 
     #[test]

@@ -16,6 +16,7 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "a thread that is watched knows its participant's word, which is borrowed meanwhile",
     ),
     ("src/base/prefetch.rs", "asking for a cache line is an instruction of the processor's"),
+    ("src/base/large_pages.rs", "a hint about memory takes an address"),
     ("src/storage/", "records, rows and indexes are shared memory that no lock guards; epochs keep it alive"),
     ("src/protocol/attempt/mod.rs", "a table outlives the attempt, which borrows its store"),
     (
