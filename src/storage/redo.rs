@@ -24,16 +24,16 @@ use crate::storage::write_set::{Effect, WriteSet};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod copied;
-pub(crate) use copied::{CopiedHead, append_copied};
+pub(crate) use copied::{COPIED_BYTES_MIN, CopiedHead, append_copied};
 mod merged;
+mod number;
 pub(crate) use merged::MergedHead;
 pub(crate) use merged::append_merged;
+use number::{number, signed, wide};
 
 /// The schema version of every table: it will rise once tables can be altered.
 pub(crate) const SCHEMA_VERSION: u64 = 1;
 const HEAD_BYTES: usize = 12;
-/// The most bytes that a number of 64 bits takes.
-const NUMBER_BYTES_MAX: usize = 10;
 const ROW: u8 = 1;
 const COLUMNS: u8 = 2;
 const GONE: u8 = 3;
@@ -152,35 +152,6 @@ unsafe fn append_column(out: &mut Vec<u8>, writes: &WriteSet, position: usize, c
     }
     // SAFETY: the caller's promise.
     value(out, unsafe { layout.value(image, column) });
-}
-
-fn number(out: &mut Vec<u8>, mut number: u64) {
-    if number < 0x80 {
-        out.push(number as u8);
-        return;
-    }
-    // Put together aside: the vector is looked at once, not for each byte.
-    let (mut bytes, mut length) = ([0; NUMBER_BYTES_MAX], 0);
-    while number >= 0x80 {
-        bytes[length] = number as u8 | 0x80;
-        number >>= 7;
-        length += 1;
-    }
-    bytes[length] = number as u8;
-    out.extend_from_slice(&bytes[..=length]);
-}
-
-fn signed(out: &mut Vec<u8>, value: i64) {
-    number(out, (value << 1 ^ value >> 63) as u64);
-}
-
-fn wide(out: &mut Vec<u8>, value: i128) {
-    let mut number = (value << 1 ^ value >> 127) as u128;
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
 }
 
 fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -440,34 +411,15 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
+    #[inline]
     fn byte(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn number(&mut self) -> Result<u64> {
-        u64::try_from(self.wide_unsigned()?).map_err(|_| malformed("a number over 64 bits".into()))
-    }
-
-    fn wide_unsigned(&mut self) -> Result<u128> {
-        let mut number = 0_u128;
-        for shift in (0..128).step_by(7) {
-            let byte = self.byte()?;
-            number |= u128::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Ok(number);
+        match self.rest.split_first() {
+            Some((&byte, rest)) => {
+                self.rest = rest;
+                Ok(byte)
             }
+            None => Ok(self.array::<1>()?[0]),
         }
-        Err(malformed("a number without end".into()))
-    }
-
-    fn signed(&mut self) -> Result<i64> {
-        let number = self.number()?;
-        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
-    }
-
-    fn wide(&mut self) -> Result<i128> {
-        let number = self.wide_unsigned()?;
-        Ok((number >> 1) as i128 ^ -((number & 1) as i128))
     }
 
     fn bytes(&mut self) -> Result<&'a [u8]> {

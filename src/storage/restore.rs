@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
+use smallvec::SmallVec;
 
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
@@ -27,7 +28,12 @@ pub(crate) use load::{Loaded, Loader};
 mod overlap;
 pub(crate) use overlap::Overlap;
 mod scatter;
+use scatter::Step;
 pub(crate) use scatter::{Scattered, scatter};
+
+/// So many steps ahead, the line of the index is fetched; so many, the record.
+const FAR: usize = 8;
+const NEAR: usize = 4;
 
 /// What replaying works with.
 pub(crate) struct Tools {
@@ -45,6 +51,23 @@ impl Tools {
     /// Tools for the log behind a checkpoint; by default there is none.
     pub(crate) fn new(overlap: Overlap) -> Tools {
         Tools { arena: Bump::new(), cutter: Cutter::default(), overlap, tables: Vec::new() }
+    }
+
+    /// Has fetched what later steps will need: the line of the index in which the record of one far ahead will be looked for,
+    /// and the record of one nearer.
+    fn look_ahead(&self, steps: &[Step], payload: &[u8], guard: &Guard) {
+        let table_of = |step: &Step| self.tables.iter().find(|table| table.id() == step.table);
+        if let Some(step) = steps.get(FAR)
+            && let Some(table) = table_of(step)
+        {
+            table.prefetch(step.hash, guard);
+        }
+        if let Some(step) = steps.get(NEAR)
+            && let Some(table) = table_of(step)
+            && let Some(record) = table.find_ahead(step.hash, &payload[step.key.clone()], guard)
+        {
+            record.prefetch();
+        }
     }
 
     /// Works on a table.
@@ -74,14 +97,14 @@ fn malformed(detail: String) -> Error {
 
 fn apply_change(
     table: &TableCore,
-    stamp: Stamp,
+    (stamp, hash): (Stamp, u64),
     head: &ChangeHead<'_>,
     reader: &mut Reader<'_>,
     tools: &mut Tools,
     guard: &Guard,
 ) -> Result<()> {
     let Tools { arena, cutter, overlap, .. } = tools;
-    let record = table.find_or_place(table.hash(head.key), head.key, cutter, guard).record;
+    let record = table.find_or_place(hash, head.key, cutter, guard).record;
     let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
     let word = record.read(image);
     if Stamp::of(word) >= stamp {
@@ -112,8 +135,13 @@ fn install(table: &TableCore, record: Record<'_>, stamp: Stamp, image: &mut [u64
 /// Installs a row under the word that the record has.
 fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
     let layout = table.layout();
-    let installed: Vec<u64> = record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
-    let mut made = Vec::new();
+    if !layout.has_blocks() {
+        image.iter().zip(record.row()).for_each(|(new, row)| row.store(*new, Ordering::Relaxed));
+        return;
+    }
+    let installed: SmallVec<[u64; 32]> =
+        record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    let mut made: SmallVec<[u64; 4]> = SmallVec::new();
     // SAFETY: the image's blocks are in the arena or belong to the installed row, which nobody frees meanwhile.
     unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
     let mut change = 0;

@@ -213,6 +213,11 @@ impl RowLayout {
         });
     }
 
+    /// As `put`, but a long value gets a block on the heap, which is the caller's to free.
+    pub(crate) fn put_in_heap(&self, words: &mut [u64], position: usize, value: ValueRef<'_>) {
+        self.put_anyhow(words, position, value, |bytes| word_of_block(bytes, in_heap));
+    }
+
     /// As `put`; `long` makes the word for bytes that don't fit into one.
     #[inline(always)]
     fn put_anyhow(
@@ -435,6 +440,12 @@ impl ColumnLayout {
     /// Whether the column holds a signed integer in its one word, so that arithmetic can stay on the word.
     pub(crate) fn is_int(&self) -> bool {
         self.shape == Shape::Int
+    }
+
+    /// The place of that word.
+    #[inline]
+    pub(crate) fn int_word(&self) -> Option<usize> {
+        self.is_int().then_some(self.word as usize)
     }
 }
 

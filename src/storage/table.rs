@@ -29,6 +29,9 @@ use crate::storage::word::{DEAD, PLACEHOLDER};
 use crate::types::key::{EncodedKey, KeyKind, encode_component};
 use crate::types::{DataType, ValueRef};
 
+mod bulk;
+pub(crate) use bulk::{FreshRecords, FreshRow};
+
 /// A table's number: never used again once given.
 pub(crate) type TableId = u32;
 /// The longest encoded key, in bytes.

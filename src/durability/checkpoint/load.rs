@@ -50,6 +50,7 @@ pub(crate) fn load(
     let told = Told { watch, done: AtomicU64::new(0), total: manifest.bytes() };
     let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog), &told)?;
     add_tables(checkpoints, manifest, store)?;
+    reserve(checkpoints, manifest, store)?;
     loaded.add(load_in_parallel(checkpoints, manifest, store, parts, (crew, &told))?);
     if loaded.tables != manifest.tables {
         let detail = "the parts have not as many records of each table as it says";
@@ -70,6 +71,19 @@ fn add_tables(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> 
         error @ Error::Damaged { .. } => error,
         error => damaged(&checkpoints.manifest_path(manifest.number), 28, what_is_wrong(error)),
     })
+}
+
+/// Makes room in the tables' indexes for the records that there will be. Before, it is made sure that the parts are there and as
+/// long as the manifest says, since that has no more records than can be in so many bytes.
+fn reserve(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> Result<()> {
+    checkpoints.open_parts(manifest)?;
+    let guard = pin();
+    for (&id, &records) in &manifest.tables {
+        if let Some(table) = store.table(id) {
+            table.reserve(records, &guard);
+        }
+    }
+    Ok(())
 }
 
 fn load_in_parallel(

@@ -9,6 +9,7 @@ use crate::durability::failure::damaged;
 use crate::durability::manifest::check_version;
 use crate::durability::{EPOCH_MAX, FORMAT_VERSION, GroupStart, PAGE_BYTES, Uuid};
 use crate::error::Error;
+use crate::storage::redo::COPIED_BYTES_MIN;
 
 const MAGIC: &[u8; 8] = b"HEDDLCPM";
 const CHECKSUM_BYTES: usize = 4;
@@ -187,6 +188,8 @@ impl Manifest {
             Some("a part is in a directory that is not listed")
         } else if sum(self.parts.iter().map(|part| part.bytes)).is_none() {
             Some("its parts have more bytes than there can be")
+        } else if self.parts.iter().any(|part| part.records > part.bytes / COPIED_BYTES_MIN) {
+            Some("a part has more records than there can be in its bytes")
         } else if sum(self.parts.iter().map(|part| part.records))
             .is_none_or(|records| Some(records) != sum(self.tables.values().copied()))
         {
@@ -285,6 +288,11 @@ mod tests {
                 ..manifest()
             },
             Manifest { parts: vec![Part { bytes: u64::MAX, ..part }, manifest().parts[1]], ..manifest() },
+            Manifest {
+                parts: vec![Part { records: 308, ..part }, manifest().parts[1]],
+                tables: BTreeMap::from([(1, 2), (16, 327)]),
+                ..manifest()
+            },
             Manifest { first_epoch: 60, ..manifest() },
             Manifest { last_epoch: EPOCH_MAX + 1, ..manifest() },
             Manifest { log_epoch: u64::MAX, ..manifest() },

@@ -90,6 +90,47 @@ fn nothing_is_copied_of_an_empty_table_and_a_row_is_loaded_once_only() {
     assert!(loader.load(&blocks[0]).expect_err("too new").to_string().contains("epoch"));
 }
 
+/// Wherever the second of two copies of a row is, in the same batch or behind it, in the same block or a later one.
+#[test]
+fn a_row_that_is_there_twice_is_refused_whatever_the_index_and_leaves_nothing_that_breaks() {
+    for kind in KINDS {
+        let rig = Rig::new(definition(kind));
+        rig.commit(|writer| (0..10).for_each(|key| writer.insert(&row(key, key)))).expect("committed");
+        let (ones, _) = copies(&rig, 1);
+        for (first, second) in [(0, 1), (0, 9), (4, 5), (8, 9)] {
+            let mut block = ones.concat();
+            let again = ones[first].clone();
+            let at: usize = ones[..=second].iter().map(Vec::len).sum();
+            block.splice(at..at, again);
+            let twice = Rig::new(definition(kind));
+            let mut loader = Loader::new(&twice.store, (1, 9));
+            let refused = loader.load(&block).expect_err("twice").to_string();
+            assert!(refused.contains("twice"), "{kind:?}, {first} after {second}: {refused}");
+            // What came before may be there, once, and can be used.
+            assert!(twice.rows().iter().all(|row| rig.rows().contains(row)));
+        }
+    }
+}
+
+#[test]
+fn a_kind_of_value_that_no_copy_has_is_refused() {
+    let rig = Rig::new(definition(PrimaryIndex::Hash));
+    rig.commit(|writer| writer.insert(&row(5, 1))).expect("committed");
+    let (blocks, _) = copies(&rig, 1 << 20);
+    // The row's long text is read before the last byte, the kind of a value that is added, is met.
+    let mut longer = blocks[0].clone();
+    let text = longer.iter().rposition(|&byte| byte == b'5').expect("its text");
+    longer.truncate(text);
+    let loaded = Rig::new(definition(PrimaryIndex::Hash));
+    assert!(Loader::new(&loaded.store, (1, 9)).load(&longer).is_err());
+    let mut other = blocks[0].clone();
+    let kind = other.iter().rposition(|&byte| byte == 1).expect("the kind of a value");
+    other[kind] = 2;
+    let refused = Loader::new(&loaded.store, (1, 9)).load(&other).expect_err("kind 2").to_string();
+    assert!(refused.contains("kind 2"), "{refused}");
+    assert_eq!(loaded.rows(), []);
+}
+
 /// Records that are there throughout are copied once, by one of several threads, while others come and go around them.
 fn beside_changes(kind: PrimaryIndex) {
     const KEPT: i64 = 300;

@@ -6,10 +6,14 @@
 //! Numbers and values are written as in redo. `since` is 0, or the first epoch of the split phase in which the record was
 //! copied: then its split columns are as they were before that phase, whatever its stamp says.
 
-use super::{Reader, SCHEMA_VERSION, bytes, number, value};
+use super::{NULL, Reader, SCHEMA_VERSION, VALUE, bytes, malformed, number, value};
 use crate::error::Result;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
+use crate::types::ValueRef;
+
+/// No copy takes fewer bytes: two numbers, a stamp, two more numbers, and a value.
+pub(crate) const COPIED_BYTES_MIN: u64 = 1 + 1 + 8 + 1 + 1 + 1;
 
 /// The head of a copied record; its values must be read next, as those of a whole row.
 #[derive(Debug)]
@@ -44,7 +48,7 @@ pub(crate) unsafe fn append_copied(
 }
 
 impl<'a> Reader<'a> {
-    /// The next copied record's head; its values must be read next ([`Reader::apply`], as a row).
+    /// The next copied record's head; its values must be read next ([`Reader::row_in_heap`], or [`Reader::apply`], as a row).
     ///
     /// # Errors
     /// The bytes are no copies of records.
@@ -56,5 +60,29 @@ impl<'a> Reader<'a> {
         let stamp = Stamp::from_bits(u64::from_le_bytes(self.array()?));
         let since = self.number()?;
         Ok(Some(CopiedHead { table, stamp, since, key: self.bytes()? }))
+    }
+
+    /// Reads the values of the copy whose head was read last into a row of zeros. Long values get blocks of their own on the
+    /// heap, also if something later in the row is wrong.
+    ///
+    /// # Errors
+    /// The bytes are no copy of a row of this table.
+    pub(crate) fn row_in_heap(&mut self, table: &TableCore, row: &mut [u64]) -> Result<()> {
+        let layout = table.layout();
+        for position in 0..layout.len() {
+            match self.byte()? {
+                VALUE => {
+                    let column = layout.column(position);
+                    match column.int_word() {
+                        // The usual one.
+                        Some(at) => row[at] = self.signed()? as u64,
+                        None => layout.put_in_heap(row, position, self.value(&column.data_type)?),
+                    }
+                }
+                NULL => layout.put_in_heap(row, position, ValueRef::Null),
+                other => return Err(malformed(format!("a copied value of kind {other}"))),
+            }
+        }
+        Ok(())
     }
 }

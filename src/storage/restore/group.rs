@@ -84,14 +84,16 @@ pub(crate) fn apply_share(
     tools.overlap.begin_epoch(Some(group.epoch))?;
     let mut raises = Vec::new();
     // The merged operations are in front, then the commits in the order of their stamps.
-    for step in &group.shares[share] {
+    let steps = &group.shares[share];
+    for (place, step) in steps.iter().enumerate() {
         tools.arena.reset();
+        tools.look_ahead(&steps[place..], &group.payload, guard);
         let mut reader = Reader::new(&group.payload[step.at..]);
         if step.merged {
             apply_merged(store, step.stamp, &mut reader, tools, guard, &mut raises)?;
         } else if let Some(head) = reader.next_head()? {
             tools.on_table(store, head.table, |tools, table| {
-                apply_change(table, step.stamp, &head, &mut reader, tools, guard)
+                apply_change(table, (step.stamp, step.hash), &head, &mut reader, tools, guard)
             })?;
         }
     }

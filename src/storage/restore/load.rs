@@ -4,30 +4,27 @@
 //! becomes the stamp that it was copied with, and its epoch lies within the copying.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use bumpalo::Bump;
 use crossbeam_epoch::pin;
 
 use super::overlap::RecordName;
-use super::{install, malformed, table_of};
-use crate::base::atomics::Ordering;
+use super::{malformed, table_of};
 use crate::error::Result;
-use crate::storage::redo::{CopiedHead, LoggedChange, Reader};
+use crate::storage::redo::{CopiedHead, Reader};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
-use crate::storage::table::{TableCore, TableId};
-use crate::storage::word::PLACEHOLDER;
+use crate::storage::table::{FreshRecords, FreshRow, TableCore, TableId};
+
+/// So many records are made before the first of them is looked for in its index, whose lines are fetched meanwhile.
+const BATCH_RECORDS: usize = if cfg!(test) { 3 } else { 32 };
 
 /// What one thread loads with.
 pub(crate) struct Loader<'s> {
     store: &'s Store,
     /// From the first epoch that the log is needed from, to the last one that copies may be of.
     epochs: (u64, u64),
-    arena: Bump,
     cutter: Cutter,
-    /// The table of the last record: the next one is mostly of the same.
-    table: Option<Arc<TableCore>>,
+    row: Vec<u64>,
     loaded: Loaded,
 }
 
@@ -53,14 +50,7 @@ impl Loaded {
 impl<'s> Loader<'s> {
     /// Loads copies that were made in these epochs.
     pub(crate) fn new(store: &'s Store, epochs: (u64, u64)) -> Loader<'s> {
-        Loader {
-            store,
-            epochs,
-            arena: Bump::new(),
-            cutter: Cutter::default(),
-            table: None,
-            loaded: Loaded::default(),
-        }
+        Loader { store, epochs, cutter: Cutter::default(), row: Vec::new(), loaded: Loaded::default() }
     }
 
     /// Loads a block of copies. How many records it had.
@@ -69,45 +59,53 @@ impl<'s> Loader<'s> {
     /// The bytes are no copies of this database's records.
     pub(crate) fn load(&mut self, block: &[u8]) -> Result<u64> {
         let mut reader = Reader::new(block);
-        let mut records = 0;
-        while let Some(head) = reader.next_copied()? {
-            let table = match self.table.take() {
-                Some(table) if table.id() == head.table => table,
-                _ => table_of(self.store, head.table)?,
-            };
-            self.load_record(&table, &head, &mut reader)?;
-            self.table = Some(table);
-            records += 1;
+        let (mut records, mut next) = (0, reader.next_copied()?);
+        while let Some(head) = next {
+            let table = table_of(self.store, head.table)?;
+            let of_table;
+            (of_table, next) = self.load_table(&table, head, &mut reader)?;
+            *self.loaded.tables.entry(table.id()).or_default() += of_table;
+            records += of_table;
         }
         Ok(records)
     }
 
-    fn load_record(
+    /// Loads copies of one table's records, of which this is the first. How many there were, and the copy behind them.
+    fn load_table<'b>(
         &mut self,
         table: &TableCore,
-        head: &CopiedHead<'_>,
-        reader: &mut Reader<'_>,
-    ) -> Result<()> {
-        let (first, last) = self.epochs;
-        if head.stamp.epoch() > last || head.since > last || (1..first).contains(&head.since) {
-            let (epoch, since) = (head.stamp.epoch(), head.since);
+        first: CopiedHead<'b>,
+        reader: &mut Reader<'b>,
+    ) -> Result<(u64, Option<CopiedHead<'b>>)> {
+        let (mut fresh, mut guard) = (FreshRecords::new(table), pin());
+        let (mut records, mut next) = (0, Some(first));
+        while let Some(head) = next.take_if(|head| head.table == table.id()) {
+            self.check_epochs(&head)?;
+            let mut row = FreshRow::new(table, &mut self.row);
+            reader.row_in_heap(table, row.words())?;
+            fresh.make(&mut self.cutter, head.key, head.stamp.present(), row.into_words(), &guard);
+            if head.since > 0 {
+                self.loaded.split.push(((head.table, head.key.into()), head.since));
+            }
+            records += 1;
+            next = reader.next_copied()?;
+            let is_last = next.as_ref().is_none_or(|next| next.table != table.id());
+            if fresh.len() == BATCH_RECORDS || is_last {
+                if !fresh.put_in(&guard) {
+                    return Err(malformed(format!("a row of {:?} twice", table.definition().name())));
+                }
+                guard.repin();
+            }
+        }
+        Ok((records, next))
+    }
+
+    fn check_epochs(&self, head: &CopiedHead<'_>) -> Result<()> {
+        let ((first, last), epoch, since) = (self.epochs, head.stamp.epoch(), head.since);
+        if epoch > last || since > last || (1..first).contains(&since) {
             return Err(malformed(format!(
                 "a copy of epoch {epoch}, split since epoch {since}, in a checkpoint of the epochs {first} to {last}"
             )));
-        }
-        self.arena.reset();
-        let guard = pin();
-        let placed = table.find_or_place(table.hash(head.key), head.key, &mut self.cutter, &guard);
-        // Relaxed: nobody else has the record.
-        if placed.record.word().load(Ordering::Relaxed) != PLACEHOLDER {
-            return Err(malformed(format!("a row of {:?} twice", table.definition().name())));
-        }
-        let image = self.arena.alloc_slice_fill_copy(table.layout().words(), 0);
-        reader.apply(LoggedChange::Row, table, image, &self.arena)?;
-        install(table, placed.record, head.stamp, image);
-        *self.loaded.tables.entry(head.table).or_default() += 1;
-        if head.since > 0 {
-            self.loaded.split.push(((head.table, head.key.into()), head.since));
         }
         Ok(())
     }

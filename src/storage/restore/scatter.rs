@@ -5,6 +5,8 @@
 //! group or between groups. The one thing that changes need besides their record is their table: what commits have put
 //! into the catalog is replayed here, before anything that comes after it is handed on.
 
+use std::ops::Range;
+
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
@@ -30,10 +32,14 @@ pub(crate) struct Scattered {
 /// One change of one record.
 pub(super) struct Step {
     pub(super) stamp: Stamp,
-    /// Where it begins in the payload.
-    pub(super) at: usize,
+    pub(super) table: TableId,
     /// Whether it is merged operations, and not what a commit has written.
     pub(super) merged: bool,
+    /// Where it begins in the payload.
+    pub(super) at: usize,
+    /// Where its record's key is in the payload, and that key's hash: so the record can be fetched ahead.
+    pub(super) key: Range<usize>,
+    pub(super) hash: u64,
 }
 
 /// Cuts a group of this epoch into so many shares. `tools`: for what is replayed here.
@@ -74,10 +80,13 @@ impl Scattering<'_> {
         changes.as_ptr().addr() - self.payload.as_ptr().addr() + changes.len() - reader.left()
     }
 
-    fn put(&mut self, table: TableId, key: &[u8], step: Step) {
+    /// Puts a change of this record, which begins at this place, into its share.
+    fn put(&mut self, (table, key): (TableId, &[u8]), stamp: Stamp, at: usize, merged: bool) {
+        let hash = hash_key(key);
         // The upper half of the hash: the lower one says where the record goes in a hash index.
-        let share = ((hash_key(key) >> 32) as usize).wrapping_add(table as usize) % self.steps.len();
-        self.steps[share].push(step);
+        let share = ((hash >> 32) as usize).wrapping_add(table as usize) % self.steps.len();
+        let start = key.as_ptr().addr() - self.payload.as_ptr().addr();
+        self.steps[share].push(Step { stamp, table, merged, at, key: start..start + key.len(), hash });
     }
 
     /// A participant's merged operations.
@@ -90,7 +99,7 @@ impl Scattering<'_> {
             tools.on_table(self.store, head.table, |_, table| {
                 (0..head.columns).try_for_each(|_| reader.merged_column(table).map(drop))
             })?;
-            self.put(head.table, head.key, Step { stamp, at, merged: true });
+            self.put((head.table, head.key), stamp, at, true);
         }
     }
 
@@ -110,11 +119,11 @@ impl Scattering<'_> {
                 }
                 tools.arena.reset();
                 tools.on_table(self.store, head.table, |tools, table| {
-                    apply_change(table, stamp, &head, &mut reader, tools, guard)
+                    apply_change(table, (stamp, table.hash(head.key)), &head, &mut reader, tools, guard)
                 })?;
             } else {
                 tools.on_table(self.store, head.table, |_, table| reader.skip(head.change, table))?;
-                self.put(head.table, head.key, Step { stamp, at, merged: false });
+                self.put((head.table, head.key), stamp, at, false);
             }
         }
         made.into_iter().try_for_each(|id| self.store.add_table_of_catalog(id, guard))

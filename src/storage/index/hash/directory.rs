@@ -34,6 +34,13 @@ impl Directory {
         Box::new(Directory { depth: 0, places: Box::new([AtomicPtr::new(place(Box::into_raw(segment), 0))]) })
     }
 
+    /// A directory of this depth, with a segment of its own in each place.
+    pub(super) fn of_segments(depth: u32) -> Box<Self> {
+        let places =
+            (0..1_usize << depth).map(|_| AtomicPtr::new(place(Box::into_raw(Segment::new()), depth)));
+        Box::new(Directory { depth, places: places.collect() })
+    }
+
     /// A directory with twice the places and the same segments; None when that would be too many.
     pub(super) fn doubled(&self, segments: usize) -> Option<Box<Self>> {
         if self.depth == entry::DEPTH_MAX || self.places.len() * 2 > segments * PLACES_PER_SEGMENT_MAX {

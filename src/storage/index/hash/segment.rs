@@ -17,6 +17,9 @@ const OVERFLOWS_MAX: usize = (BUCKETS / 8).saturating_sub(1) + 1;
 /// With fewer entries than this, overflow is an accident (or many deletes ago), and a split would not help.
 const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
 
+/// With so many entries on average hardly a segment is crowded.
+pub(super) const ENTRIES_AT_EASE: usize = 3 * BUCKETS;
+
 const _: () = assert!(BUCKETS.is_power_of_two());
 
 /// See the module's description. The buckets come first, so that their lines are the segment's.
@@ -59,6 +62,11 @@ impl Segment {
     pub(super) fn is_worth_splitting(&self) -> bool {
         let entries: usize = self.buckets.iter().map(|bucket| bucket.entries().count()).sum();
         entries >= ENTRIES_TO_SPLIT_MIN
+    }
+
+    /// Whether there is no entry. Reads every bucket.
+    pub(super) fn is_empty(&self) -> bool {
+        self.buckets.iter().all(|bucket| bucket.entries().next().is_none())
     }
 
     /// Keeps writers out of all buckets.

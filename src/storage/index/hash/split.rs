@@ -12,7 +12,8 @@ use crossbeam_epoch::Guard;
 
 use super::HashIndex;
 use super::directory::{Directory, Located};
-use super::segment::Segment;
+use super::entry::DEPTH_MAX;
+use super::segment::{ENTRIES_AT_EASE, Segment};
 use crate::base::atomics::Ordering;
 
 /// What splits need to know and to hold; its lock is what lets one split happen at a time.
@@ -53,6 +54,40 @@ impl HashIndex {
         // it there and is pinned since before.
         unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
         true
+    }
+
+    /// Makes room for so many records, if none has come in yet: then no segment splits before they are in.
+    ///
+    /// The one segment that is there is frozen and given up as in a split, but for the order of the last steps: nobody uses the
+    /// new segments before the old one's buckets have moved, since the directory leads to them only afterwards. Who comes
+    /// between these two steps looks again until it does.
+    pub(crate) fn reserve(&self, records: u64, guard: &Guard) {
+        let mut structure = self.structure.lock();
+        let segments = records.div_ceil(ENTRIES_AT_EASE as u64).next_power_of_two();
+        let depth = segments.trailing_zeros().min(DEPTH_MAX);
+        let Located { segment, .. } = self.locate(0, guard);
+        if structure.segments > 1 || depth == 0 {
+            return;
+        }
+        segment.freeze();
+        if !segment.is_empty() {
+            return segment.thaw();
+        }
+        let directory = Box::into_raw(Directory::of_segments(depth));
+        self.between_steps(guard);
+        segment.set_moved();
+        self.between_steps(guard);
+        // AcqRel: release pairs with the acquire in `directory`: the new places and their segments are seen.
+        let old = self.directory.swap(directory, Ordering::AcqRel);
+        structure.segments = 1 << depth;
+        // SAFETY: both came from boxes and can be found no more; whoever uses them is pinned since before. The old
+        // directory leads to its one segment in all its places.
+        unsafe {
+            guard.defer_unchecked(move || {
+                let mut old = Box::from_raw(old);
+                old.free_segments();
+            });
+        }
     }
 
     /// Doubles the directory if a segment of this depth fills just one place; false if it may not grow.

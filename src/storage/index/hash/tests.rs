@@ -3,6 +3,7 @@
 //! Segments have four buckets here, so that every test of a few hundred keys splits often.
 
 mod concurrent;
+mod reserve;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
