@@ -6,6 +6,7 @@ use std::thread::{self, Thread};
 
 use parking_lot::Mutex;
 
+use super::manager::Sampler;
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::Error;
@@ -93,8 +94,8 @@ pub(crate) struct GroupMemory {
     pub(super) lists: Vec<List>,
     /// Of the boundaries by which all in the lists were routed.
     pub(super) version: u64,
-    /// Requests until the next one that is counted.
-    pub(super) uncounted: u32,
+    /// Which requests are counted, for who moves boundaries.
+    pub(super) sampler: Sampler,
     #[expect(clippy::vec_box, reason = "they come and go in boxes")]
     pub(super) batches: Vec<Box<Batch>>,
     /// Footprints of calls that were handed over, and have ended.

@@ -23,7 +23,7 @@ const UNEVEN: f64 = 1.2;
 /// And so many times what it has it must have at most afterwards.
 const BETTER: f64 = 0.9;
 
-/// Chooses the requests that are counted, of one executor's. By chance: of rows that are asked for in turns, every eighth
+/// Chooses the requests that are counted, of those that one thread sees. By chance: of rows that are asked for in turns, every eighth
 /// request might always be for the same one, which would seem to have all the load.
 #[derive(Default)]
 pub(super) struct Sampler {

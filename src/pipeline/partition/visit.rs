@@ -23,7 +23,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::entrant::{Group, GroupMemory, List, Offered, Sink};
 use super::executor::{Task, count_waiting_reader};
-use super::manager::SAMPLED;
 use super::queue::{Refused, Unfree};
 use super::scout::{Scout, forget};
 use super::{Executors, is_locked};
@@ -238,9 +237,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     fn count_requests(&mut self, executor: usize, places: &[usize]) {
         let executors = self.executors;
         for &place in places {
-            self.memory.uncounted += 1;
-            if self.memory.uncounted >= SAMPLED {
-                self.memory.uncounted = 0;
+            if self.memory.sampler.takes_next() {
                 let (_, _, footprint) = self.calls[place].parts();
                 let locked = footprint.references.iter().filter(|reference| is_locked(reference));
                 let mut own = locked
