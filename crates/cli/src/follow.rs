@@ -52,9 +52,9 @@ pub fn run(arguments: &Arguments) -> Result {
         }
         match Database::follow(&arguments.directory, &options, &mut |_| true) {
             Ok(report) => tell(&report),
-            Err(error) if arguments.once => return Err(error.into()),
             // It was killed, perhaps, and is opened again.
             Err(error @ Error::DatabaseLost { .. }) => eprintln!("heddle: {error}"),
+            Err(error) if arguments.once => return Err(error.into()),
             Err(error @ (Error::Damaged { .. } | Error::MissingFile { .. } | Error::Io { .. })) => {
                 // What it was to load has been replaced meanwhile, perhaps.
                 eprintln!("heddle: {error}");

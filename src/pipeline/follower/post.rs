@@ -61,6 +61,8 @@ struct State {
     given_up: Option<Error>,
     /// Whether the database is making a checkpoint itself: what a follower would load goes with the end of that.
     is_replacing: bool,
+    /// Whether a follower waits for that end: it is the next one to be asked, even if the next checkpoint is due at once.
+    is_waiting: bool,
 }
 
 /// A checkpoint that a follower is to write.
@@ -108,7 +110,9 @@ impl Post {
 
     /// The database has made its checkpoint, or it has failed.
     pub(crate) fn checkpoint_ended(&self) {
-        self.state.lock().is_replacing = false;
+        let mut state = self.state.lock();
+        state.is_replacing = false;
+        state.status.attached |= std::mem::take(&mut state.is_waiting);
     }
 
     /// Has the follower write the parts of a checkpoint, of what is durable now or a little later, and waits for them while
@@ -182,7 +186,7 @@ impl Post {
             };
             let ended = service.run();
             let mut state = self.state.lock();
-            state.status.attached = false;
+            (state.status.attached, state.is_waiting) = (false, false);
             (state.order, state.given_up) = (None, None);
             if let Err(failure) = ended {
                 state.status.failure = Some(failure);
@@ -286,6 +290,7 @@ impl Service<'_> {
     /// asked for the next one. Should it be too slow for that, it may find what it is to load missing, and comes again.
     fn begin(&mut self) -> Result<()> {
         let mut state = self.post.state.lock();
+        state.is_waiting = state.is_replacing;
         if state.is_replacing {
             return Ok(());
         }
