@@ -44,6 +44,24 @@ struct Running {
     sampler: Vec<JoinHandle<()>>,
 }
 
+impl Running {
+    /// Starts who makes checkpoints, and who serves a follower if one is waited for.
+    fn start_checkpoints(&mut self, engine: &Arc<Engine>, checkpointer: &Arc<Checkpointer>) {
+        for number in 0..checkpointer.threads() {
+            let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
+            let life = move || match number {
+                0 => checkpointer.lead(&engine),
+                _ => checkpointer.help(&engine),
+            };
+            self.checkpoint.push(start(format!("checkpoint-{number}"), life));
+        }
+        if checkpointer.post().is_some() {
+            let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
+            self.follower.push(start("follower".to_string(), move || checkpointer.serve(&engine)));
+        }
+    }
+}
+
 impl Threads {
     /// Starts all stages: input and output threads only where those stages have queues of their own. `own_log`: the one
     /// worker logs what it has executed, and no later than so long after the first of a group.
@@ -94,20 +112,7 @@ impl Threads {
             running.preparation.push(start("prepare".to_string(), move || preparation.run(&engine)));
         }
         running.log.push(start("log".to_string(), move || stage.run()));
-        for number in 0..checkpointer.as_ref().map_or(0, |checkpointer| checkpointer.threads()) {
-            let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
-            let life = move || match (checkpointer, number) {
-                (Some(checkpointer), 0) => checkpointer.lead(&engine),
-                (Some(checkpointer), _) => checkpointer.help(&engine),
-                (None, _) => {}
-            };
-            running.checkpoint.push(start(format!("checkpoint-{number}"), life));
-        }
-        if let Some(checkpointer) = checkpointer.clone().filter(|checkpointer| checkpointer.post().is_some())
-        {
-            let engine = engine.clone();
-            running.follower.push(start("follower".to_string(), move || checkpointer.serve(&engine)));
-        }
+        checkpointer.iter().for_each(|checkpointer| running.start_checkpoints(engine, checkpointer));
         let keeper = Arc::new(Keeper::default());
         let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
         if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
