@@ -91,6 +91,7 @@ pub struct Options {
     pub(crate) protocol: ProtocolKind,
     pub(crate) durability: Durability,
     pub(crate) workers: Option<usize>,
+    pub(crate) executors: Option<usize>,
     pub(crate) stages: Option<Stages>,
     pub(crate) input_threads: usize,
     pub(crate) output_threads: usize,
@@ -139,6 +140,7 @@ impl Default for Options {
             protocol: ProtocolKind::default(),
             durability: Durability::default(),
             workers: None,
+            executors: None,
             stages: None,
             input_threads: 1,
             output_threads: 1,
@@ -211,10 +213,20 @@ impl Options {
     }
 
     /// How many threads execute calls that come through the queue. Default: as many as the protocol can use of the
-    /// processors found (`serial`: one for each site).
+    /// processors found (`serial`: one for each site). Under `partitioned` these threads are the executors: see
+    /// [`executors`](Self::executors).
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
+        self
+    }
+
+    /// How many executors own the data, under `partitioned`. Default: as many as `workers`, but no more than there are
+    /// processors: callers' own workers, of which there may be many, stand in for executors, and more of those make visits
+    /// shorter, and nothing faster.
+    #[must_use]
+    pub fn executors(mut self, executors: usize) -> Self {
+        self.executors = Some(executors);
         self
     }
 
@@ -614,11 +626,13 @@ impl Options {
             })
         };
         within("workers", self.workers.unwrap_or(1) as u64, 1, 1_024)?;
+        within("executors", self.executors.unwrap_or(1) as u64, 1, 1_024)?;
         within("input_threads", self.input_threads as u64, 1, 64)?;
         within("output_threads", self.output_threads as u64, 1, 64)?;
         within("group_size", self.group_size.unwrap_or(1) as u64, 1, (1 << 24) - 1)?;
         within("max_in_flight", self.max_in_flight as u64, 1, 1 << 24)?;
-        let workers = self.workers.unwrap_or(1) as u64;
+        let executors = self.executors.filter(|_| self.protocol.has_executors());
+        let workers = executors.or(self.workers).unwrap_or(1) as u64;
         within("max_participants", self.max_participants as u64, workers + 1, 1 << 16)?;
         within("time_samples", self.time_samples as u64, 0, 10_000)?;
         within("sites", self.sites as u64, 1, 64)?;

@@ -75,11 +75,11 @@ enter! {
     optimistic: [Options::default().workers(2)];
     phased: [Options::default().workers(2), labelled(Options::default().workers(2).phase_milliseconds(0.5))];
     partitioned: [
-        Options::default().workers(1),
-        Options::default().workers(2),
-        Options::default().workers(8),
-        moving(Options::default().workers(2)),
-        moving(Options::default().workers(5)),
+        Options::default().executors(1),
+        Options::default().executors(2),
+        Options::default().executors(8),
+        moving(Options::default().executors(2)),
+        moving(Options::default().executors(5)),
     ];
 }
 

@@ -23,7 +23,7 @@ const EXECUTORS: usize = 4;
 
 fn database(options: Options) -> Database {
     let options = options.protocol(ProtocolKind::Partitioned).durability(Durability::None);
-    Database::in_memory(options.workers(EXECUTORS)).unwrap()
+    Database::in_memory(options.executors(EXECUTORS)).unwrap()
 }
 
 /// Rows 0 to 63, each counted from 0. What is read of it is locked, and not validated: two who ran beside each other

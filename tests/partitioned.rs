@@ -18,7 +18,7 @@ const EXECUTORS: usize = 4;
 const ROWS: i64 = 64;
 
 fn options() -> Options {
-    Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None).workers(EXECUTORS)
+    Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None).executors(EXECUTORS)
 }
 
 /// Rows 0 to 63, each with 100, on four executors.
@@ -508,7 +508,7 @@ fn move_and_sum(db: &Database, table: &Table, moves: &Procedure, sums: &Procedur
 #[test]
 fn a_table_may_be_routed_by_any_columns_of_its_key() {
     let disk = heddledb::testing::SimulatedDisk::new();
-    let options = || Options::default().protocol(ProtocolKind::Partitioned).workers(EXECUTORS);
+    let options = || Options::default().protocol(ProtocolKind::Partitioned).executors(EXECUTORS);
     let db = concurrent::open(&disk, options());
     let table = routed_by_account(&db);
     let (moves, sums) = moves_and_sums(&db, &table);
@@ -529,7 +529,7 @@ fn a_table_may_be_routed_by_any_columns_of_its_key() {
 #[test]
 fn routing_changes_nothing_about_results_under_any_protocol() {
     for protocol in ProtocolKind::ALL {
-        let options = Options::default().protocol(*protocol).workers(3).sites(3);
+        let options = Options::default().protocol(*protocol).workers(3).executors(3).sites(3);
         let db = concurrent::in_memory(options);
         let table = routed_by_account(&db);
         let (moves, sums) = moves_and_sums(&db, &table);
@@ -640,7 +640,7 @@ fn who_closes_the_database_waits_for_what_is_under_way() {
 fn a_small_log_buffer_stops_nobody() {
     concurrent::watched(|| {
         let options =
-            Options::default().protocol(ProtocolKind::Partitioned).workers(3).log_buffer_bytes(4 << 10);
+            Options::default().protocol(ProtocolKind::Partitioned).executors(3).log_buffer_bytes(4 << 10);
         let (db, _disk) = concurrent::on_disk(options);
         let table = account_table(&db);
         db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100]))).unwrap();

@@ -16,7 +16,7 @@ fn numbered() -> (Database, Table) {
     let options = Options::default()
         .protocol(ProtocolKind::Partitioned)
         .durability(Durability::None)
-        .workers(EXECUTORS);
+        .executors(EXECUTORS);
     let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
@@ -104,7 +104,7 @@ fn an_index_leads_to_the_owner_whatever_columns_of_the_key_say_who_that_is() {
     let options = Options::default()
         .protocol(ProtocolKind::Partitioned)
         .durability(Durability::None)
-        .workers(EXECUTORS);
+        .executors(EXECUTORS);
     let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("region", DataType::Text)

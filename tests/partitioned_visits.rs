@@ -18,7 +18,7 @@ const EXECUTORS: usize = 2;
 const ROWS: i64 = 32;
 
 fn options() -> Options {
-    Options::default().protocol(ProtocolKind::Partitioned).workers(EXECUTORS)
+    Options::default().protocol(ProtocolKind::Partitioned).executors(EXECUTORS)
 }
 
 /// Rows 0 to 31, each with 100.
@@ -38,6 +38,21 @@ fn account_table(db: &Database) -> Table {
 
 fn total(db: &Database, table: &Table) -> i64 {
     db.run(|tx| (0..ROWS).map(|id| tx.get(table, key![id])?.unwrap().int("n")).sum()).unwrap()
+}
+
+#[test]
+fn there_are_no_more_executors_than_processors_unless_somebody_says_so() {
+    let executors = |options: Options| {
+        let options = options.protocol(ProtocolKind::Partitioned).durability(Durability::None);
+        Database::in_memory(options).map(|db| db.partitions().len())
+    };
+    let processors = thread::available_parallelism().unwrap().get();
+    assert_eq!(executors(Options::default().workers(64)).unwrap(), processors.min(64));
+    assert_eq!(executors(Options::default().workers(1)).unwrap(), 1);
+    assert_eq!(executors(Options::default().workers(2).executors(5)).unwrap(), 5);
+    for wrong in [Options::default().executors(0), Options::default().executors(8).max_participants(8)] {
+        assert!(matches!(executors(wrong), Err(Error::InvalidOption { .. })));
+    }
 }
 
 /// Where a body has run: on a thread of the database's, or on a caller's.

@@ -65,6 +65,14 @@ fn new_store(options: &Options, logged: bool) -> Store {
     store
 }
 
+/// How many workers there will be, or executors if the protocol has them.
+fn workers(options: &Options, useful: usize, processors: usize) -> usize {
+    let workers = options.workers.unwrap_or(useful);
+    let bounded =
+        options.protocol.has_executors().then(|| options.executors.unwrap_or(workers.min(processors)));
+    bounded.unwrap_or(workers)
+}
+
 /// The way in to the workers, or to the executors if the protocol has them.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().desk().map(|place| {
@@ -131,7 +139,7 @@ impl Shared {
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let stages = options.stages.unwrap_or(default_stages);
         let useful = if stages == Stages::Single { 1 } else { protocol.useful_workers().min(most) };
-        let workers = options.workers.unwrap_or(useful);
+        let workers = workers(options, useful, processors);
         let release = match (&log, options.durability) {
             (None, _) => Release::Always,
             (Some(_), Durability::Group) => Release::Durable,

@@ -8,7 +8,7 @@ use crate::workload::next_calls;
 const EXECUTORS: u64 = 4;
 
 fn partitioned() -> Options {
-    let options = Options::default().protocol(ProtocolKind::Partitioned).workers(EXECUTORS as usize);
+    let options = Options::default().protocol(ProtocolKind::Partitioned).executors(EXECUTORS as usize);
     options.durability(Durability::None)
 }
 
