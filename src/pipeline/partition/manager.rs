@@ -15,7 +15,7 @@ const STRETCHES: usize = 1 << 12;
 /// By how much a place is shifted to give its stretch.
 const SHIFT: u32 = u64::BITS - STRETCHES.trailing_zeros();
 /// One request of so many is counted, on the average.
-const SAMPLED: u32 = 8;
+pub(super) const SAMPLED: u32 = 8;
 /// Who knows of fewer requests moves nothing.
 const LEAST: f64 = 256.0;
 /// So many times its fair share the busiest executor has before boundaries move.
