@@ -60,6 +60,16 @@ impl Running {
             self.follower.push(start("follower".to_string(), move || checkpointer.serve(&engine)));
         }
     }
+
+    /// Starts who looks where time goes, if it is sampled.
+    fn start_sampler(&mut self, engine: &Arc<Engine>) {
+        if engine.sampler().is_some() {
+            let engine = engine.clone();
+            let life =
+                move || engine.sampler().into_iter().for_each(|one| one.run(engine.store().participants()));
+            self.sampler.push(start("sample".to_string(), life));
+        }
+    }
 }
 
 impl Threads {
@@ -120,12 +130,7 @@ impl Threads {
             let life = move || keeper.run(&engine, &input, automatic_admission);
             running.keeper.push(start("schedule".to_string(), life));
         }
-        if engine.sampler().is_some() {
-            let engine = engine.clone();
-            let life =
-                move || engine.sampler().into_iter().for_each(|one| one.run(engine.store().participants()));
-            running.sampler.push(start("sample".to_string(), life));
-        }
+        running.start_sampler(engine);
         Threads { running: Mutex::new(running), stop_log, preparation, checkpointer, keeper }
     }
 
