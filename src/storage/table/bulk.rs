@@ -124,8 +124,8 @@ impl<'t> FreshRow<'t> {
     /// Its words, whose blocks are somebody else's from here on.
     pub(crate) fn into_words(mut self) -> &'t [u64] {
         // What is left to be dropped has no blocks.
-        let words = std::mem::take(&mut self.words);
-        words
+        let words: &'t mut [u64] = std::mem::take(&mut self.words);
+        &*words
     }
 }
 
