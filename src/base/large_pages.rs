@@ -13,7 +13,7 @@ pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 ///
 /// # Safety
 /// The memory is the caller's.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(any(miri, heddle_model))))]
 pub(crate) unsafe fn prefer_large_pages(start: NonNull<u8>, bytes: usize) {
     use rustix::mm::{Advice, madvise};
     debug_assert!(
@@ -27,7 +27,7 @@ pub(crate) unsafe fn prefer_large_pages(start: NonNull<u8>, bytes: usize) {
 ///
 /// # Safety
 /// As above.
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(not(all(target_os = "linux", not(any(miri, heddle_model)))))]
 pub(crate) unsafe fn prefer_large_pages(_: NonNull<u8>, _: usize) {}
 
 #[cfg(test)]
