@@ -22,7 +22,7 @@ mod latch;
 mod manager;
 mod part;
 mod pins;
-mod queue;
+pub(crate) mod queue;
 mod rendezvous;
 pub(crate) mod scout;
 pub(crate) mod visit;

@@ -25,14 +25,14 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 
 /// What is to enter: for each executor, in ascending order, what it gets.
-pub(super) type Entries<T> = SmallVec<[(usize, T); 4]>;
+pub(crate) type Entries<T> = SmallVec<[(usize, T); 4]>;
 
 /// What an executor finds in its queue.
-pub(super) struct Found<T, N> {
+pub(crate) struct Found<T, N> {
     /// What has come in, in order.
-    pub(super) incoming: Vec<T>,
+    pub(crate) incoming: Vec<T>,
     /// What has happened elsewhere: looked at first.
-    pub(super) notices: Vec<N>,
+    pub(crate) notices: Vec<N>,
     /// How many calls have come in beyond the number of entries, because they have come together.
     together: usize,
 }
@@ -50,7 +50,7 @@ impl<T, N> Found<T, N> {
 }
 
 /// The queues of all executors.
-pub(super) struct Queues<T, N> {
+pub(crate) struct Queues<T, N> {
     boxes: Box<[CachePadded<Inbox<T, N>>]>,
     /// How many have been let in, and have not left.
     under_way: AtomicUsize,
@@ -78,7 +78,7 @@ struct State<T, N> {
 
 /// Why nobody was visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfree {
+pub(crate) enum Unfree {
     /// One of them is at work, or has something locked or to do, or is visited, or is about to go.
     Busy,
     /// The boundaries have moved.
@@ -86,7 +86,7 @@ pub(super) enum Unfree {
 }
 
 /// Somebody who stands in for executors: as long as it lives, they sleep.
-pub(super) struct Visit<'q, T, N> {
+pub(crate) struct Visit<'q, T, N> {
     queues: &'q Queues<T, N>,
     executors: SmallVec<[usize; 4]>,
     calls: usize,
@@ -102,7 +102,7 @@ impl<T, N> Drop for Visit<'_, T, N> {
 
 /// Why something was not let in: it is given back.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused<E> {
+pub(crate) enum Refused<E> {
     /// The queues are closed.
     Closed(E),
     /// It was routed by boundaries that have moved.
@@ -128,7 +128,7 @@ impl<T, N> State<T, N> {
 
 impl<T, N> Queues<T, N> {
     /// So many.
-    pub(super) fn new(executors: usize) -> Queues<T, N> {
+    pub(crate) fn new(executors: usize) -> Queues<T, N> {
         let state = || State {
             found: Found::default(),
             asleep: false,
@@ -148,13 +148,13 @@ impl<T, N> Queues<T, N> {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.boxes.len()
     }
 
     /// Lets `calls` in that are not under way yet, with what they have for the queues, of which each is named once.
     /// `version`: of the boundaries by which they were routed.
-    pub(super) fn let_in(
+    pub(crate) fn let_in(
         &self,
         calls: usize,
         version: u64,
@@ -176,7 +176,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// Lets a call in that has something for the queues later. False: they are closed.
-    pub(super) fn let_one_in(&self) -> bool {
+    pub(crate) fn let_one_in(&self) -> bool {
         let first = self.boxes[0].state.lock();
         if !first.closed {
             // Relaxed: as in `let_in`; all queues are closed at one moment.
@@ -186,7 +186,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// Puts in what somebody has who is under way. False: it was routed by boundaries that have moved.
-    pub(super) fn enter(&self, version: u64, entries: Entries<T>) -> bool {
+    pub(crate) fn enter(&self, version: u64, entries: Entries<T>) -> bool {
         let mut open = self.open(&entries);
         if open.iter().any(|state| state.range_since > version) {
             return false;
@@ -199,7 +199,7 @@ impl<T, N> Queues<T, N> {
 
     /// Lets somebody in at those whose ranges change, and changes the boundaries at this very moment: `change` gives their
     /// new version. False: the queues are closed, and nothing has changed.
-    pub(super) fn change(&self, entries: Entries<T>, change: impl FnOnce() -> u64) -> bool {
+    pub(crate) fn change(&self, entries: Entries<T>, change: impl FnOnce() -> u64) -> bool {
         let mut open = self.open(&entries);
         if open.iter().any(|state| state.closed) {
             return false;
@@ -226,7 +226,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// Lets `calls` in that go to one queue together, routed by this version of the boundaries.
-    pub(super) fn let_many_in<B>(
+    pub(crate) fn let_many_in<B>(
         &self,
         calls: usize,
         number: usize,
@@ -253,7 +253,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// Tells an executor what has happened.
-    pub(super) fn notify(&self, number: usize, notice: N) {
+    pub(crate) fn notify(&self, number: usize, notice: N) {
         let mut state = self.boxes[number].state.lock();
         state.found.notices.push(notice);
         let wake = state.wakes();
@@ -264,7 +264,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// `calls` have left: they have nothing more for any queue.
-    pub(super) fn leave(&self, calls: usize) {
+    pub(crate) fn leave(&self, calls: usize) {
         // SeqCst, and the same in `close`: of who leaves last and who closes, one sees the other, and wakes everybody.
         if self.under_way.fetch_sub(calls, Ordering::SeqCst) == calls && self.closed.load(Ordering::SeqCst) {
             self.wake_all();
@@ -272,7 +272,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// Nobody is let in any more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         // All of them at one moment: whoever was let in anywhere is counted before any executor finds its queue closed.
         let mut all: Vec<_> = self.boxes.iter().map(|inbox| inbox.state.lock()).collect();
         all.iter_mut().for_each(|state| state.closed = true);
@@ -290,7 +290,7 @@ impl<T, N> Queues<T, N> {
 
     /// Takes all that has come in; waits while there is nothing, or it is visited. `at_rest`: whether it may be,
     /// because nothing is locked. False: there will never be anything again.
-    pub(super) fn take(&self, number: usize, at_rest: bool, into: &mut Found<T, N>) -> bool {
+    pub(crate) fn take(&self, number: usize, at_rest: bool, into: &mut Found<T, N>) -> bool {
         let inbox = &self.boxes[number];
         let mut state = inbox.state.lock();
         while state.visited || state.found.is_empty() {
@@ -317,7 +317,7 @@ impl<T, N> Queues<T, N> {
     ///
     /// # Errors
     /// One of them is not free.
-    pub(super) fn visit(
+    pub(crate) fn visit(
         &self,
         executors: &[usize],
         version: u64,
@@ -354,7 +354,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// How often something was taken or brought, and how much in all.
-    pub(super) fn handovers(&self) -> (u64, u64) {
+    pub(crate) fn handovers(&self) -> (u64, u64) {
         let all = self.boxes.iter().map(|inbox| inbox.state.lock());
         all.fold((0, 0), |sum, state| (sum.0 + state.takes, sum.1 + state.taken))
     }

@@ -19,9 +19,9 @@ pub const VARIABLE: &str = "HEDDLE_MODEL_FAULT";
 pub enum Fault {
     /// The ordering is relaxed; a fence is none.
     Weaken,
-    /// A store, a fence or a read-modify-write does not happen.
+    /// A store, a fence, a read-modify-write or a waking does not happen.
     Skip,
-    /// A read-modify-write is a load and a store, with a gap between.
+    /// A read-modify-write is a load and a store, with a gap between; a lock is given up as soon as it is taken.
     Tear,
     /// A compare-and-swap compares nothing.
     Blind,

@@ -3,9 +3,11 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::panic::Location;
 use std::sync::OnceLock;
 
 use crate::checker::sync;
+use crate::faults::{self, Fault};
 
 /// A lock and what it guards.
 pub struct Mutex<T> {
@@ -22,7 +24,7 @@ unsafe impl<T: Send> Sync for Mutex<T> {}
 /// The lock, held.
 pub struct MutexGuard<'m, T> {
     mutex: &'m Mutex<T>,
-    /// None only while a condition variable has it.
+    /// None only while a condition variable has it; and where a fault gives it up at once.
     held: Option<sync::MutexGuard<'m, ()>>,
 }
 
@@ -35,8 +37,11 @@ impl<T> Mutex<T> {
         self.lock.get_or_init(|| sync::Mutex::new(()))
     }
 
+    #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard { mutex: self, held: Some(unpoisoned(self.checked().lock())) }
+        let held = Some(unpoisoned(self.checked().lock()));
+        let is_torn = faults::at(Location::caller()) == Some(Fault::Tear);
+        MutexGuard { mutex: self, held: held.filter(|_| !is_torn) }
     }
 
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -73,13 +78,18 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held.
+        // SAFETY: the lock is held; or a fault has given it up, and the checker runs one thread at a time, which does not give the
+        // turn away while it has this reference.
         unsafe { &*self.mutex.value.get() }
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
+        if self.held.is_none() {
+            // A fault has given the lock up: others may come between any two accesses.
+            crate::thread::yield_now();
+        }
         // SAFETY: the lock is held, and the guard is borrowed exclusively.
         unsafe { &mut *self.mutex.value.get() }
     }
@@ -126,8 +136,11 @@ impl Condvar {
         WaitTimeoutResult
     }
 
+    #[track_caller]
     pub fn notify_one(&self) {
-        self.checked().notify_one();
+        if faults::at(Location::caller()) != Some(Fault::Skip) {
+            self.checked().notify_one();
+        }
     }
 
     pub fn notify_all(&self) {

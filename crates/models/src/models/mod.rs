@@ -2,6 +2,7 @@
 //! must hold does not; a thread that waits for ever is found by the checker.
 
 mod epoch;
+mod executors;
 mod gate;
 mod handover;
 mod hash;
@@ -52,6 +53,7 @@ pub fn all() -> impl Iterator<Item = Model> {
         ordered::MODELS,
         pipeline::MODELS,
         work_queues::MODELS,
+        executors::MODELS,
     ];
     let random = random.into_iter().filter(|_| !cfg!(feature = "loom"));
     both.into_iter().chain(random).flatten().copied()

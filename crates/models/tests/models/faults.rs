@@ -81,6 +81,15 @@ pub const ALL: &[Seeded] = &[
         "blind|src/storage/index/ordered/latch.rs|lock|compare_exchange",
         "ordered::what_stays_is_found_while_nodes_are_replaced",
     ),
+    fault(
+        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
+        "executors::two_phases_enter_in_one_order",
+    ),
+    fault("skip|src/pipeline/partition/queue.rs|end_visit|notify_one", "executors::a_visit_loses_no_wake_up"),
+    fault(
+        "skip|src/pipeline/partition/queue.rs|let_in|under_way.fetch_add",
+        "executors::closing_waits_for_who_was_let_in",
+    ),
 ];
 
 /// Those that only the memory model shows, and the worst of the others.
