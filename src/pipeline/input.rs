@@ -171,6 +171,28 @@ impl Input {
         }
     }
 
+    /// Places the calls that wait once more, by what the schedule has learned since they came. Otherwise they would wait
+    /// where they were placed at random, and overlap with their rivals for as long as it takes to run all that waits.
+    ///
+    /// They are placed twice: after the first time the schedule knows how they share out, and deals that out evenly.
+    pub(crate) fn place_anew(&self, engine: &Engine) {
+        let mut calls = self.workers.take_out();
+        let noted =
+            |call: &Call| call.noted.as_deref().and_then(|references| self.schedule.place(references));
+        calls.iter().for_each(|call| {
+            noted(call);
+        });
+        self.schedule.deal_out();
+        for call in &mut calls {
+            if let Some(placement) = noted(call) {
+                (call.queue, call.rivalry) = (Some(placement.queue), placement.rivalry);
+                // Those that were placed by the policy say nothing about what chance brings together.
+                call.noted = call.noted.take().filter(|_| placement.noted);
+            }
+        }
+        self.append_to_workers(engine, &mut calls);
+    }
+
     /// No more calls come in; the input threads end when theirs are prepared.
     pub(crate) fn close(&self) {
         if let Some(queue) = &self.staged {

@@ -61,7 +61,9 @@ impl Keeper {
                 executors.balance();
             }
             let (committed, aborted) = engine.outcomes();
-            input.schedule().keep_up(Observation { at: start.elapsed(), committed, aborted });
+            if input.schedule().keep_up(Observation { at: start.elapsed(), committed, aborted }) {
+                input.place_anew(engine);
+            }
             if let (Some(admission), true) = (&mut admission, turn % TURNS_OF_A_LIMIT == 0) {
                 let now = Tried { at: Instant::now(), committed, turned_away: in_flight.turned_away() };
                 let calls = (now.committed - tried.committed) as f64;

@@ -1,28 +1,32 @@
 //! The workers' queues: each worker takes from its own, and where they share, an idle worker steals from another's.
 //!
-//! A worker that finds its queue empty takes one call from another's: from the longest that has one whose rivals nobody is
-//! running, or else from the longest; only if all are empty it sleeps.
+//! Who takes a call says what it conflicts about, under the lock of the queue that it takes it from. Of calls that conflict
+//! about the same thing, which the schedule has put into one queue, a worker takes a group; and it passes over those whose
+//! rivals another worker runs. So two rivals seldom run side by side, also where a queue holds several kinds of them.
+//!
+//! A worker that finds its queue empty steals one call: from the longest queue that has one whose rivals nobody is running.
+//! A rival of what runs is stolen only from a crowded queue; if there is nothing else, the worker sleeps.
 //! Where workers share, queues are bounded as well: who puts a call into a full one waits, so that a queue of long calls
 //! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
 //! worker takes only a few of those that wait, so that the rest can be stolen.
 //!
-//! What it keeps true: no call waits in a queue while a worker sleeps that could run it. Who goes to sleep says so, then
-//! looks into all queues once more; who puts a call in makes it visible, then looks who sleeps. Both accesses are
-//! sequentially consistent, so one of the two sees the other. One call wakes one worker; who takes a call and leaves others
-//! behind wakes the next, so that several that came together are not left to a worker that is busy with the first.
+//! What it keeps true: no call waits in a queue while a worker sleeps that should run it. Who goes to sleep says so, then
+//! looks into all queues once more; who puts a call in, or no longer runs what it ran, makes that visible, then looks who
+//! sleeps. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; who
+//! takes a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
+//! busy with the first.
+
+mod stealing;
 
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use smallvec::SmallVec;
 
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The most calls that a worker takes at once where workers share: what it has taken nobody can steal.
 const GROUP_SHARED: usize = 8;
-/// So far a thief looks into a queue for a call that suits it.
-const LOOKED_AT: usize = 32;
 
 /// What can wait in the queues.
 pub(crate) trait Work {
@@ -48,7 +52,7 @@ struct Queue<T> {
     waiting: AtomicUsize,
     /// Whether its worker sleeps, or is about to.
     asleep: AtomicBool,
-    /// The rivalry of the call that its worker runs.
+    /// The rivalry of the calls that its worker runs; 0: none.
     running: AtomicU64,
 }
 
@@ -70,6 +74,16 @@ pub(crate) enum Put<T> {
     Full(T),
     /// The queue takes no more.
     Closed,
+}
+
+/// Takes out those at these places, which rise.
+fn remove<T>(items: &mut VecDeque<T>, places: &[usize], into: &mut Vec<T>) {
+    if places.last().is_some_and(|last| last + 1 == places.len()) {
+        return into.extend(items.drain(..places.len()));
+    }
+    // Each that is taken out brings those behind it one place nearer.
+    let taken = places.iter().enumerate().filter_map(|(before, place)| items.remove(place - before));
+    into.extend(taken);
 }
 
 /// All workers' queues.
@@ -164,10 +178,15 @@ impl<T: Work> WorkQueues<T> {
         let own = &self.queues[queue];
         // SeqCst: first the call is to be seen, then it is looked who sleeps (the module's argument).
         own.waiting.store(state.items.len(), Ordering::SeqCst);
+        let asleep = own.asleep.load(Ordering::SeqCst);
+        let another = !asleep
+            && self.sharing.is_some()
+            && self.idle.load(Ordering::SeqCst) > 0
+            && self.has_prey(&state);
         drop(state);
-        if own.asleep.load(Ordering::SeqCst) {
+        if asleep {
             own.filled.notify_one();
-        } else if self.sharing.is_some() && self.idle.load(Ordering::SeqCst) > 0 {
+        } else if another {
             self.nudge_another(queue);
         }
         true
@@ -189,25 +208,30 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes what waits for a worker, at most so many; where workers share, half of it, or one of another's. Blocks while
-    /// there is nothing. Empty once the queue is closed and emptied.
+    /// Takes what waits for a worker, at most so many; where workers share, a few of one rivalry, or one of another's queue.
+    /// What the worker took before has ended. Blocks while there is nothing. Empty once the queue is closed and emptied.
     pub(crate) fn take(&self, worker: usize, at_most: usize, into: &mut Vec<T>) {
         let own = &self.queues[worker];
         loop {
             let state = own.state.lock();
             let waiting = state.items.len();
+            if waiting > 0 && self.sharing.is_some() {
+                let group =
+                    self.group(&state.items, worker, waiting.div_ceil(2).min(GROUP_SHARED).min(at_most));
+                let freed = self.runs(worker, state.items[group[0]].rivalry());
+                self.take_from(worker, state, |items| remove(items, &group, into));
+                return self.tell_of(freed, worker);
+            }
             if waiting > 0 {
-                let share =
-                    if self.sharing.is_some() { waiting.div_ceil(2).min(GROUP_SHARED) } else { waiting };
-                let taken = share.min(at_most);
-                return self.take_from(worker, state, |items| into.extend(items.drain(..taken)));
+                return self
+                    .take_from(worker, state, |items| into.extend(items.drain(..waiting.min(at_most))));
             }
             let closed = state.closed;
             drop(state);
-            if self.steal(worker, into) || closed {
+            self.tell_of(self.runs(worker, 0), worker);
+            if self.steal(worker, into) || closed || self.sleep(worker, into) {
                 return;
             }
-            self.sleep(worker);
         }
     }
 
@@ -224,13 +248,17 @@ impl<T: Work> WorkQueues<T> {
         // Relaxed: whoever sees too many looks under the lock.
         queue.waiting.store(left, Ordering::Relaxed);
         let blocked = state.blocked;
+        // What was put in while its worker slept, or together with others, has woken one worker only. SeqCst: what is left
+        // was made visible before this look at who sleeps (the module's argument).
+        let another = left > 0
+            && self.sharing.is_some()
+            && self.idle.load(Ordering::SeqCst) > 0
+            && self.has_prey(&state);
         drop(state);
         if blocked > 0 {
             queue.drained.notify_all();
         }
-        // What was put in while its worker slept, or together with others, has woken one worker only. SeqCst: what is left
-        // was made visible before this look at who sleeps (the module's argument).
-        if left > 0 && self.sharing.is_some() && self.idle.load(Ordering::SeqCst) > 0 {
+        if another {
             self.nudge_another(number);
         }
         // Relaxed: statistics.
@@ -238,63 +266,42 @@ impl<T: Work> WorkQueues<T> {
         self.items.fetch_add((before - left) as u64, Ordering::Relaxed);
     }
 
-    /// A worker runs a call of this rivalry now; 0: none.
-    pub(crate) fn runs(&self, worker: usize, rivalry: u64) {
-        // Relaxed: advice for thieves.
-        self.queues[worker].running.store(rivalry, Ordering::Relaxed);
-    }
-
-    /// Takes one from another's queue: the first whose rivals nobody is running, from the longest queue that has one; if
-    /// none has, the first of the longest.
-    fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
-        if self.sharing.is_none() {
-            return false;
-        }
-        // Relaxed: a guess; the queue itself is looked at under its lock.
-        let waiting = |queue: &Queue<T>| queue.waiting.load(Ordering::Relaxed);
-        let others = self.queues.iter().enumerate().filter(|(number, _)| *number != worker);
-        let mut others: SmallVec<[(usize, usize); 32]> = others
-            .map(|(number, queue)| (waiting(queue), number))
-            .filter(|(waiting, _)| *waiting > 0)
-            .collect();
-        others.sort_unstable_by_key(|(waiting, _)| std::cmp::Reverse(*waiting));
-        let running: SmallVec<[u64; 32]> = self
-            .queues
-            .iter()
-            .map(|queue| queue.running.load(Ordering::Relaxed))
-            .filter(|one| *one != 0)
-            .collect();
-        let suits = |item: &T| !running.contains(&item.rivalry());
-        others.iter().any(|(_, other)| self.steal_from(*other, suits, into))
-            || others.iter().any(|(_, other)| self.steal_from(*other, |_| true, into))
-    }
-
-    /// Takes the first that suits, if there is one.
-    fn steal_from(&self, queue: usize, suits: impl Fn(&T) -> bool, into: &mut Vec<T>) -> bool {
-        let state = self.queues[queue].state.lock();
-        let Some(place) = state.items.iter().take(LOOKED_AT).position(suits) else { return false };
-        self.take_from(queue, state, |items| into.extend(items.remove(place)));
-        self.stolen.fetch_add(1, Ordering::Relaxed);
-        true
-    }
-
-    /// Sleeps until there is something in the own queue, or the worker is to look around.
-    fn sleep(&self, worker: usize) {
-        let _idle = at(Activity::Idle);
+    /// Sleeps until there is something in the own queue, or the worker is to look around; unless there is something to
+    /// steal: whether there was.
+    fn sleep(&self, worker: usize, into: &mut Vec<T>) -> bool {
         let own = &self.queues[worker];
         // SeqCst: first the worker is seen to sleep, then it looks into all queues (the module's argument).
         own.asleep.store(true, Ordering::SeqCst);
         self.idle.fetch_add(1, Ordering::SeqCst);
-        let waits = |queue: &Queue<T>| queue.waiting.load(Ordering::SeqCst) > 0;
-        let something = if self.sharing.is_some() { self.queues.iter().any(waits) } else { waits(own) };
+        let found = self.steal(worker, into);
+        let _idle = at(Activity::Idle);
         let mut state = own.state.lock();
-        while !something && state.items.is_empty() && !state.nudged && !state.closed {
+        while !found && state.items.is_empty() && !state.nudged && !state.closed {
             own.filled.wait(&mut state);
         }
         state.nudged = false;
         own.asleep.store(false, Ordering::SeqCst);
         drop(state);
         self.idle.fetch_sub(1, Ordering::SeqCst);
+        // What was put into the own queue meanwhile has woken nobody but this worker, who has something else to do now.
+        if found && own.waiting.load(Ordering::SeqCst) > 0 && self.idle.load(Ordering::SeqCst) > 0 {
+            self.nudge_another(worker);
+        }
+        found
+    }
+
+    /// Takes out everything that waits, for whoever puts it in again.
+    pub(crate) fn take_out(&self) -> Vec<T> {
+        let mut all = Vec::new();
+        for queue in &self.queues {
+            let mut state = queue.state.lock();
+            all.extend(state.items.drain(..));
+            // Relaxed: whoever sees too many looks under the lock.
+            queue.waiting.store(0, Ordering::Relaxed);
+            drop(state);
+            queue.drained.notify_all();
+        }
+        all
     }
 
     /// Refuses what comes, and lets the workers go once their queues are empty.
@@ -323,163 +330,4 @@ impl<T: Work> WorkQueues<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::thread;
-    use std::time::{Duration, Instant};
-
-    /// Numbers are rivals in their hundreds.
-    impl Work for i32 {
-        fn rivalry(&self) -> u64 {
-            *self as u64 / 100
-        }
-    }
-
-    const SHARED: Option<Sharing> = Some(Sharing { bound: 8 });
-
-    fn take(queues: &WorkQueues<i32>, worker: usize) -> Vec<i32> {
-        let mut taken = Vec::new();
-        queues.take(worker, 64, &mut taken);
-        taken
-    }
-
-    #[test]
-    fn who_does_not_share_takes_all_of_its_own_in_order() {
-        let queues = WorkQueues::new(2, None);
-        (0..100).for_each(|item| assert!(queues.push(0, item)));
-        assert!(queues.append(1, &mut vec![7]));
-        assert!(take(&queues, 0).into_iter().eq(0..64) && take(&queues, 0).into_iter().eq(64..100));
-        assert_eq!((take(&queues, 1), queues.stolen(), queues.handovers()), (vec![7], 0, (3, 101)));
-        queues.close();
-        assert!(!queues.push(0, 1) && !queues.append(0, &mut vec![1]));
-        assert_eq!(queues.try_push(0, 1), Put::Closed);
-        assert_eq!(take(&queues, 0), [], "closed and empty");
-    }
-
-    #[test]
-    fn who_shares_takes_half_and_steals_one_of_the_longest() {
-        let queues = WorkQueues::new(3, SHARED);
-        (0..8).for_each(|item| assert!(queues.push(0, item)));
-        assert!(queues.push(1, 100));
-        assert_eq!(queues.try_push(0, 9), Put::Full(9));
-        assert_eq!(take(&queues, 2), [0]);
-        assert_eq!(take(&queues, 0), [1, 2, 3, 4]);
-        assert_eq!((take(&queues, 1), take(&queues, 1)), (vec![100], vec![5]));
-        assert_eq!(queues.stolen(), 2);
-    }
-
-    #[test]
-    fn a_thief_prefers_what_nobody_runs_the_rivals_of() {
-        let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
-        [501, 502, 701, 503].into_iter().for_each(|item| assert!(queues.push(0, item)));
-        [801, 502].into_iter().for_each(|item| assert!(queues.push(1, item)));
-        queues.runs(0, 5);
-        assert_eq!(take(&queues, 2), [701], "of the longest queue, but not the first");
-        queues.runs(2, 7);
-        assert_eq!(take(&queues, 2), [801], "of the other queue");
-        queues.runs(2, 8);
-        assert_eq!(take(&queues, 2), [501], "better than nothing");
-        queues.runs(0, 0);
-        assert_eq!(take(&queues, 2), [502]);
-    }
-
-    #[test]
-    fn who_finds_the_queue_full_waits_for_room() {
-        let queues = WorkQueues::new(1, SHARED);
-        (0..8).for_each(|item| assert!(queues.push(0, item)));
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| queues.push(0, 8));
-            thread::sleep(Duration::from_millis(20));
-            assert!(!waiting.is_finished());
-            assert_eq!(take(&queues, 0), [0, 1, 2, 3]);
-            assert!(waiting.join().expect("no panic"));
-            (9..12).for_each(|item| assert!(queues.push(0, item)));
-            let waiting = scope.spawn(|| queues.push(0, 12));
-            thread::sleep(Duration::from_millis(20));
-            queues.close();
-            assert!(!waiting.join().expect("no panic"), "closing lets it go");
-            assert!(queues.append(0, &mut Vec::new()));
-        });
-        assert_eq!(take(&queues, 0), [4, 5, 6, 7]);
-    }
-
-    #[test]
-    fn an_idle_worker_is_woken_for_what_a_busy_one_has_no_time_for() {
-        let queues = WorkQueues::new(2, SHARED);
-        thread::scope(|scope| {
-            // Worker 0 is busy: it never comes.
-            let thief = scope.spawn(|| take(&queues, 1));
-            thread::sleep(Duration::from_millis(20));
-            let start = Instant::now();
-            assert!(queues.push(0, 5));
-            assert_eq!(thief.join().expect("no panic"), [5]);
-            assert!(start.elapsed() < Duration::from_secs(5));
-        });
-    }
-
-    #[test]
-    fn what_came_together_is_not_left_to_a_worker_that_is_busy_with_the_first() {
-        let queues = WorkQueues::new(3, SHARED);
-        thread::scope(|scope| {
-            // Each takes once, and is busy for ever.
-            let workers: Vec<_> = (0..3)
-                .map(|worker| {
-                    let queues = &queues;
-                    scope.spawn(move || queues.take(worker, 1, &mut Vec::new()))
-                })
-                .collect();
-            thread::sleep(Duration::from_millis(20));
-            assert!(queues.append(0, &mut vec![1, 2, 3]));
-            let start = Instant::now();
-            while !workers.iter().all(|worker| worker.is_finished()) && start.elapsed().as_secs() < 10 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            let all_woke = workers.iter().all(|worker| worker.is_finished());
-            queues.close();
-            assert!(all_woke, "a worker slept while a call waited");
-        });
-    }
-
-    #[test]
-    fn everything_put_in_by_several_comes_out_once_whoever_takes_it() {
-        for sharing in [None, SHARED] {
-            let queues = WorkQueues::new(3, sharing);
-            let mut all: Vec<i32> = thread::scope(|scope| {
-                let workers: Vec<_> = (0..3)
-                    .map(|worker| {
-                        let queues = &queues;
-                        scope.spawn(move || {
-                            let mut all = Vec::new();
-                            loop {
-                                let mut group = take(queues, worker);
-                                if group.is_empty() {
-                                    return all;
-                                }
-                                all.append(&mut group);
-                            }
-                        })
-                    })
-                    .collect();
-                let makers: Vec<_> = (0..2)
-                    .map(|maker| {
-                        let queues = &queues;
-                        // One queue gets nearly everything.
-                        scope.spawn(move || {
-                            for item in 0..10_000 {
-                                assert!(
-                                    queues.push(if item % 50 == 0 { 1 } else { 0 }, 10_000 * maker + item)
-                                );
-                            }
-                        })
-                    })
-                    .collect();
-                makers.into_iter().for_each(|maker| maker.join().expect("no panic"));
-                queues.close();
-                workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
-            });
-            all.sort_unstable();
-            assert!(all.into_iter().eq(0..20_000));
-            assert_eq!(queues.stolen() > 0, sharing.is_some());
-        }
-    }
-}
+mod tests;

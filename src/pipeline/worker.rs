@@ -131,11 +131,7 @@ fn take_and_execute(
         let start = Instant::now();
         let counters = &seat.participant().counters;
         let mut wrote = false;
-        let runs =
-            |place: usize| input.workers().runs(number, calls.get(place).map_or(0, |call| call.rivalry));
-        runs(0);
         execute_group(engine, seat, &mut held, &mut found, &calls, |place, ending, output| {
-            runs(place + 1);
             wrote |= ending.wrote;
             if let Some(since) = calls[place].stashed {
                 engine.stash().has_ended(since, ending.stashed);

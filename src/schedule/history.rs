@@ -45,6 +45,21 @@ impl Outcomes {
     }
 }
 
+/// Who overlap and conflict with less than this chance are no rivals: better side by side than one after the other.
+const RIVALS: f64 = 0.1;
+
+impl Outcomes {
+    /// Whether two calls that both have this reference probably conflict if they overlap, where it was seen in `calls` calls
+    /// that were dealt out to so many workers. A reference that all calls have leads to many aborts because each overlaps with
+    /// many, although two of them seldom conflict.
+    #[inline]
+    pub(crate) fn makes_rivals(self, calls: usize, workers: usize) -> bool {
+        // Aborts for each call, divided by how many with the same reference it overlaps with on average.
+        let overlapping = (workers.max(2) - 1) as f64 * f64::from(self.commits) / calls.max(1) as f64;
+        self.aborts > 0 && f64::from(self.aborts) >= RIVALS * overlapping * f64::from(self.commits)
+    }
+}
+
 /// So many standard deviations of the difference of two counts of chance events are no difference.
 const CHANCE: f64 = 3.0;
 
@@ -139,6 +154,12 @@ impl History {
         self.filled.store(1 - self.read.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// How many calls the table has seen that is read.
+    #[inline]
+    pub(crate) fn calls(&self) -> usize {
+        self.tables[self.read.load(Ordering::Relaxed)].calls.load(Ordering::Relaxed)
+    }
+
     /// How many calls, and how many aborts of them, the filled table has seen.
     pub(crate) fn noted(&self) -> (usize, usize) {
         let table = &self.tables[self.filled.load(Ordering::Relaxed)];
@@ -207,6 +228,19 @@ mod tests {
         for outcomes in [known, huge, Outcomes { aborts: u32::MAX, commits: 7 }] {
             assert_eq!(Outcomes::unpacked(outcomes.packed()), outcomes);
         }
+    }
+
+    #[test]
+    fn rivals_are_those_who_conflict_where_they_overlap_and_not_those_who_overlap_with_many() {
+        let known = |aborts, commits| Outcomes { aborts, commits };
+        // A twentieth of 20,000 calls has it, on 20 workers: each overlaps with one of them.
+        assert!(known(300, 1_000).makes_rivals(20_000, 20));
+        assert!(!known(50, 1_000).makes_rivals(20_000, 20));
+        // All have it: each overlaps with 19.
+        assert!(!known(6_000, 20_000).makes_rivals(20_000, 20));
+        assert!(known(200_000, 20_000).makes_rivals(20_000, 20));
+        assert!(known(1, 1).makes_rivals(20_000, 1), "one that is rare");
+        assert!(!known(0, 0).makes_rivals(0, 20));
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Placement {
     /// The queue.
     pub(crate) queue: usize,
-    /// What the call probably conflicts about with all that have the same; 0: nobody knows.
+    /// What the call conflicts about with those that have the same, if it overlaps with them; 0: probably about nothing.
     pub(crate) rivalry: u64,
     /// Whether the schedule wants to be told how the call has ended.
     pub(crate) noted: bool,
@@ -153,10 +153,19 @@ impl Schedule {
         }
     }
 
-    /// Looks after what it knows; to be called every tenth of a second or so.
-    pub(crate) fn keep_up(&self, observation: Observation) {
+    /// Looks after what it knows; to be called every tenth of a second or so. Whether it has just begun to know something,
+    /// so that the calls that wait had better be placed once more.
+    pub(crate) fn keep_up(&self, observation: Observation) -> bool {
+        match self {
+            Schedule::Predict(predict) => predict.keep_up(observation),
+            Schedule::Random | Schedule::Partition(_) => false,
+        }
+    }
+
+    /// Deals what has placed calls until now out to the queues, so that each would have got about as many.
+    pub(crate) fn deal_out(&self) {
         if let Schedule::Predict(predict) = self {
-            predict.keep_up(observation);
+            predict.deal_out();
         }
     }
 

@@ -93,7 +93,8 @@ impl Predict {
         Placement { queue, rivalry, noted: false }
     }
 
-    /// Chooses by the policy, and remembers it. Gives the queue, and the reference that has decided; 0, if none has alone.
+    /// Chooses by the policy, and remembers it. Gives the queue, and the reference that
+    /// has decided, if calls with it are rivals; or 0.
     fn decide(&self, references: &References) -> (usize, Reference) {
         let others = self.state.weight_of_others();
         let found = self.find(references, others);
@@ -105,7 +106,9 @@ impl Predict {
             },
         };
         self.state.add(&found, queue, decider.and_then(|number| found[number].place()), others);
-        (queue, decider.map_or(0, |number| references.as_slice()[number]))
+        let rivals =
+            |number: &usize| found[*number].outcomes.makes_rivals(self.history.calls(), self.state.queues());
+        (queue, decider.filter(rivals).map_or(0, |number| references.as_slice()[number]))
     }
 
     /// What there is to know of a call's references: of the leaders alone, if that is enough to decide, and all are not
@@ -206,8 +209,16 @@ impl Predict {
     }
 
     /// Looks after History and State: to be called every tenth of a second or so, from one thread.
-    pub(crate) fn keep_up(&self, observation: Observation) {
-        self.upkeep.lock().keep_up(self, observation);
+    /// Whether the policy decides from now on, and did not before.
+    pub(crate) fn keep_up(&self, observation: Observation) -> bool {
+        self.upkeep.lock().keep_up(self, observation)
+    }
+
+    /// Deals the references that have decided until now out to the queues.
+    pub(crate) fn deal_out(&self) {
+        if self.policy.deciding == Deciding::Max {
+            self.upkeep.lock().deal_out(self);
+        }
     }
 
     /// What is there now.

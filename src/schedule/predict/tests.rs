@@ -162,6 +162,34 @@ fn queues_that_the_first_calls_have_filled_unevenly_are_balanced() {
 }
 
 #[test]
+fn what_waited_when_the_policy_began_is_dealt_out_evenly_whatever_came_first() {
+    let mut world = World::new(settings(), 8, 8);
+    world.seconds(5);
+    assert!(!world.predict.keep_up(world.now), "it is not yet time");
+    world.now.at += Duration::from_millis(100);
+    assert!(world.predict.keep_up(world.now), "now the policy decides");
+    world.now.at += Duration::from_millis(100);
+    assert!(!world.predict.keep_up(world.now));
+    // The first call names all warehouses, and so brings them into one queue.
+    let mut waiting = References::default();
+    let mut collector = Collector::new(Policy::default().form(), &mut waiting);
+    (0..8).for_each(|warehouse| {
+        collector.condition(Attribute::named(&["warehouse"]), Term::Equal(Scalar::of_int(warehouse)));
+    });
+    world.predict.decide(&waiting);
+    let warehouses = || (0..8).map(|warehouse| call(warehouse, 1_000_000));
+    let queues = |predict: &Predict| {
+        let mut queues: Vec<usize> = warehouses().map(|call| predict.decide(&call).0).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        queues.len()
+    };
+    (0..10).for_each(|_| assert_eq!(queues(&world.predict), 1));
+    world.predict.deal_out();
+    assert_eq!(queues(&world.predict), 8);
+}
+
+#[test]
 fn the_history_is_renewed_from_the_sample() {
     let mut world = World::new(settings(), 4, 4);
     world.seconds(6);

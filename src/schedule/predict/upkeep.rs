@@ -79,24 +79,31 @@ impl Upkeep {
         }
     }
 
-    pub(crate) fn keep_up(&mut self, predict: &Predict, observation: Observation) {
+    /// Whether the first History has just been completed.
+    pub(crate) fn keep_up(&mut self, predict: &Predict, observation: Observation) -> bool {
         // Relaxed: it is looked at again and again.
         if self.begun.is_none() && predict.begun.load(Ordering::Relaxed) {
             self.begun = Some(observation.at);
         }
-        let Some(begun) = self.begun else { return };
+        let Some(begun) = self.begun else { return false };
         let Some(renewed) = self.renewed else {
-            if observation.at.saturating_sub(begun) >= self.settings.history {
+            let finished = observation.at.saturating_sub(begun) >= self.settings.history;
+            if finished {
                 self.finish_first_history(predict, observation);
             }
-            return;
+            return finished;
         };
         if predict.policy.deciding == Deciding::Max {
             self.balance(predict);
         }
-        if observation.at.saturating_sub(self.swept.at) < SWEEP {
-            return;
+        if observation.at.saturating_sub(self.swept.at) >= SWEEP {
+            self.look_through(predict, observation, renewed);
         }
+        false
+    }
+
+    /// Once a second: sweeps the State, and renews the History if it is time.
+    fn look_through(&mut self, predict: &Predict, observation: Observation, renewed: Duration) {
         self.stability.see(self.swept, observation);
         let share = if self.stability.is_stable() { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
         predict.share.store(share, Ordering::Relaxed);
@@ -163,6 +170,16 @@ impl Upkeep {
         }
     }
 
+    /// Deals what has decided since this was last looked at out to the queues, so that each gets about as many calls.
+    pub(crate) fn deal_out(&mut self, predict: &Predict) {
+        for decider in dealt_out(deciders(&predict.state), self.placed.len()) {
+            predict.state.move_to(decider.place, decider.queue);
+        }
+        for (queue, placed) in self.placed.iter_mut().enumerate() {
+            *placed = predict.state.calls(queue);
+        }
+    }
+
     /// Moves what decides out of queues that get too many calls.
     fn balance(&mut self, predict: &Predict) {
         let now: Vec<u64> = (0..self.placed.len()).map(|queue| predict.state.calls(queue)).collect();
@@ -183,6 +200,18 @@ impl Upkeep {
             decider.queue = change.to;
         }
     }
+}
+
+/// Where each decider is best: the one with the most calls first, each to the queue that has the fewest then.
+fn dealt_out(mut deciders: Vec<Decider>, queues: usize) -> Vec<Decider> {
+    deciders.sort_unstable_by(|left, right| right.calls.total_cmp(&left.calls));
+    let mut loads = vec![0.0_f64; queues];
+    for decider in &mut deciders {
+        let emptiest = loads.iter().enumerate().min_by(|(_, left), (_, right)| left.total_cmp(right));
+        decider.queue = emptiest.map_or(0, |(queue, _)| queue);
+        loads[decider.queue] += decider.calls;
+    }
+    deciders
 }
 
 /// A reference of the State, as a sweep sees it.
@@ -328,5 +357,21 @@ mod tests {
         let one = [decider(0, 0, 300.0), decider(1, 1, 40.0)];
         assert!(best_move(&[300.0, 40.0, 10.0], &one).is_none(), "one reference alone cannot be divided");
         assert!(best_move(&[300.0, 40.0, 10.0], &[]).is_none());
+    }
+
+    #[test]
+    fn deciders_are_dealt_out_so_that_queues_get_about_as_many_calls() {
+        let all =
+            |calls: &[f64]| calls.iter().map(|calls| Decider { place: 0, queue: 0, calls: *calls }).collect();
+        let loads = |calls: &[f64], queues| {
+            let mut loads = vec![0.0; queues];
+            dealt_out(all(calls), queues).iter().for_each(|decider| loads[decider.queue] += decider.calls);
+            loads.sort_unstable_by(f64::total_cmp);
+            loads
+        };
+        assert_eq!(loads(&[5.0; 6], 6), [5.0; 6]);
+        assert_eq!(loads(&[1.0, 9.0, 3.0, 6.0, 2.0], 2), [10.0, 11.0]);
+        assert_eq!(loads(&[4.0; 5], 3), [4.0, 8.0, 8.0]);
+        assert_eq!(loads(&[], 2), [0.0, 0.0]);
     }
 }

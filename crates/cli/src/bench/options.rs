@@ -201,7 +201,7 @@ impl CommonOptions {
             threads: self.workers(),
             path,
             seconds: self.seconds.unwrap_or(SECONDS),
-            warmup: self.warmup + self.schedule.history(),
+            warmup: self.warmup + self.schedule.settling(),
             transactions: self.transactions,
             rate: self.rate,
             seed: self.seed,

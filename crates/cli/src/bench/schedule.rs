@@ -42,6 +42,8 @@ pub struct ScheduleOptions {
 
 /// How long predict sees what conflicts, where nothing is said.
 const HISTORY_SECONDS: f64 = 5.0;
+/// The engine looks at the time ten times a second: when the first call comes, and when the History is to be complete.
+const LATE_SECONDS: f64 = 0.3;
 
 impl ScheduleOptions {
     /// Whether calls are made by generators.
@@ -98,6 +100,14 @@ impl ScheduleOptions {
     pub fn history(&self) -> f64 {
         match self.schedule {
             ScheduleKind::Predict => self.history_seconds.unwrap_or(HISTORY_SECONDS),
+            _ => 0.0,
+        }
+    }
+
+    /// How long to run before measuring, so that the policy decides from the first measured moment on.
+    pub fn settling(&self) -> f64 {
+        match self.schedule {
+            ScheduleKind::Predict => self.history() + LATE_SECONDS,
             _ => 0.0,
         }
     }
@@ -199,6 +209,8 @@ mod tests {
     #[test]
     fn only_predict_has_a_history_to_fill() {
         assert_eq!((parse("x").history(), parse("x --schedule predict").history()), (0.0, 5.0));
-        assert_eq!(parse("x --schedule predict --history-seconds 0.5").history(), 0.5);
+        let half = parse("x --schedule predict --history-seconds 0.5");
+        assert_eq!((half.history(), parse("x").settling()), (0.5, 0.0));
+        assert!(half.settling() > 0.5, "not before the policy decides");
     }
 }

@@ -35,8 +35,6 @@ fn work(queues: Arc<WorkQueues<u32>>, worker: usize) -> thread::JoinHandle<Vec<u
             if all.len() == before {
                 return all;
             }
-            all[before..].iter().for_each(|item| queues.runs(worker, item.rivalry()));
-            queues.runs(worker, 0);
         }
     })
 }

@@ -1,0 +1,216 @@
+//! Taking, stealing, waiting for room, and waking.
+
+use super::*;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Numbers are rivals in their hundreds.
+impl Work for i32 {
+    fn rivalry(&self) -> u64 {
+        *self as u64 / 100
+    }
+}
+
+const SHARED: Option<Sharing> = Some(Sharing { bound: 8 });
+
+fn take(queues: &WorkQueues<i32>, worker: usize) -> Vec<i32> {
+    let mut taken = Vec::new();
+    queues.take(worker, 64, &mut taken);
+    taken
+}
+
+#[test]
+fn who_does_not_share_takes_all_of_its_own_in_order() {
+    let queues = WorkQueues::new(2, None);
+    (0..100).for_each(|item| assert!(queues.push(0, item)));
+    assert!(queues.append(1, &mut vec![7]));
+    assert!(take(&queues, 0).into_iter().eq(0..64) && take(&queues, 0).into_iter().eq(64..100));
+    assert_eq!((take(&queues, 1), queues.stolen(), queues.handovers()), (vec![7], 0, (3, 101)));
+    queues.close();
+    assert!(!queues.push(0, 1) && !queues.append(0, &mut vec![1]));
+    assert_eq!(queues.try_push(0, 1), Put::Closed);
+    assert_eq!(take(&queues, 0), [], "closed and empty");
+}
+
+#[test]
+fn who_shares_takes_half_and_steals_one_of_the_longest() {
+    let queues = WorkQueues::new(3, SHARED);
+    (0..8).for_each(|item| assert!(queues.push(0, item)));
+    assert!(queues.push(1, 100));
+    assert_eq!(queues.try_push(0, 9), Put::Full(9));
+    assert_eq!(take(&queues, 2), [0]);
+    assert_eq!(take(&queues, 0), [1, 2, 3, 4]);
+    assert_eq!((take(&queues, 1), take(&queues, 1)), (vec![100], vec![5]));
+    assert_eq!(queues.stolen(), 2);
+}
+
+#[test]
+fn a_thief_takes_what_nobody_runs_the_rivals_of() {
+    let queues = WorkQueues::new(4, Some(Sharing { bound: 64 }));
+    [501, 502, 701, 503].into_iter().for_each(|item| assert!(queues.push(0, item)));
+    [801, 504].into_iter().for_each(|item| assert!(queues.push(1, item)));
+    assert_eq!(take(&queues, 0), [501, 502]);
+    assert_eq!(take(&queues, 2), [701], "of the longer queue, but not the first");
+    assert_eq!(take(&queues, 3), [801], "of the other queue");
+    assert_eq!(take(&queues, 1), [504], "its own it runs in any case");
+    assert_eq!(take(&queues, 0), [503], "and so does this one");
+}
+
+#[test]
+fn a_worker_takes_rivals_together_and_passes_over_those_that_another_runs() {
+    let queues = WorkQueues::new(2, Some(Sharing { bound: 64 }));
+    [501, 601, 502, 602, 603, 5, 503, 6].into_iter().for_each(|item| assert!(queues.push(0, item)));
+    assert_eq!(take(&queues, 1), [501]);
+    assert_eq!(take(&queues, 0), [601, 602, 603], "rivals of each other");
+    assert_eq!(take(&queues, 1), [502]);
+    assert_eq!(take(&queues, 0), [5, 6], "of those nobody knows of what they conflict about");
+    assert_eq!(take(&queues, 0), [503], "there is nothing else");
+}
+
+#[test]
+fn rivals_of_what_runs_are_stolen_from_a_crowded_queue_only() {
+    let queues = WorkQueues::new(2, SHARED);
+    (500..505).for_each(|item| assert!(queues.push(0, item)));
+    assert_eq!(take(&queues, 0), [500, 501, 502]);
+    (505..508).for_each(|item| assert!(queues.push(0, item)));
+    assert_eq!(take(&queues, 1), [503], "five of eight");
+    thread::scope(|scope| {
+        let thief = scope.spawn(|| take(&queues, 1));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!thief.is_finished(), "four are no crowd");
+        assert_eq!(take(&queues, 0), [504, 505]);
+        assert!(queues.push(0, 900));
+        assert_eq!(thief.join().expect("no panic"), [900], "it was woken for what is no rival");
+    });
+}
+
+#[test]
+fn a_thief_is_woken_when_what_it_must_not_overlap_with_has_ended() {
+    let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
+    [501, 502, 700].into_iter().for_each(|item| assert!(queues.push(0, item)));
+    assert_eq!(take(&queues, 1), [501]);
+    // Its own worker is busy for ever with something else.
+    assert_eq!(take(&queues, 0), [700]);
+    thread::scope(|scope| {
+        let thief = scope.spawn(|| take(&queues, 2));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!thief.is_finished());
+        // The worker that ran the rival has something of its own to do next, which the thief must not take either.
+        assert!(queues.push(1, 701));
+        assert_eq!(take(&queues, 1), [701]);
+        assert_eq!(thief.join().expect("no panic"), [502]);
+    });
+}
+
+#[test]
+fn what_is_taken_out_can_be_put_in_elsewhere() {
+    let queues = WorkQueues::new(2, SHARED);
+    (0..8).for_each(|item| assert!(queues.push(0, item)));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| queues.push(0, 8));
+        thread::sleep(Duration::from_millis(20));
+        let mut out = queues.take_out();
+        assert!(waiting.join().expect("no panic"), "there is room again");
+        assert!(out.iter().copied().eq(0..8) && queues.append(1, &mut out));
+    });
+    assert_eq!((queues.waiting(0), queues.waiting(1)), (1, 8));
+    assert_eq!((take(&queues, 0), take(&queues, 1)), (vec![8], vec![0, 1, 2, 3]));
+}
+
+#[test]
+fn who_finds_the_queue_full_waits_for_room() {
+    let queues = WorkQueues::new(1, SHARED);
+    (0..8).for_each(|item| assert!(queues.push(0, item)));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| queues.push(0, 8));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        assert_eq!(take(&queues, 0), [0, 1, 2, 3]);
+        assert!(waiting.join().expect("no panic"));
+        (9..12).for_each(|item| assert!(queues.push(0, item)));
+        let waiting = scope.spawn(|| queues.push(0, 12));
+        thread::sleep(Duration::from_millis(20));
+        queues.close();
+        assert!(!waiting.join().expect("no panic"), "closing lets it go");
+        assert!(queues.append(0, &mut Vec::new()));
+    });
+    assert_eq!(take(&queues, 0), [4, 5, 6, 7]);
+}
+
+#[test]
+fn an_idle_worker_is_woken_for_what_a_busy_one_has_no_time_for() {
+    let queues = WorkQueues::new(2, SHARED);
+    thread::scope(|scope| {
+        // Worker 0 is busy: it never comes.
+        let thief = scope.spawn(|| take(&queues, 1));
+        thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        assert!(queues.push(0, 5));
+        assert_eq!(thief.join().expect("no panic"), [5]);
+        assert!(start.elapsed() < Duration::from_secs(5));
+    });
+}
+
+#[test]
+fn what_came_together_is_not_left_to_a_worker_that_is_busy_with_the_first() {
+    let queues = WorkQueues::new(3, SHARED);
+    thread::scope(|scope| {
+        // Each takes once, and is busy for ever.
+        let workers: Vec<_> = (0..3)
+            .map(|worker| {
+                let queues = &queues;
+                scope.spawn(move || queues.take(worker, 1, &mut Vec::new()))
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(20));
+        assert!(queues.append(0, &mut vec![1, 2, 3]));
+        let start = Instant::now();
+        while !workers.iter().all(|worker| worker.is_finished()) && start.elapsed().as_secs() < 10 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let all_woke = workers.iter().all(|worker| worker.is_finished());
+        queues.close();
+        assert!(all_woke, "a worker slept while a call waited");
+    });
+}
+
+#[test]
+fn everything_put_in_by_several_comes_out_once_whoever_takes_it() {
+    for sharing in [None, SHARED] {
+        let queues = WorkQueues::new(3, sharing);
+        let mut all: Vec<i32> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..3)
+                .map(|worker| {
+                    let queues = &queues;
+                    scope.spawn(move || {
+                        let mut all = Vec::new();
+                        loop {
+                            let mut group = take(queues, worker);
+                            if group.is_empty() {
+                                return all;
+                            }
+                            all.append(&mut group);
+                        }
+                    })
+                })
+                .collect();
+            let makers: Vec<_> = (0..2)
+                .map(|maker| {
+                    let queues = &queues;
+                    // One queue gets nearly everything.
+                    scope.spawn(move || {
+                        for item in 0..10_000 {
+                            assert!(queues.push(if item % 50 == 0 { 1 } else { 0 }, 10_000 * maker + item));
+                        }
+                    })
+                })
+                .collect();
+            makers.into_iter().for_each(|maker| maker.join().expect("no panic"));
+            queues.close();
+            workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
+        });
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..20_000));
+        assert_eq!(queues.stolen() > 0, sharing.is_some());
+    }
+}
