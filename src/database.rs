@@ -289,6 +289,8 @@ impl Database {
             statistics.locks_row += relaxed(&participant.counters.locks_row);
             statistics.locks_higher += relaxed(&participant.counters.locks_higher);
             statistics.locks_local += relaxed(&participant.counters.locks_local);
+            statistics.went_parallel += relaxed(&participant.counters.went_parallel);
+            statistics.went_serial += relaxed(&participant.counters.went_serial);
         }
         statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics

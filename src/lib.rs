@@ -74,6 +74,7 @@ pub use options::{Durability, Options, Stages};
 pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::follower::{FollowerReport, FollowerStatus};
+pub use pipeline::partition::plan::Plan;
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::{Statistics, TimeSamples};
 pub use procedure::{

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::base::disk::{Disk, RealDisk};
 use crate::durability::watch::{RecoveryProgress, Watch};
 use crate::error::{Error, Result};
+use crate::pipeline::partition::plan::Plan;
 use crate::pipeline::retry::Retry;
 use crate::protocol::{LockConflict, ProtocolKind, SerialVariant};
 use crate::schedule::{Policy, PredictSettings, ScheduleKind, StatePrune};
@@ -115,6 +116,7 @@ pub struct Options {
     pub(crate) lock_conflict: LockConflict,
     pub(crate) phase_milliseconds: f64,
     pub(crate) moving_boundaries: bool,
+    pub(crate) plan: Plan,
     pub(crate) waiting_places: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
@@ -164,6 +166,7 @@ impl Default for Options {
             lock_conflict: LockConflict::default(),
             phase_milliseconds: 20.0,
             moving_boundaries: true,
+            plan: Plan::default(),
             waiting_places: 64,
             segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
@@ -395,6 +398,13 @@ impl Options {
     #[must_use]
     pub fn moving_boundaries(mut self, moving: bool) -> Self {
         self.moving_boundaries = moving;
+        self
+    }
+
+    /// Which way calls over several executors go, under `partitioned`. Default: `Auto`.
+    #[must_use]
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.plan = plan;
         self
     }
 

@@ -4,7 +4,7 @@
 mod conformance;
 
 use conformance::{Subject, anomalies, histories, semantics};
-use heddledb::{LockConflict, Options, ProtocolKind, SerialVariant};
+use heddledb::{LockConflict, Options, Plan, ProtocolKind, SerialVariant};
 
 /// Enters protocols, each with the options under which it is tested; each part becomes a test of its own.
 macro_rules! enter {
@@ -78,8 +78,9 @@ enter! {
         Options::default().executors(1),
         Options::default().executors(2),
         Options::default().executors(8),
-        moving(Options::default().executors(2)),
+        moving(Options::default().executors(2).plan(Plan::Parallel)),
         moving(Options::default().executors(5)),
+        Options::default().executors(3).plan(Plan::Serial),
     ];
 }
 

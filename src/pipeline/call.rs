@@ -14,6 +14,7 @@ use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::execute::Body;
 use crate::pipeline::nesting;
+use crate::pipeline::partition::plan::Failures;
 use crate::pipeline::stash::Since;
 use crate::pipeline::work_queues::Work;
 use crate::protocol::attempt::Attempt;
@@ -71,6 +72,9 @@ pub(crate) trait Routine: Send + Sync {
         found: &[Found],
         gathered: &RefCell<Gathered>,
     ) -> Result<()>;
+
+    /// How its calls over several executors have ended of late.
+    fn failures(&self) -> &Failures;
 
     /// The same, action by action.
     fn parts(&self) -> &dyn Parts;

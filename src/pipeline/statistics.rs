@@ -76,6 +76,10 @@ pub struct Statistics {
     pub locks_higher: u64,
     /// Locks that executors have asked of themselves (`partitioned`).
     pub locks_local: u64,
+    /// Calls over several executors whose actions ran beside each other (`partitioned`).
+    pub went_parallel: u64,
+    /// Those whose actions ran one after the other.
+    pub went_serial: u64,
     /// Bytes of memory that rows take now, as [`Options::memory_limit`](crate::Options::memory_limit) counts them; long values
     /// are counted only where there is a limit.
     pub memory_bytes: u64,
@@ -126,6 +130,8 @@ impl Sub for Statistics {
             locks_row: self.locks_row - before.locks_row,
             locks_higher: self.locks_higher - before.locks_higher,
             locks_local: self.locks_local - before.locks_local,
+            went_parallel: self.went_parallel - before.went_parallel,
+            went_serial: self.went_serial - before.went_serial,
             memory_bytes: self.memory_bytes,
             log_groups: self.log_groups - before.log_groups,
             log_transactions: self.log_transactions - before.log_transactions,

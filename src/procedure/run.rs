@@ -8,6 +8,7 @@ use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Parts, Routine};
+use crate::pipeline::partition::plan::Failures;
 use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
 use crate::procedure::references::{Naming, ReferencePlan};
@@ -34,6 +35,7 @@ pub(crate) struct Registered {
     read_only: bool,
     /// What its calls' references for the scheduler come from.
     plan: ReferencePlan,
+    failures: Failures,
 }
 
 impl Registered {
@@ -93,6 +95,7 @@ impl Registered {
         let plan = ReferencePlan::new(&name, actions.iter(), predicates, naming)?;
         let read_only = actions.iter().all(|action| action.mode == Mode::Read);
         let mut registered = Registered {
+            failures: Failures::default(),
             store,
             name,
             parameters,
@@ -174,6 +177,10 @@ pub(super) fn refer(
 }
 
 impl Routine for Registered {
+    fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
     fn footprint(&self, args: &Args, into: &mut Footprint) -> Result<()> {
         self.check_arguments(args)?;
         into.writes = !self.read_only;

@@ -19,6 +19,7 @@ use super::pins::Pins;
 use super::queue::Found;
 use super::{Executors, is_locked};
 use crate::base::activity::{Activity, at};
+use crate::base::atomics::Ordering;
 use crate::pipeline::call::{self, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
@@ -153,6 +154,7 @@ impl Bench<'_> {
                 let (owner, birth, wants) = (serial.owner, serial.flow.birth, serial.wants(self.number));
                 self.ask(Request { owner, birth, wants, brief: false, task: Task::Serial(serial) });
             }
+            Task::Phase(phase) if phase.is_in_vain(self.number) => self.report(phase),
             Task::Phase(phase) => {
                 let (owner, birth, wants) = (phase.owner, phase.flow.birth, phase.wants(self.number));
                 self.ask(Request { owner, birth, wants, brief: false, task: Task::Phase(phase) });
@@ -414,9 +416,7 @@ impl Bench<'_> {
         }
         let again = serial.turn.is_doomed();
         if !again {
-            // What goes to several executors is not looked up ahead, so that nothing misleads it.
-            let misled = self.execute(&[&serial.flow.entrant]);
-            debug_assert!(misled.is_empty());
+            self.run_serial(&serial.flow.entrant);
         }
         self.tell_ended(serial.owner, serial.route(), serial.turn.was_parked());
         if again {
@@ -425,6 +425,19 @@ impl Bench<'_> {
         } else {
             self.let_go(serial.flow.clone());
         }
+    }
+
+    fn run_serial(&mut self, entrant: &Entrant) {
+        let counters = &self.seat.participant().counters;
+        Counters::count(&counters.went_serial);
+        // Relaxed: this thread's own counter.
+        let before = counters.failed.load(Ordering::Relaxed);
+        // What goes to several executors is not looked up ahead, so that nothing misleads it.
+        let misled = self.execute(&[entrant]);
+        debug_assert!(misled.is_empty());
+        let counters = &self.seat.participant().counters;
+        // Relaxed: as above.
+        entrant.routine.failures().note(counters.failed.load(Ordering::Relaxed) > before);
     }
 
     /// Tells all executors concerned that an attempt has ended; here the locks are given up as soon as it is this one's

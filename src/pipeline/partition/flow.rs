@@ -11,7 +11,8 @@
 //! A call goes in parallel where each action belongs to one executor, or to none (it reads by a secondary index), or values
 //! lead to it. What runs at its phase's rendezvous point instead, with all others of the phase, in their order: an action
 //! over several executors' data that values lead to; and one that writes a table with secondary indexes, whose records
-//! belong to no executor, so that two actions could write the same. The parts are joined then, and stay so.
+//! belong to no executor: if a later phase or another executor's action of this one might read or write the same. The parts
+//! are joined then, and stay so.
 //!
 //! What it keeps true: what a call gives back is what its actions, run in order, would have given: rows and values are put
 //! into the order of the actions, and of several errors the first action's is told: an action is left out only if one
@@ -46,6 +47,11 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Whether its arguments tell where everything lies that it touches.
+    pub(super) fn has_places(&self) -> bool {
+        self.entrant.footprint.references.iter().all(|one| place_of_reference(one).is_some())
+    }
+
     /// Whether its actions may run beside each other.
     pub(super) fn is_parallel(&self) -> bool {
         let footprint = &self.entrant.footprint;
@@ -274,7 +280,9 @@ impl Phase {
             place => place.map(|place| routing.owner(place)),
         };
         let owners: Vec<_> = references.iter().map(owner).collect();
-        let writes_index = references.iter().any(|one| one.unrouted && one.mode != Mode::Read);
+        let is_last = number + 1 == self.flow.entrant.routine.parts().phases();
+        let writes_index = references.iter().any(writes_an_index);
+        let needs_all = writes_index && (!is_last || shares_an_index(references, &owners));
         let mut involved = self.involved.clone();
         involved.extend(route.iter().copied());
         involved.sort_unstable();
@@ -285,7 +293,7 @@ impl Phase {
             attempt: self.attempt,
             version: self.version,
             number,
-            is_gathered: self.is_gathered || writes_index || owners.contains(&None),
+            is_gathered: self.is_gathered || needs_all || owners.contains(&None),
             was_parked: self.was_parked(),
             turn: Turn::new(route.len()),
             footprint,
@@ -302,6 +310,16 @@ impl Phase {
     /// Whether phases before it may have locked something.
     pub(super) fn is_later(&self) -> bool {
         self.number > 0
+    }
+
+    /// What it has for the queues.
+    pub(super) fn entries(self: &Arc<Phase>) -> Entries<Task> {
+        self.route.iter().map(|&executor| (executor, Task::Phase(self.clone()))).collect()
+    }
+
+    /// Whether nothing is left to do at this executor, because the call has failed elsewhere before all that it has here.
+    pub(super) fn is_in_vain(&self, executor: usize) -> bool {
+        !self.is_gathered && self.here(executor).all(|number| self.leaves_out(number))
     }
 
     /// What it locks at an executor.
@@ -391,6 +409,19 @@ impl Phase {
     pub(super) fn take_refusal(&self) -> Option<Box<Error>> {
         self.met.lock().refused.take()
     }
+}
+
+/// Whether records of secondary indexes may be written, which belong to no executor.
+fn writes_an_index(one: &Reference) -> bool {
+    one.unrouted && one.mode != Mode::Read
+}
+
+/// Whether one executor would write records of a table's indexes, and another one touch the table beside it.
+fn shares_an_index(references: &[Reference], owners: &[Option<usize>]) -> bool {
+    let all = || references.iter().zip(owners);
+    all().filter(|(one, _)| writes_an_index(one)).any(|(written, owner)| {
+        all().any(|(other, its_owner)| other.table == written.table && its_owner != owner)
+    })
 }
 
 impl Met {

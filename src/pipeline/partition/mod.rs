@@ -22,6 +22,7 @@ mod latch;
 mod manager;
 mod part;
 mod pins;
+pub(crate) mod plan;
 pub(crate) mod queue;
 mod rendezvous;
 pub(crate) mod scout;
@@ -38,6 +39,7 @@ use self::entrant::Entrant;
 use self::executor::{Notice, Task};
 use self::flow::{Flow, Meeting, Phase, Serial};
 use self::manager::{Load, Manager};
+use self::plan::Plan;
 use self::queue::{Queues, Refused};
 use self::scout::Scout;
 use crate::base::activity::Activity;
@@ -68,11 +70,12 @@ pub(crate) struct Executors {
     is_balanced: bool,
     /// The slot of each executor's own thread, and one more; 0: it has none yet.
     slots: Box<[AtomicUsize]>,
+    plan: Plan,
 }
 
 impl Executors {
     /// So many, of this engine. `is_balanced`: boundaries between them follow the load.
-    pub(crate) fn new(engine: &Arc<Engine>, executors: usize, is_balanced: bool) -> Executors {
+    pub(crate) fn new(engine: &Arc<Engine>, executors: usize, is_balanced: bool, plan: Plan) -> Executors {
         Executors {
             engine: Arc::downgrade(engine),
             queues: Queues::new(executors),
@@ -84,6 +87,7 @@ impl Executors {
             manager: Mutex::default(),
             is_balanced,
             slots: (0..executors).map(|_| AtomicUsize::new(0)).collect(),
+            plan,
         }
     }
 
@@ -190,7 +194,9 @@ impl Executors {
     /// Enters an attempt of a call that is under way, with everything that it declares at these executors. Where the
     /// boundaries have moved since it was routed, it is routed anew: each time they have been moved by somebody.
     fn enter(&self, flow: Arc<Flow>, attempt: u32) {
-        let is_parallel = attempt <= ATTEMPTS_IN_COMPANY && flow.is_parallel();
+        let is_parallel = attempt <= ATTEMPTS_IN_COMPANY
+            && self.plan.is_parallel(flow.entrant.routine.failures(), || flow.has_places())
+            && flow.is_parallel();
         loop {
             let version = self.routing.version();
             let entered = if is_parallel
@@ -209,8 +215,7 @@ impl Executors {
 
     /// False: boundaries that concern it have moved since the attempt began.
     fn enter_phase(&self, phase: Arc<Phase>) -> bool {
-        let task = |&executor| (executor, Task::Phase(phase.clone()));
-        self.queues.enter(phase.version, phase.route.iter().map(task).collect())
+        self.queues.enter(phase.version, phase.entries())
     }
 
     /// The one executor to which the values of a first phase lead, if they lead to one; the footprint says so then.

@@ -215,6 +215,8 @@ impl Bench<'_> {
         self.collect(left);
         let counters = &self.seat.participant().counters;
         Counters::count(if ending.failure.is_none() { &counters.committed } else { &counters.failed });
+        Counters::count(&counters.went_parallel);
+        phase.flow.entrant.routine.failures().note(ending.failure.is_some());
         self.tell_ended(phase.owner, &phase.involved, phase.was_parked());
         self.tell(&phase.flow.entrant, ending, Output { rows });
         self.let_go(phase.flow.clone());

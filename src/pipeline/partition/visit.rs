@@ -27,7 +27,7 @@ use super::queue::{Refused, Unfree};
 use super::scout::{Scout, forget};
 use super::{Executors, is_locked};
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output};
+use crate::pipeline::call::{Found, Output, Routine};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
 use crate::pipeline::worker::{GROUP_CALLS, execute_group};
@@ -287,7 +287,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
             return self.come_again(place);
         }
         // One that comes alone may do better: its actions beside each other.
-        if self.calls.len() > 1 {
+        if self.executors.plan.is_serial_in_group(self.calls.len()) {
             let mut visited = Err(Unfree::Busy);
             look_often(|| {
                 visited = self.run_on_visit(place);
@@ -317,6 +317,10 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         route.iter().for_each(|executor| self.count_requests(*executor, &[place]));
         self.run_as(&route, &[place]);
         drop(visit);
+        if let Some((ending, _)) = &self.memory.ended[place] {
+            Counters::count(&self.visitor.seat.participant().counters.went_serial);
+            self.calls[place].parts().0.failures().note(ending.failure.is_some());
+        }
         Ok(())
     }
 
