@@ -276,6 +276,55 @@ fn locks_are_counted_for_every_hundred_calls() {
     );
 }
 
+/// All load goes to the first executor's range after a moment, and boundaries follow; or they do not, if they may not.
+#[test]
+fn boundaries_follow_a_load_that_shifts() {
+    let run = |boundaries: &str| {
+        let shifting = [
+            "bench",
+            "tatp",
+            "--subscribers=2000",
+            "--threads=2",
+            "--executors=2",
+            "--shift-seconds=0.3",
+            "--seconds=2",
+        ];
+        json(&with(&shifting, &["--protocol=partitioned", "--durability=none", "--json", boundaries]))
+    };
+    let moved = run("--boundaries=moving");
+    assert_eq!(moved["check"], "ok");
+    assert_eq!(moved["partitions"].as_array().map(Vec::len), Some(2));
+    assert!(number(&moved, "/partitions/0/moves") >= 1.0, "{moved}");
+    assert!(number(&moved, "/partitions/0/to") < 0.4, "{moved}");
+    assert!((0.2..0.8).contains(&number(&moved, "/partitions/0/share")), "{moved}");
+    let fixed = run("--boundaries=fixed");
+    assert_eq!(number(&fixed, "/partitions/0/to"), 0.5);
+    assert!(number(&fixed, "/partitions/0/share") > 0.9, "{fixed}");
+}
+
+#[test]
+fn the_plan_of_calls_over_several_executors_is_told() {
+    let run = |plan: &str, workload: &[&str]| {
+        let more =
+            ["--executors=3", "--durability=none", "--seconds=0.4", "--protocol=partitioned", "--json"];
+        let object = json(
+            &[&["bench"][..], workload, &more, &["--routing=apart", "--boundaries=fixed", plan]].concat(),
+        );
+        assert_eq!(object["check"], "ok");
+        (number(&object, "/plans/parallel"), number(&object, "/plans/serial"))
+    };
+    let failing = ["tatp", "--subscribers=500", "--only=update-subscriber-data", "--clients=4"];
+    let (parallel, serial) = run("--plan=auto", &failing);
+    assert!(serial > 4.0 * parallel, "{parallel} {serial}");
+    let (parallel, serial) = run("--plan=parallel", &failing);
+    assert!(parallel > 0.0 && serial == 0.0, "{parallel} {serial}");
+    let one = ["tpcc", "--items=200", "--customers=30", "--only=new-order", "--clients=1", "--think-us=20"];
+    let (parallel, serial) = run("--plan=auto", &one);
+    assert!(parallel > 0.0 && serial < 0.1 * parallel, "{parallel} {serial}");
+    let (parallel, serial) = run("--plan=serial", &one);
+    assert!(parallel == 0.0 && serial > 0.0, "{parallel} {serial}");
+}
+
 #[test]
 fn small_workloads_recover() {
     for workload in SINGLE_RECORDS {

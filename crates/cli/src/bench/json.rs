@@ -5,6 +5,7 @@ use heddle_workloads::driver::{CallPath, Report, TransactionReport};
 use heddledb::{CheckpointStatus, PhaseReport, Recovery, ScheduleKind, ScheduleReport};
 use serde_json::{Map, Value, json};
 
+use super::partitions::{partitions, plans};
 use super::run::Findings;
 use super::stages::stages;
 
@@ -63,6 +64,10 @@ pub fn object(findings: &Findings<'_>) -> Value {
     }
     if let Some(schedule) = &findings.schedule {
         put("schedule_state", schedule_state(schedule));
+    }
+    if !findings.partitions.is_empty() {
+        put("partitions", partitions(&findings.partitions));
+        put("plans", plans(&report.statistics));
     }
     put("stolen", report.statistics.stolen.into());
     put("readers_waited", report.statistics.readers_waited.into());

@@ -7,6 +7,7 @@ use heddle_workloads::tatp::{self, Tatp};
 use heddle_workloads::tpcc::{self, Tpcc};
 
 use super::options::CommonOptions;
+use super::partitions::Rows;
 use super::workloads::Plan;
 use crate::failure::Result;
 
@@ -15,6 +16,7 @@ Examples:
   heddle bench tatp --durability none
   heddle bench tatp --only get-subscriber-data --threads 16
   heddle bench tatp --mix paper --subscribers 10000 --hot 20 --hot-percent 90
+  heddle bench tatp --protocol partitioned --executors 2 --shift-seconds 3 --seconds 8    boundaries follow the load
   heddle bench tatp --only update-by-number --probe-records 100          records that a secondary index finds";
 
 pub const SMALLBANK_EXAMPLES: &str = "\
@@ -59,9 +61,15 @@ pub struct TatpArguments {
     /// How many of a hundred transactions are on the hot spot, all its subscribers alike
     #[arg(long, value_name = "P", default_value_t = Tatp::default().hot_percent, requires = "hot")]
     hot_percent: f64,
+    /// After S seconds, only subscribers of the first executor's range are chosen (the partitioned protocol) [default: never]
+    #[arg(long, value_name = "S", default_value_t = Tatp::default().shift_seconds, hide_default_value = true)]
+    shift_seconds: f64,
     /// How many subscribers update-by-number finds by their numbers, and updates
     #[arg(long, value_name = "N", default_value_t = Tatp::default().probe_records)]
     probe_records: u32,
+    /// Whether rows of one subscriber lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    routing: Rows,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -91,6 +99,8 @@ impl TatpArguments {
             hot: self.hot,
             hot_percent: self.hot_percent,
             probe_records: self.probe_records,
+            shift_seconds: self.shift_seconds,
+            apart: self.routing == Rows::Apart,
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;
@@ -177,6 +187,9 @@ pub struct TpccArguments {
     /// Each worker or client stays at one warehouse, instead of choosing one for each call
     #[arg(long)]
     home: bool,
+    /// Whether rows of one warehouse lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    routing: Rows,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -209,6 +222,7 @@ impl TpccArguments {
             shift_seconds: self.shift_seconds,
             remote_percent: self.remote_percent,
             home: self.home,
+            apart: self.routing == Rows::Apart,
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;

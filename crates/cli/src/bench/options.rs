@@ -7,6 +7,7 @@ use heddle_workloads::driver::{CallPath, Settings};
 use heddledb::{Durability, LockConflict, Options, ProtocolKind, Retry, SerialVariant, Stages};
 
 use super::checkpoints::CheckpointOptions;
+use super::partitions::PartitionOptions;
 use super::schedule::ScheduleOptions;
 use super::split::SplitLabel;
 use crate::failure::{Failure, Result};
@@ -74,6 +75,8 @@ pub struct CommonOptions {
     pub split: Vec<SplitLabel>,
     #[command(flatten)]
     pub schedule: ScheduleOptions,
+    #[command(flatten)]
+    pub partitions: PartitionOptions,
     #[command(flatten)]
     pub checkpoints: CheckpointOptions,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
@@ -251,7 +254,7 @@ impl CommonOptions {
         if let Some(milliseconds) = self.phase_ms {
             options = options.phase_milliseconds(milliseconds);
         }
-        self.checkpoints.apply(self.schedule.apply(options, partition_key))
+        self.checkpoints.apply(self.partitions.apply(self.schedule.apply(options, partition_key)))
     }
 
     /// Options that were given and belong with the results, beside the workload's own.
@@ -281,6 +284,7 @@ impl CommonOptions {
         given("log_dir", self.log_dir.as_ref().map(|path| path.display().to_string().into()));
         given("phase_ms", self.phase_ms.map(Into::into));
         given("variant", self.variant.map(|variant| variant.to_string().into()));
+        parameters.extend(self.partitions.parameters());
         parameters.extend(self.checkpoints.parameters());
         if !self.split.is_empty() {
             let labels: Vec<String> = self.split.iter().map(ToString::to_string).collect();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
-use heddledb::{CheckpointStatus, Database, Options, PhaseReport, Recovery, ScheduleReport};
+use heddledb::{CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport};
 
 use super::disk::{Files, Peak};
 use super::follower::{Follower, socket_in};
@@ -39,6 +39,8 @@ pub struct Findings<'a> {
     pub disk: Option<Peak>,
     /// What the schedule knew at the end, if it is one that learns.
     pub schedule: Option<ScheduleReport>,
+    /// What each executor owned at the end, if the protocol has any.
+    pub partitions: Vec<Partition>,
 }
 
 /// Runs a benchmark from beginning to end.
@@ -126,7 +128,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     });
     let report = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
-    let schedule = db.schedule();
+    let (schedule, partitions) = (db.schedule(), db.partitions());
     // Whatever holds on to the database has to let go before it can be closed.
     drop(bound);
     let marks = before + report.marks;
@@ -158,6 +160,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         checkpoints,
         disk,
         schedule,
+        partitions,
     })
 }
 
@@ -205,6 +208,7 @@ fn measure_contender<'a>(
         checkpoints: None,
         disk: None,
         schedule: None,
+        partitions: Vec::new(),
     })
 }
 

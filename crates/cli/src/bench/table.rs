@@ -98,6 +98,10 @@ fn results(findings: &Findings<'_>) -> Table {
     if report.aborted > 0 {
         line("run again", format!("{} ({})", grouped(report.aborted), percent(report.abort_rate())));
     }
+    let moves: u64 = findings.partitions.iter().map(|one| one.moves).sum();
+    if moves > 0 {
+        line("ranges changed", grouped(moves));
+    }
     if report.statistics.stolen > 0 {
         line("run by another worker", grouped(report.statistics.stolen));
     }

@@ -3,6 +3,7 @@
 use heddledb::{Database, Procedure};
 
 use super::check::{DELETED, INSERTED, UPDATED};
+use super::shift::{Shift, Shifting};
 use super::tables::{START_TIMES, TYPES, Tables, location};
 use super::{Tatp, procedure, transaction};
 use crate::Result;
@@ -15,13 +16,15 @@ pub(super) struct Register {
     settings: Tatp,
     /// One list for each caller: clients' calls count handles, and would hand a shared one's count to and fro.
     procedures: Vec<Vec<Procedure>>,
+    shift: Option<Shift>,
 }
 
 impl Register {
     pub fn bind(settings: Tatp, db: &Database, callers: usize) -> Result<Self> {
         let tables = Tables::open(db)?;
         let procedures = (0..callers.max(1)).map(|_| procedure::register_all(db, &tables, settings.pause));
-        Ok(Self { settings, procedures: procedures.collect::<Result<_, _>>()? })
+        let procedures = procedures.collect::<Result<_, _>>()?;
+        Ok(Self { settings, procedures, shift: Shift::of(&settings, db, &tables)? })
     }
 }
 
@@ -33,6 +36,7 @@ impl Bound for Register {
             probe_records: i64::from(self.settings.probe_records),
             mix: self.settings.mix(),
             random: random_of(seed, caller),
+            shifting: self.shift.as_ref().map(Shift::begin),
         }))
     }
 
@@ -85,6 +89,7 @@ struct Caller {
     probe_records: i64,
     mix: Mix,
     random: fastrand::Rng,
+    shifting: Option<Shifting>,
 }
 
 impl Caller {
@@ -92,7 +97,8 @@ impl Caller {
     fn add(&mut self, calls: &mut Calls) {
         let place = self.mix.choose(&mut self.random);
         let random = &mut self.random;
-        let subscriber = self.choice.choose(random);
+        let chosen = self.choice.choose(random);
+        let subscriber = self.shifting.as_ref().map_or(chosen, |shifting| shifting.apply(chosen));
         let kind = random.i64(TYPES);
         match place {
             transaction::GET_SUBSCRIBER_DATA => calls.add_integers(place, 0, &[subscriber]),
@@ -131,6 +137,9 @@ impl Generator for Caller {
     }
 
     fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool> {
+        if let Some(shifting) = &mut self.shifting {
+            shifting.look();
+        }
         while calls.len() < at_most {
             self.add(calls);
         }

@@ -13,7 +13,7 @@ const BATCH: i64 = 1_000;
 
 /// Makes the tables and subscribers that are missing.
 pub(super) fn load(settings: &Tatp, db: &Database) -> crate::Result<()> {
-    let tables = Tables::create(db)?;
+    let tables = Tables::create(db, settings.apart)?;
     let subscribers = i64::from(settings.subscribers);
     scan::load_in_order(db, &tables.subscriber, subscribers, "subscribers", BATCH, |tx, subscriber| {
         // Its own random numbers, whichever transaction it is loaded in.

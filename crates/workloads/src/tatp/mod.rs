@@ -23,6 +23,7 @@ mod check;
 mod generator;
 mod load;
 mod procedure;
+mod shift;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -83,6 +84,10 @@ pub struct Tatp {
     pub hot_percent: f64,
     /// How many records `update-by-number` finds.
     pub probe_records: u32,
+    /// After how many seconds only subscribers of the first executor's range are chosen; 0: never.
+    pub shift_seconds: f64,
+    /// Whether the rows of a subscriber are divided among executors.
+    pub apart: bool,
     /// A pause after each access.
     pub pause: Pause,
 }
@@ -95,6 +100,8 @@ impl Default for Tatp {
             hot: 0,
             hot_percent: 0.0,
             probe_records: 1,
+            shift_seconds: 0.0,
+            apart: false,
             pause: Pause::NONE,
         }
     }
@@ -107,6 +114,7 @@ impl Tatp {
     fn check_settings(&self) -> Result<()> {
         in_range("subscribers", self.subscribers, 1, 10_000_000)?;
         in_range("hot", self.hot, 0, self.subscribers)?;
+        in_range("shift-seconds", self.shift_seconds, 0.0, 86_400.0)?;
         in_range("hot-percent", self.hot_percent, 0.0, 100.0)?;
         in_range("probe-records", self.probe_records, 1, self.subscribers.min(10_000))?;
         if self.hot_percent > 0.0 && self.hot == 0 {
@@ -164,6 +172,12 @@ impl Workload for Tatp {
         }
         if self.counts_all_updates() {
             parameters.push(("probe_records", json!(self.probe_records)));
+        }
+        if self.shift_seconds > 0.0 {
+            parameters.push(("shift_seconds", json!(self.shift_seconds)));
+        }
+        if self.apart {
+            parameters.push(("routing", json!("apart")));
         }
         parameters.push(("think_us", json!(self.pause.as_microseconds())));
         parameters

@@ -95,8 +95,13 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Looks the tables up, and makes those that are missing.
-    pub fn create(db: &Database) -> Result<Self> {
-        for definition in [subscriber(), access_info(), special_facility(), call_forwarding()] {
+    /// `apart`: rows of one subscriber are divided among executors, by the kinds of what they are about.
+    pub fn create(db: &Database, apart: bool) -> Result<Self> {
+        let by_kind = |definition: TableDefinition, kind| {
+            if apart { definition.routing(["s_id", kind]) } else { definition }
+        };
+        let (access, facility) = (by_kind(access_info(), "ai_type"), by_kind(special_facility(), "sf_type"));
+        for definition in [subscriber(), access, facility, by_kind(call_forwarding(), "sf_type")] {
             if crate::scan::table_if_there(db, definition.name())?.is_none() {
                 db.create_table(definition)?;
             }

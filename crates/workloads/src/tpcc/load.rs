@@ -51,7 +51,7 @@ struct Loader<'a> {
 
 /// Makes the tables and rows that are missing.
 pub(super) fn load(settings: &Tpcc, db: &Database) -> crate::Result<()> {
-    let tables = &Tables::create(db)?;
+    let tables = &Tables::create(db, settings.apart)?;
     let loader = Loader {
         db,
         tables,

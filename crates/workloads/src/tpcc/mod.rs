@@ -69,6 +69,8 @@ pub struct Tpcc {
     pub remote_percent: f64,
     /// Whether each caller stays at one warehouse, instead of choosing one for each call.
     pub home: bool,
+    /// Whether a warehouse's stock is divided among executors.
+    pub apart: bool,
     /// A pause after each access.
     pub pause: Pause,
 }
@@ -84,6 +86,7 @@ impl Default for Tpcc {
             shift_seconds: 0.0,
             remote_percent: 15.0,
             home: false,
+            apart: false,
             pause: Pause::NONE,
         }
     }
@@ -157,7 +160,7 @@ impl Workload for Tpcc {
             Transactions::NewOrderAndPayment => ("mix", json!("neworder-payment")),
             Transactions::Only(place) => ("only", json!(TRANSACTIONS.get(place))),
         };
-        vec![
+        let mut parameters = vec![
             ("warehouses", json!(self.warehouses)),
             ("items", json!(self.items)),
             ("customers", json!(self.customers)),
@@ -167,7 +170,11 @@ impl Workload for Tpcc {
             ("remote_percent", json!(self.remote_percent)),
             ("home", json!(self.home)),
             ("think_us", json!(self.pause.as_microseconds())),
-        ]
+        ];
+        if self.apart {
+            parameters.push(("routing", json!("apart")));
+        }
+        parameters
     }
 
     fn load(&self, db: &Database) -> Result<()> {

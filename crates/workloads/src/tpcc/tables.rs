@@ -47,7 +47,8 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Looks the tables up, and makes those that are missing.
-    pub fn create(db: &Database) -> Result<Self> {
+    /// `apart`: a warehouse's stock is divided among executors, by its items.
+    pub fn create(db: &Database, apart: bool) -> Result<Self> {
         let definitions = [
             warehouse(),
             district(),
@@ -57,7 +58,7 @@ impl Tables {
             orders(),
             order_line(),
             item(),
-            stock(),
+            if apart { stock().routing(["s_w_id", "s_i_id"]) } else { stock() },
         ];
         for definition in definitions {
             if crate::scan::table_if_there(db, definition.name())?.is_none() {

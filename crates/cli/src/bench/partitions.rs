@@ -1,0 +1,91 @@
+//! Whose the data are, under `partitioned`: whether boundaries between executors move, and where they are at the end.
+
+use clap::{Args, ValueEnum};
+use heddledb::{Options, Partition, Plan, Statistics};
+use serde_json::{Value, json};
+
+/// Options of the protocol whose executors own the data.
+#[derive(Args, Clone, Copy)]
+pub struct PartitionOptions {
+    /// Executors, who own the data (the partitioned protocol) [default: as many as --threads, at most one for each processor]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    executors: Option<usize>,
+    /// Boundaries between executors (the partitioned protocol): moving to where the load is even, or fixed
+    #[arg(long, value_enum, value_name = "HOW", default_value_t, help_heading = "Engine")]
+    boundaries: Boundaries,
+    /// Which way calls over several executors go (the partitioned protocol): auto, parallel, serial
+    #[arg(long, value_name = "HOW", default_value_t = Plan::default(), help_heading = "Engine")]
+    plan: Plan,
+}
+
+/// What boundaries do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Boundaries {
+    #[default]
+    Moving,
+    Fixed,
+}
+
+impl PartitionOptions {
+    /// Tells the engine.
+    pub fn apply(self, options: Options) -> Options {
+        let options = options.moving_boundaries(self.boundaries == Boundaries::Moving).plan(self.plan);
+        match self.executors {
+            Some(executors) => options.executors(executors),
+            None => options,
+        }
+    }
+
+    /// What was said otherwise than usual.
+    pub fn parameters(self) -> Vec<(&'static str, Value)> {
+        let fixed = (self.boundaries == Boundaries::Fixed).then_some(("boundaries", "fixed".into()));
+        let plan = (self.plan != Plan::Auto).then(|| ("plan", self.plan.to_string().into()));
+        let executors = self.executors.map(|executors| ("executors", executors.into()));
+        fixed.into_iter().chain(plan).chain(executors).collect()
+    }
+}
+
+/// For each executor its range of all places, its share of the last moments' requests, and how often its range changed.
+pub fn partitions(all: &[Partition]) -> Value {
+    let one = |partition: &Partition| {
+        json!({
+            "from": partition.from,
+            "to": partition.to,
+            "share": partition.share,
+            "moves": partition.moves,
+        })
+    };
+    all.iter().map(one).collect::<Vec<_>>().into()
+}
+
+/// How many calls over several executors went which way.
+pub fn plans(statistics: &Statistics) -> Value {
+    json!({ "parallel": statistics.went_parallel, "serial": statistics.went_serial })
+}
+
+/// How the rows of a workload's tables are divided among executors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Rows {
+    /// What belongs together lies together: most calls are one executor's.
+    #[default]
+    Together,
+    /// Rows of one owner lie at several executors: calls have parts that can run beside each other.
+    Apart,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heddledb::{Database, Durability, ProtocolKind};
+
+    #[test]
+    fn executors_are_told_in_order_with_their_ranges() {
+        let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
+        let db = Database::in_memory(options.executors(2)).expect("a database");
+        db.move_boundaries(&[0.25]).expect("they move");
+        let told = partitions(&db.partitions());
+        assert_eq!(told[0], json!({ "from": 0.0, "to": 0.25, "share": 0.0, "moves": 1 }));
+        assert_eq!((told[1]["from"].as_f64(), told[1]["to"].as_f64()), (Some(0.25), Some(1.0)));
+        assert_eq!(partitions(&[]), json!([]));
+    }
+}
