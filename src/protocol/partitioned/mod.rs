@@ -118,11 +118,11 @@ impl Protocol for Partitioned {
         }
         drop(held);
         if attempted.number > ATTEMPTS_IN_COMPANY {
-            if is_closure {
-                // What is not granted now, because the database is being closed, is refused at the commit.
-                let _ = self.lock(attempt, vec![Want::of_everything()]);
+            // What is not granted, because the database is being closed or its log has failed, is refused at the commit. No
+            // gate is closed then: the commit asks executors for locks, and they would wait before it.
+            if !is_closure || self.lock(attempt, vec![Want::of_everything()]).is_ok() {
+                attempt.run_alone();
             }
-            attempt.run_alone();
         }
     }
 

@@ -158,6 +158,20 @@ fn who_is_denied_changes_nothing_and_holds_nothing() {
     assert_eq!((done.asked.len(), done.given_back, done.reserved), (1, 0, 0));
 }
 
+/// Executors wait before a closed gate, and who has not got all locks may have to wait for executors yet.
+#[test]
+fn who_was_refused_everything_closes_no_gate() {
+    for denied in [Denied::Deadlock, Denied::Refused(Error::Closed)] {
+        let done = outcome(Some(denied), None, ATTEMPTS_IN_COMPANY + 1, |rig, attempt, key| {
+            assert!(!attempt.is_alone());
+            some_of_everything(rig, attempt, key);
+        });
+        assert_eq!(done.committed, "Ok(true)");
+        assert_eq!((&done.asked[0], done.asked[1].len()), (&vec![Want::of_everything()], 3));
+        assert_eq!(done.given_back, 1);
+    }
+}
+
 #[test]
 fn what_an_index_shows_is_validated_and_what_only_the_key_shows_is_not() {
     for unrouted in [false, true] {
