@@ -289,6 +289,58 @@ fn calls_of_a_group_meet_in_order_where_one_reads_unlocked_what_another_writes()
     }
 }
 
+/// Rows with codes that are unique, wherever the rows lie; the calls give a row a code, and take it out with its code.
+fn coded(db: &Database) -> [Procedure; 2] {
+    let definition =
+        TableDefinition::new("coded").column("id", DataType::Int64).column("code", DataType::Int64);
+    let coded = db.create_table(definition.primary_key(["id"]).unique_index("by code", ["code"])).unwrap();
+    let put = Action::write(&coded).key(|args, key| key.push(args.int(0)?)).body(|action| {
+        let args = action.args();
+        action.insert(row![args.int(0)?, args.int(1)?])
+    });
+    let put = ProcedureDefinition::new("put").parameter("id", DataType::Int64).phase([put]);
+    let take = Action::write(&coded)
+        .key(|args, key| key.push(args.int(0)?))
+        .body(|action| action.delete().map(|_| ()));
+    let take = ProcedureDefinition::new("take").parameter("id", DataType::Int64).phase([take]);
+    [db.register(put.parameter("code", DataType::Int64)).unwrap(), db.register(take).unwrap()]
+}
+
+/// A code that a row gives up is free for the calls behind it and for none before it, whoever owns their rows.
+#[test]
+fn calls_of_a_group_take_and_give_up_what_is_unique_in_order() {
+    let db = Database::in_memory(options().durability(Durability::None)).unwrap();
+    let procedures = coded(&db);
+    let mut worker = db.worker().unwrap();
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut codes = [None::<i64>; 8];
+    for _ in 0..150 {
+        let (mut calls, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..random.usize(1..64) {
+            let (id, code) = (random.usize(0..codes.len()), random.i64(0..3));
+            if codes[id].take().is_some() {
+                calls.push((1, args![id as i64]));
+                expected.push(true);
+                continue;
+            }
+            let is_free = !codes.contains(&Some(code));
+            codes[id] = is_free.then_some(code);
+            calls.push((0, args![id as i64, code]));
+            expected.push(is_free);
+        }
+        let mut done = Vec::new();
+        worker.execute_group(&procedures, &calls, &mut done);
+        for (place, (executed, is_free)) in done.into_iter().zip(expected).enumerate() {
+            match executed.wait() {
+                Ok(_) => assert!(is_free, "call {place} of {calls:?}"),
+                Err(error) => {
+                    assert!(!is_free && matches!(error, Error::DuplicateKey { .. }), "call {place}: {error}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_panic_in_a_visit_ends_its_call_only() {
     concurrent::watched(|| {

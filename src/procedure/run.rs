@@ -171,6 +171,7 @@ pub(super) fn refer(
     into.mode = action.mode;
     into.routing = Routed::of(table, &into.key, columns, first);
     into.unrouted = !table.secondary().is_empty();
+    into.unique_beyond = table.is_unique_beyond_routing();
     into.guessed = false;
     into.elsewhere = false;
     Ok(())

@@ -81,6 +81,8 @@ pub(crate) struct Reference {
     pub(crate) routing: Routed,
     /// Whether what is done reaches records that the key does not route: a secondary index's.
     pub(crate) unrouted: bool,
+    /// Whether rows that the key does not route may forbid what is done: by a unique index.
+    pub(crate) unique_beyond: bool,
     /// Whether `key` is where values led that were looked up before the call began: they may lead elsewhere by now.
     pub(crate) guessed: bool,
     /// Whether the call is given to somebody else than who owns this, which it reads and validates.

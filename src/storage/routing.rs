@@ -4,8 +4,19 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::storage::definition::TableDefinition;
 use crate::storage::table::TableCore;
 use crate::types::key::{EncodedKey, decode_component};
+
+impl TableDefinition {
+    /// Whether a unique index forbids that two rows have the same in it though their routing columns differ: then who writes one
+    /// of them meets who writes the other. An index that contains all routing columns forbids nothing beyond them.
+    pub(crate) fn is_unique_beyond_routing(&self) -> bool {
+        let routing = self.routing_columns();
+        let reaches_beyond = |columns: &[usize]| routing.iter().any(|routing| !columns.contains(routing));
+        self.indexes.iter().any(|index| index.unique && reaches_beyond(&index.columns))
+    }
+}
 
 impl TableCore {
     /// Whether it is routed by other columns than the first of its key.
@@ -36,7 +47,6 @@ impl TableCore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::definition::TableDefinition;
     use crate::storage::rig::Rig;
     use crate::types::{DataType, ValueRef};
 
@@ -101,5 +111,30 @@ mod tests {
         assert!(wrong.to_string().contains("\"n\", which is not in its primary key"), "{wrong}");
         assert!(definition.clone().routing(["m"]).settled().is_err());
         assert!(definition.routing(["id", "id"]).settled().is_err());
+    }
+
+    #[test]
+    fn an_index_forbids_beyond_the_routing_columns_unless_it_contains_them_all() {
+        let table = || {
+            TableDefinition::new("t")
+                .column("a", DataType::Int64)
+                .column("b", DataType::Int64)
+                .column("c", DataType::Int64)
+                .primary_key(["a", "b"])
+        };
+        let reaches_beyond = |definition: TableDefinition| {
+            let definition = definition.settled().expect("sound");
+            let reaches = definition.is_unique_beyond_routing();
+            assert_eq!(Rig::new(definition).table.is_unique_beyond_routing(), reaches);
+            reaches
+        };
+        assert!(!reaches_beyond(table()));
+        assert!(!reaches_beyond(table().index("i", ["c"])), "nothing is unique");
+        assert!(reaches_beyond(table().unique_index("i", ["c"])));
+        assert!(!reaches_beyond(table().unique_index("i", ["c", "a"])));
+        assert!(reaches_beyond(table().unique_index("i", ["c", "a"]).routing(["b"])));
+        assert!(reaches_beyond(table().unique_index("i", ["c", "a"]).routing(["a", "b"])));
+        assert!(!reaches_beyond(table().unique_index("i", ["b", "a"]).routing(["a", "b"])));
+        assert!(reaches_beyond(table().unique_index("i", ["a", "c"]).unique_index("j", ["b"])));
     }
 }

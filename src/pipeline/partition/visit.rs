@@ -14,7 +14,7 @@
 //! - **Order.** What has come into a queue is never overtaken: who finds something there does not visit. The calls of
 //!   a group take effect in its order: those of one executor run in it; before a call over several runs, all
 //!   before it have; and so they have, at other executors, where one of two calls writes a table of which the other reads
-//!   what its executor does not own ([`Round::keep_order`]). Where boundaries have moved, all that has not run is routed anew.
+//!   what its executor does not own, or both write one whose unique indexes know no owners ([`Round::keep_order`]). Where boundaries have moved, all that has not run is routed anew.
 
 use std::sync::Arc;
 
@@ -140,17 +140,18 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     }
 
     /// Runs what has to have happened at other executors before this call: there, too, somebody may read what it writes, or
-    /// write what it reads, although only one of them declares it as its executor's. False: see `route_anew`.
+    /// write what it reads, although only one of them declares it as its executor's; and what one gives up in a unique index
+    /// another may want. False: see `route_anew`.
     fn keep_order(&mut self, place: usize, home: usize) -> bool {
         let (_, _, footprint) = self.calls[place].parts();
         let (mut written, mut read_apart) = (0_u64, 0_u64);
         for reference in &footprint.references {
             let table = 1 << (reference.table % u64::BITS);
-            if reference.mode != Mode::Read {
-                written |= table;
-            } else if !is_locked(reference) {
-                read_apart |= table;
-            }
+            let writes = reference.mode != Mode::Read;
+            // Who writes what is unique looks for it in an index, where he may find anybody's row.
+            let reads_apart = if writes { reference.unique_beyond } else { !is_locked(reference) };
+            written |= if writes { table } else { 0 };
+            read_apart |= if reads_apart { table } else { 0 };
         }
         for other in (0..self.executors.len()).filter(|other| *other != home) {
             let list = &self.memory.lists[other];
