@@ -137,8 +137,9 @@ impl Connection {
             }
         }
         let moved = self.sent > before;
-        if self.unsent() == 0 {
-            self.outgoing.clear();
+        // What is sent goes although something is left: who is always behind would have all of it kept.
+        if self.sent * 2 >= self.outgoing.len() {
+            self.outgoing.drain(..self.sent);
             self.sent = 0;
         }
         Ok(moved)
@@ -214,6 +215,38 @@ mod tests {
         assert!(near.send().unwrap() && near.unsent() > 0);
         drop(far);
         assert!(near.send().is_err());
+    }
+
+    #[test]
+    fn what_was_sent_is_not_kept_for_one_who_is_always_behind() {
+        const UNSENT: usize = 1 << 20;
+        let place = tempfile::tempdir().unwrap();
+        let (_listener, mut near, mut far) = connected(&place.path().join("socket"));
+        let frame: Vec<u8> = (0..60_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        let (mut put, mut heard) = (0, Vec::new());
+        let mut hear = |heard: &mut Vec<u8>, bytes: usize| {
+            let before = heard.len();
+            heard.resize(before + bytes, 0);
+            far.stream.read_exact(&mut heard[before..]).unwrap();
+        };
+        for _ in 0..64 {
+            while near.unsent() < UNSENT {
+                near.put(&frame);
+                put += 1;
+            }
+            near.send().unwrap();
+            hear(&mut heard, 128 << 10);
+            assert!(near.unsent() > 0, "it is behind");
+            assert!(near.outgoing.len() < 4 * UNSENT, "{} bytes are kept", near.outgoing.len());
+        }
+        // All of it arrives all the same.
+        let all = [&60_000_u32.to_le_bytes()[..], &frame].concat().repeat(put);
+        while heard.len() < all.len() {
+            near.send().unwrap();
+            let under_way = all.len() - near.unsent() - heard.len();
+            hear(&mut heard, under_way.min(64 << 10));
+        }
+        assert!(heard == all, "it came as it was sent");
     }
 
     #[test]
