@@ -260,6 +260,10 @@ fn what_was_not_asked_for_is_not_believed() {
             line.write_all(&frame).expect("sent");
         };
         say(done(1));
+        // That was heard before it is asked, however long the database's thread has to wait for a processor.
+        say([&[2][..], &77_u64.to_le_bytes(), &[0; 8]].concat());
+        let heard = || journal.db.checkpoints().follower.is_some_and(|follower| follower.epoch == 77);
+        wait_until("it is heard", heard);
         journal.call(0, 0).expect("committed");
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| journal.db.checkpoint().expect("by the database itself"));
