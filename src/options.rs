@@ -455,7 +455,8 @@ impl Options {
         self
     }
 
-    /// The most bytes that a checkpoint writes in a second; 0: no limit. Default: 0.
+    /// The most bytes that a checkpoint of the database's own writes in a second; 0: no limit. A follower writes as fast as it
+    /// can. Default: 0.
     #[must_use]
     pub fn checkpoint_bytes_per_second(mut self, bytes: u64) -> Self {
         self.checkpoint_bytes_per_second = bytes;
@@ -470,8 +471,9 @@ impl Options {
     }
 
     /// Stripes checkpoints over these directories; called again, over one more. They are noted in the checkpoint as they
-    /// are given here: give absolute paths, unless the working directory is always the same. Default: the
-    /// database's own directory.
+    /// are given here: give absolute paths, unless the working directory is always the same. What lies there belongs to one
+    /// directory of a database: a copy of that which was not made by a backup names the same parts, and its next checkpoint
+    /// removes them. Default: the database's own directory.
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());
