@@ -65,10 +65,6 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(schedule) = &findings.schedule {
         put("schedule_state", schedule_state(schedule));
     }
-    if !findings.partitions.is_empty() {
-        put("partitions", partitions(&findings.partitions));
-        put("plans", plans(&report.statistics));
-    }
     put("stolen", report.statistics.stolen.into());
     put("readers_waited", report.statistics.readers_waited.into());
     put("locks_per_100", locks(report));
@@ -79,7 +75,16 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(rate) = settings.rate {
         put("offered_rate", rate.into());
     }
+    if !findings.partitions.is_empty() {
+        owned(findings, &mut object);
+    }
     Value::Object(object)
+}
+
+/// What executors owned, and which way calls over several of them went.
+fn owned(findings: &Findings<'_>, object: &mut Map<String, Value>) {
+    object.insert("partitions".to_owned(), partitions(&findings.partitions));
+    object.insert("plans".to_owned(), plans(&findings.report.statistics));
 }
 
 /// A histogram of nanoseconds in microseconds.
