@@ -86,7 +86,7 @@ fn write_through(attempt: &Attempt<'_>) {
     if !attempt.workspace().borrow().writes.is_empty() {
         // What cannot be installed is lost: it is a canary.
         let _ = attempt.commit(&InOrder, |_| true);
-        attempt.workspace().borrow_mut().writes.clear();
+        attempt.workspace().borrow_mut().writes.clear_writes();
     }
 }
 

@@ -192,10 +192,17 @@ impl WriteSet {
     /// Forgets everything.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.touched.clear();
-        self.writes.clear();
         self.words.clear();
         self.bytes.clear();
+        self.clear_writes();
+    }
+
+    /// Forgets what was written, but not a row that was put together and is not written yet: for who installs writes in the
+    /// middle of a statement, as a canary does.
+    #[inline]
+    pub(crate) fn clear_writes(&mut self) {
+        self.touched.clear();
+        self.writes.clear();
         if !self.by_record.is_empty() {
             // Emptying takes as long as there was ever room for, and most calls write few records.
             if self.by_record.capacity() > MANY {
@@ -277,7 +284,8 @@ impl WriteSet {
     }
 
     /// Puts a row together that may come in, ahead of its record; `None`: it is not a usual one, or not one for this table.
-    /// Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are taken back.
+    /// Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are taken back; until
+    /// then the set is not cleared.
     pub(crate) fn compose(&mut self, layout: &RowLayout, values: &[ValueRef<'_>]) -> Option<Composed> {
         let composed = Composed { words: self.words.len() as u32, bytes: self.bytes.len() as u32 };
         let start = self.words.len();
