@@ -37,8 +37,10 @@ use crate::protocol::local::claim::place_of_reference;
 use crate::storage::participant::{Counters, Seat};
 
 /// So often a worker looks whether an executor has become free, before it hands its calls over. The first looks are made within
-/// a few microseconds; between the others it lets other threads run, one of which may be the one that is there.
-const LOOKS: u32 = if cfg!(heddle_model) { 2 } else { 48 };
+/// a few microseconds; between the others it lets other threads run, one of which may be the one that is there. All of them
+/// together take about a millisecond, as another's visit with a group of long calls may: who gave up sooner would wake the executor,
+/// whose thread then keeps visitors away and wants a processor of its own.
+const LOOKS: u32 = if cfg!(heddle_model) { 2 } else { 2_000 };
 
 /// A thread that has a seat, and what it runs calls with.
 pub(crate) struct Visitor<'s, 'p> {
