@@ -161,6 +161,7 @@ impl Post {
     }
 
     fn is_stopped(&self) -> bool {
+        // Relaxed: sooner or later is enough; who sleeps looks under the lock.
         self.stop.load(Ordering::Relaxed)
     }
 
