@@ -54,6 +54,25 @@ fn generators_place_calls_by_every_schedule_and_the_books_agree() {
 }
 
 #[test]
+fn terminals_stay_at_home_unless_there_is_something_to_place() {
+    let tpcc =
+        ["bench", "tpcc", "--items=40", "--customers=20", "--durability=none", "--transactions=50", "--json"];
+    for (more, terminals, generators) in [
+        (&[][..], "home", Value::Null),
+        (&["--clients=2"], "home", Value::Null),
+        (&["--alpha=1"], "any", Value::Null),
+        (&["--terminals=any"], "any", Value::Null),
+        (&["--schedule=random"], "any", 1.into()),
+        (&["--schedule=random", "--terminals=home"], "home", 1.into()),
+    ] {
+        let object = json(&with(&tpcc, more));
+        assert_eq!(object["params"]["terminals"], terminals, "{more:?}");
+        assert_eq!(object["params"]["generators"], generators, "{more:?}");
+        assert_eq!(object["check"], "ok");
+    }
+}
+
+#[test]
 fn predict_runs_under_every_protocol_that_leaves_placing_to_it_with_a_log_and_clients() {
     for protocol in
         ProtocolKind::ALL.iter().filter(|protocol| !["serial", "partitioned"].contains(&protocol.name()))

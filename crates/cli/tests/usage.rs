@@ -119,7 +119,8 @@ fn options_that_do_not_go_together_are_refused() {
     refused(&["bench", "tatp", "--only", "update-location", "--mix", "paper"], &["--mix"]);
     refused(&["bench", "tatp", "--hot-percent", "90"], &["--hot"]);
     refused(&["bench", "tpcc", "--only", "payments"], &["--only", "order-status"]);
-    refused(&["bench", "tpcc", "--home", "--alpha", "1", "--durability", "none"], &["--home"]);
+    let home = ["bench", "tpcc", "--terminals", "home", "--alpha", "1", "--durability", "none"];
+    refused(&home, &["--terminals home", "--alpha"]);
     let atomic = ["bench", "incr1", "--contender", "atomic"];
     refused(&[&atomic[..], &["--clients", "2"]].concat(), &["--clients"]);
     refused(&[&atomic[..], &["--rate", "100"]].concat(), &["--rate"]);

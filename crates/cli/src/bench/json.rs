@@ -21,8 +21,8 @@ pub fn object(findings: &Findings<'_>) -> Value {
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("workload", plan.workload.name().into());
     put("protocol", plan.protocol().into());
-    put("schedule", options.schedule.schedule.to_string().into());
-    if options.schedule.schedule == ScheduleKind::Predict {
+    put("schedule", options.schedule.kind().to_string().into());
+    if options.schedule.kind() == ScheduleKind::Predict {
         put("policy", options.schedule.policy.unwrap_or_default().to_string().into());
     }
     put("threads", settings.threads.into());

@@ -29,7 +29,7 @@ Examples:
 pub const TPCC_EXAMPLES: &str = "\
 Examples:
   heddle bench tpcc --durability none
-  heddle bench tpcc --warehouses 8 --threads 8 --home                    each worker stays at one warehouse
+  heddle bench tpcc --terminals any                                      each call at any warehouse, so that workers meet
   heddle bench tpcc --mix neworder-payment --remote-percent 100
   heddle bench tpcc --warehouses 4 --alpha 2 --protocol phased           some warehouses are busier than others
   heddle bench tpcc --only payment --warehouses 1 --items 1000
@@ -184,14 +184,22 @@ pub struct TpccArguments {
     /// How many of a hundred payments are by another warehouse's customer
     #[arg(long, value_name = "P", default_value_t = Tpcc::default().remote_percent)]
     remote_percent: f64,
-    /// Each worker or client stays at one warehouse, instead of choosing one for each call
-    #[arg(long)]
-    home: bool,
+    /// Where calls come from: home, each worker or client stays at its own warehouses, as the specification has it; any,
+    /// each call is at any warehouse [default: home; with --alpha or --schedule: any]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    terminals: Option<Terminals>,
     /// Whether rows of one warehouse lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     routing: Rows,
     #[command(flatten)]
     common: CommonOptions,
+}
+
+/// Where the calls of `tpcc` come from.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Terminals {
+    Home,
+    Any,
 }
 
 /// The mixes of `tpcc`.
@@ -221,11 +229,19 @@ impl TpccArguments {
             alpha: self.alpha,
             shift_seconds: self.shift_seconds,
             remote_percent: self.remote_percent,
-            home: self.home,
+            home: self.is_home(),
             apart: self.routing == Rows::Apart,
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;
         Ok(Plan::of_engine(workload, options, path))
+    }
+
+    /// A schedule has something to place only where calls for all warehouses meet.
+    fn is_home(&self) -> bool {
+        match self.terminals {
+            Some(terminals) => terminals == Terminals::Home,
+            None => self.alpha == 0.0 && !self.common.schedule.is_given(),
+        }
     }
 }

@@ -10,9 +10,9 @@ use crate::failure::{Failure, Result};
 /// Which queue a call goes to, who makes the calls, and what is learned from them.
 #[derive(Args, Clone, Debug)]
 pub struct ScheduleOptions {
-    /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals)
-    #[arg(long, value_name = "NAME", default_value_t = ScheduleKind::default(), help_heading = "Schedule")]
-    pub schedule: ScheduleKind,
+    /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals) [default: random]
+    #[arg(long, value_name = "NAME", help_heading = "Schedule")]
+    schedule: Option<ScheduleKind>,
     /// How predict weighs what it knows: {count|fraction}-{max|sum}-{canonical|literal}-{single|all}
     /// [default: count-max-canonical-single]
     #[arg(long, value_name = "NAME", help_heading = "Schedule")]
@@ -20,7 +20,7 @@ pub struct ScheduleOptions {
     /// The column by whose value partition places calls: its name, or TABLE.COLUMN [default: the workload's, if it has one]
     #[arg(long, value_name = "COLUMN", help_heading = "Schedule")]
     pub partition_key: Option<String>,
-    /// Threads that make and place the calls [default: 1; with the schedule random, none: see --clients]
+    /// Threads that make and place the calls [default: 1 where a --schedule is given, else none: see --clients]
     #[arg(long, value_name = "N", help_heading = "Schedule")]
     pub generators: Option<usize>,
     /// How long predict places calls at random at first, to see what conflicts; outside of the measured time [default: 5]
@@ -46,10 +46,20 @@ const HISTORY_SECONDS: f64 = 5.0;
 const LATE_SECONDS: f64 = 0.3;
 
 impl ScheduleOptions {
-    /// Whether calls are made by generators.
+    /// The schedule.
+    pub fn kind(&self) -> ScheduleKind {
+        self.schedule.unwrap_or_default()
+    }
+
+    /// Whether a schedule was asked for, be it the usual one.
+    pub fn is_given(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// Whether calls are made by generators: wherever a schedule is asked for, `random` included, so that schedules are
+    /// compared with the same pipeline.
     pub fn generators(&self) -> Option<usize> {
-        let usual = (self.schedule != ScheduleKind::Random).then_some(1);
-        self.generators.or(usual)
+        self.generators.or(self.is_given().then_some(1))
     }
 
     /// Who calls, if it is neither workers nor clients.
@@ -74,7 +84,7 @@ impl ScheduleOptions {
 
     /// Refuses what does not go together. `usual_key`: the workload's own partition key.
     pub fn check(&self, usual_key: Option<&str>) -> Result {
-        let predict = self.schedule == ScheduleKind::Predict;
+        let predict = self.kind() == ScheduleKind::Predict;
         let given = [
             ("--policy", self.policy.is_some()),
             ("--history-seconds", self.history_seconds.is_some()),
@@ -85,7 +95,7 @@ impl ScheduleOptions {
         if let (false, Some((option, _))) = (predict, given.iter().find(|(_, given)| *given)) {
             return Err(Failure::Usage(format!("{option} is for --schedule predict; give both, or neither")));
         }
-        match (self.schedule == ScheduleKind::Partition, self.partition_key.as_deref().or(usual_key)) {
+        match (self.kind() == ScheduleKind::Partition, self.partition_key.as_deref().or(usual_key)) {
             (true, None) => Err(Failure::Usage(
                 "--schedule partition needs a key here: give --partition-key COLUMN".to_owned(),
             )),
@@ -98,7 +108,7 @@ impl ScheduleOptions {
 
     /// How long calls are placed at random at first.
     pub fn history(&self) -> f64 {
-        match self.schedule {
+        match self.kind() {
             ScheduleKind::Predict => self.history_seconds.unwrap_or(HISTORY_SECONDS),
             _ => 0.0,
         }
@@ -106,7 +116,7 @@ impl ScheduleOptions {
 
     /// How long to run before measuring, so that the policy decides from the first measured moment on.
     pub fn settling(&self) -> f64 {
-        match self.schedule {
+        match self.kind() {
             ScheduleKind::Predict => self.history() + LATE_SECONDS,
             _ => 0.0,
         }
@@ -114,9 +124,9 @@ impl ScheduleOptions {
 
     /// What the engine is told; what was left out is its own choice.
     pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
-        let mut options = options.schedule(self.schedule).history_seconds(self.history());
+        let mut options = options.schedule(self.kind()).history_seconds(self.history());
         if let (ScheduleKind::Partition, Some(key)) =
-            (self.schedule, self.partition_key.as_deref().or(usual_key))
+            (self.kind(), self.partition_key.as_deref().or(usual_key))
         {
             options = options.partition_key(key);
         }
@@ -145,7 +155,7 @@ impl ScheduleOptions {
         let mut given = |name, value: Option<Value>| parameters.extend(value.map(|value| (name, value)));
         given("partition_key", self.partition_key.as_deref().map(Into::into));
         given("generators", self.generators().map(Into::into));
-        if self.schedule == ScheduleKind::Predict {
+        if self.kind() == ScheduleKind::Predict {
             given("history_seconds", Some(self.history().into()));
             given("state_prune", Some(self.state_prune.unwrap_or_default().to_string().into()));
         }
@@ -180,6 +190,10 @@ mod tests {
     #[test]
     fn workers_make_their_own_calls_unless_somebody_places_them() {
         assert!(matches!(parse("x").path(0, Some(8)), Ok(None)));
+        assert!(matches!(
+            parse("x --schedule random").path(0, None),
+            Ok(Some(CallPath::Generators { generators: 1 }))
+        ));
         assert!(matches!(
             parse("x --schedule predict").path(0, None),
             Ok(Some(CallPath::Generators { generators: 1 }))

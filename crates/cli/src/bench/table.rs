@@ -57,12 +57,12 @@ fn heading(findings: &Findings<'_>) -> String {
         CallPath::Clients { clients, .. } => format!("{clients} clients, {} workers", settings.threads),
         CallPath::Generators { generators } => {
             let schedule = &plan.options.schedule;
-            let policy = match schedule.schedule {
+            let policy = match schedule.kind() {
                 ScheduleKind::Predict => format!(" ({})", schedule.policy.unwrap_or_default()),
                 _ => String::new(),
             };
             let workers = settings.threads;
-            format!("{generators} generators, schedule {}{policy}, {workers} workers", schedule.schedule)
+            format!("{generators} generators, schedule {}{policy}, {workers} workers", schedule.kind())
         }
     };
     let how = match &plan.contender {

@@ -73,7 +73,7 @@ impl Bound for Wholesaler {
         Ok(Box::new(Caller {
             procedures: self.procedures[caller % self.procedures.len()].clone(),
             warehouses,
-            home: settings.home.then_some(caller as i64 % warehouses + 1),
+            home: settings.home.then(|| Home::of(caller, self.procedures.len(), warehouses)),
             popular: self.popular.clone(),
             shift: (settings.shift_seconds > 0.0).then(|| Duration::from_secs_f64(settings.shift_seconds)),
             some_are_popular: true,
@@ -106,12 +106,36 @@ impl Bound for Wholesaler {
     }
 }
 
+/// The warehouses whose terminals one caller stands for: every `apart`-th from the first on. Callers divide the warehouses
+/// among themselves; where there are more callers than warehouses, several are at one.
+#[derive(Clone, Copy)]
+struct Home {
+    first: i64,
+    apart: i64,
+    len: i64,
+}
+
+impl Home {
+    fn of(caller: usize, callers: usize, warehouses: i64) -> Self {
+        let (caller, apart) = (caller as i64, (callers as i64).min(warehouses));
+        let first = caller % apart + 1;
+        Home { first, apart, len: (warehouses - first) / apart + 1 }
+    }
+
+    fn choose(self, random: &mut fastrand::Rng) -> i64 {
+        match self.len {
+            1 => self.first,
+            len => self.first + random.i64(0..len) * self.apart,
+        }
+    }
+}
+
 /// The calls of one caller.
 struct Caller {
     procedures: Vec<Procedure>,
     warehouses: i64,
-    /// Its own warehouse, if it stays there.
-    home: Option<i64>,
+    /// Its own warehouses, if it stays there.
+    home: Option<Home>,
     popular: Option<Arc<PopularKeys>>,
     /// When some warehouses become more popular, and for how long, if not always.
     shift: Option<Duration>,
@@ -135,7 +159,7 @@ impl Caller {
     #[inline]
     fn warehouse(&mut self) -> i64 {
         match (self.home, &self.popular) {
-            (Some(home), _) => home,
+            (Some(home), _) => home.choose(&mut self.random),
             (None, Some(popular)) if self.some_are_popular => popular.choose(&mut self.random),
             (None, _) => self.random.i64(1..=self.warehouses),
         }

@@ -67,7 +67,8 @@ pub struct Tpcc {
     pub shift_seconds: f64,
     /// How many of a hundred payments are by another warehouse's customer.
     pub remote_percent: f64,
-    /// Whether each caller stays at one warehouse, instead of choosing one for each call.
+    /// Whether each caller stays at warehouses of its own, as the specification has it (clause 2.4.1.1: a terminal's
+    /// warehouse never changes), instead of choosing any for each call.
     pub home: bool,
     /// Whether a warehouse's stock is divided among executors.
     pub apart: bool,
@@ -85,7 +86,7 @@ impl Default for Tpcc {
             alpha: 0.0,
             shift_seconds: 0.0,
             remote_percent: 15.0,
-            home: false,
+            home: true,
             apart: false,
             pause: Pause::NONE,
         }
@@ -105,7 +106,8 @@ impl Tpcc {
         in_range("remote-percent", self.remote_percent, 0.0, 100.0)?;
         if self.home && self.alpha > 0.0 {
             return Err(Error::Unusable(
-                "--home gives each caller one warehouse, and --alpha chooses one for each call; give one of them"
+                "--terminals home keeps each caller at its own warehouses, and --alpha chooses one for each call; give one \
+                 of them"
                     .to_owned(),
             ));
         }
@@ -168,7 +170,7 @@ impl Workload for Tpcc {
             ("alpha", json!(self.alpha)),
             ("shift_seconds", json!(self.shift_seconds)),
             ("remote_percent", json!(self.remote_percent)),
-            ("home", json!(self.home)),
+            ("terminals", json!(if self.home { "home" } else { "any" })),
             ("think_us", json!(self.pause.as_microseconds())),
         ];
         if self.apart {

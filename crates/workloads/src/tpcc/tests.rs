@@ -1,5 +1,7 @@
 //! All transactions under every protocol, what each of them leaves, and that the check sees every condition violated.
 
+use std::collections::BTreeSet;
+
 use heddledb::{Args, Durability, Error, Options, ProtocolKind, Range, Value, ValueRef, args, key, row};
 
 use super::load::{delivered_at_first, money};
@@ -18,7 +20,7 @@ fn memory() -> Database {
 }
 
 fn small() -> Tpcc {
-    Tpcc { items: 40, customers: 20, ..Tpcc::default() }
+    Tpcc { items: 40, customers: 20, home: false, ..Tpcc::default() }
 }
 
 fn loaded(settings: &Tpcc) -> (Database, Box<dyn Bound>) {
@@ -358,11 +360,34 @@ fn warehouses_are_chosen_as_settings_say() {
     uneven.sort_unstable();
     assert!(uneven[2] > 3 * uneven[1] && uneven[1] > uneven[0], "{uneven:?}");
     assert_eq!(remote, 2_000);
+    // Four callers at three warehouses: the fourth is where the first is.
     let home = Tpcc { home: true, remote_percent: 0.0, ..three };
     assert_eq!(shares(home, 1), ([0, 2_000, 0], 0));
     assert_eq!(shares(home, 3), ([2_000, 0, 0], 0));
     // Where there is one warehouse, nothing is remote.
     assert_eq!(shares(Tpcc { warehouses: 1, remote_percent: 100.0, ..small() }, 0), ([2_000, 0, 0], 0));
+}
+
+#[test]
+fn callers_divide_the_warehouses() {
+    let db = memory();
+    let settings = Tpcc { home: true, transactions: Transactions::Only(1), warehouses: 5, ..small() };
+    settings.load(&db).unwrap();
+    let places = |callers: usize| {
+        let bound = settings.bind(&db, callers).unwrap();
+        let place = |caller| {
+            let calls = next_calls(bound.generator(1, caller).unwrap().as_mut(), 200);
+            calls
+                .made()
+                .iter()
+                .map(|(_, args)| args.int(payment::WAREHOUSE).unwrap())
+                .collect::<BTreeSet<_>>()
+        };
+        (0..callers).map(|caller| Vec::from_iter(place(caller))).collect::<Vec<_>>()
+    };
+    assert_eq!(places(1), [vec![1, 2, 3, 4, 5]]);
+    assert_eq!(places(2), [vec![1, 3, 5], vec![2, 4]]);
+    assert_eq!(places(7).concat(), [1, 2, 3, 4, 5, 1, 2]);
 }
 
 #[test]
@@ -402,7 +427,7 @@ fn settings_out_of_range_are_refused_by_name() {
     assert!(message(Tpcc { customers: 1, ..small() }).contains("--customers"));
     assert!(message(Tpcc { alpha: -1.0, ..small() }).contains("--alpha"));
     assert!(message(Tpcc { remote_percent: 101.0, ..small() }).contains("--remote-percent"));
-    assert!(message(Tpcc { home: true, alpha: 1.0, ..small() }).contains("--home"));
+    assert!(message(Tpcc { home: true, alpha: 1.0, ..small() }).contains("--terminals home"));
     assert!(message(Tpcc { transactions: Transactions::Only(5), ..small() }).contains("number 5"));
 }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::workload::next_calls;
 
 fn small(transactions: Transactions) -> Tpcc {
-    Tpcc { warehouses: 8, items: 40, customers: 20, transactions, ..Tpcc::default() }
+    Tpcc { warehouses: 8, items: 40, customers: 20, transactions, home: false, ..Tpcc::default() }
 }
 
 fn loaded(settings: &Tpcc, protocol: ProtocolKind) -> (Database, Box<dyn Bound>) {
