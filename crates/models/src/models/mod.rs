@@ -6,6 +6,7 @@ mod executors;
 mod gate;
 mod handover;
 mod hash;
+mod moves;
 mod ordered;
 mod pipeline;
 mod record;
@@ -54,6 +55,7 @@ pub fn all() -> impl Iterator<Item = Model> {
         pipeline::MODELS,
         work_queues::MODELS,
         executors::MODELS,
+        moves::MODELS,
     ];
     let random = random.into_iter().filter(|_| !cfg!(feature = "loom"));
     both.into_iter().chain(random).flatten().copied()

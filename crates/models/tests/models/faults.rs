@@ -90,6 +90,26 @@ pub const ALL: &[Seeded] = &[
         "skip|src/pipeline/partition/queue.rs|let_in|under_way.fetch_add",
         "executors::closing_waits_for_who_was_let_in",
     ),
+    fault(
+        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
+        "moves::nobody_comes_to_who_is_not_the_owner",
+    ),
+    fault(
+        "skip|src/protocol/local/routing.rs|change|start.store",
+        "moves::nobody_comes_to_who_is_not_the_owner",
+    ),
+    fault(
+        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
+        "moves::what_is_there_before_a_move_ends_first",
+    ),
+    fault(
+        "skip|src/pipeline/partition/queue.rs|change|under_way.fetch_add",
+        "moves::what_is_there_before_a_move_ends_first",
+    ),
+    fault(
+        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
+        "moves::equal_flows_never_wait_in_a_circle",
+    ),
 ];
 
 /// Those that only the memory model shows, and the worst of the others.
