@@ -224,8 +224,8 @@ impl Options {
         self
     }
 
-    /// How many executors own the data, under `partitioned`. Default: as many as `workers`, but no more than there are
-    /// processors: callers' own workers, of which there may be many, stand in for executors, and more of those make visits
+    /// How many executors own the data, under `partitioned`. Default: with [`moving_boundaries`](Self::moving_boundaries), as many as
+    /// there are rows and calls for; as many as `workers`, but no more than there are processors: callers' own workers, of which there may be many, stand in for executors, and more of those make visits
     /// shorter, and nothing faster.
     #[must_use]
     pub fn executors(mut self, executors: usize) -> Self {
@@ -394,7 +394,8 @@ impl Options {
         self
     }
 
-    /// Whether boundaries between executors move by themselves to where the load is even, under `partitioned`. Default: yes.
+    /// Whether boundaries between executors move by themselves, under `partitioned`: to where the load is even, or rows where nobody
+    /// calls. Default: yes.
     #[must_use]
     pub fn moving_boundaries(mut self, moving: bool) -> Self {
         self.moving_boundaries = moving;

@@ -331,6 +331,65 @@ fn load_that_goes_round_is_divided_too() {
     });
 }
 
+/// Waits until it is so.
+fn becomes(db: &Database, is_so: impl Fn(&Database) -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if is_so(db) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// How many executors have a range.
+fn in_use(db: &Database) -> usize {
+    db.partitions().iter().filter(|one| one.from < one.to).count()
+}
+
+/// Rows of one owner alone lie in one range, and nobody asks for them.
+#[test]
+fn rows_that_nobody_asks_for_are_divided_evenly() {
+    let db = database(Options::default());
+    let accounts = accounts(&db);
+    let of_one = |id: &i64| db.executor_of(&accounts, key![*id]).unwrap() == Some(1);
+    let owners: Vec<i64> = (0..ROWS).filter(of_one).collect();
+    let line = TableDefinition::new("line").column("account", DataType::Int64).column("n", DataType::Int64);
+    let lines = db.create_table(line.primary_key(["account", "n"])).unwrap();
+    let insert = |&owner: &i64| db.run(|tx| (0..500).try_for_each(|n| tx.insert(&lines, row![owner, n])));
+    owners.iter().try_for_each(insert).unwrap();
+    let is_divided = |db: &Database| {
+        let owner = |id: &i64| db.executor_of(&lines, key![*id]).unwrap();
+        let counts = (0..EXECUTORS).map(|one| owners.iter().filter(|id| owner(id) == Some(one)).count());
+        counts.max() < Some(owners.len() / 2)
+    };
+    assert!(!is_divided(&db) || db.partitions()[0].moves > 0);
+    assert!(becomes(&db, is_divided), "{:?}", db.partitions());
+}
+
+#[test]
+fn a_few_rows_have_one_executor_until_it_is_busy() {
+    watched(|| {
+        let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
+        let db = Database::in_memory(options.workers(2)).unwrap();
+        let table = accounts(&db);
+        let most = db.partitions().len();
+        assert!(becomes(&db, |db| in_use(db) == 1), "{:?}", db.partitions());
+        let (procedures, mut random) = (counting(&db, &table), fastrand::Rng::with_seed(2));
+        let (mut worker, mut done, start) = (db.worker().unwrap(), Vec::new(), Instant::now());
+        while in_use(&db) < most && start.elapsed() < Duration::from_secs(20) {
+            let calls: Vec<_> = (0..32).map(|_| (0, args![random.i64(0..ROWS)])).collect();
+            worker.execute_group(&procedures, &calls, &mut done);
+            done.drain(..).for_each(|executed| _ = executed.wait().expect("it is done"));
+        }
+        assert_eq!(in_use(&db), most, "{:?}", db.partitions());
+        // Enough of them have all executors though nobody asks for them.
+        db.run(|tx| (ROWS..8_192).try_for_each(|id| tx.insert(&table, row![id, 0]))).unwrap();
+        assert!(becomes(&db, |db| in_use(db) == most));
+    });
+}
+
 #[test]
 fn boundaries_that_are_to_stay_do_so() {
     let db = database(Options::default().moving_boundaries(false));

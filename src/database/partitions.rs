@@ -15,7 +15,7 @@ pub struct Partition {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// Its share of the last moments' requests, 0 to 1.
+    /// Its share of the last moments' requests, or of their time where some take much longer than others, 0 to 1.
     pub share: f64,
     /// How often its range has changed.
     pub moves: u64,

@@ -26,12 +26,15 @@
 //! never sent on. A call is refused again only where somebody has moved boundaries again.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::Executors;
 use super::executor::Task;
 use super::flow::Turn;
+use super::manager::Manager;
+use super::survey::Survey;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::protocol::local::OwnerId;
@@ -98,6 +101,36 @@ impl Moves {
     }
 }
 
+/// What the keeper keeps from look to look.
+pub(super) struct Upkeep {
+    manager: Manager,
+    survey: Survey,
+    looked: Instant,
+}
+
+impl Upkeep {
+    pub(super) fn new(executors: usize, chooses_number: bool) -> Upkeep {
+        let manager = Manager::new(executors, chooses_number);
+        Upkeep { manager, survey: Survey::default(), looked: Instant::now() }
+    }
+
+    /// Takes in what has happened since the last look.
+    fn look(&mut self, executors: &Executors) {
+        let elapsed = std::mem::replace(&mut self.looked, Instant::now()).elapsed();
+        let of = |executor: usize| (&*executors.loads[executor], executors.queues.busy(executor));
+        self.manager.collect(elapsed, (0..executors.len()).map(of));
+        if !executors.is_balanced || !self.manager.is_idle() {
+            return;
+        }
+        if let Some(engine) = executors.engine.upgrade() {
+            match self.survey.look(engine.store()) {
+                Some(rows) => self.manager.note_rows(rows),
+                None => self.manager.note_rows_at_least(self.survey.seen()),
+            }
+        }
+    }
+}
+
 impl Executors {
     /// Moves the boundaries to where `choose` says, if anywhere. The move, which is not done yet.
     fn begin_move(&self, choose: impl FnOnce(&[u64]) -> Option<Vec<u64>>) -> Result<Option<Arc<Move>>> {
@@ -133,22 +166,22 @@ impl Executors {
         Ok(())
     }
 
-    /// Moves boundaries to where the requests are even, if they are not, and no other move is under way.
+    /// Moves boundaries to where the load is even, if it is not, and no other move is under way.
     pub(crate) fn balance(&self) {
-        let mut manager = self.manager.lock();
-        manager.collect(self.loads.iter().map(|load| &**load));
+        let mut upkeep = self.upkeep.lock();
+        upkeep.look(self);
         let is_moving = self.moves.last.lock().as_ref().is_some_and(|last| !last.has_ended());
         if self.is_balanced && !is_moving {
             // While the database is being closed, boundaries stay where they are.
-            let _ = self.begin_move(|present| manager.plan(present));
+            let _ = self.begin_move(|present| upkeep.manager.plan(present));
         }
     }
 
-    /// Where the ranges of all executors but the first begin; each one's share of the last moments' requests; how often
+    /// Where the ranges of all executors but the first begin; each one's share of what was asked for lately; how often
     /// each one's range has changed.
     pub(crate) fn picture(&self) -> (Vec<u64>, Vec<f64>, Vec<u64>) {
         let starts = self.routing.starts();
-        let mut shares = self.manager.lock().shares(&starts);
+        let mut shares = self.upkeep.lock().manager.shares(&starts);
         let all = shares.iter().sum::<f64>().max(1.0);
         shares.iter_mut().for_each(|share| *share /= all);
         (starts, shares, (0..self.len()).map(|executor| self.moves.of(executor)).collect())

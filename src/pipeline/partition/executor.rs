@@ -282,10 +282,11 @@ impl Bench<'_> {
     /// Counts one request of some, for who moves boundaries.
     #[inline]
     fn count_request(&mut self, place: impl FnOnce() -> Option<u64>) {
-        if self.sampler.takes_next()
+        let load = &self.executors.loads[self.number];
+        if self.sampler.takes_next(load)
             && let Some(place) = place()
         {
-            self.executors.loads[self.number].note(place);
+            load.note(place);
         }
     }
 

@@ -26,6 +26,7 @@ pub(crate) mod plan;
 pub(crate) mod queue;
 mod rendezvous;
 pub(crate) mod scout;
+mod survey;
 pub(crate) mod visit;
 
 use std::sync::{Arc, Weak};
@@ -34,11 +35,11 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use smallvec::smallvec;
 
-use self::boundaries::Moves;
+use self::boundaries::{Moves, Upkeep};
 use self::entrant::Entrant;
 use self::executor::{Notice, Task};
 use self::flow::{Flow, Meeting, Phase, Serial};
-use self::manager::{Load, Manager};
+use self::manager::Load;
 use self::plan::Plan;
 use self::queue::{Queues, Refused};
 use self::scout::Scout;
@@ -65,7 +66,7 @@ pub(crate) struct Executors {
     moves: Moves,
     /// What each executor was asked for.
     loads: Box<[CachePadded<Load>]>,
-    manager: Mutex<Manager>,
+    upkeep: Mutex<Upkeep>,
     /// Whether boundaries follow the load.
     is_balanced: bool,
     /// The slot of each executor's own thread, and one more; 0: it has none yet.
@@ -74,8 +75,13 @@ pub(crate) struct Executors {
 }
 
 impl Executors {
-    /// So many, of this engine. `is_balanced`: boundaries between them follow the load.
-    pub(crate) fn new(engine: &Arc<Engine>, executors: usize, is_balanced: bool, plan: Plan) -> Executors {
+    /// So many, of this engine, or fewer if `chooses_number`. `is_balanced`: boundaries between them follow the load.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        executors: usize,
+        (is_balanced, chooses_number): (bool, bool),
+        plan: Plan,
+    ) -> Executors {
         Executors {
             engine: Arc::downgrade(engine),
             queues: Queues::new(executors),
@@ -84,7 +90,7 @@ impl Executors {
             births: AtomicU64::new(0),
             moves: Moves::new(executors),
             loads: (0..executors).map(|_| CachePadded::default()).collect(),
-            manager: Mutex::default(),
+            upkeep: Mutex::new(Upkeep::new(executors, chooses_number)),
             is_balanced,
             slots: (0..executors).map(|_| AtomicUsize::new(0)).collect(),
             plan,

@@ -17,6 +17,8 @@
 //!   wake-up is lost, nothing that has come in is overtaken by who comes later, and nobody is ever beside a visitor.
 //!   Who comes to visit says by which boundaries, too.
 
+use std::time::{Duration, Instant};
+
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -74,6 +76,9 @@ struct State<T, N> {
     /// How often something was taken or a visitor came, and how much was taken or brought in all.
     takes: u64,
     taken: u64,
+    /// Since when somebody is at work there, the executor or a visitor, and how long that was before, in all.
+    busy_since: Option<Instant>,
+    busy: Duration,
 }
 
 /// Why nobody was visited.
@@ -121,6 +126,14 @@ impl<T, N> State<T, N> {
         !self.visited && std::mem::take(&mut self.asleep)
     }
 
+    fn begin_work(&mut self) {
+        self.busy_since = Some(Instant::now());
+    }
+
+    fn end_work(&mut self) {
+        self.busy += self.busy_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
     fn is_free(&self) -> bool {
         self.asleep && self.at_rest && !self.visited && !self.closed && self.found.is_empty()
     }
@@ -138,6 +151,8 @@ impl<T, N> Queues<T, N> {
             range_since: 0,
             takes: 0,
             taken: 0,
+            busy_since: None,
+            busy: Duration::ZERO,
         };
         let inbox = || Inbox { state: Mutex::new(state()), filled: Condvar::new() };
         Queues {
@@ -293,6 +308,7 @@ impl<T, N> Queues<T, N> {
     pub(crate) fn take(&self, number: usize, at_rest: bool, into: &mut Found<T, N>) -> bool {
         let inbox = &self.boxes[number];
         let mut state = inbox.state.lock();
+        state.end_work();
         while state.visited || state.found.is_empty() {
             // SeqCst: pairs with `leave`. Who was let in here is counted, because that was done under this mutex; and
             // who has left has put in before what it had. Visitors are waited for: they may have something to log.
@@ -304,6 +320,7 @@ impl<T, N> Queues<T, N> {
             inbox.filled.wait(&mut state);
         }
         state.asleep = false;
+        state.begin_work();
         std::mem::swap(&mut state.found.incoming, &mut into.incoming);
         std::mem::swap(&mut state.found.notices, &mut into.notices);
         let together = std::mem::take(&mut state.found.together);
@@ -335,7 +352,10 @@ impl<T, N> Queues<T, N> {
             }
             open.push(state);
         }
-        open.iter_mut().for_each(|state| state.visited = true);
+        for state in &mut open {
+            state.visited = true;
+            state.begin_work();
+        }
         Ok(Visit { queues: self, executors: executors.into(), calls })
     }
 
@@ -343,6 +363,7 @@ impl<T, N> Queues<T, N> {
         let inbox = &self.boxes[number];
         let mut state = inbox.state.lock();
         state.visited = false;
+        state.end_work();
         state.takes += 1;
         state.taken += calls as u64;
         // The executor goes on with what has come in; and where the queues have been closed, it may have waited for this.
@@ -351,6 +372,12 @@ impl<T, N> Queues<T, N> {
         if wake {
             inbox.filled.notify_one();
         }
+    }
+
+    /// How long somebody was at work at an executor, in all.
+    pub(crate) fn busy(&self, number: usize) -> Duration {
+        let state = self.boxes[number].state.lock();
+        state.busy + state.busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// How often something was taken or brought, and how much in all.

@@ -240,7 +240,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     fn count_requests(&mut self, executor: usize, places: &[usize]) {
         let executors = self.executors;
         for &place in places {
-            if self.memory.sampler.takes_next() {
+            if self.memory.sampler.takes_next(&executors.loads[executor]) {
                 let (_, _, footprint) = self.calls[place].parts();
                 let locked = footprint.references.iter().filter(|reference| is_locked(reference));
                 let mut own = locked

@@ -94,7 +94,7 @@ pub(crate) fn place_of_key(table: &TableCore, key: &[u8], components: usize) -> 
 }
 
 /// Where a row lies. What is no key of the table's, which no record has, would be routed by all of it.
-fn place_of_row(table: &TableCore, key: &[u8]) -> u64 {
+pub(crate) fn place_of_row(table: &TableCore, key: &[u8]) -> u64 {
     let components = table.key_kinds().len();
     if !table.is_routed_by_others() && table.key_kinds().first() == Some(&KeyKind::Int64) {
         return place(key.get(..8).unwrap_or(key));
