@@ -302,6 +302,33 @@ fn boundaries_follow_a_load_that_shifts() {
     assert!(number(&fixed, "/partitions/0/share") > 0.9, "{fixed}");
 }
 
+/// Calls that pause take as long on however many processors: what one executor alone has to do is a quarter of what four can.
+#[test]
+fn throughput_returns_when_boundaries_follow_the_load() {
+    const SHIFTING: [&str; 10] = [
+        "bench",
+        "tatp",
+        "--subscribers=2000",
+        "--threads=4",
+        "--executors=4",
+        "--think-us=300",
+        "--shift-seconds=0.7",
+        "--seconds=4",
+        "--protocol=partitioned",
+        "--durability=none",
+    ];
+    let moved = json(&with(&SHIFTING, &["--json"]));
+    assert!(number(&moved, "/shift/returned") > 0.6, "{moved}");
+    let fixed = json(&with(&SHIFTING, &["--json", "--boundaries=fixed"]));
+    let left = number(&fixed, "/shift/after") / number(&fixed, "/shift/before");
+    assert!(left < 0.5 && (number(&fixed, "/shift/returned") - left).abs() < 1e-6, "{fixed}");
+    let told = succeed(&with(&SHIFTING, &["--warmup=0.3"]));
+    assert!(told.contains("before the load shifted") && told.contains("of before)"), "{told}");
+    let (shorter, never) =
+        (["bench", "tatp", "--subscribers=200", "--seconds=0.2", "--durability=none"], "shift");
+    assert!(json(&with(&shorter, &["--json"])).get(never).is_none());
+}
+
 #[test]
 fn the_plan_of_calls_over_several_executors_is_told() {
     let run = |plan: &str, workload: &[&str]| {

@@ -107,8 +107,8 @@ fn colors_by_height(picture: &str) -> Vec<(u32, BTreeMap<String, usize>)> {
         rest.split('"').next().map(str::to_owned)
     };
     let mut found = BTreeMap::<u32, BTreeMap<String, usize>>::new();
-    // Points of the legend are larger.
-    for line in picture.lines().filter(|line| line.starts_with("<circle") && line.contains(" r=\"2\"")) {
+    // The points beside the names of threads are larger.
+    for line in picture.lines().filter(|line| line.starts_with("<circle") && line.contains(" r=\"3\"")) {
         let height = attribute(line, "cy").and_then(|height| height.parse().ok()).expect("it has a height");
         let color = attribute(line, "fill").expect("it has a colour");
         *found.entry(height).or_default().entry(color).or_default() += 1;
@@ -124,7 +124,10 @@ fn the_access_trace_shows_whose_records_are_whose_where_they_are_anybodys() {
         let more = ["--access-trace", text(&file), "--access-trace-table=district", "--durability=none"];
         succeed(&with(
             &TPCC,
-            &with(&more, &[protocol, clients, "--mix=neworder-payment", "--remote-percent=0"]),
+            &with(
+                &more,
+                &[protocol, clients, "--mix=neworder-payment", "--remote-percent=0", "--terminals=any"],
+            ),
         ));
         std::fs::read_to_string(&file).unwrap()
     };

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::partitions::{partitions, plans};
 use super::run::Findings;
+use super::shift::Parts;
 use super::stages::stages;
 
 /// The object.
@@ -81,10 +82,11 @@ pub fn object(findings: &Findings<'_>) -> Value {
     Value::Object(object)
 }
 
-/// What executors owned, and which way calls over several of them went.
+/// What executors owned, which way calls over several of them went, and what became of a load that shifted.
 fn owned(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     object.insert("partitions".to_owned(), partitions(&findings.partitions));
     object.insert("plans".to_owned(), plans(&findings.report.statistics));
+    object.extend(Parts::of(findings).map(|parts| ("shift".to_owned(), parts.json())));
 }
 
 /// A histogram of nanoseconds in microseconds.

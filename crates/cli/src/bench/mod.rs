@@ -7,7 +7,7 @@
 //! | `split` | labels by hand, for a protocol that splits records |
 //! | `schedule`, `target` | who places calls, and where; the rate for a response time |
 //! | `checkpoints`, `follower` | when checkpoints are made, and by whom |
-//! | `partitions` | what executors own, for the protocol that has them |
+//! | `partitions`, `shift` | what executors own, for the protocol that has them; what a load that shifts does to it |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `processor` | the one processor that everything runs on, if so |
 //! | `run` | the order of things: load, run, check, close, recover, check |
@@ -29,6 +29,7 @@ mod processor;
 mod progress;
 mod run;
 mod schedule;
+mod shift;
 mod split;
 mod stages;
 mod table;

@@ -16,7 +16,8 @@ Examples:
   heddle bench tatp --durability none
   heddle bench tatp --only get-subscriber-data --threads 16
   heddle bench tatp --mix paper --subscribers 10000 --hot 20 --hot-percent 90
-  heddle bench tatp --protocol partitioned --executors 2 --shift-seconds 3 --seconds 8    boundaries follow the load
+  heddle bench tatp --protocol partitioned --threads 8 --executors 8 --think-us 100 --shift-seconds 3 --seconds 8
+                                                                         boundaries follow the load; with --boundaries fixed not
   heddle bench tatp --only update-by-number --probe-records 100          records that a secondary index finds";
 
 pub const SMALLBANK_EXAMPLES: &str = "\
@@ -85,8 +86,10 @@ enum TatpMix {
 impl TatpArguments {
     /// Puts the options together, and refuses what does not fit.
     pub fn plan(&self) -> Result<Plan> {
-        let options = self.common.clone();
+        let mut options = self.common.clone();
         options.refuse_acknowledgements("tatp")?;
+        options.shows_time |= self.shift_seconds > 0.0;
+        options.shifts_after = (self.shift_seconds > 0.0).then_some(self.shift_seconds);
         let only =
             self.only.as_ref().and_then(|only| Tatp::TRANSACTIONS.iter().position(|name| name == only));
         let workload = Tatp {

@@ -138,6 +138,9 @@ pub struct CommonOptions {
     /// Whether the table shows the throughput over time: what the workload's own options ask for.
     #[arg(skip)]
     pub shows_time: bool,
+    /// After so many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's own options say so.
+    #[arg(skip)]
+    pub shifts_after: Option<f64>,
 }
 
 /// A limit, or the engine's own choice.

@@ -9,6 +9,7 @@ use heddledb::{PhaseReport, ScheduleKind};
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
 use super::json::peak_memory;
 use super::run::Findings;
+use super::shift::Parts;
 use super::stages::stages;
 
 /// Length of a step of the throughput over time, in seconds.
@@ -32,6 +33,7 @@ pub fn text(findings: &Findings<'_>) -> String {
     if findings.plan.options.shows_time {
         parts.push(over_time(&findings.report));
     }
+    parts.extend(Parts::of(findings).map(Parts::text));
     parts.push(match &findings.check {
         Ok(()) if findings.recovery.is_some() => "check: ok, before and after recovery".to_owned(),
         Ok(()) => "check: ok".to_owned(),

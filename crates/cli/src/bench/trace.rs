@@ -1,12 +1,14 @@
 //! The access trace as a picture: which record was touched when, coloured by the thread that touched it.
 //!
-//! Across goes time, upwards go the records that were sampled, in the order of their keys; a point is one sampled access.
+//! Across goes time, upwards go the records that were sampled, in the order of their keys; a point is one sampled access. Whose
+//! colour is whose stands beside the picture, where it hides no point.
 //! Where data belong to threads, a thread's colour is a band; where they do not, colours are mixed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use heddledb::{AccessTrace, TracedAccess, TracedTable, TracedThread};
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::format::grouped;
@@ -15,9 +17,13 @@ use crate::failure::{Failure, Result};
 
 /// Points in the picture at most: with some 90 bytes each the file stays below a megabyte.
 const POINTS_MAX: usize = 8_000;
-/// Threads that are named in the legend at most.
-const NAMED_MAX: usize = 16;
-const SIZE: (u32, u32) = (1_000, 620);
+/// Threads that are named beside the picture at most.
+const NAMED_MAX: usize = 24;
+const SIZE: (u32, u32) = (1_120, 620);
+/// What is left for their names.
+const NAMES_WIDTH: u32 = 130;
+/// So few records leave room for larger points.
+const FEW_RECORDS: usize = 60;
 
 /// Draws the trace, if one was asked for.
 pub fn draw(findings: &Findings<'_>) -> Result {
@@ -57,13 +63,15 @@ fn picture(
     let last = samples.last().map_or(1.0, |sample| sample.at.as_secs_f64()).max(1e-6);
     let root = SVGBackend::new(path, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
+    let (left, right) = root.split_horizontally(SIZE.0 - NAMES_WIDTH);
+    let radius = if table.keys.len() <= FEW_RECORDS { 3 } else { 2 };
     let shown = format!(
         "{what}: {} of {} accesses to {}",
         grouped(samples.len() as u64),
         grouped(table.accesses),
         table.name
     );
-    let mut chart = ChartBuilder::on(&root)
+    let mut chart = ChartBuilder::on(&left)
         .caption(shown, ("sans-serif", 20))
         .margin(12)
         .x_label_area_size(44)
@@ -90,21 +98,27 @@ fn picture(
     // In the order of time, not of threads: none hides the others.
     chart.draw_series(samples.iter().map(|sample| {
         let color = color(threads.partition_point(|thread| *thread < sample.thread));
-        Circle::new((sample.at.as_secs_f64(), sample.key as f64), 2, color.mix(0.7).filled())
+        Circle::new((sample.at.as_secs_f64(), sample.key as f64), radius, color.mix(0.7).filled())
     }))?;
-    for (number, thread) in threads.iter().take(NAMED_MAX).enumerate() {
-        let color = color(number);
-        let nothing = chart.draw_series(std::iter::empty::<Circle<(f64, f64), i32>>())?;
-        nothing.label(name(*thread)).legend(move |(x, y)| Circle::new((x + 10, y), 4, color.filled()));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .label_font(("sans-serif", 15))
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK)
-        .draw()?;
+    name_threads(&right, &threads)?;
     root.present()?;
+    Ok(())
+}
+
+/// Tells whose colour is whose.
+fn name_threads(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    threads: &[TracedThread],
+) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    let line = |number: usize| 54 + 22 * number as i32;
+    for (number, thread) in threads.iter().take(NAMED_MAX).enumerate() {
+        area.draw(&Circle::new((10, line(number)), 5, color(number).filled()))?;
+        area.draw(&Text::new(name(*thread), (22, line(number) - 8), ("sans-serif", 16)))?;
+    }
+    if threads.len() > NAMED_MAX {
+        let others = format!("and {} others", threads.len() - NAMED_MAX);
+        area.draw(&Text::new(others, (22, line(NAMED_MAX) - 8), ("sans-serif", 16)))?;
+    }
     Ok(())
 }
 
@@ -123,7 +137,7 @@ fn name(thread: TracedThread) -> String {
 
 /// Colours that are told apart by nearly everybody; further threads begin again.
 fn color(number: usize) -> RGBColor {
-    const COLORS: [RGBColor; 8] = [
+    const COLORS: [RGBColor; 12] = [
         RGBColor(0, 114, 178),
         RGBColor(213, 94, 0),
         RGBColor(0, 158, 115),
@@ -132,6 +146,10 @@ fn color(number: usize) -> RGBColor {
         RGBColor(86, 180, 233),
         RGBColor(0, 0, 0),
         RGBColor(148, 103, 189),
+        RGBColor(140, 0, 0),
+        RGBColor(0, 92, 92),
+        RGBColor(150, 150, 150),
+        RGBColor(128, 128, 0),
     ];
     COLORS[number % COLORS.len()]
 }
