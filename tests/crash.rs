@@ -13,8 +13,8 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Durability, Error, Options, Range, Result, Table, TableDefinition, Value, ValueRef,
-    args, key, row,
+    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
+    Range, Result, Table, TableDefinition, Value, ValueRef, args, key, row,
 };
 use logged::*;
 
@@ -44,6 +44,42 @@ struct Ledger {
     db: Database,
     accounts: Table,
     transfers: Table,
+    /// A transfer; and one that takes an earlier one's row away.
+    procedures: [Procedure; 2],
+}
+
+/// Transfers as procedures: where executors own the rows, each one's actions run beside the others', at several.
+fn register(db: &Database, accounts: &Table, transfers: &Table) -> Result<[Procedure; 2]> {
+    let account = |which| Action::write(accounts).key(move |args, key| key.push(args.int(which)?));
+    let transfer = |which| {
+        Action::write(transfers).key(move |args, key| {
+            key.push(args.int(3)?)?;
+            key.push(args.int(which)?)
+        })
+    };
+    let actions = || {
+        [
+            account(0).body(|action| action.add("balance", -action.args().int(2)?)),
+            account(1).body(|action| {
+                action.add("balance", action.args().int(2)?)?;
+                action.update(&[("note", action.args().text(6)?.into())])
+            }),
+            transfer(4).body(|action| {
+                let args = action.args();
+                action.insert(row![args.int(3)?, args.int(4)?, args.int(2)?])
+            }),
+        ]
+    };
+    let delete = transfer(5).body(|action| action.delete().map(drop));
+    let define = |name| {
+        let parameters = ["from", "to", "amount", "thread", "number", "earlier"];
+        let define = |all: ProcedureDefinition, one| all.parameter(one, DataType::Int64);
+        parameters.into_iter().fold(ProcedureDefinition::new(name), define).parameter("note", DataType::Text)
+    };
+    let deleting = actions().into_iter().chain([delete]);
+    let definitions = [define("transfer").phase(actions()), define("transfer and delete").phase(deleting)];
+    let [plain, deleting] = definitions.map(|definition| db.register(definition));
+    Ok([plain?, deleting?])
 }
 
 impl Ledger {
@@ -51,20 +87,27 @@ impl Ledger {
         let db = Database::open(DIRECTORY, options)?;
         let (accounts, transfers) = (db.create_table(accounts())?, db.create_table(transfers())?);
         db.run(|tx| (0..ACCOUNTS).try_for_each(|id| tx.insert(&accounts, row![id, START, "new"])))?;
-        Ok(Ledger { db, accounts, transfers })
+        let procedures = register(&db, &accounts, &transfers)?;
+        Ok(Ledger { db, accounts, transfers, procedures })
     }
 
     fn open(options: Options) -> Result<Ledger> {
         let db = Database::open(DIRECTORY, options)?;
         let (accounts, transfers) = (db.table("account")?, db.table("transfer")?);
-        Ok(Ledger { db, accounts, transfers })
+        let procedures = register(&db, &accounts, &transfers)?;
+        Ok(Ledger { db, accounts, transfers, procedures })
     }
 
-    /// Moves an amount between two accounts, notes that in both, and in the list of transfers.
+    /// Moves an amount between two accounts, notes that in both, and in the list of transfers. Three of four are closures.
     fn transfer(&self, thread: i64, number: i64) -> Result<()> {
         let (from, to) = ((thread + number) % ACCOUNTS, (thread + number * 3 + 1) % ACCOUNTS);
         let amount = number % 7 + 1;
         let note = format!("transfer {number} of thread {thread}");
+        if number % 4 == 0 {
+            let procedure = &self.procedures[usize::from(number % 5 == 4)];
+            let args = args![from, to, amount, thread, number, number - 2, note.as_str()];
+            return self.db.call(procedure, args).map(drop);
+        }
         self.db.run(|tx| {
             tx.add(&self.accounts, key![from], "balance", -amount)?;
             tx.add(&self.accounts, key![to], "balance", amount)?;
@@ -125,11 +168,17 @@ fn tiny(disk: &SimulatedDisk) -> Options {
     small_options(disk).max_participants(16)
 }
 
+/// The same under a protocol; where executors own the rows, there are several, and transfers are over two of them.
+fn tiny_under(protocol: ProtocolKind, disk: &SimulatedDisk) -> Options {
+    tiny(disk).protocol(protocol).executors(3)
+}
+
 /// Threads make transfers; images of the disk are taken in between, and each must hold what had been acknowledged
 /// before it was taken, and nothing half.
-fn images_under_load(threads: usize, images: u64) {
+fn images_under_load(protocol: ProtocolKind, threads: usize, images: u64) {
+    let options = |disk: &SimulatedDisk| tiny_under(protocol, disk);
     let disk = SimulatedDisk::new();
-    let ledger = Arc::new(Ledger::create(tiny(&disk)).expect("a new ledger"));
+    let ledger = Arc::new(Ledger::create(options(&disk)).expect("a new ledger"));
     let acknowledged: Arc<Vec<AtomicI64>> = Arc::new((0..threads).map(|_| AtomicI64::new(0)).collect());
     let stop = Arc::new(AtomicBool::new(false));
     let running: Vec<_> = (0..threads)
@@ -153,18 +202,19 @@ fn images_under_load(threads: usize, images: u64) {
         let before: Vec<i64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
         let image = disk.crash_image(seed);
         let after: Vec<i64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
-        let crashed = Ledger::open(tiny(&image)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let crashed =
+            Ledger::open(options(&image)).unwrap_or_else(|error| panic!("{protocol}, seed {seed}: {error}"));
         // What was acknowledged while the image was taken may be in it or not: the image decides.
         let found: Vec<i64> = (0..threads).map(|thread| crashed.transfers_of(thread as i64)).collect();
         for ((&least, &most), &found) in before.iter().zip(&after).zip(&found) {
             assert!((least..=most + 1).contains(&found), "seed {seed}: {least} acknowledged, {found} found");
         }
-        crashed.check(&found, &format!("seed {seed}"));
+        crashed.check(&found, &format!("{protocol}, seed {seed}"));
     }
     stop.store(true, Ordering::SeqCst);
     running.into_iter().for_each(|thread| thread.join().expect("no panic"));
     let counts: Vec<i64> = acknowledged.iter().map(|count| count.load(Ordering::SeqCst)).collect();
-    Ledger::open(tiny(&disk.crash_image(0))).expect("opens").check(&counts, "at the end");
+    Ledger::open(options(&disk.crash_image(0))).expect("opens").check(&counts, "at the end");
 }
 
 impl Ledger {
@@ -181,18 +231,22 @@ impl Ledger {
 
 #[test]
 fn one_thread_loses_nothing_acknowledged_in_any_crash() {
-    in_time("one thread", || images_under_load(1, 30));
+    for &protocol in ProtocolKind::ALL {
+        in_time("one thread", move || images_under_load(protocol, 1, 10));
+    }
 }
 
 #[test]
 fn four_threads_lose_nothing_acknowledged_in_any_crash() {
-    in_time("four threads", || images_under_load(4, 30));
+    for &protocol in ProtocolKind::ALL {
+        in_time("four threads", move || images_under_load(protocol, 4, 10));
+    }
 }
 
 /// What the test at every boundary does: creates a database, tables, makes transfers that fill segments, closes.
 /// Gives back how many transfers were acknowledged, none if not even the database was.
-fn a_short_life(disk: &SimulatedDisk) -> Option<i64> {
-    let ledger = Ledger::create(tiny(disk)).ok()?;
+fn a_short_life(options: Options) -> Option<i64> {
+    let ledger = Ledger::create(options).ok()?;
     let mut acknowledged = 0;
     let mut refused = None;
     for number in 0..30 {
@@ -216,8 +270,8 @@ fn a_short_life(disk: &SimulatedDisk) -> Option<i64> {
 }
 
 /// Opens what a crash has left, twice, and works on: both times everything that was acknowledged must be there.
-fn survives(disk: &SimulatedDisk, acknowledged: Option<i64>, what: &str) {
-    let ledger = match Ledger::open(tiny(disk)) {
+fn survives(options: &Options, acknowledged: Option<i64>, what: &str) {
+    let ledger = match Ledger::open(options.clone()) {
         Ok(ledger) => ledger,
         // Before the ledger was made nothing was acknowledged. It may be made now.
         Err(Error::UnknownTable { .. }) if acknowledged.is_none() => return,
@@ -232,31 +286,42 @@ fn survives(disk: &SimulatedDisk, acknowledged: Option<i64>, what: &str) {
     let next = ledger.transfers_of(0);
     ledger.transfer(0, next).unwrap_or_else(|error| panic!("{what}: {error}"));
     ledger.db.close().unwrap_or_else(|error| panic!("{what}: {error}"));
-    Ledger::open(tiny(disk)).expect("again").check(&[next + 1], what);
+    Ledger::open(options.clone()).expect("again").check(&[next + 1], what);
 }
 
 /// The operations of a life depend a little on what the threads do when; so the boundaries go on until a whole life
 /// fits before the crash. Segments need many operations that are alike: they are sampled.
 #[test]
 fn a_crash_at_every_boundary_from_creation_to_closing() {
-    in_time("every boundary", || {
-        let mut boundary = 0;
-        loop {
-            let disk = SimulatedDisk::new();
-            disk.crash_after(boundary);
-            let acknowledged = a_short_life(&disk);
-            let whole = disk.operations() <= boundary;
-            for seed in [0, 1, boundary + 2] {
-                survives(&disk.crash_image(seed), acknowledged, &format!("boundary {boundary}, seed {seed}"));
-            }
-            if whole {
-                assert_eq!(acknowledged, Some(30));
-                break;
-            }
-            boundary += 1;
+    in_time("every boundary", || crash_at_boundaries(ProtocolKind::default(), 1));
+}
+
+/// A protocol is nothing to the log, but for what it hands over, by whom, and when: so some boundaries are enough.
+#[test]
+fn a_crash_at_some_boundaries_under_every_protocol() {
+    for &protocol in ProtocolKind::ALL {
+        in_time("some boundaries", move || crash_at_boundaries(protocol, 7));
+    }
+}
+
+fn crash_at_boundaries(protocol: ProtocolKind, stride: u64) {
+    let mut boundary = 0;
+    loop {
+        let disk = SimulatedDisk::new();
+        disk.crash_after(boundary);
+        let acknowledged = a_short_life(tiny_under(protocol, &disk));
+        let whole = disk.operations() <= boundary;
+        for seed in [0, 1, boundary + 2] {
+            let what = format!("{protocol}, boundary {boundary}, seed {seed}");
+            survives(&tiny_under(protocol, &disk.crash_image(seed)), acknowledged, &what);
         }
-        assert!(boundary > 60, "only {boundary} operations: is anything synced?");
-    });
+        if whole {
+            assert_eq!(acknowledged, Some(30));
+            break;
+        }
+        boundary += stride;
+    }
+    assert!(boundary > 60, "only {boundary} operations: is anything synced?");
 }
 
 /// The power goes again while the database recovers, at every boundary of that.
@@ -285,7 +350,7 @@ fn a_crash_at_every_boundary_of_recovery() {
                 let whole = again.operations() <= boundary;
                 for second in [0, 1, boundary + 2] {
                     let what = format!("seed {seed}, boundary {boundary}, then {second}");
-                    survives(&again.crash_image(second), Some(12), &what);
+                    survives(&tiny(&again.crash_image(second)), Some(12), &what);
                 }
                 if whole || opened && boundary > 40 {
                     break;
@@ -299,7 +364,12 @@ fn a_crash_at_every_boundary_of_recovery() {
 
 impl Ledger {
     fn handles(&self) -> Ledger {
-        Ledger { db: self.db.clone(), accounts: self.accounts.clone(), transfers: self.transfers.clone() }
+        Ledger {
+            db: self.db.clone(),
+            accounts: self.accounts.clone(),
+            transfers: self.transfers.clone(),
+            procedures: self.procedures.clone(),
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub const ROWS: i64 = 3;
 pub fn options(disk: &SimulatedDisk, protocol: ProtocolKind) -> Options {
     Options::default()
         .protocol(protocol)
+        // A few rows would have one, in time.
+        .executors(2)
         .phase_milliseconds(0.5)
         .disk(Arc::new(disk.clone()))
         .segment_bytes(64 << 10)
