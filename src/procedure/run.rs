@@ -327,7 +327,7 @@ pub(super) fn find_ahead(action: &Action, reference: &Reference, guard: &Guard) 
     let wanted = reference.whole && (!action.is_led() || reference.guessed);
     let record = if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
     record.map(|record| {
-        record.prefetch();
+        action.table.prefetch_record(record);
         record.pointer()
     })
 }

@@ -160,11 +160,11 @@ impl Copier<'_> {
         guard: &Guard,
     ) -> usize {
         let table = &self.scan.tables[table];
-        records.iter().take(AHEAD).for_each(|record| record.prefetch());
+        records.iter().take(AHEAD).for_each(|&record| table.prefetch_record(record));
         let mut done = 0;
         for group in records.chunks(AHEAD) {
             let next = records[done + group.len()..].iter().take(AHEAD);
-            next.for_each(|record| record.prefetch());
+            next.for_each(|&record| table.prefetch_record(record));
             self.rows.read_all(store, table, group, guard);
             for (place, &record) in group.iter().enumerate() {
                 if out.len() >= bytes_max {

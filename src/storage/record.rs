@@ -21,6 +21,7 @@ use crossbeam_utils::Backoff;
 
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
+use crate::base::prefetch::prefetch_line;
 use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
@@ -57,10 +58,34 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 const HEAD_BYTES: usize = size_of::<Head>();
+/// How many bytes the processor fetches at once.
+const LINE_BYTES: usize = 64;
+/// Of longer records only the beginning is fetched ahead.
+const PREFETCHED_LINES: usize = 6;
 
 /// How many bytes a record takes.
 pub(crate) fn record_bytes(key_bytes: usize, row_words: usize) -> usize {
     HEAD_BYTES + key_bytes.next_multiple_of(8) + row_words * 8
+}
+
+/// Copies words one by one, several in a turn. They are looked at relaxed: the caller finds out what the copy is worth.
+///
+/// # Safety
+/// There is room for as many words at `to`.
+#[inline(always)]
+unsafe fn copy_words(from: &[AtomicU64], to: *mut u64) {
+    const TURN: usize = 4;
+    let (turns, rest) = from.as_chunks::<TURN>();
+    for (number, turn) in turns.iter().enumerate() {
+        for (at, word) in turn.iter().enumerate() {
+            // SAFETY: the caller's promise; so far there are words in `from`.
+            unsafe { to.add(number * TURN + at).write(word.load(Ordering::Relaxed)) };
+        }
+    }
+    for (at, word) in (turns.len() * TURN..).zip(rest) {
+        // SAFETY: as above.
+        unsafe { to.add(at).write(word.load(Ordering::Relaxed)) };
+    }
 }
 
 fn layout(key_bytes: usize, row_words: usize) -> Layout {
@@ -127,9 +152,10 @@ impl<'g> Record<'g> {
             if word & ABSENT != 0 {
                 return word;
             }
-            for (copy, word) in copy.iter_mut().zip(self.row()) {
-                *copy = word.load(Ordering::Relaxed);
-            }
+            let row = self.row();
+            let words = row.len().min(copy.len());
+            // SAFETY: there is room for so many words.
+            unsafe { copy_words(&row[..words], copy.as_mut_ptr()) };
             fence(Ordering::Acquire);
             if self.word().load(Ordering::Relaxed) == word {
                 return word;
@@ -146,7 +172,13 @@ impl<'g> Record<'g> {
             return None;
         }
         let row = self.row();
-        let copy = arena.alloc_slice_fill_with(row.len(), |at| row[at].load(Ordering::Relaxed));
+        let copy = arena.alloc_layout(Layout::for_value(row)).cast::<u64>().as_ptr();
+        // SAFETY: room for the row was just made, aligned as its words are; it belongs to whoever has the arena, and all of it
+        // is written before it is looked at.
+        let copy = unsafe {
+            copy_words(row, copy);
+            slice::from_raw_parts(copy, row.len())
+        };
         fence(Ordering::Acquire);
         (self.word().load(Ordering::Relaxed) == word).then_some((word, copy))
     }
@@ -186,17 +218,14 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Asks the processor to fetch the record's first two lines.
+    /// Begins to bring so many bytes of the record into the cache; of a long one, only its beginning.
     #[inline]
-    pub(crate) fn prefetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing, whatever the address is.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = self.head.as_ptr().cast::<i8>();
-            _mm_prefetch::<_MM_HINT_T0>(start);
-            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(64));
-        }
+    pub(crate) fn prefetch(self, bytes: usize) {
+        let start = self.head.as_ptr().cast::<u8>();
+        let bytes = bytes.min(PREFETCHED_LINES * LINE_BYTES);
+        (0..bytes).step_by(LINE_BYTES).for_each(|line| prefetch_line(start.wrapping_add(line)));
+        // Records begin anywhere in a line: the last byte may lie in one more.
+        prefetch_line(start.wrapping_add(bytes - 1));
     }
 
     /// This record's address.

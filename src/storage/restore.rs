@@ -66,7 +66,7 @@ impl Tools {
             && let Some(table) = table_of(step)
             && let Some(record) = table.find_ahead(step.hash, &payload[step.key.clone()], guard)
         {
-            record.prefetch();
+            table.prefetch_record(record);
         }
     }
 

@@ -22,7 +22,7 @@ use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition}
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
-use crate::storage::record::{Record, RecordPointer};
+use crate::storage::record::{Record, RecordPointer, record_bytes};
 use crate::storage::row::{RowLayout, block_bytes, free_block};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{DEAD, PLACEHOLDER};
@@ -37,12 +37,17 @@ pub(crate) type TableId = u32;
 /// The longest encoded key, in bytes.
 pub(crate) const MAXIMAL_KEY_BYTES: usize = 4_096;
 
+/// Most keys have no more bytes than this.
+const USUAL_KEY_BYTES: usize = 24;
+
 /// A table with its records.
 pub(crate) struct TableCore {
     store: u64,
     id: TableId,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
+    /// How many bytes a record with a usual key takes.
+    usual_bytes: usize,
     slabs: Arc<Slabs>,
     hash: Option<HashIndex>,
     ordered: Option<OrderedIndex>,
@@ -124,10 +129,12 @@ impl TableCore {
 
     fn bare(store: u64, slabs: &Arc<Slabs>, id: TableId, definition: TableDefinition) -> TableCore {
         let kind = definition.primary_index;
+        let layout = Arc::new(RowLayout::new(&definition));
         TableCore {
             store,
             id,
-            layout: Arc::new(RowLayout::new(&definition)),
+            usual_bytes: record_bytes(USUAL_KEY_BYTES, layout.words()),
+            layout,
             slabs: slabs.clone(),
             hash: (kind != PrimaryIndex::Ordered).then(HashIndex::new),
             ordered: (kind != PrimaryIndex::Hash).then(OrderedIndex::new),
@@ -375,6 +382,12 @@ impl TableCore {
         if let Some(index) = &self.hash {
             index.prefetch(hash, guard);
         }
+    }
+
+    /// Begins to bring one of its records into the cache.
+    #[inline]
+    pub(crate) fn prefetch_record(&self, record: Record<'_>) {
+        record.prefetch(self.usual_bytes);
     }
 
     /// Finds the record of a key ahead of its use, where that is cheap: in a hash index. A descent in an ordered one

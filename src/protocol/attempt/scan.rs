@@ -16,6 +16,9 @@ use crate::storage::write_set::Mark;
 use crate::types::ValueRef;
 use crate::types::key::EncodedKey;
 
+/// How many records ahead of its reading a record is fetched.
+const AHEAD: usize = 4;
+
 /// A range that is being read, in one direction.
 pub(crate) struct Span<'a> {
     table: &'a TableCore,
@@ -148,6 +151,9 @@ impl<'a> Attempt<'a> {
         };
         loop {
             while let Some(&record) = span.page.get(span.next) {
+                if let Some(&ahead) = span.page.get(span.next + AHEAD) {
+                    span.table.prefetch_record(ahead);
+                }
                 span.next += 1;
                 let is_written = {
                     let writes = &self.workspace.borrow().writes;
@@ -237,6 +243,7 @@ impl<'a> Attempt<'a> {
         };
         missed(self, page.version)?;
         span.cut_page();
+        span.page.iter().take(AHEAD).for_each(|&record| span.table.prefetch_record(record));
         span.place = match page.next {
             None => Place::End,
             Some(key) if span.backward => Place::Backward(key),
