@@ -10,7 +10,7 @@ use super::split::{Plan, Staged};
 use super::{Change, CommitFailure, Pending};
 use crate::base::atomics::Ordering;
 use crate::storage::participant::Participant;
-use crate::storage::record::Record;
+use crate::storage::record::{Record, RecordPointer};
 use crate::storage::split::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::table::wait_a_little;
@@ -86,7 +86,7 @@ pub(super) fn take<'a, T: Taking>(
         (0..writes.touched().len()).try_for_each(&mut take_one)
     } else {
         // One order for all commits: who waits for a record holds only records before it.
-        in_order(writes).into_iter().try_for_each(|position| take_one(position as usize))
+        in_order(writes).into_iter().try_for_each(|(_, position)| take_one(position as usize))
     };
     match all_taken {
         Ok(()) => Ok(highest),
@@ -189,10 +189,12 @@ pub(super) fn give_back(pending: &[Pending<'_>]) {
     }
 }
 
-/// The places in the write set, in the order of the records' addresses.
-fn in_order(writes: &WriteSet) -> SmallVec<[u32; 32]> {
-    let touched = writes.touched();
-    let mut order: SmallVec<[u32; 32]> = (0..touched.len() as u32).collect();
-    order.sort_unstable_by_key(|&position| touched[position as usize].record);
+/// The records of the write set with their places there, in the order of their addresses. Each address beside its place: a
+/// comparison looks at what is sorted, and nowhere else.
+fn in_order(writes: &WriteSet) -> SmallVec<[(RecordPointer, u32); 32]> {
+    let touched = writes.touched().iter();
+    let mut order: SmallVec<[(RecordPointer, u32); 32]> =
+        touched.zip(0..).map(|(touched, position)| (touched.record, position)).collect();
+    order.sort_unstable_by_key(|&(record, _)| record);
     order
 }
