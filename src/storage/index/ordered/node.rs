@@ -226,22 +226,24 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
     pub(super) fn search(&self, key: &[u8]) -> Result<Place, Restart> {
         let head = head_of(key, self.prefix);
         let heads = &self.heads[..self.count()];
-        let first = heads.partition_point(|other| other.load(Ordering::Relaxed) < head);
-        let is_same = |at: usize| heads.get(at).is_some_and(|other| other.load(Ordering::Relaxed) == head);
-        if !is_same(first) {
-            return Ok(Place { index: first, found: None });
+        let head_at = |at: usize| heads.get(at).map(|other| other.load(Ordering::Relaxed));
+        // Behind all heads that are not greater. Keys that grow come last: that is told by one look.
+        let end = match heads.len().checked_sub(1).and_then(head_at) {
+            Some(last) if last > head => heads.partition_point(|other| other.load(Ordering::Relaxed) <= head),
+            _ => heads.len(),
+        };
+        let Some(last) = end.checked_sub(1).filter(|&last| head_at(last) == Some(head)) else {
+            return Ok(Place { index: end, found: None });
+        };
+        // One look at the last of the equal heads, most often the only one, instead of a search among them.
+        let bits = self.slot(last)?;
+        match self.key_of(bits).cmp(key) {
+            std::cmp::Ordering::Less => return Ok(Place { index: end, found: None }),
+            std::cmp::Ordering::Equal => return Ok(Place { index: last, found: Some(bits) }),
+            std::cmp::Ordering::Greater => {}
         }
-        let (mut from, mut to) = (first, first + 1);
-        if is_same(first + 1) {
-            to += heads[to..].partition_point(|other| other.load(Ordering::Relaxed) == head);
-            // Keys that grow come last: one look at the last of the equal heads instead of a search among them.
-            let bits = self.slot(to - 1)?;
-            match self.key_of(bits).cmp(key) {
-                std::cmp::Ordering::Less => return Ok(Place { index: to, found: None }),
-                std::cmp::Ordering::Equal => return Ok(Place { index: to - 1, found: Some(bits) }),
-                std::cmp::Ordering::Greater => to -= 1,
-            }
-        }
+        let (mut from, mut to) =
+            (heads[..last].partition_point(|other| other.load(Ordering::Relaxed) < head), last);
         while from < to {
             let middle = from.midpoint(to);
             let bits = self.slot(middle)?;
