@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::index::{LeafSplit, NodeVersion};
 use crate::storage::record::{Record, RecordPointer};
+use crate::storage::table::NodeChanges;
 use crate::storage::word::{ABSENT, BUSY, DEAD, Stamp};
 
 /// What part of a record is read.
@@ -95,16 +96,6 @@ impl ReadSet {
     /// Notes that a key or a range was looked for where this version was found.
     pub(crate) fn note_node(&mut self, version: NodeVersion<'_>) {
         self.nodes.push(keep(version));
-    }
-
-    /// The call itself has put something into this node: what was noted about it before stays true.
-    pub(crate) fn note_own_insert(&mut self, before: u64, after: NodeVersion<'_>) {
-        self.own_inserts.push((before, keep(after)));
-    }
-
-    /// The call itself has split this leaf: what was noted about it is true of its halves.
-    pub(crate) fn note_split(&mut self, split: LeafSplit<'_>) {
-        self.splits.push(LeafSplit { whole: keep(split.whole), halves: split.halves.map(keep) });
     }
 
     /// Takes what another part of the call has read, on another thread, which was pinned as this one is.
@@ -201,6 +192,20 @@ impl ReadSet {
             (place(whole, whole.observed()), (*left, Some(*right)))
         });
         inserts.chain(splits).map(|(place, next)| (place, Some(next))).collect()
+    }
+}
+
+/// The call's own changes.
+impl<'g> NodeChanges<'g> for ReadSet {
+    /// What was noted about the node before stays true.
+    fn inserted(&mut self, before: u64, after: NodeVersion<'g>) {
+        self.own_inserts.push((before, keep(after)));
+    }
+
+    /// What was noted about the leaf is true of its halves.
+    #[cold]
+    fn split(&mut self, split: LeafSplit<'g>) {
+        self.splits.push(LeafSplit { whole: keep(split.whole), halves: split.halves.map(keep) });
     }
 }
 
@@ -418,7 +423,7 @@ mod tests {
         for own in [11, 12] {
             node.store(own, Ordering::Relaxed);
             assert!(!holds(&reads, |_| false));
-            reads.note_own_insert(own - 1, NodeVersion::new(&node, own));
+            reads.inserted(own - 1, NodeVersion::new(&node, own));
             assert!(holds(&reads, |_| false), "what it has put in itself");
         }
         node.store(13, Ordering::Relaxed);
@@ -432,11 +437,11 @@ mod tests {
         whole.store(6, Ordering::Relaxed);
         assert!(!holds(&reads, |_| false));
         let halves = [NodeVersion::new(&left, 0), NodeVersion::new(&right, 0)];
-        reads.note_split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
+        reads.split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
         assert!(holds(&reads, |_| false));
         right.store(4, Ordering::Relaxed);
         assert!(!holds(&reads, |_| false), "a rival has changed a half");
-        reads.note_own_insert(0, NodeVersion::new(&right, 4));
+        reads.inserted(0, NodeVersion::new(&right, 4));
         assert!(holds(&reads, |_| false), "it was the call itself");
         left.store(4, Ordering::Relaxed);
         assert!(!holds(&reads, |_| false));
@@ -447,7 +452,7 @@ mod tests {
         let [whole, left, right] = [const { AtomicU64::new(0) }; 3];
         let mut reads = ReadSet::default();
         let halves = [NodeVersion::new(&left, 0), NodeVersion::new(&right, 0)];
-        reads.note_split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
+        reads.split(LeafSplit { whole: NodeVersion::new(&whole, 4), halves });
         whole.store(6, Ordering::Relaxed);
         reads.note_node(NodeVersion::new(&left, 0));
         right.store(4, Ordering::Relaxed);

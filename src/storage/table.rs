@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
-use smallvec::SmallVec;
 
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::Ordering;
@@ -423,26 +422,27 @@ impl TableCore {
         cutter: &mut Cutter,
         guard: &'g Guard,
     ) -> Placed<'g> {
-        self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), guard)
+        self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), &mut (), guard)
     }
 
-    /// As [`find_or_place`](Self::find_or_place), for who may have come near in the ordered index.
+    /// As [`find_or_place`](Self::find_or_place), for who may have come near in the ordered index. `changes` is told of every
+    /// node that it changes.
     pub(crate) fn find_or_place_near<'g>(
         &'g self,
         hash: u64,
         key: &[u8],
         (cutter, near): (&mut Cutter, &mut Near<'g>),
+        changes: &mut impl NodeChanges<'g>,
         guard: &'g Guard,
     ) -> Placed<'g> {
         let backoff = Backoff::new();
-        let mut splits = SmallVec::new();
         loop {
             let make = || self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
             // SAFETY: it was made above, and the index did not take it.
             let discard = |record| unsafe { self.slabs.free(record) };
-            let mut placed = match (&self.hash, &self.ordered) {
-                (Some(index), _) => Placed::from(index.get_or_insert(hash, key, make, discard, guard)),
-                (None, Some(index)) => self.place_ordered(index, key, (cutter, near, &mut splits), guard),
+            let placed = match (&self.hash, &self.ordered) {
+                (Some(index), _) => Placed::of(index.get_or_insert(hash, key, make, discard, guard), changes),
+                (None, Some(index)) => self.place_ordered(index, key, (cutter, near), changes, guard),
                 (None, None) => unreachable!("a table has at least one primary index"),
             };
             if is_dead(placed.record) {
@@ -452,18 +452,13 @@ impl TableCore {
             let settled = match (&self.hash, &self.ordered) {
                 // Also for a record that was found: who put it into the hash index may not have got here yet.
                 (Some(_), Some(ordered)) if !is_settled(&placed) => {
-                    match ordered.insert_near(placed.record, near, |split| splits.push(split), guard) {
-                        Insertion::Found(other) => other == placed.record,
-                        Insertion::Inserted { before, after, .. } => {
-                            placed.own_inserts[1] = Some((before, after));
-                            true
-                        }
-                    }
+                    let insertion =
+                        ordered.insert_near(placed.record, near, |split| changes.split(split), guard);
+                    Placed::of(insertion, changes).record == placed.record
                 }
                 _ => true,
             };
             if settled && !is_dead(placed.record) {
-                placed.splits = splits;
                 return placed;
             }
             if let (true, Some(ordered)) = (is_dead(placed.record), &self.ordered) {
@@ -479,13 +474,15 @@ impl TableCore {
         &'g self,
         index: &'g OrderedIndex,
         key: &[u8],
-        (cutter, near, splits): (&mut Cutter, &mut Near<'g>, &mut SmallVec<[LeafSplit<'g>; 1]>),
+        (cutter, near): (&mut Cutter, &mut Near<'g>),
+        changes: &mut impl NodeChanges<'g>,
         guard: &'g Guard,
     ) -> Placed<'g> {
         let fresh = self.slabs.make(cutter, PLACEHOLDER, key, self.layout.words());
         // SAFETY: it was just made; if the key turns out to be taken it is freed below, never having been shared.
         let fresh_record = unsafe { fresh.as_record() };
-        let placed = Placed::from(index.insert_near(fresh_record, near, |split| splits.push(split), guard));
+        let insertion = index.insert_near(fresh_record, near, |split| changes.split(split), guard);
+        let placed = Placed::of(insertion, changes);
         if placed.record.pointer() != fresh {
             // SAFETY: the index did not take it.
             unsafe { self.slabs.free(fresh) };
@@ -591,20 +588,35 @@ pub(crate) struct Placed<'g> {
     pub(crate) record: Record<'g>,
     /// Whether the record is a placeholder that this call made.
     pub(crate) is_new: bool,
-    /// The nodes that this call put it into, with their versions right before and after.
-    pub(crate) own_inserts: [Option<(u64, NodeVersion<'g>)>; 2],
-    /// The leaves that this call has split, to make room.
-    pub(crate) splits: SmallVec<[LeafSplit<'g>; 1]>,
 }
 
-impl<'g> From<Insertion<'g>> for Placed<'g> {
-    fn from(insertion: Insertion<'g>) -> Self {
-        let (record, is_new, own_insert) = match insertion {
-            Insertion::Found(record) => (record, false, None),
-            Insertion::Inserted { record, before, after } => (record, true, Some((before, after))),
-        };
-        Placed { record, is_new, own_inserts: [own_insert, None], splits: SmallVec::new() }
+impl<'g> Placed<'g> {
+    #[inline]
+    fn of(insertion: Insertion<'g>, changes: &mut impl NodeChanges<'g>) -> Self {
+        match insertion {
+            Insertion::Found(record) => Placed { record, is_new: false },
+            Insertion::Inserted { record, before, after } => {
+                changes.inserted(before, after);
+                Placed { record, is_new: true }
+            }
+        }
     }
+}
+
+/// Who is told which index nodes a thread has changed by what it has put in.
+pub(crate) trait NodeChanges<'g> {
+    /// It has put something into this node: the version right before, and the one right after.
+    fn inserted(&mut self, before: u64, after: NodeVersion<'g>);
+
+    /// It has split this leaf, to make room.
+    fn split(&mut self, split: LeafSplit<'g>);
+}
+
+/// Nobody wants to know.
+impl NodeChanges<'_> for () {
+    fn inserted(&mut self, _before: u64, _after: NodeVersion<'_>) {}
+
+    fn split(&mut self, _split: LeafSplit<'_>) {}
 }
 
 /// Whether the record is leaving its table, or has left it.

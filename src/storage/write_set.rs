@@ -5,11 +5,11 @@
 //! a set is used again by the next call without allocating.
 
 mod append;
+mod places;
 
 use bumpalo::Bump;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 
+use self::places::Places;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
 use crate::storage::record::RecordPointer;
@@ -23,10 +23,8 @@ pub(crate) use usual::{NumberChange, WordChange};
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.
 const MAXIMAL_BYTES: usize = 1 << 30;
-/// Up to so many records, looking through all of them is faster than hashing.
-const FEW: usize = 12;
-/// Room for more records than this is not kept for the next call.
-const MANY: usize = 256;
+/// Up to so many records, looking through all of them is as fast as a table.
+const FEW: usize = 8;
 
 /// All buffered writes of one call.
 #[derive(Default)]
@@ -36,7 +34,8 @@ pub(crate) struct WriteSet {
     /// The words of rows that come in; long values lie in `bytes` (see `row::aside`).
     words: Vec<u64>,
     bytes: Vec<u8>,
-    by_record: HashMap<RecordPointer, u32, FixedState>,
+    /// Where records stand among those touched, if these are more than a few.
+    places: Places,
     /// How many writes were ever made in this set: tells marks of writes that are gone from those that hold.
     made: u64,
 }
@@ -203,13 +202,7 @@ impl WriteSet {
     pub(crate) fn clear_writes(&mut self) {
         self.touched.clear();
         self.writes.clear();
-        if !self.by_record.is_empty() {
-            // Emptying takes as long as there was ever room for, and most calls write few records.
-            if self.by_record.capacity() > MANY {
-                self.by_record = HashMap::default();
-            }
-            self.by_record.clear();
-        }
+        self.places.clear();
     }
 
     /// The point reached.
@@ -228,9 +221,8 @@ impl WriteSet {
             let Some(write) = self.writes.pop() else { break };
             if write.previous == NONE {
                 // It was the record's first write, so the record was touched last of those that remain.
-                if let Some(touched) = self.touched.pop() {
-                    self.by_record.remove(&touched.record);
-                }
+                self.places.forget_last(&self.touched);
+                self.touched.pop();
             } else {
                 self.writes[write.previous as usize].next = NONE;
                 self.touched[write.touched as usize].last = write.previous;
@@ -259,7 +251,7 @@ impl WriteSet {
 
     #[inline(never)]
     fn position_of_many(&self, record: RecordPointer) -> Option<usize> {
-        self.by_record.get(&record).map(|&position| position as usize)
+        self.places.find(record, &self.touched)
     }
 
     /// Whether the record at this position has come in only after the mark: by an insert where there was no row.
@@ -303,9 +295,15 @@ impl WriteSet {
         self.bytes.truncate(composed.bytes as usize);
     }
 
-    /// Buffers: the row that was put together is put in.
-    pub(crate) fn insert_composed(&mut self, table: &TableCore, record: RecordPointer, composed: Composed) {
-        self.push(table, record, Kind::Insert { words: composed.words });
+    /// Buffers: the row that was put together is put in. `is_new`: its record is one that the call has just made.
+    pub(crate) fn insert_composed(
+        &mut self,
+        table: &TableCore,
+        (record, is_new): (RecordPointer, bool),
+        composed: Composed,
+    ) {
+        let kind = Kind::Insert { words: composed.words };
+        if is_new { self.push_first(table, record, kind) } else { self.push(table, record, kind) }
     }
 
     /// Buffers: the record goes.
@@ -349,46 +347,44 @@ impl WriteSet {
         column: usize,
         change: IntChange,
     ) {
-        debug_assert!(self.position(record).is_none());
-        let kind = change.of_column(column);
-        let touched = self.touch(table, record, self.writes.len() as u32);
-        self.made += 1;
-        self.writes.push(Write {
-            touched,
-            previous: NONE,
-            next: NONE,
-            kind,
-            presence: None,
-            words_end: self.words.len() as u32,
-            bytes_end: self.bytes.len() as u32,
-            number: self.made,
-        });
+        self.push_first(table, record, change.of_column(column));
     }
 
-    /// Buffers: an integer column is changed.
-    pub(crate) fn change_int(
-        &mut self,
-        table: &TableCore,
-        record: RecordPointer,
-        column: usize,
-        change: IntChange,
-    ) {
-        self.push(table, record, change.of_column(column));
+    /// Buffers: an integer column of the record at this position is changed.
+    #[inline]
+    pub(crate) fn change_int(&mut self, position: usize, column: usize, change: IntChange) {
+        self.push_behind(position, change.of_column(column));
     }
 
     #[inline]
     fn push(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
-        let write = self.writes.len() as u32;
-        let (position, previous, before) = match self.position(record) {
-            Some(position) => {
-                let touched = &mut self.touched[position];
-                let previous = std::mem::replace(&mut touched.last, write);
-                let before = &mut self.writes[previous as usize];
-                before.next = write;
-                (position as u32, previous, before.presence)
-            }
-            None => (self.touch(table, record, write), NONE, None),
-        };
+        match self.position(record) {
+            Some(position) => self.push_behind(position, kind),
+            None => self.push_first(table, record, kind),
+        }
+    }
+
+    /// Buffers the first write to a record.
+    #[inline]
+    fn push_first(&mut self, table: &TableCore, record: RecordPointer, kind: Kind) {
+        debug_assert!(self.position(record).is_none());
+        let touched = self.touch(table, record, self.writes.len() as u32);
+        self.push_linked((touched, NONE), kind, None);
+    }
+
+    /// Buffers one more write to the record at this position.
+    #[inline]
+    fn push_behind(&mut self, position: usize, kind: Kind) {
+        let touched = &mut self.touched[position];
+        let previous = std::mem::replace(&mut touched.last, self.writes.len() as u32);
+        let before = &mut self.writes[previous as usize];
+        before.next = touched.last;
+        let presence = before.presence;
+        self.push_linked((position as u32, previous), kind, presence);
+    }
+
+    #[inline(always)]
+    fn push_linked(&mut self, (touched, previous): (u32, u32), kind: Kind, before: Option<bool>) {
         let presence = match kind {
             Kind::Insert { .. } => Some(true),
             Kind::Delete => Some(false),
@@ -396,7 +392,7 @@ impl WriteSet {
         };
         self.made += 1;
         self.writes.push(Write {
-            touched: position,
+            touched,
             previous,
             next: NONE,
             kind,
@@ -411,19 +407,14 @@ impl WriteSet {
     fn touch(&mut self, table: &TableCore, record: RecordPointer, write: u32) -> u32 {
         let position = self.touched.len() as u32;
         self.touched.push(Touched { record, table, first: write, last: write });
-        if self.touched.len() > FEW {
-            self.note_position(record, position);
-        }
+        self.note_place();
         position
     }
 
-    #[cold]
-    fn note_position(&mut self, record: RecordPointer, position: u32) {
-        if self.touched.len() == FEW + 1 {
-            let all = self.touched.iter().enumerate();
-            self.by_record.extend(all.map(|(position, touched)| (touched.record, position as u32)));
-        } else {
-            self.by_record.insert(record, position);
+    #[inline(always)]
+    fn note_place(&mut self) {
+        if self.touched.len() > FEW {
+            self.places.note(&self.touched);
         }
     }
 

@@ -104,7 +104,7 @@ impl<'a> Attempt<'a> {
         match workspace.writes.position(record.pointer()) {
             None => workspace.writes.change_int_first(table, record.pointer(), column, change),
             Some(position) if workspace.writes.presence(position, true) => {
-                workspace.writes.change_int(table, record.pointer(), column, change);
+                workspace.writes.change_int(position, column, change);
             }
             Some(_) => return false,
         }

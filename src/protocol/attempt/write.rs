@@ -13,7 +13,7 @@ use crate::storage::index::Lookup;
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::row::{INLINE_BYTES, byte_length};
-use crate::storage::table::TableCore;
+use crate::storage::table::{Placed, TableCore};
 use crate::storage::word::PLACEHOLDER;
 use crate::storage::workspace::Placeholder;
 use crate::types::key::decode_component;
@@ -35,8 +35,8 @@ impl<'a> Attempt<'a> {
         let composed = self.workspace.borrow_mut().writes.compose(layout, values);
         // What is composed are the values as they are.
         let checked = if composed.is_some() { values } else { layout.checked_row(values, &mut coerced)? };
-        let record = match self.place_new(table, target.hash, target.key) {
-            Ok(Some(record)) => record,
+        let placed = match self.place_new(table, target.hash, target.key) {
+            Ok(Some(placed)) => placed,
             other => {
                 if let Some(composed) = composed {
                     self.workspace.borrow_mut().writes.discard(composed);
@@ -46,9 +46,10 @@ impl<'a> Attempt<'a> {
         };
         let buffer = || {
             let writes = &mut self.workspace.borrow_mut().writes;
+            let record = placed.record.pointer();
             match composed {
-                Some(composed) => writes.insert_composed(table, record.pointer(), composed),
-                None => writes.insert(table, record.pointer(), checked.iter().copied()),
+                Some(composed) => writes.insert_composed(table, (record, placed.is_new), composed),
+                None => writes.insert(table, record, checked.iter().copied()),
             }
             writes.check_size()
         };
@@ -194,34 +195,35 @@ impl<'a> Attempt<'a> {
     }
 
     /// A record for a key that has no row: `None` if it has one.
-    fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Record<'a>>> {
+    fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Placed<'a>>> {
         self.claim(table, key, Claim::Insert)?;
         loop {
-            let placed = {
-                let (cutter, mut near) = (&mut self.workspace.borrow_mut().cutter, self.near.get());
-                let placed = table.find_or_place_near(hash, key, (cutter, &mut near), self.guard);
-                self.near.set(near);
-                placed
-            };
+            let placed = self.find_or_place(table, hash, key);
             if placed.is_new {
-                let placeholder = Placeholder { record: placed.record.pointer(), table };
-                self.workspace.borrow_mut().placeholders.push(placeholder);
-                // Noted as it was made, not as it is found at the next look: a rival may have filled it by then, and
-                // what the call found missing before it made the placeholder would count as missing still.
-                self.reads.borrow_mut().note(placed.record, PLACEHOLDER, Part::Existence);
-            }
-            for split in placed.splits {
-                self.reads.borrow_mut().note_split(split);
-            }
-            for (before, after) in placed.own_inserts.into_iter().flatten() {
-                self.reads.borrow_mut().note_own_insert(before, after);
+                return Ok(Some(placed));
             }
             match self.presence(placed.record)? {
                 Some(true) => return Ok(None),
-                Some(false) => return Ok(Some(placed.record)),
+                Some(false) => return Ok(Some(placed)),
                 None => {}
             }
         }
+    }
+
+    #[inline]
+    fn find_or_place(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Placed<'a> {
+        let (workspace, reads) = (&mut **self.workspace.borrow_mut(), &mut **self.reads.borrow_mut());
+        let mut near = self.near.get();
+        let placed =
+            table.find_or_place_near(hash, key, (&mut workspace.cutter, &mut near), reads, self.guard);
+        self.near.set(near);
+        if placed.is_new {
+            workspace.placeholders.push(Placeholder { record: placed.record.pointer(), table });
+            // Noted as it was made, not as it is found at the next look: a rival may have filled it by then, and
+            // what the call found missing before it made the placeholder would count as missing still.
+            reads.note(placed.record, PLACEHOLDER, Part::Existence);
+        }
+        placed
     }
 
     /// The record of a target that must be there.
@@ -276,14 +278,14 @@ impl<'a> Attempt<'a> {
     ) -> Result<()> {
         let key = table.index_key(position, primary_key, value_of)?;
         let index = &table.secondary()[position].table;
-        let Some(record) = self.place_new(index, index.hash(&key), &key)? else {
+        let Some(placed) = self.place_new(index, index.hash(&key), &key)? else {
             let definition = &table.secondary()[position].definition;
             let shown = show_index_key(table, position, &key);
             let name = format!("{} (index {})", table.definition().name(), definition.name);
             return Err(Error::DuplicateKey { table: name, key: shown });
         };
         let row = [ValueRef::Bytes(primary_key)];
-        self.workspace.borrow_mut().writes.insert(index, record.pointer(), row.into_iter());
+        self.workspace.borrow_mut().writes.insert(index, placed.record.pointer(), row.into_iter());
         Ok(())
     }
 

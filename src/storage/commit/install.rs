@@ -6,8 +6,9 @@ use super::{Change, Pending, Taking};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
+use crate::storage::row::block_bytes;
 use crate::storage::table::TableCore;
-use crate::storage::word::{BUSY, SPLIT, Stamp};
+use crate::storage::word::{BUSY, PLACEHOLDER, SPLIT, Stamp};
 use crate::storage::workspace::Deleted;
 
 /// Installs what was worked out for one record. Nothing here can fail.
@@ -47,7 +48,11 @@ pub(super) fn install<T: Taking>(
         }
         Change::Image { image, .. } => {
             make_busy(entry);
-            install_row(table, entry.record, image, guard);
+            if entry.word == PLACEHOLDER {
+                install_first_row(table, entry.record, image);
+            } else {
+                install_row(table, entry.record, image, guard);
+            }
             // Release: as above.
             word.store(present, Ordering::Release);
         }
@@ -73,6 +78,20 @@ fn make_busy(entry: &Pending<'_>) {
     // Release fence: whoever reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees
     // the busy word, and does not believe the row.
     fence(Ordering::Release);
+}
+
+/// Writes the words of a record's first row: it is held, marked as busy, and its words are still zero.
+fn install_first_row(table: &TableCore, record: Record<'_>, image: &[u64]) {
+    for (new, row) in image.iter().zip(record.row()) {
+        // Relaxed: the record is held.
+        row.store(*new, Ordering::Relaxed);
+    }
+    let (layout, budget) = (table.layout(), table.slabs().budget());
+    if layout.has_blocks() && budget.is_limited() {
+        // SAFETY: the blocks are the row's own.
+        let bytes = layout.blocks(image).map(|block| unsafe { block_bytes(block) as i64 }).sum();
+        budget.note_blocks(bytes, record.pointer().to_bits() as usize);
+    }
 }
 
 /// Writes the words of a row that is held, and marked as busy; blocks that it had and has no more are retired.

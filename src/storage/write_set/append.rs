@@ -3,7 +3,7 @@
 //! What it keeps true: the parts have written different records, so that their writes stay as they were, one set behind
 //! the other; and marks of the first part hold, while those of the others end with them.
 
-use super::{FEW, Kind, NONE, Stored, Touched, Write, WriteSet};
+use super::{Kind, NONE, Stored, Touched, Write, WriteSet};
 
 /// By how much the numbers of a set change when it goes behind another.
 struct Shift {
@@ -72,12 +72,9 @@ impl WriteSet {
             layout.shift_aside(&mut self.words[start..start + layout.words()], shift.bytes as usize);
         }
         for &Touched { record, table, first, last } in &other.touched {
-            let position = self.touched.len() as u32;
             let (first, last) = (shift.link(first), shift.link(last));
             self.touched.push(Touched { record, table, first, last });
-            if self.touched.len() > FEW {
-                self.note_position(record, position);
-            }
+            self.note_place();
         }
         self.made += other.made;
     }

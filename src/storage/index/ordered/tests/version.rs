@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::storage::read_set::ReadSet;
+use crate::storage::table::NodeChanges;
 
 /// An index with the even numbers below 400.
 fn even_numbers<'r>(records: &'r Records, guard: &'r Guard) -> OrderedIndex {
@@ -151,9 +152,9 @@ fn own_splits_lead_from_every_noted_page_to_current_leaves() {
         noted.iter().for_each(|&version| reads.note_node(version));
         for number in (0..200).map(order) {
             let record = records.make(&(2 * number + 1).to_be_bytes());
-            let inserted = index.insert(record, |split| reads.note_split(split), &guard);
+            let inserted = index.insert(record, |split| reads.split(split), &guard);
             let Insertion::Inserted { before, after, .. } = inserted else { panic!("it was there") };
-            reads.note_own_insert(before, after);
+            reads.inserted(before, after);
         }
         assert!(!noted.iter().any(NodeVersion::is_current), "every leaf has been changed");
         assert!(reads.still_holds(|_| false, &Cell::default()));
@@ -176,12 +177,12 @@ fn a_rivals_insert_into_a_half_is_noticed() {
         let (_, versions) = scan_forward(&index, Bound::Unbounded, &guard);
         reads.note_node(versions[0]);
         let split = |split| {
-            reads.note_split(split);
+            reads.split(split);
             index.insert(records.make(rival), |_| {}, &guard);
         };
         let inserted = index.insert(records.make(b"e"), split, &guard);
         let Insertion::Inserted { before, after, .. } = inserted else { panic!("it was there") };
-        reads.note_own_insert(before, after);
+        reads.inserted(before, after);
         assert!(!reads.still_holds(|_| false, &Cell::default()));
     }
 }
