@@ -1,15 +1,29 @@
 //! What a transaction's body works with.
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::protocol::attempt::{Attempt, Span, Target};
 use crate::protocol::footprint::Reference;
 use crate::range::Range;
 use crate::row::Row;
+use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::storage::write_set::Mark;
 use crate::table::{ColumnName, Table, position};
+use crate::types::key::EncodedKey;
 use crate::types::{DataType, OrderedTuple, TupleType, ValueRef};
+
+/// How many of many keys are looked up at a time.
+const AT_ONCE: usize = 16;
+
+/// A key of many, and its record if it was found ahead.
+struct Wanted<'a> {
+    key: EncodedKey,
+    hash: u64,
+    found: Option<Record<'a>>,
+}
 
 /// A transaction, as its body sees it.
 ///
@@ -56,6 +70,60 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is run again).
     pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<Row<'a>>> {
         self.at(table, key, |target| get(self.attempt, target))
+    }
+
+    /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None` where there is no
+    /// row. The keys are looked up several at a time, so that the processor fetches their rows beside each other.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let stock = db.create_table(
+    /// #     TableDefinition::new("stock").column("item", DataType::Int64).column("n", DataType::Int64).primary_key(["item"]),
+    /// # )?;
+    /// # db.run(|tx| (1..=9).try_for_each(|item| tx.insert(&stock, row![item, item * 10])))?;
+    /// let low = db.run(|tx| {
+    ///     let mut low = 0;
+    ///     tx.get_each(&stock, [3, 7, 8].map(|item| key![item]), |row| {
+    ///         low += i64::from(row.is_some_and(|row| row.int("n").is_ok_and(|n| n < 75)));
+    ///         Ok(())
+    ///     })?;
+    ///     Ok(low)
+    /// })?;
+    /// assert_eq!(low, 2);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); what `each` fails with.
+    pub fn get_each<'k, K: AsRef<[ValueRef<'k>]>>(
+        &self,
+        table: &Table,
+        keys: impl IntoIterator<Item = K>,
+        mut each: impl FnMut(Option<Row<'a>>) -> Result<()>,
+    ) -> Result<()> {
+        let core = self.attempt.hold(table.core())?;
+        let mut keys = keys.into_iter();
+        let mut wanted = SmallVec::<[Wanted<'a>; AT_ONCE]>::new();
+        loop {
+            for key in keys.by_ref().take(AT_ONCE) {
+                let key = core.encode_key(key.as_ref(), true)?;
+                let hash = core.hash(&key);
+                core.prefetch(hash, self.attempt.guard());
+                wanted.push(Wanted { key, hash, found: None });
+            }
+            for one in &mut wanted {
+                one.found = core.find_ahead(one.hash, &one.key, self.attempt.guard());
+                one.found.into_iter().for_each(|record| core.prefetch_record(record));
+            }
+            let is_last = wanted.len() < AT_ONCE;
+            for Wanted { key, hash, found } in wanted.drain(..) {
+                each(get(self.attempt, &Target { table: core, key: &key, hash, found, declared: false })?)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
     }
 
     /// Whether there is a row of this key: conflicts with inserts and deletes of it only, not with updates.
@@ -308,7 +376,7 @@ pub(crate) fn update<'a, N: ColumnName>(
     target: &Target<'_, 'a>,
     changes: &[(N, ValueRef<'_>)],
 ) -> Result<()> {
-    let mut positions = smallvec::SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
+    let mut positions = SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
     for (name, value) in changes {
         positions.push((position(target.table, name)?, *value));
     }

@@ -74,11 +74,13 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             let (warehouse, threshold) = (args.int(WAREHOUSE)?, args.int(THRESHOLD)?);
             let Value::Bytes(items) = action.values().get(ITEMS)? else { return Ok(()) };
             let mut running_out = 0;
-            for item in items.chunks_exact(8).filter_map(|item| item.first_chunk()) {
-                let key = key![warehouse, i64::from_ne_bytes(*item)];
-                let row = tx.get(&table, key)?.ok_or_else(|| missing("stock", args))?;
+            let items = items.chunks_exact(8).filter_map(|item| item.first_chunk());
+            let keys = items.map(|item| key![warehouse, i64::from_ne_bytes(*item)]);
+            tx.get_each(&table, keys, |row| {
+                let row = row.ok_or_else(|| missing("stock", args))?;
                 running_out += i64::from(row.int(quantity)? < threshold);
-            }
+                Ok(())
+            })?;
             black_box(running_out);
             pause.take();
             Ok(())
