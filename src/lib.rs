@@ -78,7 +78,8 @@ pub use pipeline::partition::plan::Plan;
 pub use pipeline::retry::Retry;
 pub use pipeline::statistics::{Statistics, TimeSamples};
 pub use procedure::{
-    Action, ActionContext, EachAction, KeyBuilder, Predicate, Procedure, ProcedureDefinition, Values,
+    Action, ActionContext, EachAction, KeyBuilder, LongValues, Predicate, Procedure, ProcedureDefinition,
+    Values,
 };
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;

@@ -8,6 +8,7 @@
 mod context;
 mod definition;
 mod domain;
+mod long_values;
 mod parts;
 mod predicate;
 mod references;
@@ -21,6 +22,7 @@ use crate::pipeline::call::Routine;
 
 pub use context::{ActionContext, KeyBuilder, Values};
 pub use definition::{Action, ProcedureDefinition};
+pub use long_values::LongValues;
 pub use predicate::Predicate;
 pub(crate) use references::Naming;
 pub use repeat::EachAction;

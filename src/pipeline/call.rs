@@ -60,6 +60,9 @@ pub(crate) trait Routine: Send + Sync {
     /// behind those that are there.
     fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &crossbeam_epoch::Guard);
 
+    /// Asks for what the bodies will read besides the records themselves: these, which were found and fetched before.
+    fn fetch_long_values(&self, args: &Args, footprint: &Footprint, found: &[Found]);
+
     /// Runs the bodies in this attempt; `found` has one entry for each of the footprint's keys, and `gathered` is empty.
     ///
     /// # Errors

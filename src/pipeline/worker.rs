@@ -62,10 +62,12 @@ pub(crate) fn execute_group<P: Pending>(
     held.in_group = calls.len() > 1;
     let gathered = RefCell::default();
     let mut left = &found[..];
+    fetch_long_values(calls, left);
     for (number, call) in calls.iter().enumerate() {
         let (routine, args, footprint) = call.parts();
         let (own, others) = left.split_at(footprint.references.len());
         left = others;
+        fetch_long_values(&calls[number + 1..], left);
         let mut body = Run { routine, args, footprint, found: own, gathered: &gathered };
         let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
         done(number, ending, body.output());
@@ -90,6 +92,14 @@ fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
         prefetch_next();
         let (routine, _, footprint) = call.parts();
         routine.find(footprint, found, guard);
+    }
+}
+
+/// Has what the next of these calls will read fetched while another one runs, as far as it is known. `found` begins with its records.
+#[inline]
+fn fetch_long_values<P: Pending>(calls: &[P], found: &[Found]) {
+    if let Some((routine, args, footprint)) = calls.first().map(Pending::parts) {
+        routine.fetch_long_values(args, footprint, &found[..footprint.references.len()]);
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::procedure::context::{ActionContext, KeyBuilder, Values};
+use crate::procedure::long_values::LongOfArgs;
 use crate::procedure::predicate::Predicate;
 use crate::procedure::repeat::{Each, EachAction};
 use crate::protocol::footprint::Mode;
@@ -27,13 +28,16 @@ pub struct Action {
     pub(crate) key: Option<KeyOfArgs>,
     pub(crate) key_from: Option<KeyOfValues>,
     pub(crate) body: Option<ActionBody>,
+    /// Which long values the body will read.
+    pub(crate) long: Option<LongOfArgs>,
     /// What a repeated action has instead of `key` and `body`.
     pub(crate) each: Option<Box<Each>>,
 }
 
 impl Action {
     fn new(table: &Table, mode: Mode) -> Action {
-        Action { table: table.shared().clone(), mode, key: None, key_from: None, body: None, each: None }
+        let table = table.shared().clone();
+        Action { table, mode, key: None, key_from: None, body: None, long: None, each: None }
     }
 
     /// Whether its rows depend on what earlier phases found.

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered};
 use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::Action;
+use crate::procedure::long_values;
 use crate::procedure::run::{find_ahead, refer, run_action};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Instance, Reference};
@@ -160,6 +161,11 @@ impl Repeating {
     pub(super) fn find(&self, footprint: &Footprint, found: &mut Vec<Found>, guard: &Guard) {
         let declared = self.declared(footprint);
         found.extend(declared.map(|(action, reference)| find_ahead(action, reference, guard)));
+    }
+
+    pub(super) fn fetch_long_values(&self, args: &Args, footprint: &Footprint, found: &[Found]) {
+        let actions = footprint.instances.iter().map(|instance| &self.actions[instance.action as usize]);
+        long_values::fetch(args, actions.zip(found));
     }
 
     /// Runs the bodies phase after phase.

@@ -8,9 +8,11 @@ use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Parts, Routine};
+use crate::pipeline::execute::keep_panics_in;
 use crate::pipeline::partition::plan::Failures;
 use crate::procedure::context::{ActionContext, KeyBuilder, Running, Values};
 use crate::procedure::definition::{Action, ProcedureDefinition};
+use crate::procedure::long_values;
 use crate::procedure::references::{Naming, ReferencePlan};
 use crate::procedure::repeat::Repeating;
 use crate::protocol::attempt::Attempt;
@@ -33,6 +35,8 @@ pub(crate) struct Registered {
     /// How many references every call makes; no number of references is this one if an action is repeated.
     references: usize,
     read_only: bool,
+    /// Whether an action says which long values it reads.
+    has_long_values: bool,
     /// What its calls' references for the scheduler come from.
     plan: ReferencePlan,
     failures: Failures,
@@ -94,6 +98,7 @@ impl Registered {
         let actions: Box<[Action]> = phases.into_iter().flatten().collect();
         let plan = ReferencePlan::new(&name, actions.iter(), predicates, naming)?;
         let read_only = actions.iter().all(|action| action.mode == Mode::Read);
+        let has_long_values = actions.iter().any(|action| action.long.is_some());
         let mut registered = Registered {
             failures: Failures::default(),
             store,
@@ -104,6 +109,7 @@ impl Registered {
             phase_ends: phase_ends.into(),
             repeating: None,
             read_only,
+            has_long_values,
             plan,
         };
         registered.set_repeating_apart();
@@ -236,6 +242,13 @@ impl Routine for Registered {
         }
     }
 
+    #[inline]
+    fn fetch_long_values(&self, args: &Args, footprint: &Footprint, found: &[Found]) {
+        if self.has_long_values {
+            self.fetch_any_long_values(args, footprint, found);
+        }
+    }
+
     #[inline(always)]
     fn run(
         &self,
@@ -263,6 +276,17 @@ impl Registered {
         if let Some(repeating) = &self.repeating {
             repeating.prefetch(footprint, guard);
         }
+    }
+
+    #[inline(never)]
+    fn fetch_any_long_values(&self, args: &Args, footprint: &Footprint, found: &[Found]) {
+        let _ = keep_panics_in(|| {
+            match &self.repeating {
+                Some(repeating) => repeating.fetch_long_values(args, footprint, found),
+                None => long_values::fetch(args, self.actions.iter().zip(found)),
+            }
+            Ok(())
+        });
     }
 
     #[inline(never)]
@@ -330,6 +354,15 @@ pub(super) fn find_ahead(action: &Action, reference: &Reference, guard: &Guard) 
         action.table.prefetch_record(record);
         record.pointer()
     })
+}
+
+/// Asks for the blocks to be fetched that these words of a record's row lead to.
+pub(super) fn fetch_blocks(found: Found, words: &[usize]) {
+    // SAFETY: the caller is pinned since before it looked the footprint's keys up.
+    let record: Option<Record<'_>> = found.map(|at| unsafe { at.as_record() });
+    if let Some(record) = record {
+        record.prefetch_blocks(words);
+    }
 }
 
 /// Runs an action of a procedure that repeats some, or one instance of a repeated one.

@@ -22,6 +22,7 @@ use crossbeam_utils::Backoff;
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::base::prefetch::prefetch_line;
+use crate::storage::row::{is_block, prefetch_block};
 use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 
 /// Records begin on such a boundary, as their words need it; allocators give more without being asked.
@@ -226,6 +227,18 @@ impl<'g> Record<'g> {
         (0..bytes).step_by(LINE_BYTES).for_each(|line| prefetch_line(start.wrapping_add(line)));
         // Records begin anywhere in a line: the last byte may lie in one more.
         prefetch_line(start.wrapping_add(bytes - 1));
+    }
+
+    /// Begins to bring the blocks into the cache that these words of the row lead to.
+    #[inline]
+    pub(crate) fn prefetch_blocks(self, words: &[usize]) {
+        for word in words.iter().filter_map(|&at| self.row().get(at)) {
+            // Relaxed: it need not be the word of a whole row, nor of a block that is still there.
+            let word = word.load(Ordering::Relaxed);
+            if is_block(word) {
+                prefetch_block(word);
+            }
+        }
     }
 
     /// This record's address.

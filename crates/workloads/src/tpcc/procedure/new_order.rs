@@ -4,6 +4,7 @@
 //! One order in a hundred names an item that there is not: it fails when all the rest has been done.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use heddledb::{Action, ActionContext, Args, ProcedureDefinition, Result, Value, ValueRef, fail, row};
 
@@ -122,6 +123,7 @@ fn customer(tables: &Tables, pause: Pause) -> Result<Action> {
     let (last, credit) = (tables.customer.column("c_last")?, tables.customer.column("c_credit")?);
     let read = Action::read(&tables.customer)
         .key(|args, key| push(args, [WAREHOUSE, DISTRICT, CUSTOMER], key))
+        .long_values(move |_, long| long.of(last))
         .body(move |action: &ActionContext| {
             let row = action.get()?.ok_or_else(|| missing("customer", action.args()))?;
             black_box((row.text(last)?, row.text(credit)?));
@@ -135,8 +137,10 @@ fn customer(tables: &Tables, pause: Pause) -> Result<Action> {
 fn items(tables: &Tables, pause: Pause) -> Result<Action> {
     let item = &tables.item;
     let (name, price, data) = (item.column("i_name")?, item.column("i_price")?, item.column("i_data")?);
-    let read = Action::read(item).each(lines, |args, line, key| key.push(of(args, line, ITEM)?)).body(
-        move |action: &ActionContext, line| {
+    let read = Action::read(item)
+        .each(lines, |args, line, key| key.push(of(args, line, ITEM)?))
+        .long_values(move |_, long| [name, data].into_iter().try_for_each(|column| long.of(column)))
+        .body(move |action: &ActionContext, line| {
             let found = match action.get()? {
                 None => Value::Null,
                 Some(row) => {
@@ -147,8 +151,7 @@ fn items(tables: &Tables, pause: Pause) -> Result<Action> {
             action.set_value(value::price(line), found);
             pause.take();
             Ok(())
-        },
-    );
+        });
     Ok(read)
 }
 
@@ -157,11 +160,21 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
     let column = |name: &str| stock.column(name);
     let (quantity, sum, data) = (column("s_quantity")?, column("s_ytd")?, column("s_data")?);
     let (orders, remote) = (column("s_order_cnt")?, column("s_remote_cnt")?);
-    let infos = (1..=DISTRICTS).map(|district| column(&dist_column(district))).collect::<Result<Vec<_>>>()?;
+    let infos =
+        (1..=DISTRICTS).map(|district| column(&dist_column(district))).collect::<Result<Arc<[_]>>>()?;
+    let info_of = move |args: &Args| {
+        let place = usize::try_from(args.int(DISTRICT)? - 1).ok();
+        place.and_then(|place| infos.get(place).copied()).ok_or_else(|| missing("district", args))
+    };
+    let told = info_of.clone();
     let take = Action::write(stock)
         .each(lines, |args, line, key| {
             key.push(of(args, line, SUPPLIER)?)?;
             key.push(of(args, line, ITEM)?)
+        })
+        .long_values(move |args, long| {
+            long.of(data)?;
+            long.of(told(args)?)
         })
         .body(move |action: &ActionContext, line| {
             let (args, lines) = (action.args(), lines(action.args())?);
@@ -178,11 +191,9 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             if of(args, line, SUPPLIER)? != args.int(WAREHOUSE)? {
                 action.add(remote, 1)?;
             }
-            let info = usize::try_from(args.int(DISTRICT)? - 1).ok().and_then(|place| infos.get(place));
-            let info = info.ok_or_else(|| missing("district", args))?;
             let mut told = String::with_capacity(32);
             told.push(if is_original(row.text(data)?) { ORIGINAL } else { GENERIC });
-            told.push_str(row.text(*info)?);
+            told.push_str(row.text(info_of(args)?)?);
             action.set_value(value::info(lines, line), told);
             pause.take();
             Ok(())

@@ -6,8 +6,8 @@
 use std::hint::black_box;
 
 use heddledb::{
-    Action, ActionContext, Column, Decimal, ProcedureDefinition, Result, Row, Table, Timestamp, Value,
-    ValueRef, row,
+    Action, ActionContext, Args, Column, Decimal, LongValues, ProcedureDefinition, Result, Row, Table,
+    Timestamp, Value, ValueRef, row,
 };
 
 use super::{Search, customer, missing, push, with_parameters};
@@ -112,7 +112,10 @@ fn pay(tables: &Tables, pause: Pause) -> Result<Action> {
     let texts = names.into_iter().chain(["c_phone"]).map(column).collect::<Result<Vec<_>>>()?;
     let numbers = [column("c_credit_lim")?, column("c_discount")?, balance];
     let since = column("c_since")?;
-    Ok(Action::write(&tables.customer).body(move |action: &ActionContext| {
+    let looked_at = texts.clone();
+    let long_values =
+        move |_: &Args, long: &mut LongValues<'_>| looked_at.iter().try_for_each(|column| long.of(*column));
+    Ok(Action::write(&tables.customer).long_values(long_values).body(move |action: &ActionContext| {
         let row = action.get()?.ok_or_else(|| missing("customer", action.args()))?;
         look_at(&row, &texts)?;
         black_box(row.timestamp(since)?);
