@@ -368,6 +368,52 @@ fn rows_that_nobody_asks_for_are_divided_evenly() {
     assert!(becomes(&db, is_divided), "{:?}", db.partitions());
 }
 
+/// Who has rows of a table, of these.
+fn owners(db: &Database, table: &Table, ids: &[i64]) -> usize {
+    let owners = ids.iter().map(|id| db.executor_of(table, key![*id]).unwrap());
+    owners.collect::<std::collections::BTreeSet<_>>().len()
+}
+
+/// Two tables, of which each has rows at two executors; one of them is left alone for a while.
+#[test]
+fn an_idle_table_gives_its_executors_up_and_takes_them_back_when_it_is_used() {
+    watched(|| {
+        let db = database(Options::default());
+        let north = accounts(&db);
+        let definition =
+            TableDefinition::new("south").column("id", DataType::Int64).column("n", DataType::Int64);
+        let south = db.create_table(definition.primary_key(["id"])).unwrap();
+        db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&south, row![id, 0]))).unwrap();
+        let is_north = |id: &i64| db.executor_of(&north, key![*id]).unwrap() < Some(2);
+        let (of_north, of_south): (Vec<i64>, Vec<i64>) = (0..ROWS).partition(is_north);
+        let count = |name: &str, table: &Table| {
+            let definition = ProcedureDefinition::new(name).parameter("id", DataType::Int64);
+            db.register(definition.phase([count_up(table, 0)])).unwrap()
+        };
+        let procedures = [count("north", &north), count("south", &south)];
+        let (mut worker, mut done, mut random) =
+            (db.worker().unwrap(), Vec::new(), fastrand::Rng::with_seed(8));
+        // Calls of the first table, or of both, until so many executors have rows of each.
+        let mut load = |tables: usize, are_there: &dyn Fn(usize, usize) -> bool| {
+            let start = Instant::now();
+            while !are_there(owners(&db, &north, &of_north), owners(&db, &south, &of_south)) {
+                assert!(start.elapsed() < Duration::from_secs(20), "{:?}", db.partitions());
+                let mut call = || {
+                    let which = random.usize(0..tables);
+                    let ids = [&of_north, &of_south][which];
+                    (which, args![ids[random.usize(0..ids.len())]])
+                };
+                let calls: Vec<_> = (0..32).map(|_| call()).collect();
+                worker.execute_group(&procedures, &calls, &mut done);
+                done.drain(..).for_each(|executed| _ = executed.wait().expect("it is done"));
+            }
+        };
+        load(2, &|north, south| (north, south) == (2, 2));
+        load(1, &|north, south| (north, south) == (4, 1));
+        load(2, &|north, south| north < 4 && south > 1);
+    });
+}
+
 #[test]
 fn a_few_rows_have_one_executor_until_it_is_busy() {
     watched(|| {
