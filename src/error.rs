@@ -381,6 +381,17 @@ pub enum Error {
         /// The directory of the database that it belongs to.
         owner: String,
     },
+    /// A directory for parts of checkpoints in which another copy of the same database has its parts.
+    #[error(
+        "{path} has parts of checkpoints of {owner}, of which this is a copy: it may be read only (Options::read_only), or it would \
+         remove them. Make copies of a database with heddle backup, and give each one directories of its own for its checkpoints"
+    )]
+    ForeignCheckpoints {
+        /// The directory.
+        path: String,
+        /// The directory of the database that it belongs to.
+        owner: String,
+    },
     /// The log has no room prepared for this group; nothing was written.
     #[error(
         "the log needs room for {needed} bytes and has {available}; free disk space, or wait until a segment is \

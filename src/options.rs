@@ -473,8 +473,9 @@ impl Options {
 
     /// Stripes checkpoints over these directories; called again, over one more. They are noted in the checkpoint as they
     /// are given here: give absolute paths, unless the working directory is always the same. What lies there belongs to one
-    /// directory of a database: a copy of that which was not made by a backup names the same parts, and its next checkpoint
-    /// removes them. Default: the database's own directory.
+    /// directory of a database, which a mark beside it names: a copy of that which was not made by a backup names the same parts,
+    /// and is refused ([`Error::ForeignCheckpoints`](crate::Error::ForeignCheckpoints)), unless the other one is gone. Default: the
+    /// database's own directory.
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());

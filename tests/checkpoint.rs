@@ -4,6 +4,8 @@
 mod by_hand;
 #[path = "checkpoint/churn.rs"]
 mod churn;
+#[path = "checkpoint/copies.rs"]
+mod copies;
 #[path = "checkpoint/crash.rs"]
 mod crash;
 #[path = "checkpoint/damage.rs"]

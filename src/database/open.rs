@@ -298,6 +298,8 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
         return Ok(Opened { store, recovery, directory: Some(directory), log: None, checkpointer: None });
     }
     let checkpoints = directory.checkpoints(disk);
+    // Before anything is changed: what a copy of a database would remove elsewhere may be the original's.
+    checkpoints.claim_all(&options.checkpoint_directories)?;
     // Before anything is removed that the checkpoint replaces: a process that was killed right after naming it has left
     // its name in the system's cache only.
     checkpoints.make_names_durable()?;

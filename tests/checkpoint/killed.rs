@@ -132,9 +132,11 @@ fn outages(options: fn(&SimulatedDisk) -> Options) {
     }
 }
 
+/// But for the mark that says whose they are.
 fn files_in(disk: &SimulatedDisk, folder: &str) -> Vec<String> {
     let names = disk.list(Path::new(folder)).unwrap_or_default();
-    names.into_iter().map(|name| name.into_string().expect("our names are text")).collect()
+    let names = names.into_iter().map(|name| name.into_string().expect("our names are text"));
+    names.filter(|name| !["-DATABASE", "-LOCK"].iter().any(|mark| name.ends_with(mark))).collect()
 }
 
 fn survive_power_loss(

@@ -180,10 +180,19 @@ impl Checkpoints {
             self.disk.sync_dir(&self.home).map_err(writing(&self.home))?;
         }
         let own = self.prefix_elsewhere();
+        let kept = kept.map(|number| self.manifest(number)).transpose();
         for directory in directories {
             let names = self.names(&directory)?;
             for name in names.iter().filter(|name| name.strip_prefix(&own).is_some_and(is_old)) {
                 self.remove(&directory.join(name))?;
+            }
+            // As long as it cannot be read, parts of it may be anywhere.
+            let is_used = |kept: &Option<Manifest>| {
+                elsewhere.contains(&directory)
+                    || kept.iter().flat_map(|kept| &kept.directories).any(|used| Path::new(used) == directory)
+            };
+            if kept.as_ref().is_ok_and(|kept| !is_used(kept)) {
+                self.give_up(&directory)?;
             }
         }
         Ok(())

@@ -17,9 +17,11 @@
 //! - What an older checkpoint needs, its files and the log behind it, is removed only when a newer one is durable. That it
 //!   was found does not say so: who opens a database makes the names durable first.
 //! - Every byte of every file is covered by a checksum, by a length in the manifest, or by both.
+//! - In directories elsewhere a database changes only what is its own and no copy's (`claim`).
 //! - No number of a checkpoint is used for another one while a file of it is there.
 
 mod adopt;
+mod claim;
 mod copy;
 mod encoding;
 mod files;

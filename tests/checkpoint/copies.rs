@@ -1,0 +1,174 @@
+//! Copies of a database's files whose checkpoints lie elsewhere: they name the same parts, and must not remove the original's.
+
+use std::path::Path;
+
+use heddledb::testing::{Disk, SimulatedDisk};
+use heddledb::{Database, Error, Options, ProtocolKind, Range, Result};
+
+use crate::journal::*;
+
+fn plain(disk: &SimulatedDisk) -> Options {
+    options(disk, ProtocolKind::default())
+}
+
+fn elsewhere(disk: &SimulatedDisk) -> Options {
+    plain(disk).checkpoint_directory("elsewhere")
+}
+
+fn list(disk: &SimulatedDisk, directory: &str) -> Vec<String> {
+    let names = disk.list(Path::new(directory)).unwrap_or_default();
+    names.into_iter().map(|name| name.into_string().expect("a plain name")).collect()
+}
+
+/// Copies a closed database, file by file: what `cp -r` does.
+fn copy(disk: &SimulatedDisk, from: &str, to: &str) {
+    for folder in ["", "log", "checkpoint"] {
+        let (from, to) = (Path::new(from).join(folder), Path::new(to).join(folder));
+        disk.create_dir_all(&to).expect("a directory");
+        for name in list(disk, from.to_str().expect("a plain name")) {
+            if let Ok(bytes) = disk.bytes(&from.join(&name)) {
+                disk.put_bytes(&to.join(&name), bytes).expect("there");
+            }
+        }
+    }
+}
+
+fn remove_all(disk: &SimulatedDisk, path: &str) {
+    for folder in ["log", "checkpoint", ""] {
+        let folder = Path::new(path).join(folder);
+        for name in list(disk, folder.to_str().expect("a plain name")) {
+            // Directories stay.
+            _ = disk.remove(&folder.join(name));
+        }
+    }
+}
+
+/// A closed database of ten calls, whose checkpoint lies elsewhere.
+fn striped(disk: &SimulatedDisk) -> Made {
+    let journal = Journal::create(elsewhere(disk));
+    (0..10).for_each(|number| journal.call(0, number).expect("committed"));
+    journal.db.checkpoint().expect("whole");
+    journal.db.close().expect("durable");
+    Made { calls: vec![10], tables: 0 }
+}
+
+fn events(db: &Database) -> Result<usize> {
+    let events = db.table("event")?;
+    db.run(|tx| Ok(tx.scan(&events, Range::all())?.count()))
+}
+
+#[test]
+fn a_copy_is_refused_before_it_removes_the_originals_parts() {
+    let disk = SimulatedDisk::new();
+    let made = striped(&disk);
+    copy(&disk, DIRECTORY, "copy");
+    let before = (list(&disk, "elsewhere"), disk.operations());
+    // By the manifest, whether the directory is given or not; and another one is no help.
+    for options in [plain(&disk), elsewhere(&disk), plain(&disk).checkpoint_directory("another")] {
+        let refused = Database::open("copy", options).err().expect("it is a copy");
+        let expected =
+            Error::ForeignCheckpoints { path: "elsewhere".to_string(), owner: DIRECTORY.to_string() };
+        assert_eq!(refused, expected);
+        assert!(refused.to_string().contains("heddle backup"), "{refused}");
+    }
+    assert_eq!(list(&disk, "elsewhere"), before.0);
+    let to_read = Database::open("copy", plain(&disk).read_only(true)).expect("readable");
+    assert!(events(&to_read).expect("readable") > 0);
+    drop(to_read);
+    let journal = Journal::survives(elsewhere(&disk), &made, "the original");
+    journal.db.checkpoint().expect("whole");
+    journal.db.close().expect("durable");
+    drop(Journal::survives(elsewhere(&disk), &made, "once more"));
+}
+
+/// A copy that has no part elsewhere, and is told to put its parts where the original's are.
+#[test]
+fn a_copy_is_refused_whose_first_part_would_lie_beside_the_originals() {
+    let disk = SimulatedDisk::new();
+    drop(Journal::create(plain(&disk)));
+    copy(&disk, DIRECTORY, "copy");
+    let original = Journal::open(elsewhere(&disk)).expect("opens");
+    let other = Database::open("copy", elsewhere(&disk)).expect("nothing is there yet");
+    original.db.checkpoint().expect("whole");
+    let refused = other.checkpoint().expect_err("it is the original's now");
+    assert!(refused.to_string().contains(DIRECTORY), "{refused}");
+    drop(other);
+    assert!(matches!(Database::open("copy", elsewhere(&disk)), Err(Error::ForeignCheckpoints { .. })));
+    assert!(Database::open("copy", plain(&disk)).is_ok(), "it has nothing there");
+    original.db.checkpoint().expect("whole");
+}
+
+#[test]
+fn a_database_that_was_moved_takes_its_parts_along() {
+    let disk = SimulatedDisk::new();
+    striped(&disk);
+    copy(&disk, DIRECTORY, "moved");
+    remove_all(&disk, DIRECTORY);
+    let moved = Database::open("moved", elsewhere(&disk)).expect("there is no other");
+    assert!(events(&moved).expect("readable") > 0);
+    moved.checkpoint().expect("whole");
+    moved.close().expect("durable");
+    copy(&disk, "moved", DIRECTORY);
+    let refused = Database::open(DIRECTORY, elsewhere(&disk)).err().expect("it is a copy now");
+    assert!(matches!(refused, Error::ForeignCheckpoints { owner, .. } if owner == "moved"));
+}
+
+/// Parts of earlier versions have no mark: who opens them first claims them, at whatever moment the power goes.
+#[test]
+fn parts_without_a_mark_are_claimed_when_their_database_is_opened() {
+    let disk = SimulatedDisk::new();
+    let made = striped(&disk);
+    let marks = |disk: &SimulatedDisk| {
+        let names = list(disk, "elsewhere").into_iter();
+        names.filter(|name| !name.ends_with(".part")).collect::<Vec<_>>()
+    };
+    for name in marks(&disk) {
+        disk.remove(&Path::new("elsewhere").join(name)).expect("it was there");
+    }
+    disk.sync_dir(Path::new("elsewhere")).expect("healthy");
+    copy(&disk, DIRECTORY, "copy");
+    for boundary in 0.. {
+        let image = disk.crash_image(1);
+        image.crash_after(boundary);
+        let opened = Journal::open(elsewhere(&image)).is_ok();
+        let whole = image.operations() <= boundary;
+        for seed in [0, boundary + 1] {
+            let after = image.crash_image(seed);
+            drop(Journal::survives(elsewhere(&after), &made, &format!("boundary {boundary}, seed {seed}")));
+            assert!(marks(&after).iter().any(|name| name.ends_with("DATABASE")), "{:?}", marks(&after));
+        }
+        if whole {
+            assert!(opened && boundary > 3, "only {boundary} operations");
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_used_no_more_is_given_up() {
+    let disk = SimulatedDisk::new();
+    let made = striped(&disk);
+    assert!(list(&disk, "elsewhere").len() > 2);
+    let journal = Journal::survives(plain(&disk), &made, "the manifest says where");
+    journal.db.checkpoint().expect("whole");
+    assert_eq!(list(&disk, "elsewhere"), Vec::<String>::new());
+    journal.db.close().expect("durable");
+    copy(&disk, DIRECTORY, "copy");
+    assert!(Database::open("copy", elsewhere(&disk)).is_ok(), "it is free");
+}
+
+#[test]
+fn a_damaged_mark_is_refused_by_its_name() {
+    let disk = SimulatedDisk::new();
+    striped(&disk);
+    let mark = list(&disk, "elsewhere").into_iter().find(|name| name.ends_with("DATABASE")).expect("a mark");
+    let path = Path::new("elsewhere").join(&mark);
+    let whole = disk.bytes(&path).expect("there");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        disk.put_bytes(&path, bytes).expect("there");
+        let refused = Database::open(DIRECTORY, elsewhere(&disk)).err().expect("it is damaged");
+        assert!(refused.to_string().contains(&mark), "{at}: {refused}");
+    }
+}
