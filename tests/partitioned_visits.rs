@@ -451,3 +451,79 @@ fn who_closes_the_database_waits_for_visitors_and_what_was_told_is_kept() {
         }
     });
 }
+
+/// Rows at different values of the routing columns are in different rooms: who is at one keeps nobody from the other.
+#[test]
+fn two_workers_are_at_one_executor_at_the_same_time() {
+    concurrent::watched(|| {
+        let db = Database::in_memory(options().executors(1).durability(Durability::None)).unwrap();
+        let table = account_table(&db);
+        let both = Arc::new(Barrier::new(2));
+        let meet = {
+            let both = both.clone();
+            Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(move |action| {
+                both.wait();
+                let n = action.get()?.unwrap().int("n")?;
+                action.update(&[("n", (n + 1).into())])
+            })
+        };
+        let definition = ProcedureDefinition::new("meet").parameter("id", DataType::Int64);
+        let meet = db.register(definition.phase([meet])).unwrap();
+        thread::scope(|scope| {
+            for id in [1, 2] {
+                let (db, meet) = (&db, &meet);
+                scope.spawn(move || {
+                    let mut worker = db.worker().unwrap();
+                    (0..200).for_each(|_| _ = worker.execute(meet, args![id]).wait().unwrap());
+                });
+            }
+        });
+        assert_eq!(total(&db, &table), ROWS * 100 + 400);
+    });
+}
+
+/// Workers that are in each other's way pass calls, and hand some over: each finds what its own calls have done, in order.
+#[test]
+fn a_workers_calls_take_effect_in_order_where_others_are_in_the_way() {
+    const WORKERS: i64 = 4;
+    const OWN: i64 = ROWS / WORKERS;
+    concurrent::watched(|| {
+        let (db, table) = accounts();
+        let seen = Arc::new(Seen::default());
+        let procedures =
+            [transfer(&db, &table, false, &seen), transfer(&db, &table, true, &seen), get(&db, &table)];
+        thread::scope(|scope| {
+            for worker in 0..WORKERS {
+                let (db, procedures) = (&db, &procedures);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(worker as u64);
+                    let mut rows = [100_i64; OWN as usize];
+                    let mut worker_of_db = db.worker().unwrap();
+                    for _ in 0..150 {
+                        let (mut calls, mut expected) = (Vec::new(), Vec::new());
+                        for _ in 0..random.usize(1..64) {
+                            let (from, to) = (random.usize(0..rows.len()), random.usize(0..rows.len()));
+                            let id = |row: usize| worker * OWN + row as i64;
+                            if random.bool() || from == to {
+                                calls.push((2, args![id(from)]));
+                                expected.push(Some(rows[from]));
+                                continue;
+                            }
+                            rows[from] -= 1;
+                            rows[to] += 1;
+                            calls.push((random.usize(0..2), args![id(from), id(to)]));
+                            expected.push(None);
+                        }
+                        let mut done = Vec::new();
+                        worker_of_db.execute_group(procedures, &calls, &mut done);
+                        for (place, (executed, expected)) in done.into_iter().zip(expected).enumerate() {
+                            let told = executed.wait().unwrap().rows.first().map(|row| row[0].clone());
+                            assert_eq!(told, expected.map(Value::from), "call {place} of {calls:?}");
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(total(&db, &table), ROWS * 100);
+    });
+}

@@ -11,7 +11,7 @@ use std::time::Instant;
 use crossbeam_epoch::{Guard, pin};
 
 use crate::base::activity::{Activity, at};
-use crate::pipeline::call::{Call, Found, Output, Routine, Run};
+use crate::pipeline::call::{Call, Found, Gathered, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Ending, execute};
 use crate::pipeline::input::Input;
@@ -56,32 +56,52 @@ pub(crate) fn execute_group<P: Pending>(
 ) {
     let _work = at(Activity::Work);
     let mut guard = pin();
-    look_ahead(calls, found, &guard);
-    let (_, memory) = seat.parts();
-    engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
+    found.clear();
+    look_ahead(engine, seat, found, calls.iter(), &guard);
     held.in_group = calls.len() > 1;
     let gathered = RefCell::default();
     let mut left = &found[..];
     fetch_long_values(calls, left);
     for (number, call) in calls.iter().enumerate() {
-        let (routine, args, footprint) = call.parts();
-        let (own, others) = left.split_at(footprint.references.len());
+        let (own, others) = left.split_at(call.parts().2.references.len());
         left = others;
         fetch_long_values(&calls[number + 1..], left);
-        let mut body = Run { routine, args, footprint, found: own, gathered: &gathered };
-        let ending = execute(engine, seat, held, &guard, Some(footprint), &mut body);
-        done(number, ending, body.output());
+        let (ending, output) = execute_found(engine, seat, held, call, own, &gathered, &guard);
+        done(number, ending, output);
     }
     held.in_group = false;
     engine.protocol().end_group(held);
     guard.repin();
 }
 
+/// Runs one call of a group. `found`: what was looked up ahead for its keys, behind the same guard.
+#[inline]
+pub(crate) fn execute_found<P: Pending>(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    held: &mut Held,
+    call: &P,
+    found: &[Found],
+    gathered: &RefCell<Gathered>,
+    guard: &Guard,
+) -> (Ending, Output) {
+    let (routine, args, footprint) = call.parts();
+    let mut body = Run { routine, args, footprint, found, gathered };
+    let ending = execute(engine, seat, held, guard, Some(footprint), &mut body);
+    (ending, body.output())
+}
+
 /// Looks up the keys of all calls of a group before the first one runs: nothing is held then, and the cache misses of
 /// many calls overlap. Each call's index lines are asked for some calls ahead of its look-up.
-fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
-    found.clear();
-    let mut ahead = calls.iter();
+/// Puts one entry for each key behind those that are there.
+pub(crate) fn look_ahead<'c, P: Pending + 'c>(
+    engine: &Engine,
+    seat: &mut Seat<'_>,
+    found: &mut Vec<Found>,
+    calls: impl Iterator<Item = &'c P> + Clone,
+    guard: &Guard,
+) {
+    let mut ahead = calls.clone();
     let mut prefetch_next = || {
         if let Some((routine, _, footprint)) = ahead.next().map(Pending::parts) {
             routine.prefetch(footprint, guard);
@@ -93,6 +113,8 @@ fn look_ahead<P: Pending>(calls: &[P], found: &mut Vec<Found>, guard: &Guard) {
         let (routine, _, footprint) = call.parts();
         routine.find(footprint, found, guard);
     }
+    let (_, memory) = seat.parts();
+    engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
 }
 
 /// Has what the next of these calls will read fetched while another one runs, as far as it is known. `found` begins with its records.

@@ -1,14 +1,17 @@
 //! A call on its way to the executors, and who is told how it ends.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::manager::Sampler;
+use super::pending::Pending as PendingCall;
+use super::queue::executor_of;
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::base::random;
 use crate::error::Error;
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::execute::Ending;
@@ -88,12 +91,15 @@ pub(crate) trait Offered: Pending {
 /// What a worker of the caller's keeps from group to group, for its memory.
 #[derive(Default)]
 pub(crate) struct GroupMemory {
-    /// The places of calls that are not in a list yet, in order.
-    pub(super) coming: VecDeque<usize>,
-    /// For each executor, the calls that will run there together.
-    pub(super) lists: Vec<List>,
-    /// Of the boundaries by which all in the lists were routed.
+    /// The places of calls that are not routed yet, in order.
+    pub(super) coming: Vec<usize>,
+    /// Those that are, and have not run, in order.
+    pub(super) pending: Vec<PendingCall>,
+    /// Of the boundaries by which all of these were routed.
     pub(super) version: u64,
+    /// What was done in place of each executor.
+    pub(super) visited: Vec<Visited>,
+    pub(super) timer: Timer,
     /// Which requests are counted, for who moves boundaries.
     pub(super) sampler: Sampler,
     #[expect(clippy::vec_box, reason = "they come and go in boxes")]
@@ -104,19 +110,69 @@ pub(crate) struct GroupMemory {
     pub(crate) ended: Vec<Option<(Ending, Output)>>,
 }
 
-/// Calls of a group that are one executor's, until they run.
-#[derive(Default)]
-pub(super) struct List {
-    /// Their places in the group, in order.
-    pub(super) places: Vec<usize>,
-    /// Which tables they write, and which they read beside what their executor owns: one bit for several tables.
-    pub(super) written: u64,
-    pub(super) read_apart: u64,
+/// What a group has done in place of an executor: how many calls, and for how long.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Visited {
+    pub(super) calls: u64,
+    pub(super) busy: Duration,
+}
+
+/// Chooses the groups whose calls are timed, for who moves boundaries: by chance, and all where calls take long. To look at the clock
+/// for each call would cost as much as entering its room.
+#[derive(Debug, Default)]
+pub(super) struct Timer {
+    /// So many groups are left out before the next one, and were so before this one.
+    left: u32,
+    before: u32,
+    /// For how many groups this one stands.
+    pub(super) weight: Option<u32>,
+    /// How long the calls of this one have run.
+    took: Duration,
+}
+
+impl Timer {
+    /// One group of so many is timed, on the average.
+    const EVERY: u32 = 8;
+    /// Whose calls take longer costs nothing to time.
+    const LONG: Duration = Duration::from_micros(200);
+
+    /// A group begins.
+    pub(super) fn begin(&mut self) {
+        self.took = Duration::ZERO;
+        self.weight = (self.left == 0).then_some(self.before + 1);
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// A call of a group that is timed has taken so long. For how long it stands.
+    pub(super) fn note(&mut self, took: Duration) -> Duration {
+        self.took += took;
+        took * self.weight.unwrap_or(1)
+    }
+
+    /// The group has ended.
+    pub(super) fn end(&mut self) {
+        if self.weight.is_some() {
+            let is_long = self.took > Timer::LONG;
+            self.before = if is_long { 0 } else { random::below(2 * Timer::EVERY - 1) };
+            self.left = self.before;
+        }
+    }
 }
 
 impl GroupMemory {
     pub(super) fn batch(&mut self) -> Box<Batch> {
         self.batches.pop().unwrap_or_default()
+    }
+
+    /// A call has run in place of the executors of its rooms, and was timed.
+    pub(super) fn note_time(&mut self, call: &PendingCall, took: Duration) {
+        let busy = self.timer.note(took);
+        let mut before = None;
+        for executor in call.rooms.iter().map(|room| executor_of(*room)) {
+            if before.replace(executor) != Some(executor) {
+                self.visited[executor].busy += busy;
+            }
+        }
     }
 
     /// What calls have come to that were handed over: waits for them.
@@ -286,6 +342,32 @@ mod tests {
             assert_eq!(epochs(&memory).sum::<u64>(), (0..50).sum::<u64>() + 63);
         });
         GroupMemory::default().take_in(&Group::new());
+    }
+
+    #[test]
+    fn groups_are_timed_by_chance_and_stand_for_those_that_are_not() {
+        let of = |took: Duration| {
+            let mut timer = Timer::default();
+            let (mut timed, mut sum) = (0, Duration::ZERO);
+            for _ in 0..80_000 {
+                timer.begin();
+                if timer.weight.is_some() {
+                    timed += 1;
+                    sum += timer.note(took);
+                }
+                timer.end();
+            }
+            (timed, sum)
+        };
+        let (timed, sum) = of(Duration::from_micros(20));
+        assert!((8_000..12_500).contains(&timed), "{timed}");
+        let all = Duration::from_micros(20 * 80_000);
+        assert!(sum > all * 99 / 100 && sum <= all, "{sum:?}");
+        assert_eq!(
+            of(Duration::from_millis(1)),
+            (80_000, Duration::from_secs(80)),
+            "long ones are all timed"
+        );
     }
 
     #[test]

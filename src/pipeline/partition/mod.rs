@@ -21,6 +21,7 @@ mod flow;
 mod latch;
 mod manager;
 mod part;
+mod pending;
 mod pins;
 pub(crate) mod plan;
 pub(crate) mod queue;
@@ -41,7 +42,7 @@ use self::executor::{Notice, Task};
 use self::flow::{Flow, Meeting, Phase, Serial};
 use self::manager::Load;
 use self::plan::Plan;
-use self::queue::{Queues, Refused};
+use self::queue::{Queues, Refused, Route as Rooms, room_of, rooms_of};
 use self::scout::Scout;
 use crate::base::activity::Activity;
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
@@ -123,20 +124,37 @@ impl Executors {
         self.routing.owner(place)
     }
 
-    /// Who owns all that a call touches, if one does, and it says where all of that lies: as nearly every call does.
+    /// The room of all that a call touches, if it says that all of it lies at one place: as nearly every call does.
     #[inline]
-    fn home(&self, footprint: &mut Footprint) -> Option<usize> {
+    fn room_at_once(&self, footprint: &mut Footprint) -> Option<usize> {
         let mut references = footprint.references.iter_mut();
         let first = references.next()?;
         first.elsewhere = false;
-        let home = self.routing.owner(place_of_reference(first)?);
+        let place = place_of_reference(first)?;
         for one in references {
             one.elsewhere = false;
-            if self.routing.owner(place_of_reference(one)?) != home {
+            if place_of_reference(one)? != place {
                 return None;
             }
         }
-        Some(home)
+        Some(room_of(self.routing.owner(place), place))
+    }
+
+    /// The rooms of all that a call locks. `home`: who owns it, if one executor does.
+    fn rooms(&self, footprint: &Footprint, home: Option<usize>) -> Rooms {
+        let mut rooms = Rooms::new();
+        for reference in footprint.references.iter().filter(|reference| is_locked(reference)) {
+            match place_of_reference(reference) {
+                Some(place) => rooms.push(room_of(self.routing.owner(place), place)),
+                None => rooms.extend((0..self.len()).flat_map(rooms_of)),
+            }
+        }
+        if rooms.is_empty() {
+            rooms.push(rooms_of(home.unwrap_or(0)).start);
+        }
+        rooms.sort_unstable();
+        rooms.dedup();
+        rooms
     }
 
     /// Whose data a call touches.

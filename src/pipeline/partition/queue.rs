@@ -11,11 +11,11 @@
 //! - Queues between executors are unbounded; what bounds them is how many calls are under way.
 //! - An executor is told to go only when the queues are closed and nobody who was let in is left, who might still have
 //!   something for it.
-//! - **Visits.** While an executor sleeps that has nothing locked and nothing to do, somebody else may stand in for
-//!   it ([`Queues::visit`]): one at a time, and the executor stays asleep until it is left. What comes in meanwhile wakes
-//!   nobody: who leaves looks for it under the mutex under which it was put in, and wakes the executor then. So no
-//!   wake-up is lost, nothing that has come in is overtaken by who comes later, and nobody is ever beside a visitor.
-//!   Who comes to visit says by which boundaries, too.
+//! - **Visits** ([`visits`]). While an executor sleeps that has nothing locked and nothing to do, others may stand in for it,
+//!   each in a room of its own, and the executor stays asleep until all have left. What comes in meanwhile wakes
+//!   nobody: the last one who leaves looks for it under the mutex under which it was put in, and wakes the executor then.
+
+mod visits;
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ use smallvec::SmallVec;
 
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+
+use self::visits::{Door, Rooms};
+pub(crate) use self::visits::{Route, Unfree, executor_of, room_of, rooms_of};
 
 /// What is to enter: for each executor, in ascending order, what it gets.
 pub(crate) type Entries<T> = SmallVec<[(usize, T); 4]>;
@@ -62,6 +65,7 @@ pub(crate) struct Queues<T, N> {
 struct Inbox<T, N> {
     state: Mutex<State<T, N>>,
     filled: Condvar,
+    rooms: Rooms,
 }
 
 struct State<T, N> {
@@ -69,40 +73,15 @@ struct State<T, N> {
     asleep: bool,
     /// Whether the executor, when it fell asleep, had nothing locked: then it may be visited.
     at_rest: bool,
-    visited: bool,
     closed: bool,
     /// The first version of the boundaries that has the executor's present range.
     range_since: u64,
     /// How often something was taken or a visitor came, and how much was taken or brought in all.
     takes: u64,
     taken: u64,
-    /// Since when somebody is at work there, the executor or a visitor, and how long that was before, in all.
+    /// Since when the executor is at work, and how long it and its visitors have been before, in all.
     busy_since: Option<Instant>,
     busy: Duration,
-}
-
-/// Why nobody was visited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfree {
-    /// One of them is at work, or has something locked or to do, or is visited, or is about to go.
-    Busy,
-    /// The boundaries have moved.
-    Moved,
-}
-
-/// Somebody who stands in for executors: as long as it lives, they sleep.
-pub(crate) struct Visit<'q, T, N> {
-    queues: &'q Queues<T, N>,
-    executors: SmallVec<[usize; 4]>,
-    calls: usize,
-}
-
-impl<T, N> Drop for Visit<'_, T, N> {
-    fn drop(&mut self) {
-        for &number in &self.executors {
-            self.queues.end_visit(number, self.calls);
-        }
-    }
 }
 
 /// Why something was not let in: it is given back.
@@ -115,15 +94,10 @@ pub(crate) enum Refused<E> {
 }
 
 impl<T, N> State<T, N> {
-    /// Puts something in. Whether the executor is to be woken.
-    fn put(&mut self, entry: T) -> bool {
-        self.found.incoming.push(entry);
-        self.wakes()
-    }
-
-    /// Whether the executor has to be woken for what has just been put in: a visitor does so when it leaves.
-    fn wakes(&mut self) -> bool {
-        !self.visited && std::mem::take(&mut self.asleep)
+    /// What is told by the door.
+    fn door(&self) -> Door {
+        let is_open = self.asleep && self.at_rest && !self.closed && self.found.is_empty();
+        Door { is_open, range_since: self.range_since }
     }
 
     fn begin_work(&mut self) {
@@ -133,20 +107,14 @@ impl<T, N> State<T, N> {
     fn end_work(&mut self) {
         self.busy += self.busy_since.take().map_or(Duration::ZERO, |since| since.elapsed());
     }
-
-    fn is_free(&self) -> bool {
-        self.asleep && self.at_rest && !self.visited && !self.closed && self.found.is_empty()
-    }
 }
 
-impl<T, N> Queues<T, N> {
-    /// So many.
-    pub(crate) fn new(executors: usize) -> Queues<T, N> {
-        let state = || State {
+impl<T, N> Inbox<T, N> {
+    fn new() -> Inbox<T, N> {
+        let state = State {
             found: Found::default(),
             asleep: false,
             at_rest: false,
-            visited: false,
             closed: false,
             range_since: 0,
             takes: 0,
@@ -154,9 +122,27 @@ impl<T, N> Queues<T, N> {
             busy_since: None,
             busy: Duration::ZERO,
         };
-        let inbox = || Inbox { state: Mutex::new(state()), filled: Condvar::new() };
+        Inbox { state: Mutex::new(state), filled: Condvar::new(), rooms: Rooms::new() }
+    }
+
+    /// Puts something in. Whether the executor is to be woken.
+    fn put(&self, state: &mut State<T, N>, entry: T) -> bool {
+        state.found.incoming.push(entry);
+        self.wakes(state)
+    }
+
+    /// Whether the executor has to be woken for what has just been put in: the last visitor does so when it leaves.
+    fn wakes(&self, state: &mut State<T, N>) -> bool {
+        self.rooms.show(state.door());
+        state.asleep && self.rooms.are_left() && std::mem::take(&mut state.asleep)
+    }
+}
+
+impl<T, N> Queues<T, N> {
+    /// So many.
+    pub(crate) fn new(executors: usize) -> Queues<T, N> {
         Queues {
-            boxes: (0..executors).map(|_| CachePadded::new(inbox())).collect(),
+            boxes: (0..executors).map(|_| CachePadded::new(Inbox::new())).collect(),
             under_way: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         }
@@ -184,7 +170,7 @@ impl<T, N> Queues<T, N> {
         }
         // Relaxed: the mutex that is held orders it before the close; see there.
         self.under_way.fetch_add(calls, Ordering::Relaxed);
-        let to_wake = put(&mut open, entries);
+        let to_wake = self.put(&mut open, entries);
         drop(open);
         self.wake(&to_wake);
         Ok(())
@@ -206,7 +192,7 @@ impl<T, N> Queues<T, N> {
         if open.iter().any(|state| state.range_since > version) {
             return false;
         }
-        let to_wake = put(&mut open, entries);
+        let to_wake = self.put(&mut open, entries);
         drop(open);
         self.wake(&to_wake);
         true
@@ -221,9 +207,11 @@ impl<T, N> Queues<T, N> {
         }
         // Relaxed: as in `let_in`.
         self.under_way.fetch_add(1, Ordering::Relaxed);
+        // Before: else somebody might come to the new owner who does not find it shut.
+        entries.iter().for_each(|(number, _)| self.boxes[*number].rooms.shut());
         let version = change();
         open.iter_mut().for_each(|state| state.range_since = version);
-        let to_wake = put(&mut open, entries);
+        let to_wake = self.put(&mut open, entries);
         drop(open);
         self.wake(&to_wake);
         true
@@ -232,6 +220,17 @@ impl<T, N> Queues<T, N> {
     fn open(&self, entries: &Entries<T>) -> Open<'_, T, N> {
         debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
         entries.iter().map(|(number, _)| self.boxes[*number].state.lock()).collect()
+    }
+
+    /// Puts everything in; who has to be woken.
+    fn put(&self, open: &mut Open<'_, T, N>, entries: Entries<T>) -> SmallVec<[usize; 4]> {
+        let mut to_wake = SmallVec::new();
+        for (state, (number, entry)) in open.iter_mut().zip(entries) {
+            if self.boxes[number].put(state, entry) {
+                to_wake.push(number);
+            }
+        }
+        to_wake
     }
 
     fn wake(&self, asleep: &[usize]) {
@@ -256,7 +255,7 @@ impl<T, N> Queues<T, N> {
         if state.range_since > version {
             return Err(Refused::Moved(batch));
         }
-        let wake = state.put(entry(batch));
+        let wake = self.boxes[number].put(&mut state, entry(batch));
         state.found.together += calls - 1;
         // Relaxed: as in `let_in`.
         self.under_way.fetch_add(calls, Ordering::Relaxed);
@@ -271,7 +270,7 @@ impl<T, N> Queues<T, N> {
     pub(crate) fn notify(&self, number: usize, notice: N) {
         let mut state = self.boxes[number].state.lock();
         state.found.notices.push(notice);
-        let wake = state.wakes();
+        let wake = self.boxes[number].wakes(&mut state);
         drop(state);
         if wake {
             self.boxes[number].filled.notify_one();
@@ -290,7 +289,10 @@ impl<T, N> Queues<T, N> {
     pub(crate) fn close(&self) {
         // All of them at one moment: whoever was let in anywhere is counted before any executor finds its queue closed.
         let mut all: Vec<_> = self.boxes.iter().map(|inbox| inbox.state.lock()).collect();
-        all.iter_mut().for_each(|state| state.closed = true);
+        for (state, inbox) in all.iter_mut().zip(&self.boxes) {
+            state.closed = true;
+            inbox.rooms.show(state.door());
+        }
         drop(all);
         self.closed.store(true, Ordering::SeqCst);
         self.wake_all();
@@ -298,7 +300,10 @@ impl<T, N> Queues<T, N> {
 
     fn wake_all(&self) {
         for inbox in &self.boxes {
-            inbox.state.lock().asleep = false;
+            let mut state = inbox.state.lock();
+            state.asleep = false;
+            inbox.rooms.show(state.door());
+            drop(state);
             inbox.filled.notify_all();
         }
     }
@@ -309,69 +314,27 @@ impl<T, N> Queues<T, N> {
         let inbox = &self.boxes[number];
         let mut state = inbox.state.lock();
         state.end_work();
-        while state.visited || state.found.is_empty() {
+        while state.found.is_empty() || !inbox.rooms.are_left() {
             // SeqCst: pairs with `leave`. Who was let in here is counted, because that was done under this mutex; and
             // who has left has put in before what it had. Visitors are waited for: they may have something to log.
-            if !state.visited && state.closed && self.under_way.load(Ordering::SeqCst) == 0 {
+            let is_last = state.closed && self.under_way.load(Ordering::SeqCst) == 0;
+            if is_last && state.found.is_empty() && inbox.rooms.are_left() {
                 return false;
             }
             (state.asleep, state.at_rest) = (true, at_rest);
+            inbox.rooms.show(state.door());
             let _idle = at(Activity::Idle);
             inbox.filled.wait(&mut state);
         }
         state.asleep = false;
         state.begin_work();
+        inbox.rooms.show(state.door());
         std::mem::swap(&mut state.found.incoming, &mut into.incoming);
         std::mem::swap(&mut state.found.notices, &mut into.notices);
         let together = std::mem::take(&mut state.found.together);
         state.takes += 1;
         state.taken += (into.incoming.len() + together) as u64;
         true
-    }
-
-    /// Visits these executors, in ascending order, with so many calls for each of them, which this version of the boundaries
-    /// has routed there: all or none.
-    ///
-    /// # Errors
-    /// One of them is not free.
-    pub(crate) fn visit(
-        &self,
-        executors: &[usize],
-        version: u64,
-        calls: usize,
-    ) -> Result<Visit<'_, T, N>, Unfree> {
-        debug_assert!(executors.is_sorted_by(|one, other| one < other));
-        let mut open: Open<'_, T, N> = SmallVec::new();
-        for &number in executors {
-            let state = self.boxes[number].state.lock();
-            if state.range_since > version {
-                return Err(Unfree::Moved);
-            }
-            if !state.is_free() {
-                return Err(Unfree::Busy);
-            }
-            open.push(state);
-        }
-        for state in &mut open {
-            state.visited = true;
-            state.begin_work();
-        }
-        Ok(Visit { queues: self, executors: executors.into(), calls })
-    }
-
-    fn end_visit(&self, number: usize, calls: usize) {
-        let inbox = &self.boxes[number];
-        let mut state = inbox.state.lock();
-        state.visited = false;
-        state.end_work();
-        state.takes += 1;
-        state.taken += calls as u64;
-        // The executor goes on with what has come in; and where the queues have been closed, it may have waited for this.
-        let wake = (state.closed || !state.found.is_empty()) && state.wakes();
-        drop(state);
-        if wake {
-            inbox.filled.notify_one();
-        }
     }
 
     /// How long somebody was at work at an executor, in all.
@@ -388,17 +351,6 @@ impl<T, N> Queues<T, N> {
 }
 
 type Open<'q, T, N> = SmallVec<[MutexGuard<'q, State<T, N>>; 4]>;
-
-/// Puts everything in; who has to be woken.
-fn put<T, N>(open: &mut Open<'_, T, N>, entries: Entries<T>) -> SmallVec<[usize; 4]> {
-    let mut to_wake = SmallVec::new();
-    for (state, (number, entry)) in open.iter_mut().zip(entries) {
-        if state.put(entry) {
-            to_wake.push(number);
-        }
-    }
-    to_wake
-}
 
 #[cfg(test)]
 mod tests;

@@ -5,34 +5,44 @@
 //! its own thread as the executor would, and leaves; nobody else touches what the executor owns meanwhile. A call over several
 //! executors runs while all of them are visited. Only who finds an executor not free for a while hands his calls over.
 //!
+//! A visit is short: one call, in the room of its data ([`queue`](super::queue)). Whose a call is, and the look-up of its keys
+//! come before, for all calls of a group. Where one room is not free, the worker goes on with calls that belong into others.
+//!
 //! What it keeps true:
 //!
 //! - **Nothing is held beyond a visit.** A call that runs whole ends within it, and nobody has local locks there when it
 //!   begins: so the executor's lock table stays as it is, and the calls' locks are counted and not taken.
-//! - **A visitor waits for nobody**, but, as executors do, for room in the log; and it visits several executors at once or none.
-//!   So visitors never wait for each other in a circle.
+//! - **A visitor waits for nobody**, but, as executors do, for room in the log; and, on its way to several executors, for
+//!   other visitors ([`queue`](super::queue)). So visitors never wait for each other in a circle.
 //! - **Order.** What has come into a queue is never overtaken: who finds something there does not visit. The calls of
-//!   a group take effect in its order: those of one executor run in it; before a call over several runs, all
-//!   before it have; and so they have, at other executors, where one of two calls writes a table of which the other reads
-//!   what its executor does not own, or both write one whose unique indexes know no owners ([`Round::keep_order`]). Where boundaries have moved, all that has not run is routed anew.
+//!   a group take effect in its order wherever it counts ([`pending`](super::pending)). Where boundaries have moved, all that has not
+//!   run is routed anew.
+//! - **Keys that were looked up are a guess.** What was found stays in memory while the worker is pinned, and each access sees
+//!   whether its record is still the one. While the worker sleeps it is not pinned, and has found nothing.
 
+mod hand_over;
+
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Instant;
 
+use crossbeam_epoch::{Guard, pin};
 use crossbeam_utils::Backoff;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
-use super::entrant::{Group, GroupMemory, List, Offered, Sink};
-use super::executor::{Task, count_waiting_reader};
-use super::queue::{Refused, Unfree};
+use super::entrant::{Group, GroupMemory, Offered, Visited};
+use super::executor::count_waiting_reader;
+use super::pending::{Pending, Signs};
+use super::queue::{Route, Unfree, executor_of};
 use super::scout::{Scout, forget};
 use super::{Executors, is_locked};
+use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
-use crate::pipeline::call::{Found, Output, Routine};
+use crate::pipeline::call::{Found, Gathered, Output, Routine};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Ending;
-use crate::pipeline::worker::{GROUP_CALLS, execute_group};
+use crate::pipeline::worker::{execute_found, look_ahead};
 use crate::protocol::Held;
-use crate::protocol::footprint::Mode;
 use crate::protocol::local::claim::place_of_reference;
 use crate::storage::participant::{Counters, Seat};
 
@@ -56,19 +66,41 @@ struct Round<'r, 's, 'p, P> {
     visitor: Visitor<'s, 'p>,
     memory: &'r mut GroupMemory,
     calls: &'r mut [P],
+    gathered: RefCell<Gathered>,
+    /// Behind which the keys were looked up.
+    guard: Guard,
+    patience: Patience,
     /// Who waits for what was handed over, if something was.
     group: Option<Arc<Group>>,
 }
 
-/// Looks again and again whether it is done, but not for ever. Whether it is.
-fn look_often(mut is_done: impl FnMut() -> bool) -> bool {
-    let backoff = Backoff::new();
-    (0..LOOKS).any(|look| {
-        if look > 0 {
-            backoff.snooze();
+/// How often somebody has looked in vain.
+#[derive(Default)]
+struct Patience {
+    looks: u32,
+    backoff: Backoff,
+}
+
+impl Patience {
+    /// Lets a moment pass. False: it was often enough.
+    fn is_left(&mut self) -> bool {
+        self.looks += 1;
+        if self.looks < LOOKS {
+            self.backoff.snooze();
         }
-        is_done()
-    })
+        self.looks < LOOKS
+    }
+}
+
+/// What came of looking for something to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    /// Something has run.
+    Ran,
+    /// What might run is where nobody is free.
+    InVain,
+    /// The boundaries have moved.
+    Moved,
 }
 
 impl Executors {
@@ -82,34 +114,65 @@ impl Executors {
     ) {
         memory.ended.clear();
         memory.ended.resize_with(calls.len(), || None);
-        memory.lists.resize_with(self.len(), List::default);
+        memory.visited.clear();
+        memory.visited.resize(self.len(), Visited::default());
+        memory.timer.begin();
         memory.coming.extend(0..calls.len());
-        memory.version = self.routing.version();
-        let mut round = Round { executors: self, visitor, memory, calls, group: None };
-        loop {
-            while let Some(place) = round.memory.coming.pop_front() {
-                round.take_up(place);
-            }
-            if round.run_lists(None) {
-                return;
-            }
+        let (gathered, guard, patience) = (RefCell::default(), pin(), Patience::default());
+        let mut round =
+            Round { executors: self, visitor, memory, calls, gathered, guard, patience, group: None };
+        while !round.memory.coming.is_empty() {
+            round.take_up();
+            round.run_all();
         }
+        round.wait();
+        round.leave();
     }
 }
 
 impl<P: Offered> Round<'_, '_, '_, P> {
-    /// It is this call's turn: notes where it will run, or runs it.
-    fn take_up(&mut self, place: usize) {
+    /// Finds out where the calls that come will run, and looks their keys up.
+    fn take_up(&mut self) {
+        self.memory.version = self.executors.routing.version();
+        let mut coming = std::mem::take(&mut self.memory.coming);
+        let mut pending = std::mem::take(&mut self.memory.pending);
+        let mut found_at = 0;
+        for place in coming.drain(..) {
+            match self.rooms(place) {
+                Ok(rooms) => {
+                    let (_, _, footprint) = self.calls[place].parts();
+                    pending.push(Pending::new(place, rooms, footprint, found_at));
+                    found_at += footprint.references.len();
+                }
+                Err(error) => self.refuse(place, error),
+            }
+        }
+        (self.memory.coming, self.memory.pending) = (coming, pending);
+        self.look_up();
+    }
+
+    /// Looks the keys of all calls up, so that their cache misses overlap, and no visit is longer for them.
+    fn look_up(&mut self) {
+        let _work = at(Activity::Work);
+        let Visitor { engine, seat, found, .. } = &mut self.visitor;
+        found.clear();
+        let calls = self.memory.pending.iter().map(|pending| &self.calls[pending.place]);
+        look_ahead(engine, seat, found, calls, &self.guard);
+    }
+
+    /// What a call needs to itself.
+    ///
+    /// # Errors
+    /// The procedure's own: it works its keys out anew.
+    #[inline]
+    fn rooms(&mut self, place: usize) -> Result<Route> {
         let executors = self.executors;
         let (_, _, footprint) = self.calls[place].parts_mut();
-        let home = executors.home(footprint).map_or_else(|| self.find_home(place), |home| Ok(Some(home)));
-        match home {
-            Ok(Some(home)) if self.keep_order(place, home) => self.memory.lists[home].places.push(place),
-            // It comes again.
-            Ok(Some(_)) => {}
-            Ok(None) => self.run_over(place),
-            Err(error) => self.refuse(place, error),
+        if let Some(room) = executors.room_at_once(footprint) {
+            return Ok(smallvec![room]);
         }
+        let home = self.find_home(place)?;
+        Ok(executors.rooms(self.calls[place].parts().2, home))
     }
 
     fn refuse(&mut self, place: usize, error: Error) {
@@ -137,258 +200,187 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         Ok(executors.owner_looked_up(&mut Scout { engine, seat, held }, (routine, args), footprint))
     }
 
-    fn count_locks(&self, locks: usize) {
+    fn count_locks(&self, place: usize, executors: usize) {
+        let (_, _, footprint) = self.calls[place].parts();
+        let locked = footprint.references.iter().filter(|reference| is_locked(reference));
+        let locks: usize =
+            locked.map(|one| if place_of_reference(one).is_some() { 1 } else { executors }).sum();
         Counters::add(&self.visitor.seat.participant().counters.locks_local, locks as u64);
     }
 
-    /// Runs what has to have happened at other executors before this call: there, too, somebody may read what it writes, or
-    /// write what it reads, although only one of them declares it as its executor's; and what one gives up in a unique index
-    /// another may want. False: see `route_anew`.
-    fn keep_order(&mut self, place: usize, home: usize) -> bool {
-        let (_, _, footprint) = self.calls[place].parts();
-        let (mut written, mut read_apart) = (0_u64, 0_u64);
-        for reference in &footprint.references {
-            let table = 1 << (reference.table % u64::BITS);
-            let writes = reference.mode != Mode::Read;
-            // Who writes what is unique looks for it in an index, where he may find anybody's row.
-            let reads_apart = if writes { reference.unique_beyond } else { !is_locked(reference) };
-            written |= if writes { table } else { 0 };
-            read_apart |= if reads_apart { table } else { 0 };
-        }
-        for other in (0..self.executors.len()).filter(|other| *other != home) {
-            let list = &self.memory.lists[other];
-            if list.written & read_apart | list.read_apart & written != 0 && !self.run_lists(Some(other)) {
-                self.come_again(place);
-                return false;
+    /// Runs all calls: first where nobody is. If the boundaries move, what has not run comes again. Routed differently,
+    /// a later call could run before an earlier one with the same rows: so it is all that has not run.
+    fn run_all(&mut self) {
+        while !self.memory.pending.is_empty() {
+            match self.look() {
+                Looked::Ran => self.patience = Patience::default(),
+                Looked::InVain if self.patience.is_left() => {}
+                Looked::InVain if self.hand_over() => self.patience = Patience::default(),
+                Looked::InVain | Looked::Moved => {
+                    let GroupMemory { pending, coming, .. } = &mut *self.memory;
+                    coming.extend(pending.drain(..).map(|pending| pending.place));
+                    return coming.sort_unstable();
+                }
             }
         }
-        let list = &mut self.memory.lists[home];
-        list.written |= written;
-        list.read_apart |= read_apart;
-        true
     }
 
-    /// This call is taken up anew, after what comes before it.
-    fn come_again(&mut self, place: usize) {
-        let at = self.memory.coming.partition_point(|other| *other < place);
-        self.memory.coming.insert(at, place);
-    }
-
-    /// The boundaries have moved: all that is in the lists is taken up anew. Routed differently, a later call could run
-    /// before an earlier one with the same rows.
-    fn route_anew(&mut self) {
-        for executor in 0..self.executors.len() {
-            let mut list = std::mem::take(&mut self.memory.lists[executor]);
-            list.places.drain(..).for_each(|place| self.come_again(place));
-            self.memory.lists[executor].places = list.places;
-        }
-        self.memory.version = self.executors.routing.version();
-    }
-
-    /// Runs one executor's calls that wait, or everybody's: first where nobody is. False: the boundaries have moved, and what
-    /// has not run is taken up anew.
-    fn run_lists(&mut self, only: Option<usize>) -> bool {
-        let count = self.executors.len();
-        // Workers begin at different executors.
-        let first = self.visitor.seat.participant().number();
-        let mut to_run: SmallVec<[usize; 8]> = match only {
-            Some(executor) => smallvec![executor],
-            None => (0..count).map(|step| (first + step) % count).collect(),
-        };
-        to_run.retain(|executor| !self.memory.lists[*executor].places.is_empty());
-        let mut has_moved = false;
-        look_often(|| {
-            to_run.retain(|executor| match self.run_list(*executor) {
-                Ok(()) => false,
-                Err(Unfree::Busy) => true,
-                Err(Unfree::Moved) => {
-                    has_moved = true;
-                    true
+    /// Runs in order what may run where nobody is. Where a call had to be passed, it comes first again after one more has run.
+    fn look(&mut self) -> Looked {
+        let mut pending = std::mem::take(&mut self.memory.pending);
+        let (mut passed, mut has_passed, mut looked) = (Signs::default(), false, Looked::InVain);
+        let mut kept = 0;
+        for at in 0..pending.len() {
+            let call = &pending[at];
+            let is_over = looked == Looked::Moved || has_passed && looked == Looked::Ran;
+            if !is_over && !call.signs.hold_back(passed) {
+                self.fetch_long_values(pending.get(at + 1));
+                match self.try_to_run(call) {
+                    Ok(()) => {
+                        looked = Looked::Ran;
+                        continue;
+                    }
+                    Err(Unfree::Moved) => looked = Looked::Moved,
+                    Err(Unfree::Visited | Unfree::Busy) => {}
                 }
-            });
-            to_run.is_empty() || has_moved
-        });
-        has_moved |= !has_moved && !to_run.iter().all(|executor| self.hand_list_over(*executor));
-        self.wait();
-        if has_moved {
-            self.route_anew();
+            }
+            passed.add(call.signs);
+            has_passed = true;
+            pending.swap(kept, at);
+            kept += 1;
         }
-        !has_moved
+        pending.truncate(kept);
+        if looked == Looked::InVain
+            && let Some(first) = pending.first()
+            && first.rooms.len() > 1
+        {
+            looked = self.run_over(first);
+            if looked == Looked::Ran {
+                pending.remove(0);
+            }
+        }
+        self.memory.pending = pending;
+        looked
     }
 
-    /// Runs an executor's calls on a visit.
-    fn run_list(&mut self, executor: usize) -> std::result::Result<(), Unfree> {
-        let list = &mut self.memory.lists[executor];
-        let visit = self.executors.queues.visit(&[executor], self.memory.version, list.places.len())?;
-        let mut list = std::mem::take(list);
-        let mut locks = 0;
-        for &place in &list.places {
-            let (_, _, footprint) = self.calls[place].parts();
-            locks += footprint.references.iter().filter(|reference| is_locked(reference)).count();
+    /// Has what the next call will read fetched while another one runs, as far as it is known.
+    #[inline]
+    fn fetch_long_values(&self, next: Option<&Pending>) {
+        if let Some(next) = next {
+            let (routine, args, footprint) = self.calls[next.place].parts();
+            let found = &self.visitor.found[next.found_at..next.found_at + footprint.references.len()];
+            routine.fetch_long_values(args, footprint, found);
         }
-        self.count_locks(locks);
-        self.count_requests(executor, &list.places);
-        self.run_as(&[executor], &list.places);
+    }
+
+    /// Runs a call on a visit, if nobody is in its rooms.
+    #[inline]
+    fn try_to_run(&mut self, call: &Pending) -> std::result::Result<(), Unfree> {
+        if self.goes_over(call) && !self.executors.plan.is_serial_in_group(self.calls.len()) {
+            return Err(Unfree::Busy);
+        }
+        let visit = self.executors.queues.visit(&call.rooms, self.memory.version)?;
+        self.run(call);
         drop(visit);
-        list.places.clear();
-        // Its memory is kept.
-        self.memory.lists[executor].places = list.places;
         Ok(())
+    }
+
+    /// Whether a call touches several executors' data.
+    fn goes_over(&self, call: &Pending) -> bool {
+        let ends = (call.rooms.first(), call.rooms.last());
+        matches!(ends, (Some(first), Some(last)) if executor_of(*first) != executor_of(*last))
+    }
+
+    /// Runs a call that needs several rooms, and before which all have run: waits for other visitors there, but not for ever.
+    fn run_over(&mut self, call: &Pending) -> Looked {
+        // One that comes alone may do better: its actions beside each other.
+        if self.goes_over(call) && !self.executors.plan.is_serial_in_group(self.calls.len()) {
+            self.submit(call.place);
+            self.wait();
+            return Looked::Ran;
+        }
+        let executors = self.executors;
+        let mut visit = executors.queues.no_visit();
+        loop {
+            match executors.queues.visit_more(&mut visit, &call.rooms, self.memory.version) {
+                Ok(()) => break,
+                Err(Unfree::Moved) => return Looked::Moved,
+                Err(Unfree::Visited) if self.patience.is_left() => {}
+                Err(Unfree::Visited | Unfree::Busy) => return Looked::InVain,
+            }
+        }
+        self.run(call);
+        drop(visit);
+        Looked::Ran
+    }
+
+    /// Runs a call where this thread is, in place of the executors of its rooms.
+    fn run(&mut self, call: &Pending) {
+        let place = call.place;
+        let several = self.goes_over(call);
+        let mut before = None;
+        for executor in call.rooms.iter().map(|room| executor_of(*room)) {
+            if before.replace(executor) != Some(executor) {
+                self.stand_in(executor, place);
+            }
+        }
+        // What it touches is shown as the first one's.
+        let participant = self.visitor.seat.participant();
+        call.rooms.first().into_iter().for_each(|room| participant.be_executor(executor_of(*room)));
+        self.count_locks(place, if several { self.executors.len() } else { 1 });
+        let _work = at(Activity::Work);
+        let Visitor { engine, seat, held, found } = &mut self.visitor;
+        let offered = &self.calls[place];
+        let found = &found[call.found_at..call.found_at + offered.parts().2.references.len()];
+        let start = self.memory.timer.weight.map(|_| Instant::now());
+        let (ending, output) = execute_found(engine, seat, held, offered, found, &self.gathered, &self.guard);
+        if let Some(start) = start {
+            self.memory.note_time(call, start.elapsed());
+        }
+        if ending.stashed {
+            return self.hand_over_anew(place);
+        }
+        let counters = &seat.participant().counters;
+        if several {
+            Counters::count(&counters.went_serial);
+            offered.parts().0.failures().note(ending.failure.is_some());
+        }
+        count_waiting_reader(engine, counters, &ending);
+        self.memory.ended[place] = Some((ending, output));
+    }
+
+    /// Counts what is run in place of an executor, and shows that it is.
+    fn stand_in(&mut self, executor: usize, place: usize) {
+        let visited = &mut self.memory.visited[executor];
+        visited.calls += 1;
+        if visited.calls == 1 {
+            self.executors.show_visited(self.visitor.engine, executor);
+        }
+        self.count_request(executor, place);
     }
 
     /// Counts some of the requests that are made of an executor, for who moves boundaries.
-    fn count_requests(&mut self, executor: usize, places: &[usize]) {
+    fn count_request(&mut self, executor: usize, place: usize) {
         let executors = self.executors;
-        for &place in places {
-            if self.memory.sampler.takes_next(&executors.loads[executor]) {
-                let (_, _, footprint) = self.calls[place].parts();
-                let locked = footprint.references.iter().filter(|reference| is_locked(reference));
-                let mut own = locked
-                    .filter_map(place_of_reference)
-                    .filter(|place| executors.routing.owner(*place) == executor);
-                if let Some(place) = own.next() {
-                    executors.loads[executor].note(place);
-                }
+        if self.memory.sampler.takes_next(&executors.loads[executor]) {
+            let (_, _, footprint) = self.calls[place].parts();
+            let locked = footprint.references.iter().filter(|reference| is_locked(reference));
+            let mut own = locked
+                .filter_map(place_of_reference)
+                .filter(|place| executors.routing.owner(*place) == executor);
+            if let Some(place) = own.next() {
+                executors.loads[executor].note(place);
             }
         }
     }
 
-    /// Runs calls in place of executors: what they touch is shown as the first one's.
-    fn run_as(&mut self, executors: &[usize], places: &[usize]) {
-        let participant = self.visitor.seat.participant();
-        executors.iter().for_each(|executor| self.executors.show_visited(self.visitor.engine, *executor));
-        if let Some(first) = executors.first() {
-            participant.be_executor(*first);
-        }
-        self.run_here(places);
-        participant.be_no_executor();
-    }
-
-    /// Runs calls where this thread is.
-    fn run_here(&mut self, places: &[usize]) {
-        let Visitor { engine, seat, held, found } = &mut self.visitor;
-        let counters = &seat.participant().counters;
-        let mut misled: SmallVec<[usize; 4]> = SmallVec::new();
-        let chosen: SmallVec<[&P; GROUP_CALLS]> = places.iter().map(|place| &self.calls[*place]).collect();
-        let ended = &mut self.memory.ended;
-        execute_group(engine, seat, held, found, &chosen, |number, ending, output| {
-            if ending.stashed {
-                return misled.push(places[number]);
-            }
-            count_waiting_reader(engine, counters, &ending);
-            ended[places[number]] = Some((ending, output));
-        });
-        drop(chosen);
-        for place in misled {
-            self.hand_over_anew(place);
-        }
-    }
-
-    /// Runs a call over several executors, after all that waits: whole, on a visit to all of them, if these are free.
-    fn run_over(&mut self, place: usize) {
-        if !self.run_lists(None) {
-            return self.come_again(place);
-        }
-        // One that comes alone may do better: its actions beside each other.
-        if self.executors.plan.is_serial_in_group(self.calls.len()) {
-            let mut visited = Err(Unfree::Busy);
-            look_often(|| {
-                visited = self.run_on_visit(place);
-                visited != Err(Unfree::Busy)
-            });
-            match visited {
-                Ok(()) => return self.wait(),
-                Err(Unfree::Moved) => {
-                    self.route_anew();
-                    return self.come_again(place);
-                }
-                Err(Unfree::Busy) => {}
-            }
-        }
-        self.submit(place);
-        self.wait();
-    }
-
-    /// Runs a call on a visit to several executors.
-    fn run_on_visit(&mut self, place: usize) -> std::result::Result<(), Unfree> {
-        let (_, _, footprint) = self.calls[place].parts();
-        let route = self.executors.route(footprint);
-        let visit = self.executors.queues.visit(&route, self.memory.version, 1)?;
-        let locked = footprint.references.iter().filter(|reference| is_locked(reference));
-        let many = |one| if place_of_reference(one).is_some() { 1 } else { route.len() };
-        self.count_locks(locked.map(many).sum());
-        route.iter().for_each(|executor| self.count_requests(*executor, &[place]));
-        self.run_as(&route, &[place]);
-        drop(visit);
-        if let Some((ending, _)) = &self.memory.ended[place] {
-            Counters::count(&self.visitor.seat.participant().counters.went_serial);
-            self.calls[place].parts().0.failures().note(ending.failure.is_some());
-        }
-        Ok(())
-    }
-
-    /// Who waits for calls that are handed over: so many more.
-    fn more_to_await(&mut self, calls: usize) -> Arc<Group> {
-        let group = self.group.get_or_insert_with(Group::new);
-        group.await_more(calls);
-        group.clone()
-    }
-
-    /// Waits for what was handed over.
-    fn wait(&mut self) {
-        if let Some(group) = &self.group {
-            self.memory.take_in(group);
-        }
-    }
-
-    /// Gives an executor's calls to its own thread. False: the boundaries have moved, and they are still here.
-    fn hand_list_over(&mut self, executor: usize) -> bool {
-        let mut batch = self.memory.batch();
-        for &place in &self.memory.lists[executor].places {
-            batch.push(place, self.calls[place].hand_over());
-        }
-        let calls = batch.calls.len();
-        let group = self.more_to_await(calls);
-        batch.group = Some(group.clone());
-        let version = self.memory.version;
-        match self.executors.queues.let_many_in(calls, executor, version, batch, Task::Batch) {
-            Ok(()) => {}
-            Err(Refused::Closed(batch)) => {
-                self.memory.keep(batch);
-                group.refuse(calls);
-            }
-            Err(Refused::Moved(mut batch)) => {
-                group.refuse(calls);
-                for (place, entrant) in batch.places.drain(..).zip(batch.calls.drain(..)) {
-                    self.calls[place].take_back(entrant);
-                }
-                self.memory.keep(batch);
-                return false;
-            }
-        }
-        let list = &mut self.memory.lists[executor];
-        list.places.clear();
-        (list.written, list.read_apart) = (0, 0);
-        true
-    }
-
-    /// Lets a call in that goes its own way from here on.
-    fn submit(&mut self, place: usize) {
-        let mut entrant = self.calls[place].hand_over();
-        let group = self.more_to_await(1);
-        entrant.sink = Sink::Group(group.clone(), place);
-        if !self.executors.submit_to_several(entrant) {
-            group.refuse(1);
-        }
-    }
-
-    /// Lets a call go the long way that was misled by what was looked up ahead. It has not run, and is let in like any other.
-    fn hand_over_anew(&mut self, place: usize) {
-        Counters::count(&self.visitor.seat.participant().counters.aborted_read);
-        let (routine, args, footprint) = self.calls[place].parts_mut();
-        match forget(routine, args, footprint) {
-            Ok(()) => self.submit(place),
-            Err(error) => self.refuse(place, error),
+    /// The group has ended: what ran in place of executors is told, and this thread stands in for none.
+    fn leave(&mut self) {
+        self.visitor.seat.participant().be_no_executor();
+        self.memory.timer.end();
+        let visited = self.memory.visited.iter().enumerate();
+        for (executor, Visited { calls, busy }) in visited.filter(|(_, visited)| visited.calls > 0) {
+            self.executors.queues.note_visits(executor, 1, *calls, *busy);
         }
     }
 }

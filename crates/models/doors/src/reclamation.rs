@@ -96,6 +96,18 @@ impl Guard {
         self.number = number;
         ready.into_iter().for_each(|free| free());
     }
+
+    /// Lets go of what was found, does this, and pins again.
+    pub fn repin_after<R>(&mut self, meanwhile: impl FnOnce() -> R) -> R {
+        let ready = execution::with_garbage(|garbage| {
+            garbage.unpin(self.number);
+            garbage.ready()
+        });
+        ready.into_iter().for_each(|free| free());
+        let result = meanwhile();
+        self.number = execution::with_garbage(Garbage::pin);
+        result
+    }
 }
 
 impl Drop for Guard {

@@ -85,7 +85,26 @@ pub const ALL: &[Seeded] = &[
         "tear|src/pipeline/partition/queue.rs|open|state.lock()",
         "executors::two_phases_enter_in_one_order",
     ),
-    fault("skip|src/pipeline/partition/queue.rs|end_visit|notify_one", "executors::a_visit_loses_no_wake_up"),
+    fault(
+        "skip|src/pipeline/partition/queue/visits.rs|look_after|notify_one",
+        "executors::a_visit_loses_no_wake_up",
+    ),
+    fault(
+        "stale|src/pipeline/partition/queue/visits.rs|leave|self.door.load",
+        "executors::a_visit_loses_no_wake_up",
+    ),
+    fault(
+        "stale|src/pipeline/partition/queue/visits.rs|unfree|self.door.load",
+        "executors::a_visit_loses_no_wake_up",
+    ),
+    fault(
+        "skip|src/pipeline/partition/queue/visits.rs|shut|self.door.fetch_and",
+        "executors::what_moves_has_one_visitor",
+    ),
+    fault(
+        "blind|src/pipeline/partition/queue/visits.rs|enter|compare_exchange(0",
+        "executors::two_in_a_room_are_never_there_at_once",
+    ),
     fault(
         "skip|src/pipeline/partition/queue.rs|let_in|under_way.fetch_add",
         "executors::closing_waits_for_who_was_let_in",
