@@ -89,6 +89,12 @@ unsafe fn copy_words(from: &[AtomicU64], to: *mut u64) {
     }
 }
 
+/// In how many lines a record lies that is fetched ahead; of a long one only the beginning is.
+pub(crate) fn record_lines(key_bytes: usize, row_words: usize) -> usize {
+    // Records begin anywhere in a line.
+    (record_bytes(key_bytes, row_words) + LINE_BYTES - ALIGNMENT).div_ceil(LINE_BYTES).min(PREFETCHED_LINES)
+}
+
 fn layout(key_bytes: usize, row_words: usize) -> Layout {
     let bytes = record_bytes(key_bytes, row_words);
     match Layout::from_size_align(bytes, ALIGNMENT) {
@@ -219,14 +225,11 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Begins to bring so many bytes of the record into the cache; of a long one, only its beginning.
+    /// Begins to bring so many lines into the cache, from the one with the record's beginning on.
     #[inline]
-    pub(crate) fn prefetch(self, bytes: usize) {
+    pub(crate) fn prefetch(self, lines: usize) {
         let start = self.head.as_ptr().cast::<u8>();
-        let bytes = bytes.min(PREFETCHED_LINES * LINE_BYTES);
-        (0..bytes).step_by(LINE_BYTES).for_each(|line| prefetch_line(start.wrapping_add(line)));
-        // Records begin anywhere in a line: the last byte may lie in one more.
-        prefetch_line(start.wrapping_add(bytes - 1));
+        (0..lines).for_each(|line| prefetch_line(start.wrapping_add(line * LINE_BYTES)));
     }
 
     /// Begins to bring the blocks into the cache that these words of the row lead to.

@@ -21,7 +21,7 @@ use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition}
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
-use crate::storage::record::{Record, RecordPointer, record_bytes};
+use crate::storage::record::{Record, RecordPointer, record_lines};
 use crate::storage::row::{RowLayout, block_bytes, free_block};
 use crate::storage::slab::{Cutter, Slabs};
 use crate::storage::word::{DEAD, PLACEHOLDER};
@@ -37,7 +37,7 @@ pub(crate) type TableId = u32;
 pub(crate) const MAXIMAL_KEY_BYTES: usize = 4_096;
 
 /// Most keys have no more bytes than this.
-const USUAL_KEY_BYTES: usize = 24;
+const USUAL_KEY_BYTES: usize = 16;
 
 /// A table with its records.
 pub(crate) struct TableCore {
@@ -45,8 +45,8 @@ pub(crate) struct TableCore {
     id: TableId,
     definition: TableDefinition,
     layout: Arc<RowLayout>,
-    /// How many bytes a record with a usual key takes.
-    usual_bytes: usize,
+    /// In how many lines a record with a usual key lies.
+    usual_lines: usize,
     slabs: Arc<Slabs>,
     hash: Option<HashIndex>,
     ordered: Option<OrderedIndex>,
@@ -132,7 +132,7 @@ impl TableCore {
         TableCore {
             store,
             id,
-            usual_bytes: record_bytes(USUAL_KEY_BYTES, layout.words()),
+            usual_lines: record_lines(USUAL_KEY_BYTES, layout.words()),
             layout,
             slabs: slabs.clone(),
             hash: (kind != PrimaryIndex::Ordered).then(HashIndex::new),
@@ -386,7 +386,7 @@ impl TableCore {
     /// Begins to bring one of its records into the cache.
     #[inline]
     pub(crate) fn prefetch_record(&self, record: Record<'_>) {
-        record.prefetch(self.usual_bytes);
+        record.prefetch(self.usual_lines);
     }
 
     /// Finds the record of a key ahead of its use, where that is cheap: in a hash index. A descent in an ordered one

@@ -25,6 +25,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Notes the records that are not noted yet.
+    #[inline(never)]
     pub(super) fn note(&mut self, touched: &[Touched]) {
         if touched.len() * 2 > self.slots.len() {
             let slots = (touched.len() * 2).next_power_of_two().max(FEWEST);
