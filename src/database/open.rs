@@ -237,6 +237,7 @@ impl Shared {
             answer: answer.clone(),
             queue: None,
             rivalry: 0,
+            apart: false,
             noted: None,
             stashed: None,
         };

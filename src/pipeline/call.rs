@@ -183,6 +183,8 @@ pub(crate) struct Call {
     pub(crate) queue: Option<usize>,
     /// What it probably conflicts about, if the schedule says so; or 0.
     pub(crate) rivalry: u64,
+    /// Whether it had better wait than overlap with those who conflict about the same.
+    pub(crate) apart: bool,
     /// What the schedule wants to be told about when it ends, if so.
     pub(crate) noted: Option<Box<References>>,
     /// Since when it is stashed, if it was.
@@ -192,6 +194,10 @@ pub(crate) struct Call {
 impl Work for Call {
     fn rivalry(&self) -> u64 {
         self.rivalry
+    }
+
+    fn waits_for_rivals(&self) -> bool {
+        self.apart
     }
 }
 

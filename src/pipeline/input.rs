@@ -122,9 +122,9 @@ impl Input {
         let mut footprint = Footprint::default();
         work_out_footprint(&*routine, &args, &mut footprint)?;
         let (placement, noted) = self.place(&*routine, &args, &footprint)?;
-        let (queue, rivalry) =
-            placement.map_or((None, 0), |placement| (Some(placement.queue), placement.rivalry));
-        Ok(Call { routine, args, footprint, answer, queue, rivalry, noted, stashed: None })
+        let queue = placement.map(|placement| placement.queue);
+        let (rivalry, apart) = placement.map_or((0, false), |placement| (placement.rivalry, placement.apart));
+        Ok(Call { routine, args, footprint, answer, queue, rivalry, apart, noted, stashed: None })
     }
 
     /// Has the schedule choose a queue; none, if it is all the same to it. And what it wants to be told about later.
@@ -186,6 +186,7 @@ impl Input {
         for call in &mut calls {
             if let Some(placement) = noted(call) {
                 (call.queue, call.rivalry) = (Some(placement.queue), placement.rivalry);
+                call.apart = placement.apart;
                 // Those that were placed by the policy say nothing about what chance brings together.
                 call.noted = call.noted.take().filter(|_| placement.noted);
             }

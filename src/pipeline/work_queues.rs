@@ -4,8 +4,9 @@
 //! about the same thing, which the schedule has put into one queue, a worker takes a group; and it passes over those whose
 //! rivals another worker runs. So two rivals seldom run side by side, also where a queue holds several kinds of them.
 //!
-//! A worker that finds its queue empty steals one call: from the longest queue that has one whose rivals nobody is running.
-//! A rival of what runs is stolen only from a crowded queue; if there is nothing else, the worker sleeps.
+//! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose rivals nobody is
+//! running. A rival of what runs is stolen only from a crowded queue; if there is nothing else, the worker sleeps. Calls
+//! that mostly conflict with their rivals wait for these, in any queue: a worker sleeps rather than run one beside them.
 //! Where workers share, queues are bounded as well: who puts a call into a full one waits, so that a queue of long calls
 //! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
 //! worker takes only a few of those that wait, so that the rest can be stolen.
@@ -25,13 +26,15 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The most calls that a worker takes at once where workers share: what it has taken nobody can steal.
-const GROUP_SHARED: usize = 8;
-
 /// What can wait in the queues.
 pub(crate) trait Work {
     /// What it probably conflicts about with all that have the same; 0: nobody knows.
     fn rivalry(&self) -> u64;
+
+    /// Whether it had better wait than run beside those.
+    fn waits_for_rivals(&self) -> bool {
+        false
+    }
 }
 
 /// How workers share their queues.
@@ -198,7 +201,8 @@ impl<T: Work> WorkQueues<T> {
         let others = (1..number).map(|step| &self.queues[(busy + step) % number]);
         for other in others.filter(|other| other.asleep.load(Ordering::SeqCst)) {
             let mut state = other.state.lock();
-            // Its worker may be awake again, or have been nudged by another call.
+            // Its worker may be awake again, or have been nudged by another call. Who has calls of its own that wait for
+            // their rivals is woken when these have ended.
             if !state.nudged && state.items.is_empty() && other.asleep.load(Ordering::Relaxed) {
                 state.nudged = true;
                 drop(state);
@@ -215,14 +219,15 @@ impl<T: Work> WorkQueues<T> {
         loop {
             let state = own.state.lock();
             let waiting = state.items.len();
-            if waiting > 0 && self.sharing.is_some() {
-                let group =
-                    self.group(&state.items, worker, waiting.div_ceil(2).min(GROUP_SHARED).min(at_most));
+            if waiting > 0
+                && self.sharing.is_some()
+                && let Some(group) = self.group(&state, worker, at_most)
+            {
                 let freed = self.runs(worker, state.items[group[0]].rivalry());
                 self.take_from(worker, state, |items| remove(items, &group, into));
                 return self.tell_of(freed, worker);
             }
-            if waiting > 0 {
+            if waiting > 0 && self.sharing.is_none() {
                 return self
                     .take_from(worker, state, |items| into.extend(items.drain(..waiting.min(at_most))));
             }
@@ -276,7 +281,7 @@ impl<T: Work> WorkQueues<T> {
         let found = self.steal(worker, into);
         let _idle = at(Activity::Idle);
         let mut state = own.state.lock();
-        while !found && state.items.is_empty() && !state.nudged && !state.closed {
+        while !found && self.group(&state, worker, 1).is_none() && !state.nudged && !state.closed {
             own.filled.wait(&mut state);
         }
         state.nudged = false;

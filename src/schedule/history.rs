@@ -45,18 +45,44 @@ impl Outcomes {
     }
 }
 
-/// Who overlap and conflict with less than this chance are no rivals: better side by side than one after the other.
+/// What becomes of calls with the same reference if they overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rivals {
+    /// They seldom conflict: better side by side than one after the other.
+    No,
+    /// They may conflict.
+    Sometimes,
+    /// They mostly conflict, and what one of them does then is lost: better one after the other, whoever has nothing else to do.
+    Mostly,
+}
+
+/// From so many aborts on, for each call that it overlaps with, two calls are rivals.
 const RIVALS: f64 = 0.1;
+/// And from so many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every two that
+/// overlap: above that, two workers together do less than one of them alone.
+const APART: f64 = 0.25;
+/// Where a call with the reference overlaps with more than so many others, one worker alone hardly keeps up with all that have
+/// it, and everything waits for that. Then more is asked, because the aborts that come of a call's other references are
+/// counted for this one as well: popular items of orders would else be kept apart for what their warehouses do.
+const MANY: f64 = 1.75;
+const APART_OF_MANY: f64 = 0.5;
 
 impl Outcomes {
     /// Whether two calls that both have this reference probably conflict if they overlap, where it was seen in `calls` calls
     /// that were dealt out to so many workers. A reference that all calls have leads to many aborts because each overlaps with
     /// many, although two of them seldom conflict.
     #[inline]
-    pub(crate) fn makes_rivals(self, calls: usize, workers: usize) -> bool {
-        // Aborts for each call, divided by how many with the same reference it overlaps with on average.
+    pub(crate) fn rivals(self, calls: usize, workers: usize) -> Rivals {
+        // So often a call with it has overlapped with another one.
         let overlapping = (workers.max(2) - 1) as f64 * f64::from(self.commits) / calls.max(1) as f64;
-        self.aborts > 0 && f64::from(self.aborts) >= RIVALS * overlapping * f64::from(self.commits)
+        let overlaps = overlapping * f64::from(self.commits);
+        let apart = if overlapping > MANY { APART_OF_MANY } else { APART };
+        match f64::from(self.aborts) {
+            0.0 => Rivals::No,
+            aborts if aborts >= apart * overlaps => Rivals::Mostly,
+            aborts if aborts >= RIVALS * overlaps => Rivals::Sometimes,
+            _ => Rivals::No,
+        }
     }
 }
 
@@ -149,6 +175,23 @@ impl History {
         table.aborts.fetch_add(aborts as usize, Ordering::Relaxed);
     }
 
+    /// What has been filled is read from now on, and something else is filled.
+    pub(crate) fn complete(&self) {
+        if self.filled.load(Ordering::Relaxed) == self.read.load(Ordering::Relaxed) {
+            self.fill_apart();
+        } else {
+            self.renew();
+        }
+    }
+
+    /// Forgets what the filled table has seen, if it is not the one that is read.
+    pub(crate) fn fill_anew(&self) {
+        let filled = self.filled.load(Ordering::Relaxed);
+        if filled != self.read.load(Ordering::Relaxed) {
+            self.tables[filled].clear();
+        }
+    }
+
     /// From now on the other table is filled.
     pub(crate) fn fill_apart(&self) {
         self.filled.store(1 - self.read.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -234,13 +277,15 @@ mod tests {
     fn rivals_are_those_who_conflict_where_they_overlap_and_not_those_who_overlap_with_many() {
         let known = |aborts, commits| Outcomes { aborts, commits };
         // A twentieth of 20,000 calls has it, on 20 workers: each overlaps with one of them.
-        assert!(known(300, 1_000).makes_rivals(20_000, 20));
-        assert!(!known(50, 1_000).makes_rivals(20_000, 20));
+        assert_eq!(known(300, 1_000).rivals(20_000, 20), Rivals::Mostly);
+        assert_eq!(known(200, 1_000).rivals(20_000, 20), Rivals::Sometimes);
+        assert_eq!(known(50, 1_000).rivals(20_000, 20), Rivals::No);
         // All have it: each overlaps with 19.
-        assert!(!known(6_000, 20_000).makes_rivals(20_000, 20));
-        assert!(known(200_000, 20_000).makes_rivals(20_000, 20));
-        assert!(known(1, 1).makes_rivals(20_000, 1), "one that is rare");
-        assert!(!known(0, 0).makes_rivals(0, 20));
+        assert_eq!(known(6_000, 20_000).rivals(20_000, 20), Rivals::No);
+        assert_eq!(known(150_000, 20_000).rivals(20_000, 20), Rivals::Sometimes);
+        assert_eq!(known(200_000, 20_000).rivals(20_000, 20), Rivals::Mostly);
+        assert_eq!(known(1, 1).rivals(20_000, 1), Rivals::Mostly, "one that is rare");
+        assert_eq!(known(0, 0).rivals(0, 20), Rivals::No);
     }
 
     #[test]
@@ -258,6 +303,21 @@ mod tests {
         history.note(&[3], 1);
         history.renew();
         assert_eq!((history.get(2), history.get(3).is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_first_history_is_read_at_once_and_a_later_one_when_it_is_complete() {
+        let history = History::new(1 << 16);
+        history.note(&[1], 1);
+        history.fill_anew();
+        assert!(history.get(1).is_some(), "what is read is not forgotten");
+        history.complete();
+        history.note(&[2], 1);
+        history.fill_anew();
+        history.note(&[3], 1);
+        assert_eq!((history.get(1).is_some(), history.get(3), history.noted()), (true, None, (1, 1)));
+        history.complete();
+        assert_eq!((history.get(1), history.get(2), history.get(3).is_some()), (None, None, true));
     }
 
     #[test]

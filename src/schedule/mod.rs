@@ -77,6 +77,8 @@ pub struct ScheduleReport {
     pub bytes: u64,
     /// Whether it still places every call at random, to see what conflicts.
     pub is_filling: bool,
+    /// Whether conflicts are so rare that it lets calls go to one queue after the other, and looks at a sample only.
+    pub is_calm: bool,
 }
 
 /// What a schedule wants to know of a call.
@@ -97,6 +99,8 @@ pub(crate) struct Placement {
     pub(crate) queue: usize,
     /// What the call conflicts about with those that have the same, if it overlaps with them; 0: probably about nothing.
     pub(crate) rivalry: u64,
+    /// Whether it had better wait than overlap with them.
+    pub(crate) apart: bool,
     /// Whether the schedule wants to be told how the call has ended.
     pub(crate) noted: bool,
 }
@@ -127,6 +131,7 @@ impl Schedule {
         match self {
             Schedule::Random => Wanted::Nothing,
             Schedule::Partition(_) => Wanted::Key,
+            Schedule::Predict(predict) if !predict.looks() => Wanted::Nothing,
             Schedule::Predict(predict) => Wanted::References(predict.policy().form()),
         }
     }
@@ -136,7 +141,7 @@ impl Schedule {
         let Schedule::Partition(queues) = self else { return None };
         // An integer is its own number: neighbours go to neighbouring queues, and so many keys fill so many queues.
         let queue = (key.0 % *queues as u64) as usize;
-        Some(Placement { queue, rivalry: key.0.wrapping_add(1), noted: false })
+        Some(Placement { queue, rivalry: key.0.wrapping_add(1), apart: false, noted: false })
     }
 
     /// The queue of a call with these references.

@@ -46,7 +46,7 @@ fn generators_place_calls_by_every_schedule_and_the_books_agree() {
             assert_eq!(object["policy"], "count-max-canonical-single");
             assert_eq!(
                 keys(&object["schedule_state"]),
-                BTreeSet::from(["history_references", "state_references", "bytes"])
+                BTreeSet::from(["history_references", "state_references", "calm", "bytes"])
             );
             assert!(number(&object, "/schedule_state/history_references") > 0.0);
         }

@@ -8,9 +8,24 @@ use super::{Ordering, Queue, State, Work, WorkQueues};
 
 /// So far a worker looks into a queue for a call that suits it.
 const LOOKED_AT: usize = 32;
+/// The most calls that a worker takes at once which have rivals, or where somebody is idle: what it has taken nobody can
+/// steal.
+const FEW: usize = 8;
+
+/// The places of calls that are taken together, in a queue.
+pub(super) type Group = SmallVec<[usize; 64]>;
 
 /// The rivalries that workers run.
 type Running = SmallVec<[u64; 32]>;
+
+/// What an idle worker takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prey {
+    /// A call whose rivals nobody runs: the first that there is in a queue.
+    Free,
+    /// The first of a crowded queue that need not wait for its rivals: that queue gets more than its own worker can do.
+    OfACrowd,
+}
 
 impl<T: Work> WorkQueues<T> {
     /// A worker runs calls of this rivalry from now on; 0: of none. Whether the rivals of what it ran before can run
@@ -26,11 +41,17 @@ impl<T: Work> WorkQueues<T> {
         before != rivalry && before != 0
     }
 
-    /// Wakes an idle worker, if rivals of what this one ran have become free, and calls wait.
+    /// Wakes an idle worker, if rivals of what this one ran have become free, and calls wait; and all whose own calls may
+    /// have waited for that.
     pub(super) fn tell_of(&self, freed: bool, worker: usize) {
         let waits = |queue: &Queue<T>| queue.waiting.load(Ordering::SeqCst) > 0;
-        if freed && self.idle.load(Ordering::SeqCst) > 0 && self.queues.iter().any(waits) {
-            self.nudge_another(worker);
+        if !freed || self.idle.load(Ordering::SeqCst) == 0 || !self.queues.iter().any(waits) {
+            return;
+        }
+        self.nudge_another(worker);
+        for queue in self.queues.iter().filter(|queue| waits(queue) && queue.asleep.load(Ordering::SeqCst)) {
+            queue.state.lock().nudged = true;
+            queue.filled.notify_one();
         }
     }
 
@@ -45,31 +66,52 @@ impl<T: Work> WorkQueues<T> {
     }
 
     /// The places of a few calls of one rivalry in a worker's own queue: of the first whose rivals nobody else runs, or
-    /// else of the first.
-    pub(super) fn group(&self, items: &VecDeque<T>, worker: usize, at_most: usize) -> SmallVec<[usize; 8]> {
-        let running = self.running_beside(Some(worker));
+    /// else of the first that need not wait for them.
+    pub(super) fn group(&self, state: &State<T>, worker: usize, at_most: usize) -> Option<Group> {
+        let items = &state.items;
+        let half = items.len().div_ceil(2).min(at_most).max(1);
         let seen = || items.iter().take(LOOKED_AT).enumerate();
-        let first = seen().find(|(_, item)| !running.contains(&item.rivalry())).map_or(0, |(place, _)| place);
+        let first = match items.front()?.rivalry() {
+            // Nobody runs rivals of what has none.
+            0 => 0,
+            _ => {
+                let running = self.running_beside(Some(worker));
+                let free = seen().find(|(_, item)| !running.contains(&item.rivalry()));
+                // What waits for its rivals waits no longer when nothing comes any more.
+                let other = || seen().find(|(_, item)| state.closed || !item.waits_for_rivals());
+                free.or_else(other)?.0
+            }
+        };
         let rivalry = items[first].rivalry();
-        let alike = seen().skip(first).filter(|(_, item)| item.rivalry() == rivalry);
-        alike.map(|(place, _)| place).take(at_most.max(1)).collect()
+        // Relaxed: should somebody become idle just now, less is left to be stolen, and half still is.
+        let most = if rivalry == 0 && self.idle.load(Ordering::Relaxed) == 0 { half } else { half.min(FEW) };
+        let alike = items.iter().enumerate().skip(first).take(LOOKED_AT.max(most));
+        let alike = alike.filter(|(_, item)| item.rivalry() == rivalry);
+        Some(alike.map(|(place, _)| place).take(most).collect())
     }
 
     /// Whether an idle worker would take something out of this queue.
     pub(super) fn has_prey(&self, state: &State<T>) -> bool {
-        self.prey(&state.items).is_some()
+        let prey = |prey| self.prey(&state.items, prey).is_some();
+        prey(Prey::Free) || prey(Prey::OfACrowd)
     }
 
-    /// The place of the call that an idle worker takes: the first whose rivals nobody is running. Of a crowded queue the
-    /// first in any case: it gets more than its own worker can do.
-    fn prey(&self, items: &VecDeque<T>) -> Option<usize> {
-        let running = self.running_beside(None);
-        let suits = |item: &T| !running.contains(&item.rivalry());
-        let crowded = self.sharing.is_some_and(|sharing| items.len() > sharing.bound / 2);
-        items.iter().take(LOOKED_AT).position(suits).or_else(|| crowded.then_some(0))
+    /// The place of the call that an idle worker takes.
+    fn prey(&self, items: &VecDeque<T>, prey: Prey) -> Option<usize> {
+        match prey {
+            Prey::Free => {
+                let running = self.running_beside(None);
+                items.iter().take(LOOKED_AT).position(|item| !running.contains(&item.rivalry()))
+            }
+            Prey::OfACrowd => {
+                let crowded = self.sharing.is_some_and(|sharing| items.len() > sharing.bound / 2);
+                items.iter().take(LOOKED_AT).position(|item| crowded && !item.waits_for_rivals())
+            }
+        }
     }
 
-    /// Takes one call from another's queue, if there is one to take. The longest queue that has one gives it.
+    /// Takes one call from another's queue, if there is one to take: of the longest queue that has one whose rivals nobody
+    /// runs, or else of the longest crowded one.
     pub(super) fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
         if self.sharing.is_none() {
             return false;
@@ -82,12 +124,13 @@ impl<T: Work> WorkQueues<T> {
             .filter(|(waiting, _)| *waiting > 0)
             .collect();
         others.sort_unstable_by_key(|(waiting, _)| std::cmp::Reverse(*waiting));
-        others.iter().any(|(_, other)| self.steal_from(*other, worker, into))
+        let mut any = |prey| others.iter().any(|(_, other)| self.steal_from(*other, prey, worker, into));
+        any(Prey::Free) || any(Prey::OfACrowd)
     }
 
-    fn steal_from(&self, queue: usize, worker: usize, into: &mut Vec<T>) -> bool {
+    fn steal_from(&self, queue: usize, prey: Prey, worker: usize, into: &mut Vec<T>) -> bool {
         let state = self.queues[queue].state.lock();
-        let Some(place) = self.prey(&state.items) else { return false };
+        let Some(place) = self.prey(&state.items, prey) else { return false };
         self.runs(worker, state.items[place].rivalry());
         self.take_from(queue, state, |items| into.extend(items.remove(place)));
         // Relaxed: statistics.

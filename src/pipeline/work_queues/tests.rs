@@ -4,10 +4,14 @@ use super::*;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Numbers are rivals in their hundreds.
+/// Numbers are rivals in their hundreds; large ones wait for each other.
 impl Work for i32 {
     fn rivalry(&self) -> u64 {
         *self as u64 / 100
+    }
+
+    fn waits_for_rivals(&self) -> bool {
+        *self >= 10_000
     }
 }
 
@@ -100,6 +104,68 @@ fn a_thief_is_woken_when_what_it_must_not_overlap_with_has_ended() {
         assert_eq!(take(&queues, 1), [701]);
         assert_eq!(thief.join().expect("no panic"), [502]);
     });
+}
+
+#[test]
+fn what_waits_for_its_rivals_is_run_by_nobody_until_they_have_ended() {
+    let queues = WorkQueues::new(3, SHARED);
+    (10_000..10_007).for_each(|item| assert!(queues.push(0, item)));
+    assert_eq!(take(&queues, 1), [10_000]);
+    thread::scope(|scope| {
+        let start = |worker| {
+            let queues = &queues;
+            scope.spawn(move || take(queues, worker).len())
+        };
+        let mut workers = vec![start(0), start(2)];
+        thread::sleep(Duration::from_millis(20));
+        let finished = |workers: &[thread::ScopedJoinHandle<'_, usize>]| {
+            workers.iter().filter(|worker| worker.is_finished()).count()
+        };
+        let before = finished(&workers);
+        // What it has run has ended now.
+        workers.push(start(1));
+        let begin = Instant::now();
+        while finished(&workers) == 0 && begin.elapsed().as_secs() < 10 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(20));
+        let after = finished(&workers);
+        queues.close();
+        let taken: usize = workers.into_iter().map(|worker| worker.join().expect("no panic")).sum();
+        assert_eq!(before, 0, "neither its own worker, nor a thief, although six of eight are a crowd");
+        assert_eq!(after, 1, "one runs them now, and the others wait for it");
+        assert!(taken >= 2, "nothing waits any longer than calls come");
+    });
+}
+
+#[test]
+fn a_worker_passes_over_what_waits_and_helps_others_meanwhile() {
+    let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
+    [10_001, 10_002, 10_101].into_iter().for_each(|item| assert!(queues.push(0, item)));
+    assert_eq!(take(&queues, 1), [10_001]);
+    assert_eq!(take(&queues, 0), [10_101], "of its own, what need not wait");
+    assert!(queues.push(2, 900));
+    assert_eq!(take(&queues, 0), [900], "of another's");
+    assert_eq!(queues.waiting(0), 1);
+    queues.close();
+    assert_eq!((take(&queues, 2), take(&queues, 0)), (vec![], vec![10_002]));
+}
+
+#[test]
+fn what_has_no_rivals_is_taken_in_large_groups_unless_somebody_is_idle() {
+    let queues = WorkQueues::new(2, Some(Sharing { bound: 256 }));
+    (0..200).for_each(|item| assert!(queues.push(0, item % 100)));
+    assert_eq!(take(&queues, 0).len(), 64);
+    (0..100).for_each(|item| assert!(queues.push(1, 500 + item)));
+    assert_eq!(take(&queues, 1).len(), 8, "these are rivals");
+    let queues = WorkQueues::new(2, Some(Sharing { bound: 256 }));
+    thread::scope(|scope| {
+        let idle = scope.spawn(|| take(&queues, 1));
+        thread::sleep(Duration::from_millis(20));
+        assert!(queues.append(0, &mut (0..99).collect()));
+        assert_eq!(idle.join().expect("no panic"), [0]);
+    });
+    assert_eq!(take(&queues, 0).len(), 49, "half of what waits is left to be stolen");
 }
 
 #[test]

@@ -6,9 +6,10 @@
 //! of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
 //!
 //! A call costs a look at the leaders for each of its references, and one into the State for what decides; where the leaders
-//! cannot say what decides, one into the State for each, beside which the History's evidence is copied. Nothing here waits:
-//! several threads place at once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
+//! cannot say what decides, one into the State for each, beside which the History's evidence is copied. Where conflicts are
+//! rare, it costs a look at a flag ([`calm`]). Nothing here waits: several threads place at once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
 
+mod calm;
 mod upkeep;
 
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::base::random;
-use crate::schedule::history::{History, Outcomes, may_be_chance};
+use crate::schedule::history::{History, Outcomes, Rivals, may_be_chance};
 use crate::schedule::leaders::Leaders;
 use crate::schedule::policy::{Deciding, Evidence, Policy};
 use crate::schedule::reference::{Reference, References};
@@ -26,9 +27,9 @@ pub(crate) use upkeep::Observation;
 use upkeep::Upkeep;
 
 /// One of so many calls is placed at random for the History, while the abort rate is stable.
-const SHARE_WHILE_STABLE: u32 = 256;
+const SHARE_WHILE_STABLE: u32 = 1_024;
 /// And while it is not.
-const SHARE_WHILE_CHANGING: u32 = 64;
+const SHARE_WHILE_CHANGING: u32 = 256;
 /// All of them.
 const SHARE_AT_FIRST: u32 = 1;
 /// The History's part of the memory: one of so many.
@@ -48,6 +49,8 @@ pub(crate) struct Predict {
     share: AtomicU32,
     /// Whether a call has come.
     begun: AtomicBool,
+    /// Whether conflicts are so rare that calls are not looked at.
+    calm: AtomicBool,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -68,6 +71,7 @@ impl Predict {
             leaders,
             share: AtomicU32::new(if at_once { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST }),
             begun: AtomicBool::new(false),
+            calm: AtomicBool::new(false),
             upkeep: Mutex::new(Upkeep::new(settings, state.places(), queues)),
             state,
         }
@@ -75,6 +79,19 @@ impl Predict {
 
     pub(crate) fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// Whether the next call had better be looked at: where conflicts are rare, only one of the sample is.
+    #[inline]
+    pub(crate) fn looks(&self) -> bool {
+        !self.is_calm() || random::below(SHARE_WHILE_STABLE) == 0
+    }
+
+    /// Whether conflicts are so rare that knowing them would cost more than it saves.
+    #[inline]
+    fn is_calm(&self) -> bool {
+        // Relaxed: who still sees the old mood places a few calls more by it.
+        self.calm.load(Ordering::Relaxed)
     }
 
     /// Chooses a call's queue.
@@ -85,17 +102,17 @@ impl Predict {
             self.begun.store(true, Ordering::Relaxed);
         }
         let share = self.share.load(Ordering::Relaxed);
-        if random::below(share) == 0 {
+        // In the calm only what belongs to the sample comes here.
+        if self.is_calm() || random::below(share) == 0 {
             let queue = random::below(self.state.queues() as u32) as usize;
-            return Placement { queue, rivalry: 0, noted: true };
+            return Placement { queue, rivalry: 0, apart: false, noted: true };
         }
-        let (queue, rivalry) = self.decide(references);
-        Placement { queue, rivalry, noted: false }
+        self.decide(references)
     }
 
-    /// Chooses by the policy, and remembers it. Gives the queue, and the reference that
-    /// has decided, if calls with it are rivals; or 0.
-    fn decide(&self, references: &References) -> (usize, Reference) {
+    /// Chooses by the policy, and remembers it. What the call conflicts about is the reference that has decided, if calls
+    /// with it are rivals.
+    fn decide(&self, references: &References) -> Placement {
         let others = self.state.weight_of_others();
         let found = self.find(references, others);
         let (queue, decider) = match self.policy.deciding {
@@ -106,9 +123,12 @@ impl Predict {
             },
         };
         self.state.add(&found, queue, decider.and_then(|number| found[number].place()), others);
-        let rivals =
-            |number: &usize| found[*number].outcomes.makes_rivals(self.history.calls(), self.state.queues());
-        (queue, decider.filter(rivals).map_or(0, |number| references.as_slice()[number]))
+        let rivals = decider.map_or(Rivals::No, |number| {
+            found[number].outcomes.rivals(self.history.calls(), self.state.queues())
+        });
+        let about = decider.filter(|_| rivals > Rivals::No);
+        let rivalry = about.map_or(0, |number| references.as_slice()[number]);
+        Placement { queue, rivalry, apart: rivals == Rivals::Mostly, noted: false }
     }
 
     /// What there is to know of a call's references: of the leaders alone, if that is enough to decide, and all are not
@@ -228,11 +248,14 @@ impl Predict {
             state_references: self.state.references() as u64,
             bytes: (self.history.bytes() + self.state.bytes() + self.leaders.bytes()) as u64,
             is_filling: self.share.load(Ordering::Relaxed) == SHARE_AT_FIRST,
+            is_calm: self.is_calm(),
         }
     }
 }
 
 #[cfg(test)]
 mod paper;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

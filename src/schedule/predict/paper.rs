@@ -87,7 +87,7 @@ fn decide(predict: &Predict, references: &References) -> (Vec<f64>, usize) {
             None => Scores::from_elem(0.0, predict.state.queues()),
         },
     };
-    (scores.to_vec(), predict.decide(references).0 + 1)
+    (scores.to_vec(), predict.decide(references).queue + 1)
 }
 
 fn policy(evidence: Evidence, deciding: Deciding) -> Policy {

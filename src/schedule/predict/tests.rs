@@ -179,7 +179,7 @@ fn what_waited_when_the_policy_began_is_dealt_out_evenly_whatever_came_first() {
     world.predict.decide(&waiting);
     let warehouses = || (0..8).map(|warehouse| call(warehouse, 1_000_000));
     let queues = |predict: &Predict| {
-        let mut queues: Vec<usize> = warehouses().map(|call| predict.decide(&call).0).collect();
+        let mut queues: Vec<usize> = warehouses().map(|call| predict.decide(&call).queue).collect();
         queues.sort_unstable();
         queues.dedup();
         queues.len()
@@ -273,7 +273,8 @@ fn without_conflicts_calls_are_spread_evenly() {
 fn a_call_without_references_goes_to_the_emptiest_queue() {
     let predict = Predict::new(PredictSettings { history: Duration::ZERO, ..settings() }, 2);
     predict.state.put(7, &[5, 1], &predict.history);
-    assert_eq!(predict.decide(&References::default()), (1, 0));
+    let placement = predict.decide(&References::default());
+    assert_eq!((placement.queue, placement.rivalry, placement.apart), (1, 0, false));
 }
 
 #[test]

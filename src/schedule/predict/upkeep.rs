@@ -8,12 +8,14 @@
 //! - A reference that decides is moved from a queue that gets too many calls to the one that gets the fewest. So no queue
 //!   stays with two popular references because of the first few calls, while another one has none (section 7.5 leaves
 //!   that open).
+//! - Where conflicts are rare, all this rests ([`calm`](super::calm)); when they come, everything begins as at first.
 //!
 //! Time comes from outside, so that a test need not wait.
 
 use std::time::Duration;
 
-use super::{Predict, SHARE_WHILE_CHANGING, SHARE_WHILE_STABLE};
+use super::calm::{Calmness, Mood};
+use super::{Predict, SHARE_AT_FIRST, SHARE_WHILE_CHANGING, SHARE_WHILE_STABLE};
 use crate::base::atomics::Ordering;
 use crate::schedule::policy::Deciding;
 use crate::schedule::state::State;
@@ -27,9 +29,11 @@ const STABLE_AFTER: u32 = 3;
 const TOLERANCE: f64 = 0.02;
 const RELATIVE_TOLERANCE: f64 = 0.2;
 /// What a new History must have seen: so many calls with so many aborts, or many more calls without.
-const CALLS_ENOUGH: usize = 1_024;
+const CALLS_ENOUGH: usize = 512;
 const ABORTS_ENOUGH: usize = 256;
-const CALLS_PLENTY: usize = 16 * CALLS_ENOUGH;
+const CALLS_PLENTY: usize = 32 * CALLS_ENOUGH;
+/// After a calm, calls are placed at random for so long at least, whatever the options say of the first time.
+const LEAST_FILLING: Duration = Duration::from_secs(1);
 /// Queues are compared when they have got so many calls each, on average.
 const CALLS_TO_COMPARE: u64 = 64;
 /// A queue has too many calls with this many times the average.
@@ -51,10 +55,13 @@ pub(crate) struct Observation {
 /// What is remembered from one time to the next.
 pub(crate) struct Upkeep {
     settings: PredictSettings,
-    /// When the first call was seen.
-    begun: Option<Duration>,
+    /// Whether a call was seen.
+    begun: bool,
+    /// Since when all calls are placed at random, and until when, if they are.
+    filling: Option<Filling>,
     /// When the History that is read was completed.
-    renewed: Option<Duration>,
+    renewed: Duration,
+    calmness: Calmness,
     /// Whether the State is to learn once more what the History knows.
     learns_again: bool,
     swept: Observation,
@@ -65,11 +72,20 @@ pub(crate) struct Upkeep {
     placed: Box<[u64]>,
 }
 
+/// A time in which all calls are placed at random.
+#[derive(Clone, Copy, Debug)]
+struct Filling {
+    since: Duration,
+    lasts: Duration,
+}
+
 impl Upkeep {
     pub(crate) fn new(settings: PredictSettings, places: usize, queues: usize) -> Upkeep {
         Upkeep {
-            begun: None,
-            renewed: settings.history.is_zero().then_some(Duration::ZERO),
+            begun: false,
+            filling: None,
+            renewed: Duration::ZERO,
+            calmness: Calmness::default(),
             settings,
             learns_again: false,
             swept: Observation::default(),
@@ -79,58 +95,88 @@ impl Upkeep {
         }
     }
 
-    /// Whether the first History has just been completed.
+    /// Whether a History has just been completed, by which the policy decides from now on.
     pub(crate) fn keep_up(&mut self, predict: &Predict, observation: Observation) -> bool {
         // Relaxed: it is looked at again and again.
-        if self.begun.is_none() && predict.begun.load(Ordering::Relaxed) {
-            self.begun = Some(observation.at);
+        if !self.begun && predict.begun.load(Ordering::Relaxed) {
+            self.begin(observation);
         }
-        let Some(begun) = self.begun else { return false };
-        let Some(renewed) = self.renewed else {
-            let finished = observation.at.saturating_sub(begun) >= self.settings.history;
-            if finished {
-                self.finish_first_history(predict, observation);
-            }
-            return finished;
-        };
-        if predict.policy.deciding == Deciding::Max {
+        if !self.begun {
+            return false;
+        }
+        if let Some(Filling { since, lasts }) = self.filling {
+            return observation.at.saturating_sub(since) >= lasts
+                && self.finish_history(predict, observation);
+        }
+        if predict.policy.deciding == Deciding::Max && !predict.is_calm() {
             self.balance(predict);
         }
         if observation.at.saturating_sub(self.swept.at) >= SWEEP {
-            self.look_through(predict, observation, renewed);
+            self.look_through(predict, observation);
         }
         false
     }
 
-    /// Once a second: sweeps the State, and renews the History if it is time.
-    fn look_through(&mut self, predict: &Predict, observation: Observation, renewed: Duration) {
+    /// The first call has come.
+    fn begin(&mut self, observation: Observation) {
+        self.begun = true;
+        let (since, lasts) = (observation.at, self.settings.history);
+        self.filling = (!lasts.is_zero()).then_some(Filling { since, lasts });
+        self.calmness.begin(observation, (0, 0));
+    }
+
+    /// Once a second: sweeps the State, and renews the History if it is time; or looks whether the calm is over.
+    fn look_through(&mut self, predict: &Predict, observation: Observation) {
         self.stability.see(self.swept, observation);
-        let share = if self.stability.is_stable() { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
-        predict.share.store(share, Ordering::Relaxed);
         let elapsed = observation.at.saturating_sub(self.swept.at);
         self.swept = observation;
+        match self.calmness.see(predict.is_calm(), observation, predict.history.noted()) {
+            Mood::Same if predict.is_calm() => return,
+            Mood::Same => {}
+            Mood::Calm => return predict.calm.store(true, Ordering::Relaxed),
+            Mood::Troubled => return self.fill_again(predict, observation),
+        }
+        let share = if self.stability.is_stable() { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
+        predict.share.store(share, Ordering::Relaxed);
         if std::mem::take(&mut self.learns_again) {
             predict.learn();
         }
         self.sweep(&predict.state, elapsed);
         let (calls, aborts) = predict.history.noted();
         let enough = calls >= CALLS_ENOUGH && aborts >= ABORTS_ENOUGH || calls >= CALLS_PLENTY;
-        if enough && observation.at.saturating_sub(renewed) >= self.settings.renew {
+        if enough && observation.at.saturating_sub(self.renewed) >= self.settings.renew {
             predict.history.renew();
             predict.learn();
-            self.renewed = Some(observation.at);
+            self.renewed = observation.at;
             self.learns_again = true;
         }
     }
 
-    /// The policy decides from now on.
-    fn finish_first_history(&mut self, predict: &Predict, observation: Observation) {
-        predict.history.fill_apart();
+    /// The calm is over, and what was known before it may be long ago.
+    fn fill_again(&mut self, predict: &Predict, observation: Observation) {
+        predict.history.fill_anew();
+        // Relaxed: who still sees the calm lets one more call go by.
+        predict.share.store(SHARE_AT_FIRST, Ordering::Relaxed);
+        predict.calm.store(false, Ordering::Relaxed);
+        let lasts = self.settings.history.max(LEAST_FILLING);
+        self.filling = Some(Filling { since: observation.at, lasts });
+    }
+
+    /// The policy decides from now on; unless hardly anything conflicts. Whether it does.
+    fn finish_history(&mut self, predict: &Predict, observation: Observation) -> bool {
+        self.filling = None;
+        let noted = predict.history.noted();
+        predict.history.complete();
         predict.learn();
+        let calm = Calmness::is_calm(noted);
+        predict.calm.store(calm, Ordering::Relaxed);
         // Relaxed: who still sees the old share places one more call at random.
-        predict.share.store(SHARE_WHILE_CHANGING, Ordering::Relaxed);
-        self.renewed = Some(observation.at);
+        let share = if calm { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
+        predict.share.store(share, Ordering::Relaxed);
+        self.renewed = observation.at;
         self.swept = observation;
+        self.calmness.begin(observation, predict.history.noted());
+        !calm
     }
 
     /// Looks at every reference of the State, and prunes those that the rule names.

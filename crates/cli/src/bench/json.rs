@@ -194,6 +194,7 @@ fn schedule_state(report: &ScheduleReport) -> Value {
     json!({
         "history_references": report.history_references,
         "state_references": report.state_references,
+        "calm": report.is_calm,
         "bytes": report.bytes,
     })
 }

@@ -109,7 +109,8 @@ fn results(findings: &Findings<'_>) -> Table {
     }
     if let Some(schedule) = &findings.schedule {
         let (history, state) = (grouped(schedule.history_references), grouped(schedule.state_references));
-        line("references known, placed", format!("{history}, {state}; {}", bytes(schedule.bytes)));
+        let calm = if schedule.is_calm { "; calm: conflicts are rare" } else { "" };
+        line("references known, placed", format!("{history}, {state}; {}{calm}", bytes(schedule.bytes)));
     }
     if report.failed > 0 {
         line("failed", grouped(report.failed));

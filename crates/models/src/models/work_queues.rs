@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::thread;
 
+use parking_lot::{Condvar, Mutex};
+
 use super::{MIDDLE, Model};
 use crate::pipeline::work_queues::{Sharing, Work, WorkQueues};
 
@@ -11,12 +13,21 @@ pub(super) const MODELS: &[Model] = &[
     Model::new("work_queues::everything_comes_out_once", MIDDLE, everything_comes_out_once),
     Model::new("work_queues::nobody_sleeps_while_a_call_waits", MIDDLE, nobody_sleeps_while_a_call_waits),
     Model::new("work_queues::together_or_one_by_one", MIDDLE, together_or_one_by_one),
+    Model::new(
+        "work_queues::rivals_wait_no_longer_than_they_must",
+        MIDDLE,
+        rivals_wait_no_longer_than_they_must,
+    ),
     Model::new("work_queues::closing_lets_everybody_go", MIDDLE, closing_lets_everybody_go),
 ];
 
 impl Work for u32 {
     fn rivalry(&self) -> u64 {
         u64::from(*self / 10)
+    }
+
+    fn waits_for_rivals(&self) -> bool {
+        *self >= 100
     }
 }
 
@@ -90,6 +101,35 @@ fn together_or_one_by_one() {
         }
         assert_eq!(gather(workers), [1, 2]);
     }
+}
+
+/// Calls that wait for their rivals, in the queues of both workers: all have been run before anybody closes the queues.
+fn rivals_wait_no_longer_than_they_must() {
+    let queues = queues(8);
+    let taken = Arc::new((Mutex::new(0), Condvar::new()));
+    let workers = [0, 1].map(|worker| {
+        let (queues, taken) = (queues.clone(), taken.clone());
+        thread::spawn(move || {
+            let mut all = Vec::new();
+            loop {
+                let before = all.len();
+                queues.take(worker, 1, &mut all);
+                if all.len() == before {
+                    return all;
+                }
+                *taken.0.lock() += 1;
+                taken.1.notify_all();
+            }
+        })
+    });
+    assert!(queues.append(0, &mut vec![100, 101]) && queues.push(1, 102));
+    let mut number = taken.0.lock();
+    while *number < 3 {
+        taken.1.wait(&mut number);
+    }
+    drop(number);
+    queues.close();
+    assert_eq!(gather(workers), [100, 101, 102]);
 }
 
 /// Workers that sleep, and a maker that waits for room, when the queues are closed: what is in comes out, and nothing else.

@@ -1,0 +1,132 @@
+//! Calm: where conflicts are rare, calls are let go to one queue after the other, and only a sample of them is looked at.
+//!
+//! To look at a call costs its references and a decision, for a new order of TPC-C about a thirtieth of what the call itself
+//! takes, for the shortest calls more. What it saves is at most the attempts that would have been aborted. So it
+//! is not worth it where fewer than [`CALM_BELOW`] of all attempts are aborted when calls are placed at random, and
+//! certainly is again above [`TROUBLED_ABOVE`]; between them all stays as it is, so that chance does not have the schedule
+//! change its mind.
+//!
+//! Whether it is calm the sample says, which is placed at random: that few attempts are aborted in all may be the schedule's
+//! own doing. Whether the calm is over all attempts say, because in the calm all are placed without regard to conflicts.
+
+use super::Observation;
+
+/// Calm is a share of aborted attempts below this one, among calls that were placed at random.
+const CALM_BELOW: f64 = 0.01;
+/// And the calm is over above this share of all attempts.
+const TROUBLED_ABOVE: f64 = 0.03;
+/// So many calls of the sample say whether it is calm. Where a share of 0.03 is aborted, they have 16 aborts on average, and
+/// chance makes 5 of them once in 500 times.
+const CALLS_TO_TELL: usize = 512;
+/// So many attempts say whether the calm is over.
+const ATTEMPTS_TO_TELL: f64 = 1_024.0;
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// As it was.
+    Same,
+    /// Conflicts have become rare.
+    Calm,
+    /// Conflicts have come.
+    Troubled,
+}
+
+/// What is remembered from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Calmness {
+    /// When attempts were last judged.
+    judged: Observation,
+    /// The calls of the sample, and their aborts, when they were last judged.
+    sampled: (usize, usize),
+}
+
+impl Calmness {
+    /// Judges by what comes after this.
+    pub(super) fn begin(&mut self, observation: Observation, sampled: (usize, usize)) {
+        *self = Calmness { judged: observation, sampled };
+    }
+
+    /// Whether so many aborts of so many calls that were placed at random are calm.
+    pub(super) fn is_calm((calls, aborts): (usize, usize)) -> bool {
+        calls >= CALLS_TO_TELL && share(aborts as f64, calls as f64) < CALM_BELOW
+    }
+
+    /// Looks at what has happened since it was last judged. `sampled`: the calls that the present sample has seen, and their
+    /// aborts.
+    pub(super) fn see(&mut self, calm: bool, observation: Observation, sampled: (usize, usize)) -> Mood {
+        let aborted = observation.aborted.saturating_sub(self.judged.aborted) as f64;
+        let committed = observation.committed.saturating_sub(self.judged.committed) as f64;
+        if aborted + committed < ATTEMPTS_TO_TELL {
+            return Mood::Same;
+        }
+        let troubled = share(aborted, committed) > TROUBLED_ABOVE;
+        if calm || sampled.0 < self.sampled.0 {
+            // All of them have been judged; or another sample has been begun.
+            self.begin(observation, (0, 0));
+        }
+        if calm {
+            return if troubled { Mood::Troubled } else { Mood::Same };
+        }
+        let since = (sampled.0 - self.sampled.0, sampled.1.saturating_sub(self.sampled.1));
+        if since.0 < CALLS_TO_TELL {
+            return Mood::Same;
+        }
+        self.begin(observation, sampled);
+        if Self::is_calm(since) && !troubled { Mood::Calm } else { Mood::Same }
+    }
+}
+
+/// The share of attempts that were aborted.
+fn share(aborted: f64, committed: f64) -> f64 {
+    aborted / (aborted + committed).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(committed: u64, aborted: u64) -> Observation {
+        Observation { committed, aborted, ..Observation::default() }
+    }
+
+    #[test]
+    fn it_is_calm_when_the_sample_says_so_whatever_all_others_do() {
+        let mut calmness = Calmness::default();
+        assert_eq!(calmness.see(false, after(100_000, 0), (400, 0)), Mood::Same, "too few to tell");
+        assert_eq!(calmness.see(false, after(200_000, 0), (600, 60)), Mood::Same, "the policy's own doing");
+        assert_eq!(calmness.see(false, after(300_000, 0), (1_200, 63)), Mood::Calm, "3 of 600 since then");
+        assert_eq!(calmness.see(false, after(400_000, 0), (100, 0)), Mood::Same, "another sample");
+        assert_eq!(calmness.see(false, after(500_000, 0), (700, 2)), Mood::Calm);
+        let mut calmness = Calmness::default();
+        assert_eq!(
+            calmness.see(false, after(10_000, 1_000), (600, 0)),
+            Mood::Same,
+            "chance cannot be that kind"
+        );
+    }
+
+    #[test]
+    fn the_calm_is_over_when_attempts_are_aborted_and_not_before_enough_have_been_seen() {
+        let mut calmness = Calmness::default();
+        assert_eq!(calmness.see(true, after(500, 100), (0, 0)), Mood::Same, "too few to tell");
+        assert_eq!(calmness.see(true, after(2_000, 100), (0, 0)), Mood::Troubled);
+        assert_eq!(calmness.see(true, after(4_000, 140), (0, 0)), Mood::Same, "a fiftieth, since then");
+        assert_eq!(calmness.see(true, after(6_000, 240), (0, 0)), Mood::Troubled);
+    }
+
+    #[test]
+    fn between_both_shares_all_stays_as_it_is() {
+        for calm in [true, false] {
+            let mut calmness = Calmness::default();
+            for step in 1..=20 {
+                let sampled = (1_000 * step as usize, 20 * step as usize);
+                assert_eq!(
+                    calmness.see(calm, after(10_000 * step, 200 * step), sampled),
+                    Mood::Same,
+                    "{calm}"
+                );
+            }
+        }
+    }
+}
