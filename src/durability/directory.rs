@@ -127,7 +127,7 @@ impl DatabaseDirectory {
 
 /// What the manifest says of the database in a directory, which another process may have open.
 pub(super) fn identity(disk: &dyn Disk, path: &Path) -> Result<Identity> {
-    if !disk.exists(path).map_err(reading(path))? {
+    if !exists_below(disk, path)? {
         return Err(not_a_database(path, "there is nothing there"));
     }
     match inspect(disk, path)? {

@@ -179,23 +179,36 @@ impl Checkpoints {
         if removed > 0 || numbers.len() > 1 {
             self.disk.sync_dir(&self.home).map_err(writing(&self.home))?;
         }
-        let own = self.prefix_elsewhere();
         let kept = kept.map(|number| self.manifest(number)).transpose();
-        for directory in directories {
-            let names = self.names(&directory)?;
-            for name in names.iter().filter(|name| name.strip_prefix(&own).is_some_and(is_old)) {
-                self.remove(&directory.join(name))?;
+        let is_used = |directory: &PathBuf| match &kept {
+            Ok(kept) => {
+                kept.iter().flat_map(|kept| &kept.directories).any(|used| Path::new(used) == directory)
             }
             // As long as it cannot be read, parts of it may be anywhere.
-            let is_used = |kept: &Option<Manifest>| {
-                elsewhere.contains(&directory)
-                    || kept.iter().flat_map(|kept| &kept.directories).any(|used| Path::new(used) == directory)
-            };
-            if kept.as_ref().is_ok_and(|kept| !is_used(kept)) {
-                self.give_up(&directory)?;
-            }
+            Err(_) => true,
+        };
+        // One that cannot be cleared keeps nobody from the others.
+        let mut all = Ok(());
+        for directory in &directories {
+            let is_used = elsewhere.contains(directory) || is_used(directory);
+            all = all.and(self.remove_elsewhere(directory, &is_old, is_used));
         }
-        Ok(())
+        all
+    }
+
+    /// Removes parts from a directory elsewhere, and gives it up if it is not used and no other part is left.
+    fn remove_elsewhere(&self, directory: &Path, is_old: &dyn Fn(&str) -> bool, is_used: bool) -> Result<()> {
+        let own = self.prefix_elsewhere();
+        let names = self.names(directory)?;
+        let parts =
+            names.iter().filter(|name| name.strip_prefix(&own).is_some_and(|name| number_of(name).is_some()));
+        let (old, others): (Vec<_>, Vec<_>) = parts.partition(|name| is_old(&name[own.len()..]));
+        if !old.is_empty() {
+            self.may_remove(directory)?;
+        }
+        old.iter().try_for_each(|name| self.remove(&directory.join(name)))?;
+        // It may have several paths, and the checkpoint that is kept may call it by another one.
+        if others.is_empty() && !is_used { self.give_up(directory) } else { Ok(()) }
     }
 
     pub(super) fn remove(&self, path: &Path) -> Result<()> {

@@ -82,8 +82,8 @@ impl NewCheckpoint {
         checkpoints.make_home()?;
         for directory in directories {
             ensure_directory(&*checkpoints.disk, directory)?;
-            checkpoints.claim(directory)?;
         }
+        checkpoints.claim_each(directories)?;
         let number = checkpoints.next_number(directories)?.max(used + 1);
         Ok(NewCheckpoint::of_number(checkpoints, number, directories))
     }
