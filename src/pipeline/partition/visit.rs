@@ -21,15 +21,16 @@
 //!   whether its record is still the one. While the worker sleeps it is not pinned, and has found nothing.
 
 mod hand_over;
+mod patience;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_epoch::{Guard, pin};
-use crossbeam_utils::Backoff;
 use smallvec::smallvec;
 
+use self::patience::Patience;
 use super::entrant::{Group, GroupMemory, Offered, Visited};
 use super::executor::count_waiting_reader;
 use super::pending::{Pending, Signs};
@@ -45,12 +46,6 @@ use crate::pipeline::worker::{execute_found, look_ahead};
 use crate::protocol::Held;
 use crate::protocol::local::claim::place_of_reference;
 use crate::storage::participant::{Counters, Seat};
-
-/// So often a worker looks whether an executor has become free, before it hands its calls over. The first looks are made within
-/// a few microseconds; between the others it lets other threads run, one of which may be the one that is there. All of them
-/// together take about a millisecond, as another's visit with a group of long calls may: who gave up sooner would wake the executor,
-/// whose thread then keeps visitors away and wants a processor of its own.
-const LOOKS: u32 = if cfg!(heddle_model) { 2 } else { 2_000 };
 
 /// A thread that has a seat, and what it runs calls with.
 pub(crate) struct Visitor<'s, 'p> {
@@ -72,24 +67,6 @@ struct Round<'r, 's, 'p, P> {
     patience: Patience,
     /// Who waits for what was handed over, if something was.
     group: Option<Arc<Group>>,
-}
-
-/// How often somebody has looked in vain.
-#[derive(Default)]
-struct Patience {
-    looks: u32,
-    backoff: Backoff,
-}
-
-impl Patience {
-    /// Lets a moment pass. False: it was often enough.
-    fn is_left(&mut self) -> bool {
-        self.looks += 1;
-        if self.looks < LOOKS {
-            self.backoff.snooze();
-        }
-        self.looks < LOOKS
-    }
 }
 
 /// What came of looking for something to run.
