@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use heddledb::{
-    DataType, Database, Durability, LockConflict, Options, PrimaryIndex, ProtocolKind, Range, Result,
-    Statistics, Table, TableDefinition, Tx, key, row,
+    Action, DataType, Database, Durability, LockConflict, Options, PrimaryIndex, ProcedureDefinition,
+    ProtocolKind, Range, Result, Statistics, Table, TableDefinition, Tx, args, key, row,
 };
 
 /// Protocols whose calls find at their ends that others have come first.
@@ -156,7 +156,16 @@ fn a_phantom_counts_as_read() {
 fn a_denied_lock_counts_by_what_it_was_wanted_for() {
     let options = Options::default().protocol(ProtocolKind::Locking).lock_conflict(LockConflict::NoWait);
     let (db, table) = database(options);
-    for (is_write, expected) in [(true, "write"), (false, "read")] {
+    // A procedure that declares to write takes a lock for that when it reads.
+    let bump =
+        ProcedureDefinition::new("bump").parameter("id", DataType::Int64).phase([Action::write(&table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| {
+                let n = action.get()?.map_or(Ok(0), |row| row.int("n"))?;
+                action.update(&[("n", (n + 1).into())])
+            })]);
+    let bump = db.register(bump).expect("registered");
+    for (way, is_write) in [("add", true), ("bump", true), ("read", false)] {
         let (held, is_held) = mpsc::channel();
         let (go, gone) = mpsc::channel::<()>();
         let before = db.statistics();
@@ -171,12 +180,11 @@ fn a_denied_lock_counts_by_what_it_was_wanted_for() {
                 })
             });
             is_held.recv().expect("it has its lock");
-            let rival =
-                scope.spawn(|| {
-                    db.run(|tx| {
-                        if is_write { tx.add(table, key![0], "n", 1) } else { read(tx, table, 0).map(drop) }
-                    })
-                });
+            let rival = scope.spawn(|| match way {
+                "add" => db.run(|tx| tx.add(table, key![0], "n", 1)),
+                "bump" => db.call(&bump, args![0]).map(drop),
+                _ => db.run(|tx| read(tx, table, 0).map(drop)),
+            });
             while (db.statistics() - before).aborted == 0 {
                 thread::yield_now();
             }
@@ -185,7 +193,7 @@ fn a_denied_lock_counts_by_what_it_was_wanted_for() {
             rival.join().expect("no panic").expect("committed");
         });
         let (write, read) = counts(&(db.statistics() - before));
-        assert!(if is_write { write > 0 && read == 0 } else { read > 0 && write == 0 }, "{expected}");
+        assert!(if is_write { write > 0 && read == 0 } else { read > 0 && write == 0 }, "{way}");
     }
 }
 

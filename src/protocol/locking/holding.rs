@@ -56,12 +56,7 @@ impl Holding {
     pub(super) fn claim_key(&mut self, table: &TableCore, key: &[u8], what: Claim) -> Result<()> {
         // Not the table's own, which is zero where it has no hash index.
         let hash = hash_key(key);
-        let mode = match what {
-            // Who reads what it is going to write takes it alone at once: two who first read it together could but
-            // wait for each other then.
-            Claim::Read if self.written.binary_search(&(table.id(), hash)).is_err() => Mode::Shared,
-            Claim::Read | Claim::Write | Claim::Insert => Mode::Exclusive,
-        };
+        let mode = self.mode(table, hash, what);
         let identity = identity(table);
         self.take(|manager, locks, on_conflict| {
             // The point first: who reads a range takes it before the keys in it, so the two do not cross.
@@ -70,6 +65,20 @@ impl Holding {
             }
             manager.acquire(locks, LockName::Record { table: identity, key: hash }, mode, on_conflict)
         })
+    }
+
+    /// Whether a claim is one of a writer: also of one who reads first what it is going to write.
+    pub(super) fn is_writers(&self, table: &TableCore, key: &[u8], what: Claim) -> bool {
+        self.mode(table, hash_key(key), what) == Mode::Exclusive
+    }
+
+    fn mode(&self, table: &TableCore, hash: u64, what: Claim) -> Mode {
+        match what {
+            // Who reads what it is going to write takes it alone at once: two who first read it together could but
+            // wait for each other then.
+            Claim::Read if self.written.binary_search(&(table.id(), hash)).is_err() => Mode::Shared,
+            Claim::Read | Claim::Write | Claim::Insert => Mode::Exclusive,
+        }
     }
 
     /// Claims a range of keys.

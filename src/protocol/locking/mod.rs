@@ -62,7 +62,7 @@ fn claim_key<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: 
     let _acquire = at(Activity::LockAcquire);
     let mut held = attempt.held().borrow_mut();
     let claimed = held.locking.claim_key(table, key, what);
-    if claimed.is_err() && what != Claim::Read {
+    if claimed.is_err() && held.locking.is_writers(table, key, what) {
         held.denied_write = true;
     }
     claimed
