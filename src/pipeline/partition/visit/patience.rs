@@ -13,8 +13,9 @@ use crossbeam_utils::Backoff;
 /// together take about a millisecond, as another's visit with a long call may: who gave up sooner would wake the executor,
 /// whose thread then keeps visitors away and wants a processor of its own.
 const LOOKS: u32 = if cfg!(heddle_model) { 2 } else { 2_000 };
-/// And no longer than this, if others have run for so long in between.
-const LONGEST: Duration = Duration::from_millis(4);
+/// And no longer than this, if others have run for so long in between. It is much longer than all looks take where threads are as many as
+/// processors, and than the turns of some dozen threads that want one room: handing over costs more than their visits.
+const LONGEST: Duration = Duration::from_millis(100);
 
 /// How often somebody has looked in vain, and since when.
 #[derive(Default)]
