@@ -61,7 +61,7 @@ impl Action {
     ///     });
     /// let look = ProcedureDefinition::new("look").parameter("id", DataType::Int64).phase([look]);
     /// let look = db.register(look)?;
-    /// assert_eq!(db.call(&look, args![7])?.rows, [vec![15.into()]]);
+    /// assert_eq!(db.call(&look, args![7])?.rows, [[heddledb::Value::from(15)]]);
     /// # Ok::<(), heddledb::Error>(())
     /// ```
     #[must_use]
