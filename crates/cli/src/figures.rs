@@ -23,7 +23,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  heddle figures policies                            table 3 of the conflict prediction paper: 36 runs, some 15 minutes
+  heddle figures policies                            table 3 of the conflict prediction paper: 36 runs of some 40 seconds
   heddle figures policies --protocol optimistic      a half of it
   heddle figures policies --seconds 1 --history-seconds 1 --json
   heddle figures aborts                              its table 4: aborts by what was written, and by what was read; 6 runs, a minute";

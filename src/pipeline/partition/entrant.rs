@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::manager::Sampler;
 use super::pending::Pending as PendingCall;
-use super::queue::executor_of;
+use super::queue::executors_of;
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::random;
@@ -167,12 +167,7 @@ impl GroupMemory {
     /// A call has run in place of the executors of its rooms, and was timed.
     pub(super) fn note_time(&mut self, call: &PendingCall, took: Duration) {
         let busy = self.timer.note(took);
-        let mut before = None;
-        for executor in call.rooms.iter().map(|room| executor_of(*room)) {
-            if before.replace(executor) != Some(executor) {
-                self.visited[executor].busy += busy;
-            }
-        }
+        executors_of(&call.rooms).for_each(|executor| self.visited[executor].busy += busy);
     }
 
     /// What calls have come to that were handed over: waits for them.

@@ -88,7 +88,8 @@ impl Load {
     #[inline]
     pub(super) fn note(&self, place: u64) {
         let stretch = &self.stretches[stretch_of(place)];
-        // Relaxed, and no addition in one piece: one thread at a time counts here, and nothing depends on it.
+        // Relaxed, and no addition in one piece: visitors of different rooms may lose one of two counts, and nothing depends
+        // on it.
         stretch.store(stretch.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 

@@ -27,7 +27,7 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 
 use self::visits::{Door, Rooms};
-pub(crate) use self::visits::{Route, Unfree, executor_of, room_of, rooms_of};
+pub(crate) use self::visits::{Route, Unfree, executor_of, executors_of, room_of, rooms_of};
 
 /// What is to enter: for each executor, in ascending order, what it gets.
 pub(crate) type Entries<T> = SmallVec<[(usize, T); 4]>;

@@ -21,14 +21,13 @@ const RECORDS_A_LOOK: usize = 4_096;
 
 /// Where a walk through all tables has got to, and what the last one has found.
 pub(super) struct Survey {
-    /// Tables that are not seen to their ends yet, the present one last.
+    /// Tables that are not seen to their ends yet, the present one last; none: nobody walks.
     to_see: Vec<Arc<TableCore>>,
     place: ScanPlace,
     /// What this walk has counted.
     counted: Box<[u32]>,
     /// What had been committed when it began.
     committed: Option<u64>,
-    is_walking: bool,
 }
 
 impl Default for Survey {
@@ -38,7 +37,6 @@ impl Default for Survey {
             place: ScanPlace::Start,
             counted: vec![0; STRETCHES].into(),
             committed: None,
-            is_walking: false,
         }
     }
 }
@@ -46,19 +44,18 @@ impl Default for Survey {
 impl Survey {
     /// Goes on. What there is, once everything was seen.
     pub(super) fn look(&mut self, store: &Store) -> Option<&[u32]> {
-        if !self.is_walking {
+        if self.to_see.is_empty() {
             let committed = store.committed();
             if self.committed == Some(committed) {
                 return None;
             }
             self.committed = Some(committed);
             self.to_see = store.user_tables();
-            (self.place, self.is_walking) = (ScanPlace::Start, true);
+            self.place = ScanPlace::Start;
             self.counted.fill(0);
         }
         self.walk();
-        self.is_walking = !self.to_see.is_empty();
-        (!self.is_walking).then_some(&self.counted)
+        self.to_see.is_empty().then_some(&self.counted)
     }
 
     /// How many rows the present walk has seen so far.

@@ -34,7 +34,7 @@ use self::patience::Patience;
 use super::entrant::{Group, GroupMemory, Offered, Visited};
 use super::executor::count_waiting_reader;
 use super::pending::{Pending, Signs};
-use super::queue::{Route, Unfree, executor_of};
+use super::queue::{Route, Unfree, executor_of, executors_of};
 use super::scout::{Scout, forget};
 use super::{Executors, is_locked};
 use crate::base::activity::{Activity, at};
@@ -253,7 +253,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     /// Runs a call on a visit, if nobody is in its rooms.
     #[inline]
     fn try_to_run(&mut self, call: &Pending) -> std::result::Result<(), Unfree> {
-        if self.goes_over(call) && !self.executors.plan.is_serial_in_group(self.calls.len()) {
+        if self.is_better_apart(call) {
             return Err(Unfree::Busy);
         }
         let visit = self.executors.queues.visit(&call.rooms, self.memory.version)?;
@@ -268,10 +268,14 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         matches!(ends, (Some(first), Some(last)) if executor_of(*first) != executor_of(*last))
     }
 
+    /// Whether a call goes to the executors' own threads: one that comes alone may do better with its actions beside each other.
+    fn is_better_apart(&self, call: &Pending) -> bool {
+        self.goes_over(call) && !self.executors.plan.is_serial_in_group(self.calls.len())
+    }
+
     /// Runs a call that needs several rooms, and before which all have run: waits for other visitors there, but not for ever.
     fn run_over(&mut self, call: &Pending) -> Looked {
-        // One that comes alone may do better: its actions beside each other.
-        if self.goes_over(call) && !self.executors.plan.is_serial_in_group(self.calls.len()) {
+        if self.is_better_apart(call) {
             self.submit(call.place);
             self.wait();
             return Looked::Ran;
@@ -295,12 +299,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     fn run(&mut self, call: &Pending) {
         let place = call.place;
         let several = self.goes_over(call);
-        let mut before = None;
-        for executor in call.rooms.iter().map(|room| executor_of(*room)) {
-            if before.replace(executor) != Some(executor) {
-                self.stand_in(executor, place);
-            }
-        }
+        executors_of(&call.rooms).for_each(|executor| self.stand_in(executor, place));
         // What it touches is shown as the first one's.
         let participant = self.visitor.seat.participant();
         call.rooms.first().into_iter().for_each(|room| participant.be_executor(executor_of(*room)));

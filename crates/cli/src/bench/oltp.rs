@@ -16,7 +16,7 @@ Examples:
   heddle bench tatp --durability none
   heddle bench tatp --only get-subscriber-data --threads 16
   heddle bench tatp --mix paper --subscribers 10000 --hot 20 --hot-percent 90
-  heddle bench tatp --protocol partitioned --threads 8 --executors 8 --think-us 100 --shift-seconds 3 --seconds 8
+  heddle bench tatp --protocol partitioned --threads 8 --executors 8 --clients 32 --think-us 100 --shift-seconds 3 --seconds 8
                                                                          boundaries follow the load; with --boundaries fixed not
   heddle bench tatp --only update-by-number --probe-records 100          records that a secondary index finds";
 

@@ -49,6 +49,15 @@ pub(crate) fn executor_of(room: usize) -> usize {
     room / ROOMS
 }
 
+/// Whose these rooms are, each executor once.
+pub(crate) fn executors_of(rooms: &Route) -> impl Iterator<Item = usize> {
+    let mut before = None;
+    rooms
+        .iter()
+        .map(|room| executor_of(*room))
+        .filter(move |executor| before.replace(*executor) != Some(*executor))
+}
+
 /// Why nobody was visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfree {
