@@ -1,0 +1,1 @@
+//! Compiling OLTP statements into procedures of the engine, once per statement.

@@ -1,0 +1,1 @@
+//! Schema changes: CREATE, ALTER and DROP as transactions on the catalog.

@@ -1,0 +1,30 @@
+//! PostgreSQL's SQL on HeddleDB: a statement's text becomes a transaction of the engine.
+//!
+//! The folders, in the order in which a statement passes through them:
+//!
+//! - `parse`: text to the syntax tree of this crate, with source positions.
+//! - `catalog`: schemas, tables, columns, indexes, views, sequences, enums and domains as the binder sees them.
+//! - `bind`: syntax tree to bound tree: names resolved, functions chosen, every expression typed.
+//! - `rewrite`: constant folding and the decorrelation of subqueries.
+//! - `plan`: access paths, join order, statistics.
+//! - `compile`: OLTP statements compiled once into procedures of the engine.
+//! - `run`: the evaluator of bound expressions, the operators, and the statements that write.
+//! - `ddl`: schema changes.
+//! - `session`: a connection: settings, transaction state, prepared statements, portals, cursors, COPY.
+//!
+//! Beneath them all: `error` (SQLSTATEs), `types` (types, values, formats, casts), `functions` (tables of operators
+//! and functions), `storage` (how a SQL type lies in a column of the engine).
+
+mod bind;
+mod catalog;
+mod compile;
+mod ddl;
+mod error;
+mod functions;
+mod parse;
+mod plan;
+mod rewrite;
+mod run;
+mod session;
+mod storage;
+mod types;

@@ -1,0 +1,1 @@
+//! Planning: access paths and join order, chosen by statistics.

@@ -1,0 +1,1 @@
+//! Rewriting bound statements: constants are folded, correlated subqueries become joins.

@@ -1,0 +1,1 @@
+//! A connection: settings, transaction state, prepared statements, portals, cursors, COPY.

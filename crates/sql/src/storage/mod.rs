@@ -1,0 +1,1 @@
+//! How a SQL type lies in a column of the engine.

@@ -1,0 +1,1 @@
+//! SQL types and their values: text and binary formats, casts, arithmetic.
