@@ -4,7 +4,7 @@
 //! repetitions of each operation, and prints the difference for one operation. So starting up, filling tables and
 //! growing buffers (all done before) do not count. Counted are the instructions of the calling thread only, and only
 //! those inside of `measured_region`, which the option `--toggle-collect` names: the log thread's share of a logged
-//! operation (checksum, write) is not in the figures, the append to the participant's buffer is. Waiting for
+//! operation (checksum, write) is not in the figures, the append to the worker context's buffer is. Waiting for
 //! durability is left out, too: logged operations run with `Durability::Async`, on a simulated disk in memory.
 //!
 //! Where valgrind is not installed it says so, and succeeds. `cargo bench --bench hot_path -- WORD` measures only what

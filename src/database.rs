@@ -32,8 +32,8 @@ use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
 use crate::storage::catalog::{self, RESERVED_PREFIX};
 use crate::storage::definition::TableDefinition;
-use crate::storage::participant::Counters;
 use crate::storage::trace::AccessTrace;
+use crate::storage::worker_context::Counters;
 use crate::table::Table;
 use crate::transaction::Tx;
 use crate::types::{Args, ValueRef};
@@ -145,32 +145,32 @@ impl Database {
         let engine = self.engine();
         let mut closure = Closure { body, value: None };
         let mut stashed = None;
-        let ending = loop {
-            let ending = with_held(|held| {
-                let mut seat = engine.store().participants().take();
+        let outcome = loop {
+            let outcome = with_held(|held| {
+                let mut slot_guard = engine.store().worker_contexts().take();
                 let guard = crossbeam_epoch::pin();
-                let participant = seat.participant();
-                let run = || execute(engine, &mut seat, held, &guard, None, &mut closure);
-                let ending = engine.show(participant, Activity::Work, run);
-                if !ending.wrote && !engine.progress().is_released(ending.epoch) {
-                    Counters::count(&seat.participant().counters.readers_waited);
+                let worker_context = slot_guard.worker_context();
+                let run = || execute(engine, &mut slot_guard, held, &guard, None, &mut closure);
+                let outcome = engine.show(worker_context, Activity::Work, run);
+                if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
+                    Counters::count(&slot_guard.worker_context().counters.readers_waited);
                 }
-                ending
+                outcome
             });
             if let Some(since) = stashed {
-                engine.stash().has_ended(since, ending.stashed);
+                engine.stash().has_ended(since, outcome.stashed);
             }
-            if !ending.stashed {
-                break ending;
+            if !outcome.stashed {
+                break outcome;
             }
             // Its slot has gone back: it waits here with nothing in its hands.
             stashed = Some(engine.stash().wait(stashed));
         };
-        if ending.wrote {
+        if outcome.wrote {
             engine.ring_log();
         }
-        engine.progress().wait(ending.epoch)?;
-        if let Some(error) = ending.failure {
+        engine.progress().wait(outcome.epoch)?;
+        if let Some(error) = outcome.failure {
             return Err(*error);
         }
         closure.value.ok_or(Error::Closed)
@@ -267,10 +267,10 @@ impl Database {
             log_transactions: relaxed(&clocks.grouped),
             log_bytes: relaxed(&clocks.bytes),
             log_flushes: relaxed(&clocks.flushes),
-            execute_handovers: self.shared.input().handovers(),
+            execute_batches: self.shared.input().batches(),
             stolen: self.shared.input().workers().stolen(),
-            log_handovers: (relaxed(&clocks.groups), relaxed(&clocks.grouped)),
-            output_handovers: engine.output().queue().map_or((0, 0), |queue| queue.handovers()),
+            log_batches: (relaxed(&clocks.groups), relaxed(&clocks.grouped)),
+            output_batches: engine.output().queue().map_or((0, 0), |queue| queue.batches()),
             input_busy: clocks.busy(Stage::Input),
             execute_busy: clocks.busy(Stage::Execute),
             log_busy: clocks.busy(Stage::Log),
@@ -280,17 +280,17 @@ impl Database {
             time: engine.sampler().map_or_else(TimeSamples::default, Sampler::samples),
             ..Statistics::default()
         };
-        for participant in engine.store().participants().all() {
-            statistics.committed += relaxed(&participant.counters.committed);
-            statistics.aborted_write += relaxed(&participant.counters.aborted_write);
-            statistics.aborted_read += relaxed(&participant.counters.aborted_read);
-            statistics.failed += relaxed(&participant.counters.failed);
-            statistics.readers_waited += relaxed(&participant.counters.readers_waited);
-            statistics.locks_row += relaxed(&participant.counters.locks_row);
-            statistics.locks_higher += relaxed(&participant.counters.locks_higher);
-            statistics.locks_local += relaxed(&participant.counters.locks_local);
-            statistics.went_parallel += relaxed(&participant.counters.went_parallel);
-            statistics.went_serial += relaxed(&participant.counters.went_serial);
+        for worker_context in engine.store().worker_contexts().all() {
+            statistics.committed += relaxed(&worker_context.counters.committed);
+            statistics.aborted_write += relaxed(&worker_context.counters.aborted_write);
+            statistics.aborted_read += relaxed(&worker_context.counters.aborted_read);
+            statistics.failed += relaxed(&worker_context.counters.failed);
+            statistics.readers_waited += relaxed(&worker_context.counters.readers_waited);
+            statistics.locks_row += relaxed(&worker_context.counters.locks_row);
+            statistics.locks_higher += relaxed(&worker_context.counters.locks_higher);
+            statistics.locks_local += relaxed(&worker_context.counters.locks_local);
+            statistics.went_parallel += relaxed(&worker_context.counters.went_parallel);
+            statistics.went_serial += relaxed(&worker_context.counters.went_serial);
         }
         statistics.aborted = statistics.aborted_write + statistics.aborted_read;
         statistics

@@ -84,7 +84,9 @@ pub use procedure::{
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;
 pub use row::Row;
-pub use schedule::{Deciding, Evidence, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune};
+pub use schedule::{
+    ConflictCounts, Deciding, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune,
+};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 pub use storage::trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use table::{Column, ColumnName, Table};

@@ -109,15 +109,15 @@ pub struct Options {
     pub(crate) schedule_memory_bytes: usize,
     pub(crate) work_stealing: Option<bool>,
     pub(crate) queue_calls: usize,
-    pub(crate) max_participants: usize,
-    pub(crate) sites: usize,
+    pub(crate) max_worker_contexts: usize,
+    pub(crate) serial_partitions: usize,
     pub(crate) serial_variant: SerialVariant,
     pub(crate) retry: Retry,
     pub(crate) lock_conflict: LockConflict,
     pub(crate) phase_milliseconds: f64,
     pub(crate) moving_boundaries: bool,
     pub(crate) plan: Plan,
-    pub(crate) waiting_places: usize,
+    pub(crate) waiter_slots: usize,
     pub(crate) segment_bytes: u64,
     pub(crate) log_buffer_bytes: usize,
     pub(crate) checkpoint_log_bytes: u64,
@@ -159,15 +159,15 @@ impl Default for Options {
             schedule_memory_bytes: 32 << 20,
             work_stealing: None,
             queue_calls: 256,
-            max_participants: 256,
-            sites: 1,
+            max_worker_contexts: 256,
+            serial_partitions: 1,
             serial_variant: SerialVariant::default(),
             retry: Retry::default(),
             lock_conflict: LockConflict::default(),
             phase_milliseconds: 20.0,
             moving_boundaries: true,
             plan: Plan::default(),
-            waiting_places: 64,
+            waiter_slots: 64,
             segment_bytes: 64 << 20,
             log_buffer_bytes: 16 << 20,
             checkpoint_log_bytes: 256 << 20,
@@ -353,15 +353,15 @@ impl Options {
 
     /// How many threads may be inside the engine at once; further ones wait. Default: 256.
     #[must_use]
-    pub fn max_participants(mut self, participants: usize) -> Self {
-        self.max_participants = participants;
+    pub fn max_worker_contexts(mut self, worker_contexts: usize) -> Self {
+        self.max_worker_contexts = worker_contexts;
         self
     }
 
     /// How many serial sites the data is divided into, by the first column of the primary key. Default: 1.
     #[must_use]
-    pub fn sites(mut self, sites: usize) -> Self {
-        self.sites = sites;
+    pub fn serial_partitions(mut self, partitions: usize) -> Self {
+        self.serial_partitions = partitions;
         self
     }
 
@@ -409,10 +409,10 @@ impl Options {
         self
     }
 
-    /// How many waiting places the ring for durable epochs has. Default: 64.
+    /// How many waiter slots the ring for durable epochs has. Default: 64.
     #[must_use]
-    pub fn waiting_places(mut self, places: usize) -> Self {
-        self.waiting_places = places;
+    pub fn waiter_slots(mut self, places: usize) -> Self {
+        self.waiter_slots = places;
         self
     }
 
@@ -647,14 +647,14 @@ impl Options {
         within("max_in_flight", self.max_in_flight as u64, 1, 1 << 24)?;
         let executors = self.executors.filter(|_| self.protocol.has_executors());
         let workers = executors.or(self.workers).unwrap_or(1) as u64;
-        within("max_participants", self.max_participants as u64, workers + 1, 1 << 16)?;
+        within("max_worker_contexts", self.max_worker_contexts as u64, workers + 1, 1 << 16)?;
         within("time_samples", self.time_samples as u64, 0, 10_000)?;
-        within("sites", self.sites as u64, 1, 64)?;
+        within("serial_partitions", self.serial_partitions as u64, 1, 64)?;
         within("queue_calls", self.queue_calls as u64, 1, 1 << 24)?;
         within("schedule_memory_bytes", self.schedule_memory_bytes as u64, 1 << 16, 1 << 36)?;
         self.validate_schedule()?;
         self.validate_stages()?;
-        within("waiting_places", self.waiting_places as u64, 2, 1 << 16)?;
+        within("waiter_slots", self.waiter_slots as u64, 2, 1 << 16)?;
         within("segment_bytes", self.segment_bytes, 64 << 10, 4 << 30)?;
         within("log_buffer_bytes", self.log_buffer_bytes as u64, 4 << 10, 1 << 30)?;
         within("checkpoint_threads", self.checkpoint_threads.unwrap_or(1) as u64, 1, 64)?;

@@ -43,7 +43,7 @@ impl<'tx> Row<'tx> {
     /// Whether a column that is marked as NULL is split now: then the call is stashed, and reads it later.
     #[cold]
     fn is_hidden(&self, position: usize) -> bool {
-        // SAFETY: the flag is the participant's, which outlives the attempt, and that outlives the row.
+        // SAFETY: the flag is the worker context's, which outlives the attempt, and that outlives the row.
         unsafe { self.table.layout().look_at_hidden(self.words, position) }
     }
 

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::protocol::attempt::{Attempt, Span, Target};
+use crate::protocol::attempt::{Attempt, KeyRange, Target};
 use crate::protocol::footprint::Reference;
 use crate::range::Range;
 use crate::row::Row;
@@ -282,8 +282,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         let core = self.attempt.hold(table.core())?;
         let (prefix, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
         self.attempt.check_range(core, &prefix, false)?;
-        let span = Span::primary(core, lower, upper, range.is_backward())?;
-        Ok(Scan { attempt: self.attempt, span, left: range.row_limit() })
+        let key_range = KeyRange::primary(core, lower, upper, range.is_backward())?;
+        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit() })
     }
 
     /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
@@ -296,8 +296,8 @@ impl<'t, 'a> Tx<'t, 'a> {
         let number = index_position(core, index)?;
         let (prefix, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
         self.attempt.check_range(core, &prefix, true)?;
-        let span = Span::secondary(core, number, lower, upper, range.is_backward());
-        Ok(Scan { attempt: self.attempt, span, left: range.row_limit() })
+        let key_range = KeyRange::secondary(core, number, lower, upper, range.is_backward());
+        Ok(Scan { attempt: self.attempt, key_range, left: range.row_limit() })
     }
 
     /// A point to which [`rollback_to`](Self::rollback_to) can go back.
@@ -324,7 +324,7 @@ fn index_position(table: &TableCore, index: &str) -> Result<usize> {
 /// The rows of a range, one after the other.
 pub struct Scan<'t, 'a> {
     attempt: &'t Attempt<'a>,
-    span: Span<'a>,
+    key_range: KeyRange<'a>,
     left: usize,
 }
 
@@ -335,10 +335,10 @@ impl<'a> Iterator for Scan<'_, 'a> {
         if self.left == 0 {
             return None;
         }
-        match self.attempt.next_row(&mut self.span) {
+        match self.attempt.next_row(&mut self.key_range) {
             Ok(Some((_, row))) => {
                 self.left -= 1;
-                Some(Ok(Row::new(self.span.rows_of(), row)))
+                Some(Ok(Row::new(self.key_range.rows_of(), row)))
             }
             Ok(None) => None,
             Err(error) => {

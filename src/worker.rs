@@ -8,7 +8,7 @@ use crate::base::activity::{Activity, at};
 use crate::database::Shared;
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
-use crate::pipeline::execute::{Ending, keep_panics_in};
+use crate::pipeline::execute::{Outcome, keep_panics_in};
 use crate::pipeline::nesting;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::partition::entrant::{Entrant, GroupMemory, Offered, Sink, closed};
@@ -18,10 +18,10 @@ use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
-use crate::storage::participant::{Counters, Seat};
+use crate::storage::worker_context::{Counters, SlotGuard};
 use crate::types::Args;
 
-/// A participant of the caller's: it runs its own calls, one group at a time, and their results are told when they
+/// A worker context of the caller's: it runs its own calls, one group at a time, and their results are told when they
 /// are durable.
 ///
 /// ```
@@ -41,7 +41,7 @@ use crate::types::Args;
 /// ```
 pub struct Worker<'db> {
     shared: &'db Shared,
-    seat: Seat<'db>,
+    slot_guard: SlotGuard<'db>,
     held: Held,
     /// What was found ahead for the calls of a group.
     found: Vec<Found>,
@@ -89,7 +89,7 @@ impl Offered for Offer<'_> {
         (self.procedure.registered(), self.args, self.footprint)
     }
 
-    fn hand_over(&mut self) -> Entrant {
+    fn hand_batch(&mut self) -> Entrant {
         let (routine, args) = (self.procedure.routine(), self.args.clone());
         Entrant { routine, args, footprint: std::mem::take(self.footprint), sink: Sink::Nobody }
     }
@@ -104,12 +104,12 @@ pub struct Executed<'db> {
     shared: &'db Shared,
     epoch: u64,
     attempts: u32,
-    outcome: Outcome,
+    delivery: Delivery,
 }
 
-enum Outcome {
+enum Delivery {
     /// An error in a box: so a group's results, nearly all of which are none, are small.
-    Told(std::result::Result<Output, Box<Error>>),
+    Ready(std::result::Result<Output, Box<Error>>),
     /// It waits for the end of a split phase (`phased`); a worker of the database's runs it then.
     Stashed(Submitted),
 }
@@ -127,20 +127,20 @@ impl Executed<'_> {
 
     /// Whether it ended in an error; which one is told with the result.
     pub fn failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Told(Err(_)))
+        matches!(self.delivery, Delivery::Ready(Err(_)))
     }
 
     /// Whether it has not run yet, but waits for the end of a split phase (under `phased`): then
     /// [`is_released`](Self::is_released) says when its result is there.
     pub fn is_stashed(&self) -> bool {
-        matches!(self.outcome, Outcome::Stashed(_))
+        matches!(self.delivery, Delivery::Stashed(_))
     }
 
     /// Whether the result can be had without waiting.
     pub fn is_released(&self) -> bool {
-        match &self.outcome {
-            Outcome::Told(_) => self.shared.engine().progress().is_released(self.epoch),
-            Outcome::Stashed(submitted) => submitted.is_done(),
+        match &self.delivery {
+            Delivery::Ready(_) => self.shared.engine().progress().is_released(self.epoch),
+            Delivery::Stashed(submitted) => submitted.is_done(),
         }
     }
 
@@ -150,22 +150,22 @@ impl Executed<'_> {
     /// The call's own error; [`Error::LogFailed`] if its outcome is unknown.
     pub fn wait(self) -> Result<Output> {
         nesting::check("waiting for a call")?;
-        match self.outcome {
-            Outcome::Told(result) => {
+        match self.delivery {
+            Delivery::Ready(result) => {
                 self.shared.engine().progress().wait(self.epoch)?;
                 result.map_err(|error| *error)
             }
-            Outcome::Stashed(submitted) => submitted.wait(),
+            Delivery::Stashed(submitted) => submitted.wait(),
         }
     }
 }
 
 impl<'db> Worker<'db> {
     pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
-        let seat = shared.engine().store().participants().take();
+        let slot_guard = shared.engine().store().worker_contexts().take();
         Worker {
             shared,
-            seat,
+            slot_guard,
             held: Held::default(),
             found: Vec::new(),
             footprints: Vec::new(),
@@ -201,8 +201,8 @@ impl<'db> Worker<'db> {
         if let Err(error) = nesting::check("running a call") {
             return done.extend(calls.iter().map(|_| self.refused(error.clone())));
         }
-        let (engine, participant) = (self.shared.engine(), self.seat.participant());
-        engine.show(participant, Activity::Work, || self.execute_in_groups(procedures, calls, done));
+        let (engine, worker_context) = (self.shared.engine(), self.slot_guard.worker_context());
+        engine.show(worker_context, Activity::Work, || self.execute_in_groups(procedures, calls, done));
     }
 
     fn execute_in_groups(
@@ -276,17 +276,21 @@ impl<'db> Worker<'db> {
             footprint,
         });
         let mut offers: SmallVec<[Offer<'_>; GROUP_CALLS]> = offers.collect();
-        let Worker { seat, held, found, group, .. } = self;
-        executors.execute_group(Visitor { engine: shared.engine(), seat, held, found }, group, &mut offers);
+        let Worker { slot_guard, held, found, group, .. } = self;
+        executors.execute_group(
+            Visitor { engine: shared.engine(), slot_guard, held, found },
+            group,
+            &mut offers,
+        );
         drop(offers);
         // For the next group: which of them is which does not matter.
         let given = footprints.iter_mut().filter(|footprint| footprint.references.capacity() == 0);
         given.zip(group.spare.drain(..)).for_each(|(footprint, spare)| *footprint = spare);
         done.extend(group.ended.drain(..).map(|ended| {
-            let (ending, output) = ended.unwrap_or_else(closed);
-            wrote |= ending.wrote;
-            let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
-            Executed { shared, epoch: ending.epoch, attempts: ending.attempts, outcome }
+            let (outcome, output) = ended.unwrap_or_else(closed);
+            wrote |= outcome.wrote;
+            let delivery = Delivery::Ready(outcome.failure.map_or(Ok(output), Err));
+            Executed { shared, epoch: outcome.epoch, attempts: outcome.attempts, delivery }
         }));
         wrote
     }
@@ -303,7 +307,12 @@ impl<'db> Worker<'db> {
     }
 
     fn refused(&self, error: Error) -> Executed<'db> {
-        Executed { shared: self.shared, epoch: 0, attempts: 1, outcome: Outcome::Told(Err(Box::new(error))) }
+        Executed {
+            shared: self.shared,
+            epoch: 0,
+            attempts: 1,
+            delivery: Delivery::Ready(Err(Box::new(error))),
+        }
     }
 
     /// Runs calls whose footprints are known. Whether one of them wrote.
@@ -331,25 +340,25 @@ impl<'db> Worker<'db> {
             return false;
         }
         let engine = self.shared.engine();
-        let counters = &self.seat.participant().counters;
+        let counters = &self.slot_guard.worker_context().counters;
         let mut wrote = false;
-        let tell = |number: usize, ending: Ending, output| {
-            let (epoch, attempts) = (ending.epoch, ending.attempts);
-            if ending.stashed {
+        let tell = |number: usize, outcome: Outcome, output| {
+            let (epoch, attempts) = (outcome.epoch, outcome.attempts);
+            if outcome.stashed {
                 let (place, args) = &calls[number];
                 let footprint = footprints[number].clone();
                 let submitted = self.shared.stash(&procedures[*place], args.clone(), footprint);
-                let outcome = Outcome::Stashed(submitted);
-                return done.push(Executed { shared: self.shared, epoch, attempts, outcome });
+                let delivery = Delivery::Stashed(submitted);
+                return done.push(Executed { shared: self.shared, epoch, attempts, delivery });
             }
-            wrote |= ending.wrote;
-            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+            wrote |= outcome.wrote;
+            if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let outcome = Outcome::Told(ending.failure.map_or(Ok(output), Err));
-            done.push(Executed { shared: self.shared, epoch, attempts, outcome });
+            let delivery = Delivery::Ready(outcome.failure.map_or(Ok(output), Err));
+            done.push(Executed { shared: self.shared, epoch, attempts, delivery });
         };
-        execute_group(engine, &mut self.seat, &mut self.held, &mut self.found, &group, tell);
+        execute_group(engine, &mut self.slot_guard, &mut self.held, &mut self.found, &group, tell);
         wrote
     }
 }

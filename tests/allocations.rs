@@ -63,8 +63,8 @@ fn the_hot_path_allocates_as_little_as_it_should() {
 
 fn reading_one_record_allocates_nothing() {
     for sites in [1, 4] {
-        let (logged, _disk) = on_disk(small().sites(sites));
-        for db in [in_memory(Options::default().sites(sites)), logged] {
+        let (logged, _disk) = on_disk(small().serial_partitions(sites));
+        for db in [in_memory(Options::default().serial_partitions(sites)), logged] {
             let table = accounts(&db, 100);
             let balance = table.column("balance").expect("a column");
             let by_name = allocations(500, || {

@@ -15,7 +15,7 @@ fn long_values_come_and_go_under_readers() {
 }
 
 fn churn(protocol: ProtocolKind) {
-    let db = in_memory(Options::default().protocol(protocol).sites(2).executors(2));
+    let db = in_memory(Options::default().protocol(protocol).serial_partitions(2).executors(2));
     let table = db
         .create_table(
             TableDefinition::new("text")

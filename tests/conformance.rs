@@ -64,8 +64,8 @@ macro_rules! enter {
 enter! {
     serial: [
         Options::default(),
-        Options::default().sites(4).workers(3),
-        Options::default().serial_variant(SerialVariant::Naive).sites(2),
+        Options::default().serial_partitions(4).workers(3),
+        Options::default().serial_variant(SerialVariant::Naive).serial_partitions(2),
         Options::default().serial_variant(SerialVariant::Precommit),
     ];
     locking: [

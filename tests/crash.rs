@@ -165,7 +165,7 @@ impl Ledger {
 
 /// The smallest segments, and groups that fill them soon.
 fn tiny(disk: &SimulatedDisk) -> Options {
-    small_options(disk).max_participants(16)
+    small_options(disk).max_worker_contexts(16)
 }
 
 /// The same under a protocol; where executors own the rows, there are several, and transfers are over two of them.
@@ -621,7 +621,7 @@ fn a_disk_that_lies_about_syncs_is_noticed() {
     assert!(disk.bytes(Path::new(DIRECTORY).join("MANIFEST").as_path()).is_ok());
 }
 
-/// Two participants' parts of one group stand one behind the other in it: what the second one wrote first must be
+/// Two worker contexts' parts of one group stand one behind the other in it: what the second one wrote first must be
 /// replayed first.
 #[test]
 fn a_group_is_replayed_in_the_order_of_its_commits_whoever_made_them() {

@@ -468,7 +468,7 @@ fn with_precommit_a_reader_of_durable_data_waits_for_the_log_and_with_sp_not() {
 #[test]
 fn a_ring_of_two_places_tells_everybody_in_time() {
     let disk = SimulatedDisk::new();
-    let bank = Arc::new(bank_with(options(&disk).waiting_places(2)));
+    let bank = Arc::new(bank_with(options(&disk).waiter_slots(2)));
     let threads: Vec<_> = (1..5)
         .map(|id| {
             let bank = bank.clone();

@@ -523,7 +523,7 @@ fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
 #[test]
 fn with_all_seats_taken_by_who_waits_the_holder_ends_nevertheless() {
     watched(|| {
-        let db = in_memory(options().workers(1).max_participants(4));
+        let db = in_memory(options().workers(1).max_worker_contexts(4));
         let table = accounts(&db, 1);
         thread::scope(|scope| {
             let holder = Holder::start(scope, &db, |tx| add(tx, &table, 0, 1));

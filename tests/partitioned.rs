@@ -529,7 +529,7 @@ fn a_table_may_be_routed_by_any_columns_of_its_key() {
 #[test]
 fn routing_changes_nothing_about_results_under_any_protocol() {
     for protocol in ProtocolKind::ALL {
-        let options = Options::default().protocol(*protocol).workers(3).executors(3).sites(3);
+        let options = Options::default().protocol(*protocol).workers(3).executors(3).serial_partitions(3);
         let db = concurrent::in_memory(options);
         let table = routed_by_account(&db);
         let (moves, sums) = moves_and_sums(&db, &table);

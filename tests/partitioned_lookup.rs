@@ -84,7 +84,7 @@ fn a_workers_calls_go_whole_to_the_executor_that_was_looked_up() {
     worker.execute_group(&procedures, &calls, &mut done);
     let cost = db.statistics() - before;
     assert_eq!((cost.committed, cost.aborted), (ROWS as u64, 0));
-    assert_eq!((cost.execute_handovers.1, cost.locks_local), (ROWS as u64, ROWS as u64));
+    assert_eq!((cost.execute_batches.1, cost.locks_local), (ROWS as u64, ROWS as u64));
     for (executed, id) in done.into_iter().zip(0..) {
         assert_eq!(executed.wait().unwrap().rows, [[heddledb::Value::from(id)]]);
     }
@@ -138,7 +138,7 @@ fn an_index_leads_to_the_owner_whatever_columns_of_the_key_say_who_that_is() {
     done.into_iter().for_each(|executed| drop(executed.wait().unwrap()));
     // One visit and one lock each, and none of the whole table's.
     assert_eq!((cost.committed, cost.aborted), (ROWS as u64, 0));
-    assert_eq!((cost.execute_handovers.1, cost.locks_local), (ROWS as u64, ROWS as u64));
+    assert_eq!((cost.execute_batches.1, cost.locks_local), (ROWS as u64, ROWS as u64));
     assert_eq!((cost.locks_row, cost.locks_higher), (0, 0));
     assert_eq!(total(&db, &table), ROWS);
 }

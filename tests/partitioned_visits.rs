@@ -50,7 +50,7 @@ fn there_are_no_more_executors_than_processors_unless_somebody_says_so() {
     assert_eq!(executors(Options::default().workers(64)).unwrap(), processors.min(64));
     assert_eq!(executors(Options::default().workers(1)).unwrap(), 1);
     assert_eq!(executors(Options::default().workers(2).executors(5)).unwrap(), 5);
-    for wrong in [Options::default().executors(0), Options::default().executors(8).max_participants(8)] {
+    for wrong in [Options::default().executors(0), Options::default().executors(8).max_worker_contexts(8)] {
         assert!(matches!(executors(wrong), Err(Error::InvalidOption { .. })));
     }
 }

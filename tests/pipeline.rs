@@ -315,7 +315,7 @@ fn boom() -> ! {
 fn a_panic_in_a_closure_leaves_no_trace() {
     watched(|| {
         for sites in [1, 4] {
-            let db = in_memory(Options::default().sites(sites));
+            let db = in_memory(Options::default().serial_partitions(sites));
             let table = accounts(&db, 3);
             let attempts = AtomicUsize::new(0);
             assert_panicked(db.run(|tx| -> Result<()> {
@@ -394,7 +394,8 @@ fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharm
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
             for sites in [1, 2] {
-                let db = in_memory(Options::default().stages(stages).sites(sites).max_in_flight(4));
+                let db =
+                    in_memory(Options::default().stages(stages).serial_partitions(sites).max_in_flight(4));
                 let table = accounts(&db, 2);
                 let shaky = shaky(&db, &table);
                 for mode in [1, 2, 3, 1, 2, 3, 1, 2, 3] {
@@ -423,7 +424,7 @@ fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharm
 #[test]
 fn closures_calls_and_workers_mix_with_few_participants() {
     watched(|| {
-        let db = in_memory(Options::default().max_participants(8).workers(2).sites(2));
+        let db = in_memory(Options::default().max_worker_contexts(8).workers(2).serial_partitions(2));
         let table = accounts(&db, 8);
         let (deposit, transfer) = (deposit(&db, &table), transfer(&db, &table));
         thread::scope(|scope| {
@@ -486,7 +487,7 @@ fn a_workers_results_come_in_the_order_of_its_calls() {
 fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
     watched(|| {
         for workers_own in [true, false] {
-            let db = in_memory(Options::default().max_participants(2).workers(1));
+            let db = in_memory(Options::default().max_worker_contexts(2).workers(1));
             let table = accounts(&db, 200);
             let remove =
                 ProcedureDefinition::new("remove").parameter("id", DataType::Int64).phase([Action::write(
@@ -537,18 +538,18 @@ fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
     });
 }
 
-/// Room in the log that participants have reserved and do not use must not keep others from committing.
+/// Room in the log that worker contexts have reserved and do not use must not keep others from committing.
 #[test]
 fn idle_participants_do_not_keep_the_log_buffer_from_others() {
     watched(|| {
-        let (db, _disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).max_participants(32));
+        let (db, _disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).max_worker_contexts(32));
         let table = accounts(&db, 4);
         let deposit = deposit(&db, &table);
         let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a seat")).collect();
         for worker in &mut workers {
             worker.execute(&deposit, args![0, 1]).wait().expect("room in the log");
         }
-        // None of them runs on; all of them still have their seats.
+        // None of them runs on; all of them still have their slots.
         db.run(|tx| (10..40).try_for_each(|id| tx.insert(&table, row![id, 0]))).expect("room in the log");
         for worker in workers.iter_mut().rev() {
             worker.execute(&deposit, args![0, 1]).wait().expect("room in the log");
@@ -571,7 +572,7 @@ fn a_full_log_buffer_delays_calls_and_loses_none() {
                     scope.spawn(move || {
                         let mut worker = (number == 0).then(|| db.worker().expect("a seat"));
                         for round in 0..50 {
-                            // Each larger than what one participant reserves ahead.
+                            // Each larger than what one worker context reserves ahead.
                             db.run(|tx| {
                                 (0..40).try_for_each(|at| {
                                     tx.insert(table, row![1_000 * (number + 1) + round * 50_000 + at, 0])

@@ -150,7 +150,7 @@ fn a_transaction_never_loses_sight_of_its_own_insert() {
     });
 }
 
-/// Participants that keep what they have reserved must not keep others from ever getting any.
+/// Worker contexts that keep what they have reserved must not keep others from ever getting any.
 #[test]
 fn idle_workers_do_not_hold_all_room_in_the_log() {
     ends(|| {
@@ -262,7 +262,8 @@ fn a_panic_while_a_key_is_made_fails_that_call_only() {
 #[test]
 fn with_few_participants_a_caller_still_gets_in() {
     ends(|| {
-        let options = Options::default().durability(Durability::None).sites(8).max_participants(2);
+        let options =
+            Options::default().durability(Durability::None).serial_partitions(8).max_worker_contexts(2);
         let db = Database::in_memory(options).expect("a database");
         let table = counters(&db);
         let insert = inserting(&db, &table);
@@ -392,7 +393,7 @@ fn a_database_whose_last_handle_goes_on_its_own_thread_closes() {
     });
 }
 
-/// Many small groups take far more room on disk than the bytes that participants have reserved: who has some left
+/// Many small groups take far more room on disk than the bytes that worker contexts have reserved: who has some left
 /// is refused too, and does not wait for a disk that stays full.
 #[test]
 fn a_full_disk_refuses_those_who_have_room_reserved() {

@@ -227,7 +227,7 @@ fn every_protocol_counts_the_same() {
     const CALLS: i64 = 300;
     for protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
-        let options = if protocol.name() == "serial" { options.sites(3) } else { options };
+        let options = if protocol.name() == "serial" { options.serial_partitions(3) } else { options };
         let db = Database::in_memory(options).unwrap();
         let table = fill(&db);
         let read_first = Action::write(&table)

@@ -1,4 +1,4 @@
-//! The serial protocol: closures that meet, readers beside writers, the three variants, waiting places, sites.
+//! The serial protocol: closures that meet, readers beside writers, the three variants, waiter slots, sites.
 //!
 //! Where two closures must meet, a barrier inside their first attempts makes sure that both have begun, and so hold
 //! their sites shared, before either goes on; second attempts hold them alone and do not stop there.
@@ -86,7 +86,7 @@ fn for_each_number_of_sites(test: impl Fn(Database) + Send + 'static) {
                 test(in_memory(
                     Options::default()
                         .protocol(ProtocolKind::Serial)
-                        .sites(sites)
+                        .serial_partitions(sites)
                         .protocol(ProtocolKind::Serial)
                         .serial_variant(variant),
                 ));
@@ -165,7 +165,7 @@ fn no_write_skew() {
 fn no_read_skew() {
     watched(|| {
         for sites in [1, 4] {
-            let db = in_memory(Options::default().protocol(ProtocolKind::Serial).sites(sites));
+            let db = in_memory(Options::default().protocol(ProtocolKind::Serial).serial_partitions(sites));
             let table = accounts(&db, 2);
             let (transfer, done) = (transfer(&db, &table), AtomicBool::new(false));
             thread::scope(|scope| {
@@ -401,7 +401,10 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
         for variant in SerialVariant::ALL {
             for sites in [1, 4] {
                 let db = in_memory(
-                    Options::default().protocol(ProtocolKind::Serial).serial_variant(*variant).sites(sites),
+                    Options::default()
+                        .protocol(ProtocolKind::Serial)
+                        .serial_variant(*variant)
+                        .serial_partitions(sites),
                 );
                 let table = accounts(&db, 4);
                 let (deposit, audit) = (deposit(&db, &table), audit(&db, &table));
@@ -440,7 +443,7 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
 #[test]
 fn a_ring_of_two_waiting_places_serves_many_epochs_and_waiters() {
     watched(|| {
-        let (db, disk) = on_disk(small().waiting_places(2).workers(2));
+        let (db, disk) = on_disk(small().waiter_slots(2).workers(2));
         let table = accounts(&db, 8);
         let transfer = transfer(&db, &table);
         thread::scope(|scope| {
@@ -530,7 +533,11 @@ fn every_variant_is_correct_with_a_log() {
         for variant in SerialVariant::ALL {
             for sites in [1, 3] {
                 let (db, disk) = on_disk(
-                    small().protocol(ProtocolKind::Serial).serial_variant(*variant).sites(sites).workers(2),
+                    small()
+                        .protocol(ProtocolKind::Serial)
+                        .serial_variant(*variant)
+                        .serial_partitions(sites)
+                        .workers(2),
                 );
                 let table = accounts(&db, 6);
                 mixed_work(&db, &table, 4, 12);
@@ -587,7 +594,9 @@ fn mixed_work(db: &Database, table: &Table, threads: i64, rounds: i64) {
 fn sites_neither_deadlock_nor_lose_anything() {
     watched(|| {
         for sites in [1, 2, 4, 8] {
-            let db = in_memory(Options::default().protocol(ProtocolKind::Serial).sites(sites).workers(3));
+            let db = in_memory(
+                Options::default().protocol(ProtocolKind::Serial).serial_partitions(sites).workers(3),
+            );
             let table = accounts(&db, 16);
             mixed_work(&db, &table, 6, 25);
             db.check().expect("consistent");
@@ -599,7 +608,7 @@ fn sites_neither_deadlock_nor_lose_anything() {
 #[test]
 fn neighbours_of_different_sites_come_and_go_beside_each_other() {
     watched(|| {
-        let db = in_memory(Options::default().protocol(ProtocolKind::Serial).sites(4).workers(4));
+        let db = in_memory(Options::default().protocol(ProtocolKind::Serial).serial_partitions(4).workers(4));
         let table = accounts(&db, 0);
         let whole = table.clone();
         let flip =

@@ -775,7 +775,7 @@ fn options_of_every_kind_run_the_same_transaction() {
                 let disk = SimulatedDisk::new();
                 let options = || -> Options {
                     on_disk(&disk)
-                        .sites(sites)
+                        .serial_partitions(sites)
                         .protocol(heddledb::ProtocolKind::Serial)
                         .serial_variant(*variant)
                         .durability(*durability)

@@ -1,6 +1,6 @@
 //! What a thread is at, shown for whoever samples where time goes.
 //!
-//! A thread that is watched knows one word, in its participant's slot, and stores there what it is at whenever that
+//! A thread that is watched knows one word, in its worker context's slot, and stores there what it is at whenever that
 //! changes: one relaxed store, which a sampler reads some hundred times a second. A thread that is not watched knows none,
 //! and pays a look at that. Who waits deep inside of an index or of the lock manager needs no way to its slot: it is the
 //! thread that has it.

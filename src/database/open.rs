@@ -21,7 +21,7 @@ use crate::options::{Durability, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
 use crate::pipeline::checkpoint::{CheckpointSettings, Checkpointer};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::follower::Post;
+use crate::pipeline::follower::FollowerConnection;
 use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
 
 /// An empty store with the options' bounds.
 fn new_store(options: &Options, logged: bool) -> Store {
-    let store = Store::new(FIRST, options.max_participants, logged);
+    let store = Store::new(FIRST, options.max_worker_contexts, logged);
     if let Some(bytes) = options.memory_limit {
         store.slabs().budget().set_limit(bytes);
     }
@@ -127,16 +127,16 @@ impl Shared {
             store.trace_accesses();
         }
         let settings = Settings {
-            sites: options.sites,
+            partitions: options.serial_partitions,
             serial_variant: options.serial_variant,
             lock_conflict: options.lock_conflict,
-            max_participants: options.max_participants,
+            max_worker_contexts: options.max_worker_contexts,
             phase: Duration::from_secs_f64(options.phase_milliseconds / 1_000.0),
         };
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let protocol = options.protocol.build(&settings);
-        // Workers that the engine chooses itself leave a participant's place to callers.
-        let most = processors.min(options.max_participants - 1);
+        // Workers that the engine chooses itself leave a worker context's place to callers.
+        let most = processors.min(options.max_worker_contexts - 1);
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
         let stages = options.stages.unwrap_or(default_stages);
         let useful = if stages == Stages::Single { 1 } else { protocol.useful_workers().min(most) };
@@ -153,7 +153,7 @@ impl Shared {
         let engine = Engine::new(
             store,
             protocol,
-            Progress::new(recovery.durable_epoch, options.waiting_places, release),
+            Progress::new(recovery.durable_epoch, options.waiter_slots, release),
             space,
             Output::new(stages == Stages::Staged),
             InFlight::new(options.max_in_flight),
@@ -236,7 +236,7 @@ impl Shared {
             footprint,
             answer: answer.clone(),
             queue: None,
-            rivalry: 0,
+            conflict_class: 0,
             apart: false,
             noted: None,
             stashed: None,
@@ -324,8 +324,8 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
 }
 
 /// Waits for a follower at a socket.
-fn listen(path: &Path) -> Result<Post> {
-    Listener::bind(path).map(Post::new).map_err(|error| Error::InvalidOption {
+fn listen(path: &Path) -> Result<FollowerConnection> {
+    Listener::bind(path).map(FollowerConnection::new).map_err(|error| Error::InvalidOption {
         option: "follower_socket",
         given: path.display().to_string(),
         expected: format!(

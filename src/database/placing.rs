@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Database, Shared};
 use crate::error::Result;
 use crate::pipeline::call::Routine;
-use crate::pipeline::execute::work_out_footprint;
+use crate::pipeline::execute::compute_footprint;
 use crate::procedure::Procedure;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::Wanted;
@@ -31,7 +31,7 @@ impl Database {
     pub fn placing(&self, procedure: &Procedure, args: Args) -> Result<Placing> {
         self.shared.check_procedure(procedure)?;
         let (mut footprint, routine) = (Footprint::default(), procedure.routine());
-        work_out_footprint(&*routine, &args, &mut footprint)?;
+        compute_footprint(&*routine, &args, &mut footprint)?;
         let references = References::default();
         let mut placing = Placing { shared: self.shared.clone(), routine, args, footprint, references };
         placing.collect()?;

@@ -1,7 +1,7 @@
-//! How far the log is durable, and the waiting places of those who wait for it.
+//! How far the log is durable, and the waiter slots of those who wait for it.
 //!
 //! SP keeps an array of mutexes, one per update transaction, used again modulo its length (section 4.3.2). Here it is
-//! one waiting place per epoch, in a ring. What it keeps true: a place only says that something has happened;
+//! one waiter slot per epoch, in a ring. What it keeps true: a place only says that something has happened;
 //! whether an epoch is durable is asked of the one counter that only rises. So a place that serves a later epoch
 //! by now can wake a waiter too early, who then looks at the counter and waits on; it never lets one go early.
 
@@ -37,7 +37,7 @@ pub(crate) struct Progress {
     failed: AtomicU32,
 }
 
-/// A waiting place: a count of what has happened, and how many wait for it to change.
+/// A waiter slot: a count of what has happened, and how many wait for it to change.
 #[derive(Default)]
 struct Place {
     count: AtomicU32,

@@ -2,7 +2,7 @@
 //!
 //! A checkpoint is loaded first, if there is one; then the log is replayed from where it says, or from its beginning.
 //! Groups come in the order of their epochs, to each record: several threads replay, each its share of the records
-//! (`replay`). Within a group the participants' transactions are put in the order of
+//! (`replay`). Within a group the worker contexts' transactions are put in the order of
 //! their stamps, which is an order in which they can have happened: of two that touched the same record, the later
 //! has the higher stamp. What they have done to split columns comes first (see `storage::restore`). Secondary indexes
 //! are derived at the end.
@@ -47,7 +47,7 @@ pub struct Recovery {
     pub passed_over: Option<String>,
     /// Log groups replayed.
     pub groups: u64,
-    /// Transactions in them; what a participant has done to split columns in an epoch counts as one.
+    /// Transactions in them; what a worker context has done to split columns in an epoch counts as one.
     pub transactions: u64,
     /// Bytes of redo in them.
     pub bytes: u64,

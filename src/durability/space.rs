@@ -1,6 +1,6 @@
 //! Room in the log, handed out before it is needed.
 //!
-//! Commits append their redo to memory in their commit sections, where nobody may wait. So each participant reserves
+//! Commits append their redo to memory in their commit sections, where nobody may wait. So each worker context reserves
 //! room beforehand, some calls' worth at a time; what is reserved or waits to be written is bounded, and room comes
 //! back when a group has been written. Where the disk has no room for another segment, no more is handed out: updates
 //! are refused before they run, and what was handed out still fits into what is prepared.
@@ -47,14 +47,14 @@ impl LogSpace {
         }
     }
 
-    /// How much a participant takes at a time.
+    /// How much a worker context takes at a time.
     fn portion(&self) -> i64 {
         (self.capacity / 256).clamp(1 << 10, 1 << 18)
     }
 
     /// Reserves a portion for calls to come, if there is plenty; gives back how much.
     ///
-    /// Participants may keep what is left of a portion for as long as they are idle. So half of the room is never
+    /// Worker contexts may keep what is left of a portion for as long as they are idle. So half of the room is never
     /// given away like this: it is for calls that say what they need, and use it or give it back at once.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub(crate) trait WaitPlace: Send + Sync {
     fn edges(&self, waiter: OwnerId, name: LockName, report: &mut dyn FnMut(OwnerId, OwnerId));
 
     /// Takes the waiter out of the queue, if it is there, and lets it know that it is the victim.
-    fn doom(&self, waiter: OwnerId, name: LockName);
+    fn mark_for_abort(&self, waiter: OwnerId, name: LockName);
 }
 
 /// A wait that has begun.
@@ -44,7 +44,7 @@ pub(crate) struct Wait {
     /// Who waits.
     pub(crate) owner: OwnerId,
     /// When its call was first tried: the greatest of a cycle is the victim.
-    pub(crate) birth: u64,
+    pub(crate) start_timestamp: u64,
     /// What for.
     pub(crate) name: LockName,
     /// In which place.
@@ -88,7 +88,7 @@ impl Detector {
         waits.insert(owner, wait);
         while let Some(victim) = search.victim(waits, owner) {
             if let Some(wait) = waits.get(&victim) {
-                wait.place.doom(victim, wait.name);
+                wait.place.mark_for_abort(victim, wait.name);
             }
             if victim == owner {
                 return;
@@ -156,8 +156,9 @@ impl Search {
     fn youngest(&self, waits: &HashMap<OwnerId, Wait, FixedState>, last: OwnerId) -> Option<OwnerId> {
         let from = |owner: &OwnerId| self.reached.get(owner).and_then(|reached| reached.from);
         let cycle = std::iter::successors(Some(last), from);
-        let births = cycle.filter_map(|owner| waits.get(&owner).map(|wait| (wait.birth, owner)));
-        births.max().map(|(_, owner)| owner)
+        let start_timestamps =
+            cycle.filter_map(|owner| waits.get(&owner).map(|wait| (wait.start_timestamp, owner)));
+        start_timestamps.max().map(|(_, owner)| owner)
     }
 }
 
@@ -170,7 +171,7 @@ mod tests {
     #[derive(Default)]
     struct ByHand {
         edges: Mutex<Vec<(OwnerId, OwnerId)>>,
-        doomed: Mutex<Vec<OwnerId>>,
+        marked_for_abort: Mutex<Vec<OwnerId>>,
         asked: Mutex<usize>,
     }
 
@@ -181,8 +182,8 @@ mod tests {
             edges.iter().filter(|(from, _)| *from == waiter).for_each(|&(from, to)| report(from, to));
         }
 
-        fn doom(&self, waiter: OwnerId, _name: LockName) {
-            self.doomed.lock().push(waiter);
+        fn mark_for_abort(&self, waiter: OwnerId, _name: LockName) {
+            self.marked_for_abort.lock().push(waiter);
             self.edges.lock().retain(|(from, _)| *from != waiter);
         }
     }
@@ -202,14 +203,22 @@ mod tests {
             }
         }
 
-        /// Owner number `from` begins to wait for all of `to`; its birth is its number. Says who was doomed.
+        /// Owner number `from` begins to wait for all of `to`; its birth is its number. Says who was marked for abort.
         fn wait(&self, from: usize, to: &[usize]) -> Vec<usize> {
             let owner = self.owners[from];
             self.place.edges.lock().extend(to.iter().map(|&to| (owner, self.owners[to])));
             let place = Arc::clone(&self.place) as Arc<dyn WaitPlace>;
-            self.detector.begin(Wait { owner, birth: from as u64, name: LockName::Database, place });
-            let doomed: Vec<_> = self.place.doomed.lock().drain(..).collect();
-            doomed.iter().map(|one| self.owners.iter().position(|owner| owner == one).unwrap_or(99)).collect()
+            self.detector.begin(Wait {
+                owner,
+                start_timestamp: from as u64,
+                name: LockName::Database,
+                place,
+            });
+            let marked_for_abort: Vec<_> = self.place.marked_for_abort.lock().drain(..).collect();
+            marked_for_abort
+                .iter()
+                .map(|one| self.owners.iter().position(|owner| owner == one).unwrap_or(99))
+                .collect()
         }
     }
 
@@ -251,9 +260,9 @@ mod tests {
         assert!(rig.wait(1, &[0]).is_empty());
         assert!(rig.wait(3, &[0]).is_empty());
         assert!(rig.wait(2, &[4]).is_empty());
-        let mut doomed = rig.wait(0, &[1, 2, 3]);
-        doomed.sort_unstable();
-        assert_eq!(doomed, [1, 3]);
+        let mut marked_for_abort = rig.wait(0, &[1, 2, 3]);
+        marked_for_abort.sort_unstable();
+        assert_eq!(marked_for_abort, [1, 3]);
     }
 
     #[test]
@@ -272,7 +281,7 @@ mod tests {
         assert!(rig.wait(1, &[0]).is_empty());
     }
 
-    /// Against the definition: after every wait the graph of those left has no cycle, and only members were doomed.
+    /// Against the definition: after every wait the graph of those left has no cycle, and only members were marked for abort.
     #[test]
     fn random_graphs_are_left_without_cycles() {
         for seed in 0..300 {
@@ -285,10 +294,10 @@ mod tests {
                     .map(|_| random.usize(0..12))
                     .filter(|one| *one != owner)
                     .collect();
-                let doomed = rig.wait(owner, &blockers.into_iter().collect::<Vec<_>>());
-                assert!(!doomed.contains(&0), "seed {seed}: the oldest is a victim");
+                let marked_for_abort = rig.wait(owner, &blockers.into_iter().collect::<Vec<_>>());
+                assert!(!marked_for_abort.contains(&0), "seed {seed}: the oldest is a victim");
                 assert!(!has_cycle(&rig.place.edges.lock()), "seed {seed}");
-                doomed.iter().for_each(|one| rig.detector.end(rig.owners[*one]));
+                marked_for_abort.iter().for_each(|one| rig.detector.end(rig.owners[*one]));
             }
         }
     }

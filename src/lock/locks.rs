@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::key_range::{Key, KeyRange};
 use super::mode::Mode;
 use super::name::{LockName, OwnerId};
 use super::signal::Signal;
-use super::span::{Key, Span};
 
 /// With more locks than this a lookup goes by hash.
 const LISTED_MAX: usize = 24;
@@ -27,7 +27,7 @@ pub(crate) struct Taken {
     /// On records.
     pub(crate) rows: u64,
     /// On key ranges, and on points where a key comes or goes.
-    pub(crate) gaps: u64,
+    pub(crate) gap_locks: u64,
     /// On tables and the database.
     pub(crate) higher: u64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Taken {
 #[derive(Default)]
 pub(crate) struct Locks {
     owner: Option<(OwnerId, Arc<Signal>)>,
-    birth: u64,
+    start_timestamp: u64,
     /// In the order of taking.
     pub(super) held: Vec<Held>,
     /// Places in `held`, by name; used only while there are many.
@@ -45,7 +45,7 @@ pub(crate) struct Locks {
     /// Each with its table.
     pub(super) points: Vec<(u64, Key)>,
     /// Each with its table.
-    ranges: Vec<(u64, Span)>,
+    ranges: Vec<(u64, KeyRange)>,
     taken: Taken,
 }
 
@@ -58,9 +58,9 @@ pub(super) struct Held {
 
 impl Locks {
     /// Begins an attempt of a call with this birth, see [`LockManager::birth`](super::LockManager::birth).
-    pub(crate) fn begin(&mut self, birth: u64) {
+    pub(crate) fn begin(&mut self, start_timestamp: u64) {
         debug_assert!(self.is_empty(), "the last attempt's locks are held still");
-        self.birth = birth;
+        self.start_timestamp = start_timestamp;
         self.taken = Taken::default();
     }
 
@@ -80,8 +80,8 @@ impl Locks {
     }
 
     /// The birth of the call that it was begun with last.
-    pub(crate) fn birth(&self) -> u64 {
-        self.birth
+    pub(crate) fn start_timestamp(&self) -> u64 {
+        self.start_timestamp
     }
 
     /// Who this is to others; made when it is first needed.
@@ -95,7 +95,7 @@ impl Locks {
         match name {
             LockName::Database | LockName::Table(_) => self.taken.higher += 1,
             LockName::Record { .. } => self.taken.rows += 1,
-            LockName::Gaps(_) => self.taken.gaps += 1,
+            LockName::GapLocks(_) => self.taken.gap_locks += 1,
         }
         match self.place(name) {
             Some(place) => self.held[place].mode = self.held[place].mode.supremum(mode),
@@ -104,21 +104,21 @@ impl Locks {
     }
 
     /// Remembers a range that was granted.
-    pub(super) fn note_range(&mut self, table: u64, span: Span) {
-        self.note(LockName::Gaps(table), Mode::Shared);
-        self.ranges.push((table, span));
+    pub(super) fn note_range(&mut self, table: u64, key_range: KeyRange) {
+        self.note(LockName::GapLocks(table), Mode::Shared);
+        self.ranges.push((table, key_range));
     }
 
     /// Remembers a point that was granted.
     pub(super) fn note_point(&mut self, table: u64, key: Key) {
-        self.note(LockName::Gaps(table), Mode::IntentionExclusive);
+        self.note(LockName::GapLocks(table), Mode::IntentionExclusive);
         self.points.push((table, key));
     }
 
     /// Whether one of the last ranges covers this one.
-    pub(super) fn covers_range(&self, table: u64, span: &Span) -> bool {
+    pub(super) fn covers_range(&self, table: u64, key_range: &KeyRange) -> bool {
         let last = self.ranges.iter().rev().take(RANGES_LOOKED_AT);
-        last.into_iter().any(|(other, held)| *other == table && held.covers(span))
+        last.into_iter().any(|(other, held)| *other == table && held.covers(key_range))
     }
 
     /// Forgets everything, once it has been given up.
@@ -164,7 +164,7 @@ impl fmt::Debug for Locks {
         formatter
             .debug_struct("Locks")
             .field("owner", &self.owner.as_ref().map(|(id, _)| id))
-            .field("birth", &self.birth)
+            .field("start_timestamp", &self.start_timestamp)
             .field("held", &self.held)
             .field("points", &self.points.len())
             .field("ranges", &self.ranges.len())
@@ -206,8 +206,8 @@ mod tests {
         (0..30).for_each(|key| locks.note(record(key), Mode::Shared));
         locks.note(record(3), Mode::Exclusive);
         locks.note_point(1, Key::from_slice(b"a"));
-        locks.note_range(1, Span::new(Bound::Unbounded, Bound::Unbounded).expect("it is not empty"));
-        let taken = Taken { rows: 31, gaps: 2, higher: 2 };
+        locks.note_range(1, KeyRange::new(Bound::Unbounded, Bound::Unbounded).expect("it is not empty"));
+        let taken = Taken { rows: 31, gap_locks: 2, higher: 2 };
         assert_eq!(locks.taken(), taken);
         locks.clear();
         assert_eq!(locks.taken(), taken);
@@ -228,14 +228,14 @@ mod tests {
 
     #[test]
     fn a_range_just_read_is_remembered() {
-        let span = |low: u8, high: u8| {
-            Span::new(Bound::Included(&[low][..]), Bound::Included(&[high][..])).expect("it is not empty")
+        let key_range = |low: u8, high: u8| {
+            KeyRange::new(Bound::Included(&[low][..]), Bound::Included(&[high][..])).expect("it is not empty")
         };
         let mut locks = Locks::default();
-        locks.note_range(1, span(1, 9));
-        locks.note_range(1, span(20, 30));
-        assert!(locks.covers_range(1, &span(2, 9)) && locks.covers_range(1, &span(20, 20)));
-        assert!(!locks.covers_range(1, &span(9, 20)) && !locks.covers_range(2, &span(2, 9)));
+        locks.note_range(1, key_range(1, 9));
+        locks.note_range(1, key_range(20, 30));
+        assert!(locks.covers_range(1, &key_range(2, 9)) && locks.covers_range(1, &key_range(20, 20)));
+        assert!(!locks.covers_range(1, &key_range(9, 20)) && !locks.covers_range(2, &key_range(2, 9)));
     }
 
     #[test]
@@ -245,6 +245,6 @@ mod tests {
         one.begin(9);
         assert_eq!(one.owner().0, first);
         assert_ne!(other.owner().0, first);
-        assert!(format!("{one:?}").contains("birth: 9"));
+        assert!(format!("{one:?}").contains("start_timestamp: 9"));
     }
 }

@@ -24,14 +24,14 @@
 //! Mutexes are taken in this order: the detector's, then one shard's. A shard's is never held while another is taken.
 
 mod detector;
+mod key_range;
 mod locks;
 mod mode;
 mod name;
 mod queue;
+mod range_lock_table;
+mod range_locks;
 mod signal;
-mod space;
-mod spaces;
-mod span;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -44,10 +44,10 @@ pub(crate) use self::locks::{Locks, Taken};
 pub(crate) use self::mode::Mode;
 pub(crate) use self::name::{LockName, OwnerId};
 
+use self::key_range::{Claim, Key, KeyRange};
 use self::queue::Answer;
+use self::range_lock_table::Spaces;
 use self::signal::Outcome;
-use self::spaces::Spaces;
-use self::span::{Claim, Key, Span};
 use self::table::LockTable;
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ pub(crate) struct LockManager {
     table: Arc<LockTable>,
     spaces: Arc<Spaces>,
     detector: Detector,
-    births: AtomicU64,
+    start_timestamps: AtomicU64,
     looks: u32,
 }
 
@@ -91,16 +91,16 @@ impl LockManager {
             table: Arc::new(LockTable::new()),
             spaces: Arc::new(Spaces::new()),
             detector: Detector::default(),
-            births: AtomicU64::new(0),
+            start_timestamps: AtomicU64::new(0),
             looks: if processors > 1 { LOOKS } else { 0 },
         }
     }
 
     /// A call's birth: later than all births so far. It gets one at its first attempt, and keeps it over all others,
     /// so that in the end it is the oldest, which is never a victim.
-    pub(crate) fn birth(&self) -> u64 {
+    pub(crate) fn start_timestamp(&self) -> u64 {
         // Relaxed: only that no two are equal counts.
-        self.births.fetch_add(1, Ordering::Relaxed) + 1
+        self.start_timestamps.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Makes sure that the lock is held in this mode or a stronger one, and intention locks above it.
@@ -114,7 +114,7 @@ impl LockManager {
         mode: Mode,
         on_conflict: OnConflict,
     ) -> Result<(), Denied> {
-        debug_assert!(!matches!(name, LockName::Gaps(_)), "gaps are locked by range or point");
+        debug_assert!(!matches!(name, LockName::GapLocks(_)), "gaps are locked by range or point");
         if locks.mode(name).is_some_and(|held| held.covers(mode))
             || self.above(locks, name, mode, on_conflict)?
         {
@@ -140,13 +140,13 @@ impl LockManager {
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         on_conflict: OnConflict,
     ) -> Result<(), Denied> {
-        let Some(span) = Span::new(low, high) else { return Ok(()) };
-        let name = LockName::Gaps(table);
-        if locks.covers_range(table, &span) || self.above(locks, name, Mode::Shared, on_conflict)? {
+        let Some(key_range) = KeyRange::new(low, high) else { return Ok(()) };
+        let name = LockName::GapLocks(table);
+        if locks.covers_range(table, &key_range) || self.above(locks, name, Mode::Shared, on_conflict)? {
             return Ok(());
         }
-        self.claim(locks, table, Claim::Range(span.clone()), on_conflict)?;
-        locks.note_range(table, span);
+        self.claim(locks, table, Claim::Range(key_range.clone()), on_conflict)?;
+        locks.note_range(table, key_range);
         Ok(())
     }
 
@@ -162,11 +162,11 @@ impl LockManager {
         key: &[u8],
         on_conflict: OnConflict,
     ) -> Result<(), Denied> {
-        if self.above(locks, LockName::Gaps(table), Mode::Exclusive, on_conflict)? {
+        if self.above(locks, LockName::GapLocks(table), Mode::Exclusive, on_conflict)? {
             return Ok(());
         }
         let key = Key::from_slice(key);
-        self.claim(locks, table, Claim::Point(key.clone()), on_conflict)?;
+        self.claim(locks, table, Claim::InsertIntention(key.clone()), on_conflict)?;
         locks.note_point(table, key);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl LockManager {
         self.spaces.release_points(owner, &mut locks.points);
         for held in locks.held.iter().rev() {
             match held.name {
-                LockName::Gaps(table) => self.spaces.release_ranges(owner, table),
+                LockName::GapLocks(table) => self.spaces.release_ranges(owner, table),
                 name => self.table.release(name, owner),
             }
         }
@@ -221,7 +221,7 @@ impl LockManager {
         let (owner, signal) = locks.owner();
         let may_wait = arm(signal, on_conflict);
         let answer = self.spaces.request(table, owner, claim, may_wait);
-        self.await_grant(locks, answer, LockName::Gaps(table), &self.spaces)
+        self.await_grant(locks, answer, LockName::GapLocks(table), &self.spaces)
     }
 
     /// Waits, if the request was left in its place's queue.
@@ -238,18 +238,18 @@ impl LockManager {
             Answer::Queued => {}
         }
         let _wait = at(Activity::LockAcquireWait);
-        let birth = locks.birth();
+        let start_timestamp = locks.start_timestamp();
         let (owner, signal) = locks.owner();
         let outcome = signal.spin(self.looks).unwrap_or_else(|| {
             let place = Arc::clone(place) as Arc<dyn WaitPlace>;
-            self.detector.begin(Wait { owner, birth, name, place });
+            self.detector.begin(Wait { owner, start_timestamp, name, place });
             let outcome = signal.sleep();
             self.detector.end(owner);
             outcome
         });
         match outcome {
             Outcome::Granted => Ok(()),
-            Outcome::Doomed => Err(Denied::Deadlock),
+            Outcome::MarkedForAbort => Err(Denied::Deadlock),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum LockName {
         key: u64,
     },
     /// What is between the keys of a table (or index): key ranges that are read, points where something is inserted.
-    Gaps(u64),
+    GapLocks(u64),
 }
 
 impl LockName {
@@ -26,7 +26,7 @@ impl LockName {
         match self {
             LockName::Database => None,
             LockName::Table(_) => Some(LockName::Database),
-            LockName::Record { table, .. } | LockName::Gaps(table) => Some(LockName::Table(table)),
+            LockName::Record { table, .. } | LockName::GapLocks(table) => Some(LockName::Table(table)),
         }
     }
 
@@ -36,7 +36,7 @@ impl LockName {
             LockName::Database => (1, 0, 0),
             LockName::Table(table) => (2, table, 0),
             LockName::Record { table, key } => (3, table, key),
-            LockName::Gaps(table) => (4, table, 0),
+            LockName::GapLocks(table) => (4, table, 0),
         };
         // Two different odd numbers, so that a table's number and a key's hash never cancel each other out.
         fold(fold(table ^ 0x9E37_79B9_7F4A_7C15, level), key ^ 0xD6E8_FEB8_6659_FD93)
@@ -78,7 +78,7 @@ mod tests {
             LockName::Database,
             LockName::Table(0),
             LockName::Record { table: 0, key: 0 },
-            LockName::Gaps(0),
+            LockName::GapLocks(0),
             LockName::Table(1),
             LockName::Record { table: 0, key: 1 },
             LockName::Record { table: 1, key: 0 },
@@ -110,7 +110,7 @@ mod tests {
     fn everything_is_below_the_database() {
         let record = LockName::Record { table: 7, key: 8 };
         assert_eq!(record.parent(), Some(LockName::Table(7)));
-        assert_eq!(LockName::Gaps(7).parent(), Some(LockName::Table(7)));
+        assert_eq!(LockName::GapLocks(7).parent(), Some(LockName::Table(7)));
         assert_eq!(LockName::Table(7).parent(), Some(LockName::Database));
         assert_eq!(LockName::Database.parent(), None);
     }

@@ -72,13 +72,13 @@ impl Queue {
     }
 
     /// Takes a victim's request out of the queue, if it waits; what it holds already stays.
-    pub(super) fn doom(&mut self, owner: OwnerId) -> ToWake {
+    pub(super) fn mark_for_abort(&mut self, owner: OwnerId) -> ToWake {
         let Some(at) = self.waiting.iter().position(|waiter| waiter.owner == owner) else {
             return ToWake::default();
         };
         let victim = self.waiting.remove(at);
         let mut to_wake = self.let_in();
-        to_wake.settle(victim, Outcome::Doomed);
+        to_wake.settle(victim, Outcome::MarkedForAbort);
         to_wake
     }
 

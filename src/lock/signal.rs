@@ -14,7 +14,7 @@ use crate::base::atomics::{AtomicU32, Ordering};
 const WAITING: u32 = 0;
 const ASLEEP: u32 = 1;
 const GRANTED: u32 = 2;
-const DOOMED: u32 = 3;
+const MARKED_FOR_ABORT: u32 = 3;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
     /// The lock is held.
     Granted = GRANTED,
     /// The request was taken out of the queue, because it was part of a deadlock.
-    Doomed = DOOMED,
+    MarkedForAbort = MARKED_FOR_ABORT,
 }
 
 /// An owner's word to wait on; used again for its next wait.
@@ -66,7 +66,7 @@ impl Signal {
         // Acquire, with the release in `settle`: what the lock's last holder did is visible to its next one.
         match self.state.load(Ordering::Acquire) {
             GRANTED => Some(Outcome::Granted),
-            DOOMED => Some(Outcome::Doomed),
+            MARKED_FOR_ABORT => Some(Outcome::MarkedForAbort),
             _ => None,
         }
     }
@@ -147,7 +147,7 @@ mod tests {
                         std::thread::sleep(Duration::from_micros(50));
                     }
                     let mut to_wake = ToWake::default();
-                    let outcome = if round % 2 == 0 { Outcome::Granted } else { Outcome::Doomed };
+                    let outcome = if round % 2 == 0 { Outcome::Granted } else { Outcome::MarkedForAbort };
                     to_wake.settle(waiter(&signal), outcome);
                     to_wake.wake();
                 }
@@ -156,7 +156,7 @@ mod tests {
         for round in 0..2_000_u32 {
             signal.arm();
             armed.send(round).expect("the settler is there");
-            let expected = if round % 2 == 0 { Outcome::Granted } else { Outcome::Doomed };
+            let expected = if round % 2 == 0 { Outcome::Granted } else { Outcome::MarkedForAbort };
             assert_eq!(signal.spin(round % 50).unwrap_or_else(|| signal.sleep()), expected);
         }
         drop(armed);

@@ -86,8 +86,8 @@ impl WaitPlace for LockTable {
         }
     }
 
-    fn doom(&self, waiter: OwnerId, name: LockName) {
-        if let Some(to_wake) = self.change(name, |queue| queue.doom(waiter)) {
+    fn mark_for_abort(&self, waiter: OwnerId, name: LockName) {
+        if let Some(to_wake) = self.change(name, |queue| queue.mark_for_abort(waiter)) {
             to_wake.wake();
         }
     }
@@ -124,12 +124,12 @@ mod tests {
     fn names_that_are_not_there_have_no_edges_and_no_victims() {
         let (table, owner) = (LockTable::new(), OwnerId::new());
         table.edges(owner, LockName::Database, &mut |_, _| unreachable!("nobody waits"));
-        table.doom(owner, LockName::Database);
+        table.mark_for_abort(owner, LockName::Database);
         table.release(LockName::Database, owner);
         assert_eq!(table.len(), 0);
         assert_eq!(table.request(LockName::Database, owner, Mode::Shared, None), Answer::Granted);
         table.edges(owner, LockName::Database, &mut |_, _| unreachable!("it holds, and does not wait"));
-        table.doom(owner, LockName::Database);
+        table.mark_for_abort(owner, LockName::Database);
         assert_eq!(table.len(), 1);
     }
 

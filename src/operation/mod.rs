@@ -210,10 +210,10 @@ macro_rules! operations {
                 }
             }
 
-            /// Whether each of `parties` participants may have such a total: the merge of all operands that it has
+            /// Whether each of `parties` worker contexts may have such a total: the merge of all operands that it has
             /// given to the column since that had the value `base`, the newest operand included. If this was so
             /// after each of its operands, for each of them, then applying all operands one after the other
-            /// succeeds, however the participants' sequences interleave; and so does applying the totals, merged
+            /// succeeds, however the worker contexts' sequences interleave; and so does applying the totals, merged
             /// or one after the other.
             pub(crate) fn fits(
                 self,
@@ -228,7 +228,7 @@ macro_rules! operations {
             }
 
             /// How many bytes of its own, at most, a column's value has more than it had, when the totals of so many
-            /// participants have been applied to it, none of which has more than `bytes`.
+            /// worker contexts have been applied to it, none of which has more than `bytes`.
             pub(crate) fn merged_bytes(self, bytes: usize, parties: usize) -> usize {
                 match self {
                     $(Operation::$name => <$implementation>::merged_bytes(bytes, parties),)*

@@ -74,7 +74,7 @@ impl Commutative for Multiply {
     }
 
     /// Nobody's product has a greater magnitude than its share, the root of the room; magnitudes never fall, since
-    /// zero is refused. A base of zero counts as one, so that the participants' products can also be merged.
+    /// zero is refused. A base of zero counts as one, so that the worker contexts' products can also be merged.
     fn fits(base: ValueRef<'_>, total: ValueRef<'_>, data_type: &DataType, parties: u32) -> bool {
         let (ValueRef::Int(base), ValueRef::Int(total), Some((_, most))) =
             (base, total, bounds_of_int(data_type))

@@ -182,7 +182,7 @@ pub(crate) struct Call {
     /// The queue that the schedule chose, if it did.
     pub(crate) queue: Option<usize>,
     /// What it probably conflicts about, if the schedule says so; or 0.
-    pub(crate) rivalry: u64,
+    pub(crate) conflict_class: u64,
     /// Whether it had better wait than overlap with those who conflict about the same.
     pub(crate) apart: bool,
     /// What the schedule wants to be told about when it ends, if so.
@@ -192,8 +192,8 @@ pub(crate) struct Call {
 }
 
 impl Work for Call {
-    fn rivalry(&self) -> u64 {
-        self.rivalry
+    fn conflict_class(&self) -> u64 {
+        self.conflict_class
     }
 
     fn waits_for_rivals(&self) -> bool {

@@ -38,7 +38,7 @@ use crate::durability::checkpoint::{Checkpoints, Content, Manifest, NewCheckpoin
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::message_of;
-use crate::pipeline::follower::Post;
+use crate::pipeline::follower::FollowerConnection;
 use crate::storage::catalog::FIRST_USER_TABLE;
 use crate::storage::copy::{Copied, first_epoch_needed};
 
@@ -89,7 +89,7 @@ pub(crate) struct Checkpointer {
     /// With so many bytes in the log a checkpoint is due; nobody need look while one is being made.
     due_bytes: AtomicU64,
     /// Where a follower is waited for, if one is.
-    post: Option<Post>,
+    post: Option<FollowerConnection>,
 }
 
 struct State {
@@ -121,7 +121,7 @@ impl Checkpointer {
         checkpoints: Checkpoints,
         segments: Arc<Segments>,
         leftover: Option<Error>,
-        post: Option<Post>,
+        post: Option<FollowerConnection>,
     ) -> Arc<Checkpointer> {
         let state = State {
             asked: 0,
@@ -192,7 +192,7 @@ impl Checkpointer {
     /// What has been made, and what has failed.
     pub(crate) fn status(&self) -> CheckpointStatus {
         let status = self.state.lock().status.clone();
-        CheckpointStatus { follower: self.post.as_ref().map(Post::status), ..status }
+        CheckpointStatus { follower: self.post.as_ref().map(FollowerConnection::status), ..status }
     }
 
     /// Ends the threads, with whatever they are at.
@@ -250,7 +250,7 @@ impl Checkpointer {
             // Who asked for it by hand waits for an answer, whatever happens.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine, &pace)));
             let outcome = outcome.unwrap_or_else(|panic| Err(broken(&*panic)));
-            self.post.iter().for_each(Post::checkpoint_ended);
+            self.post.iter().for_each(FollowerConnection::checkpoint_ended);
             state = self.state.lock();
             state.job = None;
             state.note(outcome, engine.store().slabs().budget().used());
@@ -406,7 +406,7 @@ impl Checkpointer {
                 return Err(failure);
             }
             // An idle log ends its epoch at once.
-            engine.log_bell().ring();
+            engine.log_event_count().ring();
             std::thread::sleep(SHORT);
         }
         Ok(epoch)

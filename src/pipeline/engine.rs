@@ -8,8 +8,8 @@ use crate::base::atomics::Ordering;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
-use crate::pipeline::bell::Bell;
 use crate::pipeline::call::InFlight;
+use crate::pipeline::event_count::EventCount;
 use crate::pipeline::output::Output;
 use crate::pipeline::phases::PhaseChange;
 use crate::pipeline::retry::Retry;
@@ -17,10 +17,10 @@ use crate::pipeline::sampler::Sampler;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
-use crate::storage::participant::Participant;
 use crate::storage::store::Store;
+use crate::storage::worker_context::WorkerContext;
 
-/// A participant with less room than this reserves more before its next call.
+/// A worker context with less room than this reserves more before its next call.
 const LITTLE_ROOM: usize = 1 << 10;
 /// What calls usually need: with less, a call that will write waits before it executes.
 const LEAST_ROOM: usize = 1 << 8;
@@ -31,7 +31,7 @@ pub(crate) struct Engine {
     protocol: Box<dyn Protocol>,
     progress: Progress,
     space: LogSpace,
-    log_bell: Bell,
+    log_event_count: EventCount,
     output: Output,
     in_flight: InFlight,
     clocks: StageClocks,
@@ -62,7 +62,7 @@ impl Engine {
             protocol,
             progress,
             space,
-            log_bell: Bell::default(),
+            log_event_count: EventCount::default(),
             output,
             in_flight,
             clocks: StageClocks::default(),
@@ -74,7 +74,7 @@ impl Engine {
         })
     }
 
-    /// The tables, the epoch, the participants.
+    /// The tables, the epoch, the worker contexts.
     #[inline]
     pub(crate) fn store(&self) -> &Store {
         &self.store
@@ -126,8 +126,8 @@ impl Engine {
     /// Calls that have committed, and attempts that were run again.
     pub(crate) fn outcomes(&self) -> (u64, u64) {
         // Relaxed: statistics.
-        let all = self.store.participants().all().map(|participant| {
-            let counters = &participant.counters;
+        let all = self.store.worker_contexts().all().map(|worker_context| {
+            let counters = &worker_context.counters;
             let aborted = counters.aborted_write.load(Ordering::Relaxed)
                 + counters.aborted_read.load(Ordering::Relaxed);
             (counters.committed.load(Ordering::Relaxed), aborted)
@@ -140,17 +140,17 @@ impl Engine {
         self.sampler.as_ref()
     }
 
-    /// Runs something for a participant, whose thread shows what it is at if time is sampled: this, to begin with.
+    /// Runs something for a worker context, whose thread shows what it is at if time is sampled: this, to begin with.
     #[inline]
     pub(crate) fn show<T>(
         &self,
-        participant: &Participant,
+        worker_context: &WorkerContext,
         activity: Activity,
         run: impl FnOnce() -> T,
     ) -> T {
         match self.sampler {
             None => run(),
-            Some(_) => participant.shown().during(activity, run),
+            Some(_) => worker_context.shown().during(activity, run),
         }
     }
 
@@ -160,14 +160,14 @@ impl Engine {
     }
 
     /// The log stage's bell.
-    pub(crate) fn log_bell(&self) -> &Bell {
-        &self.log_bell
+    pub(crate) fn log_event_count(&self) -> &EventCount {
+        &self.log_event_count
     }
 
     /// Tells the log stage that there is something to make durable.
     pub(crate) fn ring_log(&self) {
         if self.store.is_logged() {
-            self.log_bell.ring();
+            self.log_event_count.ring();
         }
     }
 
@@ -260,7 +260,7 @@ impl Engine {
             if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
                 return Err(reason);
             }
-            self.log_bell.ring();
+            self.log_event_count.ring();
             std::thread::sleep(Duration::from_micros(20));
         }
         Ok(())

@@ -15,9 +15,9 @@ use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
-use crate::storage::participant::{Counters, Memory, Seat};
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::{Counters, Memory, SlotGuard};
 use crate::types::Args;
 
 /// A transaction's body, which may be run several times.
@@ -34,7 +34,7 @@ pub(crate) trait Body {
 
 /// How a call ended.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct Outcome {
     /// The highest epoch that it wrote or met: its result is told once that is durable.
     pub(crate) epoch: u64,
     /// How many attempts it took.
@@ -48,11 +48,11 @@ pub(crate) struct Ending {
     pub(crate) stashed: bool,
 }
 
-impl Ending {
+impl Outcome {
     /// That of a call which has not executed.
     #[cold]
-    pub(crate) fn refused(attempts: u32, error: Error) -> Ending {
-        Ending { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
+    pub(crate) fn refused(attempts: u32, error: Error) -> Outcome {
+        Outcome { epoch: 0, attempts, wrote: false, failure: Some(Box::new(error)), stashed: false }
     }
 }
 
@@ -75,19 +75,19 @@ pub(super) enum Verdict {
 /// Runs a call to its end. What it holds of the protocol's is given up, but within a group.
 pub(crate) fn execute<B: Body + ?Sized>(
     engine: &Engine,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
     guard: &Guard,
     footprint: Option<&Footprint>,
     body: &mut B,
-) -> Ending {
+) -> Outcome {
     let declared_writes = footprint.is_some_and(|footprint| !footprint.is_read_only());
     let may_write = footprint.is_none() || declared_writes;
     let mut number = 0;
     let mut reserved = false;
-    let ending = loop {
+    let outcome = loop {
         number += 1;
-        let (_, memory) = seat.parts();
+        let (_, memory) = slot_guard.parts();
         let log_credit = &mut memory.workspace.log_credit;
         let mut refused: Option<Box<Error>> = None;
         if may_write && let Err(error) = engine.admit(log_credit) {
@@ -95,23 +95,23 @@ pub(crate) fn execute<B: Body + ?Sized>(
         }
         if declared_writes {
             if let Some(error) = refused {
-                break Ending::refused(number, *error);
+                break Outcome::refused(number, *error);
             }
             match engine.make_way(held, log_credit) {
                 Ok(alone) => reserved |= alone,
-                Err(error) => break Ending::refused(number, error),
+                Err(error) => break Outcome::refused(number, error),
             }
         }
-        let counters = &seat.participant().counters;
+        let counters = &slot_guard.worker_context().counters;
         let attempted = Try { number, code: body.code() };
-        match attempt(engine, seat, held, guard, footprint, body, attempted, refused.as_deref()) {
+        match attempt(engine, slot_guard, held, guard, footprint, body, attempted, refused.as_deref()) {
             Verdict::Done { epoch, wrote, failure } => {
                 Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
-                break Ending { epoch, attempts: number, wrote, failure, stashed: false };
+                break Outcome { epoch, attempts: number, wrote, failure, stashed: false };
             }
             Verdict::Stash => {
                 engine.protocol().end_group(held);
-                break Ending { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true };
+                break Outcome { epoch: 0, attempts: number, wrote: false, failure: None, stashed: true };
             }
             Verdict::Again { in_writes } => {
                 Counters::count(if in_writes { &counters.aborted_write } else { &counters.aborted_read });
@@ -121,35 +121,35 @@ pub(crate) fn execute<B: Body + ?Sized>(
                 // The next epoch comes when the log has written the last one: no site is held over that.
                 engine.protocol().end_group(held);
                 if let Err(error) = engine.wait_for_next_epoch() {
-                    break Ending::refused(number, error);
+                    break Outcome::refused(number, error);
                 }
             }
             Verdict::NeedsLogSpace(bytes) => {
-                if let Err(error) = wait_for_log_space(engine, seat, held, bytes) {
-                    break Ending::refused(number, error);
+                if let Err(error) = wait_for_log_space(engine, slot_guard, held, bytes) {
+                    break Outcome::refused(number, error);
                 }
                 reserved = true;
             }
         }
     };
     if reserved {
-        let (_, memory) = seat.parts();
+        let (_, memory) = slot_guard.parts();
         engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     }
-    ending
+    outcome
 }
 
 /// Reserves room in the log for a call that needs so much.
 #[cold]
 pub(super) fn wait_for_log_space(
     engine: &Engine,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
     bytes: usize,
 ) -> Result<()> {
     engine.protocol().end_group(held);
     // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
-    let (_, memory) = seat.parts();
+    let (_, memory) = slot_guard.parts();
     engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     engine.reserve(bytes)?;
     memory.workspace.log_credit = bytes;
@@ -160,7 +160,7 @@ pub(super) fn wait_for_log_space(
 #[inline]
 fn attempt<B: Body + ?Sized>(
     engine: &Engine,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
     guard: &Guard,
     footprint: Option<&Footprint>,
@@ -168,12 +168,12 @@ fn attempt<B: Body + ?Sized>(
     attempted: Try,
     updates_refused: Option<&Error>,
 ) -> Verdict {
-    let (participant, memory) = seat.parts();
+    let (worker_context, memory) = slot_guard.parts();
     let Memory { workspace, reads, arena } = memory;
     arena.reset();
     let arena: &Bump = arena;
     let attempt =
-        Attempt::new(engine.store(), participant, guard, arena, workspace, reads, held, updates_refused);
+        Attempt::new(engine.store(), worker_context, guard, arena, workspace, reads, held, updates_refused);
     let protocol = engine.protocol();
     protocol.begin(&attempt, footprint, attempted);
     let ran = run_body(body, &attempt);
@@ -251,7 +251,8 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
 fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
     let protocol = engine.protocol();
     // An error of a body that has lost sight of its own insert is no result.
-    if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.confirm(attempt) {
+    if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.validate_reads(attempt)
+    {
         return if protocol.is_stashed(attempt) {
             Verdict::Stash
         } else {
@@ -264,7 +265,7 @@ fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) 
 
 /// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
 /// in one of them ends is the call, not the thread; and no call is made inside of them.
-pub(crate) fn work_out_footprint(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
+pub(crate) fn compute_footprint(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
     keep_panics_in(|| routine.footprint(args, into))
 }
 

@@ -7,7 +7,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Answer, Call, Routine};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{keep_panics_in, work_out_footprint};
+use crate::pipeline::execute::{compute_footprint, keep_panics_in};
 use crate::pipeline::partition::Executors;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
@@ -87,13 +87,13 @@ impl Input {
     pub(crate) fn submit(&self, arrived: Arrived, waits: bool) -> Result<()> {
         let open = match &self.staged {
             Some(queue) => queue.push(arrived),
-            None => self.hand_over(arrived, waits)?,
+            None => self.hand_batch(arrived, waits)?,
         };
         if open { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// Makes a call ready, and gives it to who will run it. Whether that still takes calls.
-    fn hand_over(&self, arrived: Arrived, waits: bool) -> Result<bool> {
+    fn hand_batch(&self, arrived: Arrived, waits: bool) -> Result<bool> {
         let call = self.prepare(arrived)?;
         if let Some(executors) = &self.executors {
             return Ok(executors.submit(call.into()));
@@ -120,11 +120,12 @@ impl Input {
     fn prepare(&self, arrived: Arrived) -> Result<Call> {
         let Arrived { routine, args, answer } = arrived;
         let mut footprint = Footprint::default();
-        work_out_footprint(&*routine, &args, &mut footprint)?;
+        compute_footprint(&*routine, &args, &mut footprint)?;
         let (placement, noted) = self.place(&*routine, &args, &footprint)?;
         let queue = placement.map(|placement| placement.queue);
-        let (rivalry, apart) = placement.map_or((0, false), |placement| (placement.rivalry, placement.apart));
-        Ok(Call { routine, args, footprint, answer, queue, rivalry, apart, noted, stashed: None })
+        let (conflict_class, apart) =
+            placement.map_or((0, false), |placement| (placement.conflict_class, placement.apart));
+        Ok(Call { routine, args, footprint, answer, queue, conflict_class, apart, noted, stashed: None })
     }
 
     /// Has the schedule choose a queue; none, if it is all the same to it. And what it wants to be told about later.
@@ -175,7 +176,7 @@ impl Input {
     /// where they were placed at random, and overlap with their rivals for as long as it takes to run all that waits.
     ///
     /// They are placed twice: after the first time the schedule knows how they share out, and deals that out evenly.
-    pub(crate) fn place_anew(&self, engine: &Engine) {
+    pub(crate) fn place_again(&self, engine: &Engine) {
         let mut calls = self.workers.take_out();
         let noted =
             |call: &Call| call.noted.as_deref().and_then(|references| self.schedule.place(references));
@@ -185,7 +186,7 @@ impl Input {
         self.schedule.deal_out();
         for call in &mut calls {
             if let Some(placement) = noted(call) {
-                (call.queue, call.rivalry) = (Some(placement.queue), placement.rivalry);
+                (call.queue, call.conflict_class) = (Some(placement.queue), placement.conflict_class);
                 call.apart = placement.apart;
                 // Those that were placed by the policy say nothing about what chance brings together.
                 call.noted = call.noted.take().filter(|_| placement.noted);
@@ -210,11 +211,10 @@ impl Input {
     }
 
     /// Hand-overs to the workers, and the calls handed over.
-    pub(crate) fn handovers(&self) -> (u64, u64) {
-        let (workers, executors) =
-            (self.workers.handovers(), self.executors.as_ref().map(|all| all.handovers()));
-        let (handovers, calls) = executors.unwrap_or_default();
-        (workers.0 + handovers, workers.1 + calls)
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        let (workers, executors) = (self.workers.batches(), self.executors.as_ref().map(|all| all.batches()));
+        let (batches, calls) = executors.unwrap_or_default();
+        (workers.0 + batches, workers.1 + calls)
     }
 
     fn give_to_executors(&self, engine: &Engine, call: Call) {

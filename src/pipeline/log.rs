@@ -19,12 +19,12 @@ use crate::base::atomics::{AtomicBool, Ordering};
 use crate::durability::space::no_space;
 use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::{Error, Result};
-use crate::pipeline::bell::Bell;
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
+use crate::pipeline::event_count::EventCount;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Phase;
-use crate::storage::participant::Participant;
+use crate::storage::worker_context::WorkerContext;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
 const TICK: Duration = Duration::from_millis(10);
@@ -59,7 +59,7 @@ pub(crate) struct LogStage {
 /// What groups are made with.
 struct Groups {
     writer: Option<LogWriter>,
-    /// Redo of the present group that participants' slices were merged into.
+    /// Redo of the present group that worker contexts' slices were merged into.
     merged: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct OwnLog {
 /// Segments made ahead, by a thread of their own.
 pub(crate) struct Preparation {
     segments: Arc<Segments>,
-    bell: Bell,
+    event_count: EventCount,
     /// So much room must be prepared; with less, updates wait or are refused.
     least_bytes: u64,
     /// Why the last attempt to make a segment failed, if it did.
@@ -143,16 +143,18 @@ impl LogStage {
             // Nothing is committed any more; but a split phase must end, so that what is durable can be read.
             change_phase_within_epoch(&self.engine);
             let wanted = || stop() || self.engine.phase_change().wanted().is_some();
-            return self.engine.log_bell().sleep(Duration::from_millis(100), wanted);
+            return self.engine.log_event_count().sleep(Duration::from_millis(100), wanted);
         }
         let Some(group_time) = self.group_time else {
             let idle = if self.preparation.is_some() { Duration::from_millis(100) } else { TICK };
             let wanted = || stop() || self.engine.phase_change().wanted().is_some();
             let appended = || wanted() || self.preparation.is_some() && self.something_appended();
-            return self.engine.log_bell().sleep(idle, appended);
+            return self.engine.log_event_count().sleep(idle, appended);
         };
         if !self.something_appended() {
-            self.engine.log_bell().sleep(Duration::from_millis(100), || early() || self.something_appended());
+            self.engine
+                .log_event_count()
+                .sleep(Duration::from_millis(100), || early() || self.something_appended());
         }
         // Whoever commits from here on need not ring: the group's time runs, and its bounds are looked at often.
         let first = Instant::now();
@@ -164,8 +166,8 @@ impl LogStage {
     fn something_appended(&self) -> bool {
         let store = self.engine.store();
         let epoch = store.epochs().current();
-        store.participants().all().any(|participant| {
-            participant.slices().is_filled(epoch) || !participant.redo(epoch).bytes.is_empty()
+        store.worker_contexts().all().any(|worker_context| {
+            worker_context.slices().is_filled(epoch) || !worker_context.redo(epoch).bytes.is_empty()
         })
     }
 
@@ -176,22 +178,22 @@ impl LogStage {
             // Nothing is taken any more, so nothing can be in it; epochs stand still.
             return;
         }
-        let participants = engine.store().participants();
+        let worker_contexts = engine.store().worker_contexts();
         let epoch = close_epoch(&engine);
         let (Some(writer), Some(preparation)) = (&mut groups.writer, &self.preparation) else {
             engine.progress().publish(epoch);
             return;
         };
-        let mut buffers: Vec<_> = participants
+        let mut buffers: Vec<_> = worker_contexts
             .all()
-            .map(|participant| participant.redo(epoch))
+            .map(|worker_context| worker_context.redo(epoch))
             .filter(|buffer| !buffer.bytes.is_empty())
             .collect();
         groups.merged.clear();
         let (mut charged, mut transactions) = (0, buffers.iter().map(|buffer| buffer.transactions).sum());
-        for participant in participants.all() {
+        for worker_context in worker_contexts.all() {
             // SAFETY: this is the log stage, alone while `groups` is locked, and the epoch is sealed.
-            let (counted, room) = unsafe { participant.slices().drain(epoch, &mut groups.merged) };
+            let (counted, room) = unsafe { worker_context.slices().drain(epoch, &mut groups.merged) };
             transactions += counted;
             charged += room;
         }
@@ -219,7 +221,7 @@ impl LogStage {
         engine.progress().publish(epoch);
         if !preparation.has_enough() {
             preparation.refuse_if_low(&engine);
-            preparation.bell.ring();
+            preparation.event_count.ring();
         }
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.look();
@@ -251,7 +253,7 @@ impl OwnLog {
 /// in between, while nobody is in a commit section: so the change is at the end of an epoch.
 fn close_epoch(engine: &Engine) -> u64 {
     let epochs = engine.store().epochs();
-    let all = || engine.store().participants().all().map(Participant::published);
+    let all = || engine.store().worker_contexts().all().map(WorkerContext::published);
     if let Some(phase) = engine.phase_change().wanted() {
         if !epochs.try_close_gate() {
             // Who runs alone has the gate: the change is made with another epoch, a little later.
@@ -272,7 +274,7 @@ fn close_epoch(engine: &Engine) -> u64 {
 fn seal_next(engine: &Engine) -> u64 {
     let epochs = engine.store().epochs();
     let epoch = epochs.advance();
-    epochs.seal(epoch, engine.store().participants().all().map(Participant::published));
+    epochs.seal(epoch, engine.store().worker_contexts().all().map(WorkerContext::published));
     epoch
 }
 
@@ -286,7 +288,7 @@ fn change_phase_within_epoch(engine: &Engine) {
     }
     let epochs = engine.store().epochs();
     epochs.close_gate();
-    epochs.wait_for_all(engine.store().participants().all().map(Participant::published));
+    epochs.wait_for_all(engine.store().worker_contexts().all().map(WorkerContext::published));
     let epoch = epochs.current();
     engine.phase_change().perform(engine, Phase::Joined, (epoch, epoch), &crossbeam_epoch::pin());
     // SAFETY: closed above.
@@ -296,8 +298,8 @@ fn change_phase_within_epoch(engine: &Engine) {
 impl Preparation {
     /// Room of `least_bytes` is kept prepared.
     pub(crate) fn new(segments: Arc<Segments>, least_bytes: u64) -> Arc<Preparation> {
-        let (bell, failure, stop) = (Bell::default(), Mutex::new(None), AtomicBool::new(false));
-        Arc::new(Preparation { segments, bell, least_bytes, failure, stop })
+        let (event_count, failure, stop) = (EventCount::default(), Mutex::new(None), AtomicBool::new(false));
+        Arc::new(Preparation { segments, event_count, least_bytes, failure, stop })
     }
 
     /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
@@ -366,14 +368,14 @@ impl Preparation {
                 if engine.space().refused().is_some() {
                     engine.space().set_refused(None);
                 }
-                self.bell
+                self.event_count
                     .sleep(Duration::from_secs(1), || self.stop.load(Ordering::SeqCst) || !self.has_enough());
                 continue;
             }
             if let Err(error) = self.segments.prepare_next() {
                 *self.failure.lock() = Some(error);
                 self.refuse_if_low(engine);
-                self.bell.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
+                self.event_count.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
             } else {
                 *self.failure.lock() = None;
             }
@@ -383,6 +385,6 @@ impl Preparation {
     /// Ends that thread.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.event_count.ring();
     }
 }

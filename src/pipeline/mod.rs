@@ -13,15 +13,15 @@
 //! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
 //! the schedule; `sampler` looks where time goes.
 
-pub(crate) mod bell;
 pub(crate) mod call;
 pub(crate) mod checkpoint;
 pub(crate) mod engine;
+pub(crate) mod event_count;
 pub(crate) mod execute;
 pub(crate) mod follower;
 pub(crate) mod input;
-pub(crate) mod keeper;
 pub(crate) mod log;
+pub(crate) mod maintenance;
 pub(crate) mod nesting;
 pub(crate) mod output;
 pub(crate) mod partition;

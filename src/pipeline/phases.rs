@@ -61,7 +61,7 @@ impl PhaseChange {
         let mut outcome = self.outcome.lock();
         *outcome = None;
         self.wanted.store(1 + phase as u32, Ordering::Release);
-        engine.log_bell().ring();
+        engine.log_event_count().ring();
         while outcome.is_none() {
             self.changed.wait(&mut outcome);
         }

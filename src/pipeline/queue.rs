@@ -10,7 +10,7 @@ use crate::base::atomics::{AtomicU64, Ordering};
 pub(crate) struct HandoverQueue<T> {
     state: Mutex<State<T>>,
     filled: Condvar,
-    handovers: AtomicU64,
+    batches: AtomicU64,
     items: AtomicU64,
 }
 
@@ -24,12 +24,7 @@ impl<T> HandoverQueue<T> {
     /// An empty queue.
     pub(crate) fn new() -> Self {
         let state = Mutex::new(State { items: VecDeque::new(), sleeping: 0, closed: false });
-        HandoverQueue {
-            state,
-            filled: Condvar::new(),
-            handovers: AtomicU64::new(0),
-            items: AtomicU64::new(0),
-        }
+        HandoverQueue { state, filled: Condvar::new(), batches: AtomicU64::new(0), items: AtomicU64::new(0) }
     }
 
     /// Puts one in. Whether the queue is open.
@@ -71,7 +66,7 @@ impl<T> HandoverQueue<T> {
         }
         drop(state);
         // Relaxed: statistics.
-        self.handovers.fetch_add(1, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
         self.items.fetch_add(into.len() as u64, Ordering::Relaxed);
     }
 
@@ -82,8 +77,8 @@ impl<T> HandoverQueue<T> {
     }
 
     /// How often something was taken, and how much in all.
-    pub(crate) fn handovers(&self) -> (u64, u64) {
-        (self.handovers.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        (self.batches.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sampler: a thread that looks, some hundred times a second, what the threads that execute are at.
 //!
 //! It is started only where time is sampled ([`Options::time_samples`](crate::Options::time_samples)), and reads one word
-//! of each participant's slot in use; nobody waits for it. A thread that could run and has no processor shows what it was
+//! of each worker context's slot in use; nobody waits for it. A thread that could run and has no processor shows what it was
 //! at when it lost it, and is counted as at that.
 //!
 //! Who has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all, because others
@@ -15,7 +15,7 @@ use crate::base::activity::Activity;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::random;
 use crate::pipeline::statistics::TimeSamples;
-use crate::storage::participant::Participants;
+use crate::storage::worker_context::WorkerContexts;
 
 /// So long a thread counts as idle.
 const IDLE_MAX: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(crate) struct Sampler {
     period: Duration,
     seen: [AtomicU64; Activity::ALL.len()],
     stopped: Mutex<bool>,
-    bell: Condvar,
+    event_count: Condvar,
 }
 
 /// What the sampler remembers of a slot.
@@ -45,41 +45,41 @@ impl Sampler {
             period: Duration::from_secs_f64(1.0 / per_second),
             seen: Default::default(),
             stopped: Mutex::new(false),
-            bell: Condvar::new(),
+            event_count: Condvar::new(),
         }
     }
 
     /// Its life.
-    pub(crate) fn run(&self, participants: &Participants) {
+    pub(crate) fn run(&self, worker_contexts: &WorkerContexts) {
         let mut slots = Vec::new();
         loop {
             // Out of step with everything else that the clock wakes.
             let pause = self.period / 2 + self.period.mul_f64(f64::from(random::below(1 << 16)) / 65_536.0);
             let mut stopped = self.stopped.lock();
             if !*stopped {
-                self.bell.wait_for(&mut stopped, pause);
+                self.event_count.wait_for(&mut stopped, pause);
             }
             if *stopped {
                 return;
             }
             drop(stopped);
-            self.look(participants, &mut slots, Instant::now());
+            self.look(worker_contexts, &mut slots, Instant::now());
         }
     }
 
     /// Ends its life.
     pub(crate) fn stop(&self) {
         *self.stopped.lock() = true;
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     /// Looks once.
-    fn look(&self, participants: &Participants, slots: &mut Vec<Slot>, now: Instant) {
-        for participant in participants.all() {
-            let (number, activity) = (participant.number(), participant.shown().get());
+    fn look(&self, worker_contexts: &WorkerContexts, slots: &mut Vec<Slot>, now: Instant) {
+        for worker_context in worker_contexts.all() {
+            let (number, activity) = (worker_context.number(), worker_context.shown().get());
             slots.resize(slots.len().max(number + 1), Slot::default());
             let slot = &mut slots[number];
-            let ended = participant.counters.ended();
+            let ended = worker_context.counters.ended();
             if activity > Activity::Idle || ended != slot.ended {
                 *slot = Slot { busy: Some(now), ended };
             }
@@ -113,18 +113,18 @@ impl Sampler {
 mod tests {
     use super::*;
     use crate::base::activity::at;
-    use crate::storage::participant::Counters;
+    use crate::storage::worker_context::Counters;
 
     #[test]
     fn slots_in_use_are_counted_by_what_their_threads_are_at() {
-        let (sampler, participants) = (Sampler::new(100.0), Participants::new(4));
+        let (sampler, worker_contexts) = (Sampler::new(100.0), WorkerContexts::new(4));
         let (mut slots, now) = (Vec::new(), Instant::now());
-        let mut look = || sampler.look(&participants, &mut slots, now);
+        let mut look = || sampler.look(&worker_contexts, &mut slots, now);
         look();
         assert_eq!(sampler.samples(), TimeSamples::default(), "nobody has a slot");
-        let (seat, _never_busy) = (participants.take(), participants.take());
-        drop(participants.take());
-        seat.participant().shown().during(Activity::Handover, || {
+        let (slot_guard, _never_busy) = (worker_contexts.take(), worker_contexts.take());
+        drop(worker_contexts.take());
+        slot_guard.worker_context().shown().during(Activity::Handover, || {
             look();
             let work = at(Activity::Work);
             (0..3).for_each(|_| look());
@@ -141,37 +141,37 @@ mod tests {
 
     #[test]
     fn who_has_had_nothing_to_do_for_long_is_not_counted_until_it_has() {
-        let (sampler, participants) = (Sampler::new(100.0), Participants::new(1));
-        let (seat, mut slots, start) = (participants.take(), Vec::new(), Instant::now());
+        let (sampler, worker_contexts) = (Sampler::new(100.0), WorkerContexts::new(1));
+        let (slot_guard, mut slots, start) = (worker_contexts.take(), Vec::new(), Instant::now());
         let mut look_at = |milliseconds| {
-            sampler.look(&participants, &mut slots, start + Duration::from_millis(milliseconds));
+            sampler.look(&worker_contexts, &mut slots, start + Duration::from_millis(milliseconds));
             sampler.samples().total()
         };
         assert_eq!(look_at(0), 0);
-        seat.participant().shown().during(Activity::Log, || assert_eq!(look_at(100), 1));
+        slot_guard.worker_context().shown().during(Activity::Log, || assert_eq!(look_at(100), 1));
         assert_eq!((look_at(200), look_at(1_100), look_at(1_101), look_at(90_000)), (2, 3, 3, 3));
-        seat.participant().shown().during(Activity::Log, || assert_eq!(look_at(90_100), 4));
+        slot_guard.worker_context().shown().during(Activity::Log, || assert_eq!(look_at(90_100), 4));
         assert_eq!(look_at(90_200), 5);
         // Nor need it be seen at something, if it has ended a call since.
         assert_eq!(look_at(180_000), 5);
-        Counters::count(&seat.participant().counters.failed);
+        Counters::count(&slot_guard.worker_context().counters.failed);
         assert_eq!((look_at(180_100), look_at(180_200), look_at(182_000)), (6, 7, 7));
     }
 
     #[test]
     fn it_looks_until_it_is_stopped() {
-        let (sampler, participants) = (Sampler::new(500.0), Participants::new(1));
-        let seat = participants.take();
-        seat.participant().shown().during(Activity::Latch, || {
+        let (sampler, worker_contexts) = (Sampler::new(500.0), WorkerContexts::new(1));
+        let slot_guard = worker_contexts.take();
+        slot_guard.worker_context().shown().during(Activity::Latch, || {
             std::thread::scope(|scope| {
-                scope.spawn(|| sampler.run(&participants));
+                scope.spawn(|| sampler.run(&worker_contexts));
                 while sampler.samples().latch < 20 {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 sampler.stop();
             });
             let seen = sampler.samples();
-            sampler.run(&participants);
+            sampler.run(&worker_contexts);
             assert_eq!(sampler.samples(), seen);
         });
     }

@@ -94,11 +94,11 @@ pub struct Statistics {
     /// Calls that an idle worker took from another's queue.
     pub stolen: u64,
     /// Hand-overs to the execute stage, and the calls handed over.
-    pub execute_handovers: (u64, u64),
+    pub execute_batches: (u64, u64),
     /// Hand-overs to the log stage (groups), and the transactions handed over.
-    pub log_handovers: (u64, u64),
+    pub log_batches: (u64, u64),
     /// Hand-overs to the output stage, and the results handed over.
-    pub output_handovers: (u64, u64),
+    pub output_batches: (u64, u64),
     /// Time that the stages' threads have worked, not waited: input.
     pub input_busy: Duration,
     /// Execute.
@@ -138,9 +138,9 @@ impl Sub for Statistics {
             log_bytes: self.log_bytes - before.log_bytes,
             log_flushes: self.log_flushes - before.log_flushes,
             stolen: self.stolen - before.stolen,
-            execute_handovers: pair(self.execute_handovers, before.execute_handovers),
-            log_handovers: pair(self.log_handovers, before.log_handovers),
-            output_handovers: pair(self.output_handovers, before.output_handovers),
+            execute_batches: pair(self.execute_batches, before.execute_batches),
+            log_batches: pair(self.log_batches, before.log_batches),
+            output_batches: pair(self.output_batches, before.output_batches),
             input_busy: self.input_busy - before.input_busy,
             execute_busy: self.execute_busy - before.execute_busy,
             log_busy: self.log_busy - before.log_busy,

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
-use crate::pipeline::keeper::Keeper;
 use crate::pipeline::log::{LogStage, OwnLog, Preparation};
+use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
 use crate::pipeline::sampler::Sampler;
 use crate::pipeline::{output, phases, worker};
@@ -27,7 +27,7 @@ pub(crate) struct Threads {
     stop_log: Arc<AtomicBool>,
     preparation: Option<Arc<Preparation>>,
     checkpointer: Option<Arc<Checkpointer>>,
-    keeper: Arc<Keeper>,
+    maintenance: Arc<Maintenance>,
 }
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ struct Running {
     phases: Vec<JoinHandle<()>>,
     checkpoint: Vec<JoinHandle<()>>,
     follower: Vec<JoinHandle<()>>,
-    keeper: Vec<JoinHandle<()>>,
+    maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
 }
 
@@ -65,8 +65,9 @@ impl Running {
     fn start_sampler(&mut self, engine: &Arc<Engine>) {
         if engine.sampler().is_some() {
             let engine = engine.clone();
-            let life =
-                move || engine.sampler().into_iter().for_each(|one| one.run(engine.store().participants()));
+            let life = move || {
+                engine.sampler().into_iter().for_each(|one| one.run(engine.store().worker_contexts()))
+            };
             self.sampler.push(start("sample".to_string(), life));
         }
     }
@@ -123,15 +124,15 @@ impl Threads {
         }
         running.log.push(start("log".to_string(), move || stage.run()));
         checkpointer.iter().for_each(|checkpointer| running.start_checkpoints(engine, checkpointer));
-        let keeper = Arc::new(Keeper::default());
+        let maintenance = Arc::new(Maintenance::default());
         let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
         if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
-            let (engine, input, keeper) = (engine.clone(), input.clone(), keeper.clone());
-            let life = move || keeper.run(&engine, &input, automatic_admission);
-            running.keeper.push(start("schedule".to_string(), life));
+            let (engine, input, maintenance) = (engine.clone(), input.clone(), maintenance.clone());
+            let life = move || maintenance.run(&engine, &input, automatic_admission);
+            running.maintenance.push(start("schedule".to_string(), life));
         }
         running.start_sampler(engine);
-        Threads { running: Mutex::new(running), stop_log, preparation, checkpointer, keeper }
+        Threads { running: Mutex::new(running), stop_log, preparation, checkpointer, maintenance }
     }
 
     /// Ends all stages, one after the other: what is under way flows out.
@@ -149,8 +150,8 @@ impl Threads {
             post.stop();
         }
         join(&mut running.follower);
-        self.keeper.stop();
-        join(&mut running.keeper);
+        self.maintenance.stop();
+        join(&mut running.maintenance);
         engine.sampler().into_iter().for_each(Sampler::stop);
         join(&mut running.sampler);
         input.close();
@@ -170,7 +171,7 @@ impl Threads {
         join(&mut running.workers);
         // Release pairs with the acquire in `LogStage::run`.
         self.stop_log.store(true, Ordering::Release);
-        engine.log_bell().ring();
+        engine.log_event_count().ring();
         join(&mut running.log);
         let failure = engine.progress().failure();
         // Whoever runs a closure at this very moment must not wait for a log that writes no more.

@@ -29,7 +29,7 @@ use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// What can wait in the queues.
 pub(crate) trait Work {
     /// What it probably conflicts about with all that have the same; 0: nobody knows.
-    fn rivalry(&self) -> u64;
+    fn conflict_class(&self) -> u64;
 
     /// Whether it had better wait than run beside those.
     fn waits_for_rivals(&self) -> bool {
@@ -55,7 +55,7 @@ struct Queue<T> {
     waiting: AtomicUsize,
     /// Whether its worker sleeps, or is about to.
     asleep: AtomicBool,
-    /// The rivalry of the calls that its worker runs; 0: none.
+    /// The conflict class of the calls that its worker runs; 0: none.
     running: AtomicU64,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct WorkQueues<T> {
     sharing: Option<Sharing>,
     /// How many workers sleep, or are about to.
     idle: AtomicUsize,
-    handovers: AtomicU64,
+    batches: AtomicU64,
     items: AtomicU64,
     stolen: AtomicU64,
 }
@@ -115,7 +115,7 @@ impl<T: Work> WorkQueues<T> {
             queues: (0..workers).map(queue).collect(),
             sharing,
             idle: AtomicUsize::new(0),
-            handovers: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
             items: AtomicU64::new(0),
             stolen: AtomicU64::new(0),
         }
@@ -212,7 +212,7 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes what waits for a worker, at most so many; where workers share, a few of one rivalry, or one of another's queue.
+    /// Takes what waits for a worker, at most so many; where workers share, a few of one conflict class, or one of another's queue.
     /// What the worker took before has ended. Blocks while there is nothing. Empty once the queue is closed and emptied.
     pub(crate) fn take(&self, worker: usize, at_most: usize, into: &mut Vec<T>) {
         let own = &self.queues[worker];
@@ -223,7 +223,7 @@ impl<T: Work> WorkQueues<T> {
                 && self.sharing.is_some()
                 && let Some(group) = self.group(&state, worker, at_most)
             {
-                let freed = self.runs(worker, state.items[group[0]].rivalry());
+                let freed = self.runs(worker, state.items[group[0]].conflict_class());
                 self.take_from(worker, state, |items| remove(items, &group, into));
                 return self.tell_of(freed, worker);
             }
@@ -267,7 +267,7 @@ impl<T: Work> WorkQueues<T> {
             self.nudge_another(number);
         }
         // Relaxed: statistics.
-        self.handovers.fetch_add(1, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
         self.items.fetch_add((before - left) as u64, Ordering::Relaxed);
     }
 
@@ -319,8 +319,8 @@ impl<T: Work> WorkQueues<T> {
     }
 
     /// How often something was taken, and how much in all.
-    pub(crate) fn handovers(&self) -> (u64, u64) {
-        (self.handovers.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        (self.batches.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
     }
 
     /// How many wait in a queue, about.

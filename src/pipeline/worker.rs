@@ -13,14 +13,14 @@ use crossbeam_epoch::{Guard, pin};
 use crate::base::activity::{Activity, at};
 use crate::pipeline::call::{Call, Found, Gathered, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Ending, execute};
+use crate::pipeline::execute::{Outcome, execute};
 use crate::pipeline::input::Input;
 use crate::pipeline::log::OwnLog;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
-use crate::storage::participant::{Counters, Seat};
+use crate::storage::worker_context::{Counters, SlotGuard};
 use crate::types::Args;
 
 /// The most calls that run as one group: what a group holds, it holds for so many calls at most.
@@ -48,16 +48,16 @@ impl Pending for Call {
 /// Runs a group of calls in order, and tells `done` how each ended. `found` is kept from group to group.
 pub(crate) fn execute_group<P: Pending>(
     engine: &Engine,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
     found: &mut Vec<Found>,
     calls: &[P],
-    mut done: impl FnMut(usize, Ending, Output),
+    mut done: impl FnMut(usize, Outcome, Output),
 ) {
     let _work = at(Activity::Work);
     let mut guard = pin();
     found.clear();
-    look_ahead(engine, seat, found, calls.iter(), &guard);
+    look_ahead(engine, slot_guard, found, calls.iter(), &guard);
     held.in_group = calls.len() > 1;
     let gathered = RefCell::default();
     let mut left = &found[..];
@@ -66,8 +66,8 @@ pub(crate) fn execute_group<P: Pending>(
         let (own, others) = left.split_at(call.parts().2.references.len());
         left = others;
         fetch_long_values(&calls[number + 1..], left);
-        let (ending, output) = execute_found(engine, seat, held, call, own, &gathered, &guard);
-        done(number, ending, output);
+        let (outcome, output) = execute_found(engine, slot_guard, held, call, own, &gathered, &guard);
+        done(number, outcome, output);
     }
     held.in_group = false;
     engine.protocol().end_group(held);
@@ -78,17 +78,17 @@ pub(crate) fn execute_group<P: Pending>(
 #[inline]
 pub(crate) fn execute_found<P: Pending>(
     engine: &Engine,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
     call: &P,
     found: &[Found],
     gathered: &RefCell<Gathered>,
     guard: &Guard,
-) -> (Ending, Output) {
+) -> (Outcome, Output) {
     let (routine, args, footprint) = call.parts();
     let mut body = Run { routine, args, footprint, found, gathered };
-    let ending = execute(engine, seat, held, guard, Some(footprint), &mut body);
-    (ending, body.output())
+    let outcome = execute(engine, slot_guard, held, guard, Some(footprint), &mut body);
+    (outcome, body.output())
 }
 
 /// Looks up the keys of all calls of a group before the first one runs: nothing is held then, and the cache misses of
@@ -96,7 +96,7 @@ pub(crate) fn execute_found<P: Pending>(
 /// Puts one entry for each key behind those that are there.
 pub(crate) fn look_ahead<'c, P: Pending + 'c>(
     engine: &Engine,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     found: &mut Vec<Found>,
     calls: impl Iterator<Item = &'c P> + Clone,
     guard: &Guard,
@@ -113,7 +113,7 @@ pub(crate) fn look_ahead<'c, P: Pending + 'c>(
         let (routine, _, footprint) = call.parts();
         routine.find(footprint, found, guard);
     }
-    let (_, memory) = seat.parts();
+    let (_, memory) = slot_guard.parts();
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
 }
 
@@ -134,17 +134,17 @@ fn keep_stashed(engine: &Engine, calls: &mut Vec<Call>, stashed: &mut Vec<usize>
 
 /// The life of a worker. `own_log`: it logs itself what it has executed.
 pub(crate) fn run(engine: &Arc<Engine>, input: &Input, number: usize, own_log: Option<&mut OwnLog>) {
-    let mut seat = engine.store().participants().take();
-    let participant = seat.participant();
-    engine.show(participant, Activity::Handover, || {
-        take_and_execute(engine, input, &mut seat, number, own_log)
+    let mut slot_guard = engine.store().worker_contexts().take();
+    let worker_context = slot_guard.worker_context();
+    engine.show(worker_context, Activity::Handover, || {
+        take_and_execute(engine, input, &mut slot_guard, number, own_log)
     });
 }
 
 fn take_and_execute(
     engine: &Arc<Engine>,
     input: &Input,
-    seat: &mut Seat<'_>,
+    slot_guard: &mut SlotGuard<'_>,
     number: usize,
     mut own_log: Option<&mut OwnLog>,
 ) {
@@ -161,24 +161,24 @@ fn take_and_execute(
             return;
         }
         let start = Instant::now();
-        let counters = &seat.participant().counters;
+        let counters = &slot_guard.worker_context().counters;
         let mut wrote = false;
-        execute_group(engine, seat, &mut held, &mut found, &calls, |place, ending, output| {
-            wrote |= ending.wrote;
+        execute_group(engine, slot_guard, &mut held, &mut found, &calls, |place, outcome, output| {
+            wrote |= outcome.wrote;
             if let Some(since) = calls[place].stashed {
-                engine.stash().has_ended(since, ending.stashed);
+                engine.stash().has_ended(since, outcome.stashed);
             }
-            if ending.stashed {
+            if outcome.stashed {
                 return stashed.push(place);
             }
             if let Some(references) = &calls[place].noted {
-                input.schedule().ended(references, ending.attempts.saturating_sub(1));
+                input.schedule().ended(references, outcome.attempts.saturating_sub(1));
             }
-            if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+            if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
                 Counters::count(&counters.readers_waited);
             }
-            let result = ending.failure.map_or(Ok(output), |error| Err(*error));
-            finished.push(Finished { answer: calls[place].answer.clone(), epoch: ending.epoch, result });
+            let result = outcome.failure.map_or(Ok(output), |error| Err(*error));
+            finished.push(Finished { answer: calls[place].answer.clone(), epoch: outcome.epoch, result });
         });
         engine.clocks().add(Stage::Execute, start);
         engine.output().put(engine, &mut finished);

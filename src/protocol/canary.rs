@@ -29,7 +29,7 @@ pub enum Canary {
     /// Records are written without taking them.
     Untaken,
     /// Only what writes is validated; what reads or fails is believed.
-    Unconfirmed,
+    UnvalidatedReads,
     /// What a failed body has written stays.
     Lasting,
 }
@@ -42,7 +42,7 @@ impl Canary {
         Canary::Unversioned,
         Canary::Early,
         Canary::Untaken,
-        Canary::Unconfirmed,
+        Canary::UnvalidatedReads,
         Canary::Lasting,
     ];
 
@@ -54,7 +54,7 @@ impl Canary {
             Canary::Unversioned => "unversioned",
             Canary::Early => "early",
             Canary::Untaken => "untaken",
-            Canary::Unconfirmed => "unconfirmed",
+            Canary::UnvalidatedReads => "unconfirmed",
             Canary::Lasting => "lasting",
         }
     }
@@ -100,7 +100,7 @@ impl Protocol for Canary {
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
         if attempt.workspace().borrow().writes.is_empty() {
-            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+            return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
         let alone = attempt.held().borrow().alone;
@@ -127,11 +127,11 @@ impl Protocol for Canary {
         stamp.map(Some)
     }
 
-    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+    fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         if *self == Canary::Lasting {
             write_through(attempt);
         }
-        let believed = *self == Canary::Unconfirmed || attempt.held().borrow().alone;
+        let believed = *self == Canary::UnvalidatedReads || attempt.held().borrow().alone;
         believed || attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen())
     }
 
@@ -211,9 +211,13 @@ mod tests {
 
     #[test]
     fn random_schedules_catch_what_needs_no_race() {
-        for canary in
-            [Canary::Hasty, Canary::Unvalidated, Canary::Unversioned, Canary::Unconfirmed, Canary::Lasting]
-        {
+        for canary in [
+            Canary::Hasty,
+            Canary::Unvalidated,
+            Canary::Unversioned,
+            Canary::UnvalidatedReads,
+            Canary::Lasting,
+        ] {
             let caught = caught_by_schedules(canary);
             assert!(caught.is_some(), "{canary:?} was not caught");
         }

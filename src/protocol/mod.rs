@@ -134,15 +134,15 @@ impl FromStr for ProtocolKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     /// How many serial sites there are.
-    pub(crate) sites: usize,
+    pub(crate) partitions: usize,
     /// Which way of serial execution.
     pub(crate) serial_variant: SerialVariant,
     /// What a blocked call does.
     pub(crate) lock_conflict: LockConflict,
     /// How long a split phase lasts at most.
     pub(crate) phase: Duration,
-    /// How many participants there can be.
-    pub(crate) max_participants: usize,
+    /// How many worker contexts there can be.
+    pub(crate) max_worker_contexts: usize,
 }
 
 /// What a call does that meets a lock of another call's, under `locking`.
@@ -176,7 +176,7 @@ pub(crate) enum Hold {
     UntilDurable,
 }
 
-/// How calls are isolated. One object serves all participants.
+/// How calls are isolated. One object serves all worker contexts.
 ///
 /// For each attempt: `begin`, then the body's accesses through [`attempt::Access`], then `commit` (or `confirm` where
 /// the body failed), and `end` always, after a panic too.
@@ -196,7 +196,7 @@ pub(crate) trait Protocol: Send + Sync {
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure>;
 
     /// Whether the state that a failed body saw was a possible one, so that its error may be told.
-    fn confirm(&self, attempt: &Attempt<'_>) -> bool;
+    fn validate_reads(&self, attempt: &Attempt<'_>) -> bool;
 
     /// The epoch that must be durable before the result is released, given the highest that the call has seen.
     fn release_epoch(&self, _attempt: &Attempt<'_>, highest_seen: u64) -> u64 {
@@ -284,7 +284,7 @@ pub(crate) struct PhaseCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// For each thing held, its number and whether it is held alone.
-    pub(crate) sites: smallvec::SmallVec<[(usize, bool); 4]>,
+    pub(crate) partitions: smallvec::SmallVec<[(usize, bool); 4]>,
     /// Whether more calls of the same group follow.
     pub(crate) in_group: bool,
     /// Where the code of the running body is, if it has declared nothing.

@@ -5,7 +5,7 @@
 //! enough, they change places, and the old one is emptied. So memory is bounded, and the evidence stays fresh.
 
 use crate::base::atomics::{AtomicU32, AtomicUsize, Ordering};
-use crate::schedule::policy::Evidence;
+use crate::schedule::policy::ConflictCounts;
 use crate::schedule::reference::Reference;
 use crate::schedule::slots::Slots;
 
@@ -37,10 +37,10 @@ impl Outcomes {
 
     /// What it counts for.
     #[inline]
-    pub(crate) fn weight(self, evidence: Evidence) -> f64 {
-        match evidence {
-            Evidence::Count => f64::from(self.aborts),
-            Evidence::Fraction => self.fraction(),
+    pub(crate) fn weight(self, conflict_counts: ConflictCounts) -> f64 {
+        match conflict_counts {
+            ConflictCounts::Count => f64::from(self.aborts),
+            ConflictCounts::Fraction => self.fraction(),
         }
     }
 }
@@ -185,7 +185,7 @@ impl History {
     }
 
     /// Forgets what the filled table has seen, if it is not the one that is read.
-    pub(crate) fn fill_anew(&self) {
+    pub(crate) fn refill(&self) {
         let filled = self.filled.load(Ordering::Relaxed);
         if filled != self.read.load(Ordering::Relaxed) {
             self.tables[filled].clear();
@@ -264,8 +264,11 @@ mod tests {
     #[test]
     fn counts_and_fractions_are_the_papers() {
         let known = Outcomes { aborts: 20, commits: 60 };
-        assert_eq!((known.weight(Evidence::Count), known.weight(Evidence::Fraction)), (20.0, 0.25));
-        assert_eq!(Outcomes::default().weight(Evidence::Fraction), 0.0);
+        assert_eq!(
+            (known.weight(ConflictCounts::Count), known.weight(ConflictCounts::Fraction)),
+            (20.0, 0.25)
+        );
+        assert_eq!(Outcomes::default().weight(ConflictCounts::Fraction), 0.0);
         let huge = Outcomes { aborts: u32::MAX, commits: u32::MAX };
         assert_eq!(huge.fraction(), 0.5);
         for outcomes in [known, huge, Outcomes { aborts: u32::MAX, commits: 7 }] {
@@ -309,11 +312,11 @@ mod tests {
     fn a_first_history_is_read_at_once_and_a_later_one_when_it_is_complete() {
         let history = History::new(1 << 16);
         history.note(&[1], 1);
-        history.fill_anew();
+        history.refill();
         assert!(history.get(1).is_some(), "what is read is not forgotten");
         history.complete();
         history.note(&[2], 1);
-        history.fill_anew();
+        history.refill();
         history.note(&[3], 1);
         assert_eq!((history.get(1).is_some(), history.get(3), history.noted()), (true, None, (1, 1)));
         history.complete();

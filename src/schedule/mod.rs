@@ -14,7 +14,7 @@
 
 pub(crate) mod admission;
 mod history;
-mod leaders;
+mod hot_key_cache;
 mod policy;
 mod predict;
 pub(crate) mod reference;
@@ -23,7 +23,7 @@ mod state;
 
 use std::time::Duration;
 
-pub use policy::{Deciding, Evidence, Naming, Policy, Slicing};
+pub use policy::{ConflictCounts, Deciding, Naming, Policy, Slicing};
 pub(crate) use predict::Observation;
 use predict::Predict;
 use reference::{Form, References, Scalar};
@@ -78,7 +78,7 @@ pub struct ScheduleReport {
     /// Whether it still places every call at random, to see what conflicts.
     pub is_filling: bool,
     /// Whether conflicts are so rare that it lets calls go to one queue after the other, and looks at a sample only.
-    pub is_calm: bool,
+    pub is_idle_mode: bool,
 }
 
 /// What a schedule wants to know of a call.
@@ -98,7 +98,7 @@ pub(crate) struct Placement {
     /// The queue.
     pub(crate) queue: usize,
     /// What the call conflicts about with those that have the same, if it overlaps with them; 0: probably about nothing.
-    pub(crate) rivalry: u64,
+    pub(crate) conflict_class: u64,
     /// Whether it had better wait than overlap with them.
     pub(crate) apart: bool,
     /// Whether the schedule wants to be told how the call has ended.
@@ -141,7 +141,7 @@ impl Schedule {
         let Schedule::Partition(queues) = self else { return None };
         // An integer is its own number: neighbours go to neighbouring queues, and so many keys fill so many queues.
         let queue = (key.0 % *queues as u64) as usize;
-        Some(Placement { queue, rivalry: key.0.wrapping_add(1), apart: false, noted: false })
+        Some(Placement { queue, conflict_class: key.0.wrapping_add(1), apart: false, noted: false })
     }
 
     /// The queue of a call with these references.

@@ -8,7 +8,7 @@ use crate::schedule::reference::Form;
 
 /// What counts as evidence that a reference leads to conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
+pub enum ConflictCounts {
     /// How often transactions with it were aborted.
     Count,
     /// Which share of all attempts with it was aborted.
@@ -54,7 +54,7 @@ pub enum Slicing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// What counts.
-    pub evidence: Evidence,
+    pub conflict_counts: ConflictCounts,
     /// Which decide.
     pub deciding: Deciding,
     /// How they are named.
@@ -67,7 +67,7 @@ impl Default for Policy {
     /// The best one of the paper's.
     fn default() -> Policy {
         Policy {
-            evidence: Evidence::Count,
+            conflict_counts: ConflictCounts::Count,
             deciding: Deciding::Max,
             naming: Naming::Canonical,
             slicing: Slicing::Single,
@@ -81,7 +81,7 @@ impl Policy {
 
     const fn all() -> [Policy; 16] {
         let mut all = [Policy {
-            evidence: Evidence::Fraction,
+            conflict_counts: ConflictCounts::Fraction,
             deciding: Deciding::Sum,
             naming: Naming::Literal,
             slicing: Slicing::Single,
@@ -89,7 +89,7 @@ impl Policy {
         let mut number = 0;
         while number < 16 {
             if number & 8 != 0 {
-                all[number].evidence = Evidence::Count;
+                all[number].conflict_counts = ConflictCounts::Count;
             }
             if number & 4 != 0 {
                 all[number].deciding = Deciding::Max;
@@ -108,7 +108,7 @@ impl Policy {
     /// Whether the reference with the most aborts decides.
     #[inline]
     pub(crate) fn is_led(self) -> bool {
-        self.evidence == Evidence::Count && self.deciding == Deciding::Max
+        self.conflict_counts == ConflictCounts::Count && self.deciding == Deciding::Max
     }
 
     /// How it wants its references.
@@ -118,7 +118,7 @@ impl Policy {
 
     fn words(self) -> [&'static str; 4] {
         [
-            if self.evidence == Evidence::Count { "count" } else { "fraction" },
+            if self.conflict_counts == ConflictCounts::Count { "count" } else { "fraction" },
             if self.deciding == Deciding::Max { "max" } else { "sum" },
             if self.naming == Naming::Canonical { "canonical" } else { "literal" },
             if self.slicing == Slicing::All { "all" } else { "single" },

@@ -77,7 +77,7 @@ pub(crate) struct State {
     slots: Slots,
     queues: usize,
     /// For each place, what the History knows of its reference: aborts above commits.
-    evidence: Box<[AtomicU64]>,
+    conflict_counts: Box<[AtomicU64]>,
     /// For each place, a count for each queue, and behind them how many calls its reference has placed alone since that
     /// was last asked.
     counts: Box<[AtomicU32]>,
@@ -89,7 +89,7 @@ impl State {
     pub(crate) fn new(queues: usize, bytes: usize) -> State {
         let slots = Slots::new((bytes / Self::entry_bytes(queues)).min(NOWHERE as usize));
         State {
-            evidence: (0..slots.len()).map(|_| AtomicU64::new(0)).collect(),
+            conflict_counts: (0..slots.len()).map(|_| AtomicU64::new(0)).collect(),
             counts: (0..slots.len() * (queues + 1)).map(|_| AtomicU32::new(0)).collect(),
             totals: (0..queues).map(|_| CachePadded::default()).collect(),
             slots,
@@ -113,7 +113,8 @@ impl State {
     pub(crate) fn find(&self, reference: Reference, history: &History) -> Found {
         let Some(place) = self.slots.find(reference) else { return self.give(reference, history) };
         // Most have no evidence: the mark, which is in the line that has just been looked at, says so.
-        let word = if self.slots.is_marked(place) { self.evidence[place].load(Ordering::Relaxed) } else { 0 };
+        let word =
+            if self.slots.is_marked(place) { self.conflict_counts[place].load(Ordering::Relaxed) } else { 0 };
         Found { place: place as u32, outcomes: Outcomes::unpacked(word) }
     }
 
@@ -128,7 +129,7 @@ impl State {
     /// Copies what the History knows of a reference.
     fn copy(&self, place: usize, reference: Reference, history: &History) -> Outcomes {
         let outcomes = history.known(reference);
-        self.evidence[place].store(outcomes.packed(), Ordering::Relaxed);
+        self.conflict_counts[place].store(outcomes.packed(), Ordering::Relaxed);
         if self.slots.is_marked(place) != (outcomes.aborts > 0) {
             self.slots.mark(place, outcomes.aborts > 0);
         }
@@ -231,7 +232,7 @@ impl State {
     pub(crate) fn remove(&self, place: usize) {
         self.change(place, |_, _| 0);
         self.decided(place).store(0, Ordering::Relaxed);
-        self.evidence[place].store(0, Ordering::Relaxed);
+        self.conflict_counts[place].store(0, Ordering::Relaxed);
         self.slots.take_back(place);
     }
 

@@ -14,13 +14,13 @@
 //! compare-and-swap under every protocol, because the collector of absent records ([`crate::storage::reclaim`]) is
 //! excluded by none.
 
+mod after_images;
 mod install;
+mod lock_writes;
 mod one_slice;
 mod one_word;
 mod split;
-mod take;
 mod words;
-mod work_out;
 
 use std::cell::Cell;
 
@@ -28,23 +28,23 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 
+use self::after_images::{Unfeasible, after_images};
 use self::install::install;
 pub(super) use self::install::install_row;
+pub(crate) use self::lock_writes::{Excluded, InOrder, Taking};
+use self::lock_writes::{give_back, take};
 use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::split::Staged;
-pub(crate) use self::take::{Excluded, InOrder, Taking};
-use self::take::{give_back, take};
 use self::words::ChangedWord;
-use self::work_out::{Unfeasible, work_out};
 use crate::base::activity::{Activity, at};
 use crate::error::Error;
-use crate::storage::participant::Participant;
 use crate::storage::record::Record;
 use crate::storage::redo;
 use crate::storage::row::free_block;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::WriteSet;
 
@@ -68,7 +68,7 @@ pub(crate) enum CommitFailure {
 /// A call that is to be committed.
 pub(crate) struct Committing<'c> {
     pub(crate) store: &'c Store,
-    pub(crate) participant: &'c Participant,
+    pub(crate) worker_context: &'c WorkerContext,
     pub(crate) workspace: &'c mut Workspace,
     pub(crate) arena: &'c Bump,
     pub(crate) guard: &'c Guard,
@@ -169,9 +169,9 @@ fn commit_any<T: Taking>(
     call: Committing<'_>,
     validate: &dyn Fn(&Taken<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
-    let Committing { store, participant, workspace, arena, guard, seen, alone } = call;
+    let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
-    let published = participant.published();
+    let published = worker_context.published();
     if alone {
         store.epochs().enter_alone(published);
     } else {
@@ -180,14 +180,15 @@ fn commit_any<T: Taking>(
     let mut pending = ArenaVec::with_capacity_in(workspace.writes.touched().len(), arena);
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::default();
-    let context = (store, participant, guard, arena);
+    let context = (store, worker_context, guard, arena);
     let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
         let floor = highest.max(workspace.last_stamp);
-        let worked_out = work_out::<T>(store, workspace, arena, &mut pending, &mut made);
-        let charge =
-            |writes: &WriteSet, epoch| if T::SPLITS { staged.charge(participant, writes, epoch) } else { 0 };
+        let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made);
+        let charge = |writes: &WriteSet, epoch| {
+            if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
+        };
         let taken = Taken::Several(&workspace.writes, &pending);
-        let stamp = stamp::<T>(store, workspace, (floor, seen), worked_out, || validate(&taken), charge);
+        let stamp = stamp::<T>(store, workspace, (floor, seen), computed, || validate(&taken), charge);
         if stamp.is_err() {
             give_back(&pending);
         }
@@ -196,12 +197,12 @@ fn commit_any<T: Taking>(
     match stamp {
         Ok((stamp, charged)) => {
             if store.is_logged() && is_logged_apart::<T>(workspace) {
-                append(participant, workspace, stamp);
+                append(worker_context, workspace, stamp);
             }
             if T::SPLITS {
                 workspace.log_credit -= charged;
                 let charged = store.is_logged().then_some(charged);
-                staged.keep(participant, &workspace.writes, stamp, charged);
+                staged.keep(worker_context, &workspace.writes, stamp, charged);
             }
             workspace.last_stamp = stamp;
             for (position, entry) in pending.iter().enumerate() {
@@ -212,7 +213,7 @@ fn commit_any<T: Taking>(
         }
         Err(_) => {
             if T::SPLITS {
-                staged.put_back(participant);
+                staged.put_back(worker_context);
             }
             published.leave();
             for block in made {
@@ -229,7 +230,7 @@ fn stamp<T: Taking>(
     store: &Store,
     workspace: &Workspace,
     (floor, seen): (Stamp, &Cell<Stamp>),
-    worked_out: Result<(), Unfeasible>,
+    computed: Result<(), Unfeasible>,
     validate: impl FnOnce() -> bool,
     charge: impl FnOnce(&WriteSet, u64) -> usize,
 ) -> Result<(Stamp, usize), CommitFailure> {
@@ -242,7 +243,7 @@ fn stamp<T: Taking>(
         // The validation has met what is of a later epoch: this commit may not become durable before that.
         return Err(CommitFailure::Conflict);
     }
-    worked_out.map_err(|unfeasible| match unfeasible {
+    computed.map_err(|unfeasible| match unfeasible {
         Unfeasible::Refused(error) => CommitFailure::Refused(error, floor),
         Unfeasible::InThisPhase => CommitFailure::Stash,
     })?;
@@ -268,10 +269,10 @@ fn is_logged_apart<T: Taking>(workspace: &Workspace) -> bool {
     !(T::SPLITS && redo::is_empty(&workspace.redo))
 }
 
-fn append(participant: &Participant, workspace: &mut Workspace, stamp: Stamp) {
+fn append(worker_context: &WorkerContext, workspace: &mut Workspace, stamp: Stamp) {
     let _log = at(Activity::Log);
     redo::set_stamp(&mut workspace.redo, 0, stamp);
-    let mut buffer = participant.redo(stamp.epoch());
+    let mut buffer = worker_context.redo(stamp.epoch());
     buffer.bytes.extend_from_slice(&workspace.redo);
     buffer.transactions += 1;
     workspace.log_credit -= workspace.redo.len();

@@ -12,7 +12,7 @@
 //! - A thread is pinned for so many records at most, and never while it writes to a disk: so a scan holds nothing back
 //!   for long that is to be freed.
 //! - A record that is split is copied with the first epoch of its split phase, so that recovery knows from where on its
-//!   split columns lack what participants' slices have.
+//!   split columns lack what worker contexts' slices have.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -236,7 +236,7 @@ fn read(store: &Store, record: Record<'_>, row: &mut [u64], guard: &Guard) -> Op
         }
         // A phase has its set only between its marking and its merging of records, and no number comes again. So if
         // the set was the same before and after, the mark was of this very phase: who sees a mark (acquire in `read`, with
-        // the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is beginning or ending
+        // the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is beginning or outcome
         // at this moment, behind the closed gate.
         if let (Some(before), Some(after)) = (before, phase())
             && before == after

@@ -1,13 +1,13 @@
 //! The global epoch: how an epoch is sealed, and how the gate of the commit sections is closed.
 //!
-//! An epoch is the unit of group commit: its commits become durable together. A participant publishes the epoch it
+//! An epoch is the unit of group commit: its commits become durable together. A worker context publishes the epoch it
 //! commits in around its commit section only, so that no user code holds an epoch open.
 //!
-//! Why sealing is right: a participant stores the epoch `e` it read, then reads the global epoch again, and goes on
-//! only if it is still `e`; the one who seals first raises the global epoch, then reads what participants published.
+//! Why sealing is right: a worker context stores the epoch `e` it read, then reads the global epoch again, and goes on
+//! only if it is still `e`; the one who seals first raises the global epoch, then reads what worker contexts published.
 //! Between store and read each passes its side of an asymmetric barrier ([`crate::base::barrier`]), so one of the two
-//! sees the other: either the participant sees the new epoch and publishes that, or the sealer sees `e` and waits. A
-//! participant inside its commit section may stamp with a later epoch than it published (the global epoch read while
+//! sees the other: either the worker context sees the new epoch and publishes that, or the sealer sees `e` and waits. A
+//! worker context inside its commit section may stamp with a later epoch than it published (the global epoch read while
 //! it holds its records), never with an earlier one: so once nobody shows `e` or less, nobody can add to `e`.
 //!
 //! The **gate** is the highest bit of the same word. While it is set nobody enters a commit section; who has set it and
@@ -23,7 +23,7 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::base::barrier::Barrier;
 
-/// What a participant shows while it is in no commit section.
+/// What a worker context shows while it is in no commit section.
 const OUTSIDE: u64 = 0;
 /// The first epoch of a new database; epoch 0 is "nothing".
 pub(crate) const FIRST: u64 = 1;
@@ -59,7 +59,7 @@ const LIMIT_MAXIMUM: u64 = (1 << COUNT_BITS) - 1;
 /// How many bits of a counter hold the number of transactions; the rest are an epoch's 40.
 const COUNT_BITS: u32 = 24;
 
-/// The epoch that one participant commits in, or that it does not commit now.
+/// The epoch that one worker context commits in, or that it does not commit now.
 #[derive(Debug, Default)]
 pub(crate) struct Published(CachePadded<AtomicU64>);
 
@@ -192,9 +192,9 @@ impl Epochs {
     }
 
     /// Waits until nobody is inside a commit section; the caller has closed the gate.
-    pub(crate) fn wait_for_all<'a>(&self, participants: impl Iterator<Item = &'a Published>) {
+    pub(crate) fn wait_for_all<'a>(&self, worker_contexts: impl Iterator<Item = &'a Published>) {
         debug_assert!(self.current.load(Ordering::Relaxed) & GATE != 0, "the gate is closed first");
-        self.wait_for(u64::MAX, participants);
+        self.wait_for(u64::MAX, worker_contexts);
     }
 
     /// Opens the gate.
@@ -219,7 +219,7 @@ impl Epochs {
     /// Closes all epochs: who enters a commit section from here on is told so by `is_closed`, and who entered before
     /// is waited for when the present epoch is sealed.
     ///
-    /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what participants published.
+    /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what worker contexts published.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
@@ -234,19 +234,19 @@ impl Epochs {
     }
 
     /// Waits until nobody can add to `epoch` any more. The waiting is short: commit sections run no user code.
-    pub(crate) fn seal<'a>(&self, epoch: u64, participants: impl Iterator<Item = &'a Published>) {
+    pub(crate) fn seal<'a>(&self, epoch: u64, worker_contexts: impl Iterator<Item = &'a Published>) {
         debug_assert!(self.current() > epoch, "an epoch is sealed after the global epoch has gone on");
-        self.wait_for(epoch, participants);
+        self.wait_for(epoch, worker_contexts);
     }
 
-    fn wait_for<'a>(&self, epoch: u64, participants: impl Iterator<Item = &'a Published>) {
+    fn wait_for<'a>(&self, epoch: u64, worker_contexts: impl Iterator<Item = &'a Published>) {
         let _latch = at(Activity::Latch);
         self.barrier.heavy();
-        for published in participants {
+        for published in worker_contexts {
             let backoff = Backoff::new();
             while published.shows_at_most(epoch) {
                 if backoff.is_completed() {
-                    // The participant may have lost its processor in the middle: give it ours.
+                    // The worker context may have lost its processor in the middle: give it ours.
                     std::thread::yield_now();
                 } else {
                     backoff.snooze();
@@ -273,7 +273,7 @@ impl Published {
     }
 
     fn shows_at_most(&self, epoch: u64) -> bool {
-        // Acquire: it sees what the participant did before `leave`. That it sees a store before the participant's look
+        // Acquire: it sees what the worker context did before `leave`. That it sees a store before the worker context's look
         // at the epoch is the barrier's doing.
         let shown = self.0.load(Ordering::Acquire);
         shown != OUTSIDE && shown <= epoch
@@ -333,11 +333,11 @@ mod tests {
     fn nothing_enters_a_sealed_epoch() {
         const ROUNDS: u64 = 2_000;
         let epochs = Epochs::new(FIRST);
-        let participants: Vec<Published> = (0..4).map(|_| Published::default()).collect();
+        let worker_contexts: Vec<Published> = (0..4).map(|_| Published::default()).collect();
         let added: Vec<AtomicU64> = (0..ROUNDS + 10).map(|_| AtomicU64::new(0)).collect();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            for published in &participants {
+            for published in &worker_contexts {
                 let (epochs, added, stop) = (&epochs, &added, &stop);
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
@@ -351,7 +351,7 @@ mod tests {
             let mut sums = Vec::new();
             for _ in 0..ROUNDS {
                 let epoch = epochs.advance();
-                epochs.seal(epoch, participants.iter());
+                epochs.seal(epoch, worker_contexts.iter());
                 sums.push((epoch, added[epoch as usize].load(Ordering::Relaxed)));
             }
             stop.store(true, Ordering::Relaxed);
@@ -369,11 +369,11 @@ mod tests {
     fn nobody_is_inside_while_the_gate_is_closed_and_all_go_on_when_it_opens() {
         const ROUNDS: u64 = 500;
         let epochs = Epochs::new(FIRST);
-        let participants: Vec<Published> = (0..4).map(|_| Published::default()).collect();
+        let worker_contexts: Vec<Published> = (0..4).map(|_| Published::default()).collect();
         let (inside, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let entered: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
         std::thread::scope(|scope| {
-            for (published, entered) in participants.iter().zip(&entered) {
+            for (published, entered) in worker_contexts.iter().zip(&entered) {
                 let (epochs, inside, stop) = (&epochs, &inside, &stop);
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
@@ -391,7 +391,7 @@ mod tests {
                 } else {
                     assert!(epochs.try_close_gate());
                 }
-                epochs.wait_for_all(participants.iter());
+                epochs.wait_for_all(worker_contexts.iter());
                 assert_eq!(inside.load(Ordering::Relaxed), 0);
                 let alone = Published::default();
                 epochs.enter_alone(&alone);

@@ -43,7 +43,7 @@ pub(crate) fn collect_deleted(workspace: &mut Workspace, durable: impl Fn() -> u
 
 #[cold]
 fn collect_many_deleted(workspace: &mut Workspace, durable: u64, guard: &Guard) {
-    // A participant's stamps rise, so those that are durable come first: looking at the others at the end of each call
+    // A worker context's stamps rise, so those that are durable come first: looking at the others at the end of each call
     // would take the square of their number while the log is slow.
     let ready =
         workspace.deleted.iter().take_while(|deleted| Stamp::of(deleted.word).epoch() <= durable).count();

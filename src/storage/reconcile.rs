@@ -2,7 +2,7 @@
 //! (Doppel, OSDI 2014, section 5.3).
 //!
 //! Who calls this has closed the gate of the commit sections and waited for all: so it alone writes records, and the
-//! slices of all participants stand still. What it keeps true: all slices of a record are merged in one install, with
+//! slices of all worker contexts stand still. What it keeps true: all slices of a record are merged in one install, with
 //! a stamp above that of every call that changed one of them and of an epoch that is not later than the one that the
 //! phase ends with: so the record is durable with what is in it.
 
@@ -16,16 +16,16 @@ use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::commit::install_row;
 use crate::storage::index::Lookup;
-use crate::storage::participant::Participant;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
 use crate::storage::split::{SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
+use crate::storage::worker_context::WorkerContext;
 use crate::types::key::EncodedKey;
 
-/// So many participants that come while a phase lasts have their share of the room that columns have, too.
+/// So many worker contexts that come while a phase lasts have their share of the room that columns have, too.
 const NEWCOMERS: usize = 8;
 
 /// What can be split: a column of a record, for an operation.
@@ -71,7 +71,7 @@ pub(crate) fn begin_split(
         // records outside of them (`copy`): who sees the mark no longer sees the set of an earlier phase.
         record.word().fetch_or(SPLIT, Ordering::Release);
     }
-    let parties = store.participants().all().count() + NEWCOMERS;
+    let parties = store.worker_contexts().all().count() + NEWCOMERS;
     let set = Arc::new(SplitSet::new(phase, since, parties, columns));
     store.splits().replace(Some(set.clone()), guard);
     Some(set)
@@ -107,7 +107,7 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
     };
     // Acquire: as after every install.
     let words = records().map(|(record, _)| Stamp::of(record.word().load(Ordering::Acquire)));
-    let all = || store.participants().all().map(Participant::slices);
+    let all = || store.worker_contexts().all().map(WorkerContext::slices);
     // SAFETY: the caller has closed the gate and waited for all.
     let floor = words.max().max(Some(unsafe { highest_stamp(set, all()) })).unwrap_or_default();
     let stamp = Stamp::of_merge(floor, epoch);

@@ -186,7 +186,7 @@ pub(crate) struct LoggedTransaction<'a> {
     pub(crate) changes: &'a [u8],
 }
 
-/// Splits a participant's part of a group into its transactions.
+/// Splits a worker context's part of a group into its transactions.
 ///
 /// # Errors
 /// The bytes are no redo.

@@ -12,7 +12,6 @@ use crate::storage::commit::{CommitFailure, Committing, Excluded, Taking, commit
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
-use crate::storage::participant::{Memory, Participant};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::redo::split_transactions;
@@ -21,6 +20,7 @@ use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
+use crate::storage::worker_context::{Memory, WorkerContext};
 use crate::storage::workspace::{Placeholder, Workspace};
 use crate::types::{Value, ValueRef};
 
@@ -93,8 +93,8 @@ impl Rig {
         writes: impl FnOnce(&mut Writer<'_>),
     ) -> (Result<Stamp, CommitFailure>, usize) {
         let guard = pin();
-        let mut seat = self.store.participants().take();
-        let (participant, memory) = seat.parts();
+        let mut slot_guard = self.store.worker_contexts().take();
+        let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, arena, .. } = memory;
         arena.reset();
         workspace.reset();
@@ -103,7 +103,7 @@ impl Rig {
         let seen = Cell::new(Stamp::ZERO);
         let call = Committing {
             store: &self.store,
-            participant,
+            worker_context,
             workspace,
             arena,
             guard: &guard,
@@ -125,14 +125,16 @@ impl Rig {
 
     /// Seals the present epoch, and gives back its redo as a log group has it.
     pub(crate) fn seal(&self) -> Vec<u8> {
-        let participants = self.store.participants();
+        let worker_contexts = self.store.worker_contexts();
         let epoch = self.store.epochs().advance();
-        self.store.epochs().seal(epoch, participants.all().map(|participant| participant.published()));
+        self.store
+            .epochs()
+            .seal(epoch, worker_contexts.all().map(|worker_context| worker_context.published()));
         let mut group = Vec::new();
-        for participant in participants.all() {
-            group.append(&mut participant.redo(epoch).bytes);
+        for worker_context in worker_contexts.all() {
+            group.append(&mut worker_context.redo(epoch).bytes);
             // SAFETY: the epoch is sealed, and this is all the log stage that there is.
-            unsafe { participant.slices().drain(epoch, &mut group) };
+            unsafe { worker_context.slices().drain(epoch, &mut group) };
         }
         group
     }
@@ -189,7 +191,7 @@ impl Rig {
     fn behind_the_gate<T>(&self, change: impl FnOnce(&Guard) -> T) -> T {
         let epochs = self.store.epochs();
         epochs.close_gate();
-        epochs.wait_for_all(self.store.participants().all().map(Participant::published));
+        epochs.wait_for_all(self.store.worker_contexts().all().map(WorkerContext::published));
         let changed = change(&pin());
         // SAFETY: closed above.
         unsafe { epochs.open_gate() };
@@ -279,7 +281,7 @@ impl Writer<'_> {
         self.workspace.writes.delete(self.table, record);
     }
 
-    /// The last stamp that the call's participant has made.
+    /// The last stamp that the call's worker context has made.
     pub(crate) fn set_last_stamp(&mut self, stamp: Stamp) {
         self.workspace.last_stamp = stamp;
     }

@@ -55,7 +55,7 @@ struct Memory(NonNull<u8>);
 // SAFETY: it is plain memory; who owns the pointer owns the memory.
 unsafe impl Send for Memory {}
 
-/// What one participant cuts records from.
+/// What one worker context cuts records from.
 #[derive(Default)]
 pub(crate) struct Cutter {
     /// The rest of the present chunk.
@@ -64,7 +64,7 @@ pub(crate) struct Cutter {
     next: Option<NonNull<u8>>,
 }
 
-// SAFETY: the memory is cut by one participant at a time, and lives as long as the slabs.
+// SAFETY: the memory is cut by one worker context at a time, and lives as long as the slabs.
 unsafe impl Send for Cutter {}
 
 const CHUNK: Layout = layout_of(CHUNK_BYTES, PAGE_BYTES);

@@ -1,7 +1,7 @@
-//! The slice: what one participant has given to one column that is split, merged into one operand.
+//! The slice: what one worker context has given to one column that is split, merged into one operand.
 //!
-//! While a column is split for an operation, its value in the record stands still. Every participant keeps a slice of
-//! it instead, which nobody else writes; at the end of the split phase the slices of all participants are applied to
+//! While a column is split for an operation, its value in the record stands still. Every worker context keeps a slice of
+//! it instead, which nobody else writes; at the end of the split phase the slices of all worker contexts are applied to
 //! the column. What it keeps true: a slice's size does not grow with the number of operations (a top-K column's is
 //! bounded by its K entries), and an operation that cannot be merged leaves the slice as it was.
 //!
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::operation::{Applied, Operation};
 use crate::types::{DataType, ValueRef};
 
-/// One participant's merged operand for one split column.
+/// One worker context's merged operand for one split column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slice {
     merged: Merged,

@@ -1,16 +1,16 @@
-//! Split columns: which columns of which records are split in the present split phase, and every participant's slices of
+//! Split columns: which columns of which records are split in the present split phase, and every worker context's slices of
 //! them (Doppel, OSDI 2014, sections 4 and 5.2).
 //!
 //! In a split phase a commit that changes a split column by the column's one selected operation changes its own
-//! participant's slice, and no record. When the phase ends, one thread merges all slices of a record into it.
+//! worker context's slice, and no record. When the phase ends, one thread merges all slices of a record into it.
 //!
 //! What it keeps true:
 //! - The set of split columns changes only while the gate of the commit sections is closed, and so does the bit
 //!   [`SPLIT`](crate::storage::word::SPLIT) in their records' words: inside a commit section both stand still.
-//! - A participant's totals are touched by its own thread inside a commit section, or by who has closed the gate and
+//! - A worker context's totals are touched by its own thread inside a commit section, or by who has closed the gate and
 //!   waited for all. Its part of an epoch is touched by its own thread inside a commit section that stamps with that
 //!   epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch but one begins.
-//! - A slice never takes an operand with which all participants together could leave the column's bounds, or make the
+//! - A slice never takes an operand with which all worker contexts together could leave the column's bounds, or make the
 //!   row longer than a row may be: then the call is stashed, and succeeds or fails on the whole record. Of the bytes
 //!   that a row may grow by, half is for its slices, and half for commits to its other columns.
 
@@ -43,7 +43,7 @@ pub(crate) struct SplitColumn {
     base: Value,
     /// How many bytes of their own the record's values had when it was split.
     row_bytes: usize,
-    /// For integers: between which bounds the merge of one participant's operands may lie, if that is all there is to it.
+    /// For integers: between which bounds the merge of one worker context's operands may lie, if that is all there is to it.
     share: Option<(i64, i64)>,
     /// How many bytes all slices together may add to the row; none: values of this column have no bytes of their own.
     room: Option<usize>,
@@ -55,7 +55,7 @@ pub(crate) struct SplitSet {
     phase: u64,
     /// The first epoch of the phase.
     since: u64,
-    /// How many participants share the room that columns have.
+    /// How many worker contexts share the room that columns have.
     parties: usize,
     /// Columns of one record stand next to each other.
     columns: Vec<SplitColumn>,
@@ -127,7 +127,7 @@ impl SplitColumn {
 }
 
 impl SplitSet {
-    /// A set for the phase of this number, which begins with this epoch; `parties` participants share the room.
+    /// A set for the phase of this number, which begins with this epoch; `parties` worker contexts share the room.
     pub(crate) fn new(phase: u64, since: u64, parties: usize, mut columns: Vec<SplitColumn>) -> SplitSet {
         debug_assert!(columns.len() <= SPLIT_MAX);
         columns.sort_by_key(|column| (column.record, column.column));
@@ -166,20 +166,20 @@ impl SplitSet {
         columns.iter().filter_map(|column| column.room).reduce(usize::saturating_add)
     }
 
-    /// Whether the participant of this number may have such a total of a column, whatever the others have.
+    /// Whether the worker context of this number may have such a total of a column, whatever the others have.
     #[inline]
-    fn fits(&self, number: usize, total: &Slice, participant: usize) -> bool {
+    fn fits(&self, number: usize, total: &Slice, worker_context: usize) -> bool {
         let column = &self.columns[number];
         if let (Some((low, high)), Some(total)) = (column.share, total.int()) {
-            return (low..=high).contains(&total) && participant < self.parties;
+            return (low..=high).contains(&total) && worker_context < self.parties;
         }
-        self.fits_closely(column, total, participant)
+        self.fits_closely(column, total, worker_context)
     }
 
-    fn fits_closely(&self, column: &SplitColumn, total: &Slice, participant: usize) -> bool {
+    fn fits_closely(&self, column: &SplitColumn, total: &Slice, worker_context: usize) -> bool {
         let Some(total) = total.value() else { return true };
         // Who came after the phase began has no share of the room; operations that have no bounds need none.
-        let parties = if participant < self.parties { self.parties } else { usize::MAX };
+        let parties = if worker_context < self.parties { self.parties } else { usize::MAX };
         if column.room.is_some_and(|room| column.operation.merged_bytes(byte_length(total), parties) > room) {
             return false;
         }
@@ -276,7 +276,7 @@ impl Drop for Splits {
     }
 }
 
-/// One participant's slices of all split columns.
+/// One worker context's slices of all split columns.
 pub(crate) struct Slices {
     totals: UnsafeCell<Totals>,
     /// What went into the slices in even epochs and in odd ones, for the log.
@@ -296,7 +296,7 @@ pub(crate) const SPLIT_MAX: usize = 64;
 // module's description.
 unsafe impl Sync for Slices {}
 
-/// What a participant's slices have come to since the phase began.
+/// What a worker context's slices have come to since the phase began.
 #[derive(Default)]
 pub(crate) struct Totals {
     phase: u64,
@@ -307,7 +307,7 @@ pub(crate) struct Totals {
     buffer: Vec<u8>,
 }
 
-/// What a participant's slices have taken in one epoch.
+/// What a worker context's slices have taken in one epoch.
 #[derive(Default)]
 struct Part {
     /// What its slices are of; none: it is empty.
@@ -336,13 +336,13 @@ impl Totals {
         set: &SplitSet,
         number: usize,
         operand: ValueRef<'_>,
-        participant: usize,
+        worker_context: usize,
     ) -> Option<Slice> {
         let column = &set.columns[number];
         let before = self.slices[number].clone();
         let merged =
             self.slices[number].merge(column.operation, operand, column.data_type(), &mut self.buffer);
-        if merged.is_err() || !set.fits(number, &self.slices[number], participant) {
+        if merged.is_err() || !set.fits(number, &self.slices[number], worker_context) {
             self.slices[number] = before;
             return None;
         }
@@ -357,7 +357,7 @@ impl Totals {
         set: &SplitSet,
         number: usize,
         operand: i64,
-        participant: usize,
+        worker_context: usize,
     ) -> Option<Option<i64>> {
         let column = &set.columns[number];
         let slice = &mut self.slices[number];
@@ -367,7 +367,7 @@ impl Totals {
         };
         let merged = before.map_or(Some(operand), |before| column.operation.merge_int(before, operand))?;
         let (low, high) = column.share?;
-        if !(low..=high).contains(&merged) || participant >= set.parties {
+        if !(low..=high).contains(&merged) || worker_context >= set.parties {
             return None;
         }
         slice.set_int(Some(merged));
@@ -426,7 +426,7 @@ impl Slices {
         totals
     }
 
-    /// Counts an operation on the column of this number; only the participant itself does.
+    /// Counts an operation on the column of this number; only the worker context itself does.
     #[inline]
     pub(crate) fn count_write(&self, number: usize) {
         let writes = &self.writes[number];
@@ -445,7 +445,7 @@ impl Slices {
     /// The totals.
     ///
     /// # Safety
-    /// The caller is the participant inside its commit section, or has closed the gate and waited for all; and has no
+    /// The caller is the worker context inside its commit section, or has closed the gate and waited for all; and has no
     /// other reference to them.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn totals(&self) -> &mut Totals {
@@ -456,7 +456,7 @@ impl Slices {
     /// The room in the log that an operand needs, in this epoch.
     ///
     /// # Safety
-    /// The caller is the participant, inside its commit section, and will stamp with this epoch.
+    /// The caller is the worker context, inside its commit section, and will stamp with this epoch.
     pub(crate) unsafe fn charge(
         &self,
         set: &SplitSet,
@@ -476,7 +476,7 @@ impl Slices {
     /// Puts an operand that stays into the part of the stamp's epoch.
     ///
     /// # Safety
-    /// The caller is the participant, inside its commit section, and has stamped with this stamp.
+    /// The caller is the worker context, inside its commit section, and has stamped with this stamp.
     pub(crate) unsafe fn log(&self, set: &Arc<SplitSet>, number: usize, operand: ValueRef<'_>, stamp: Stamp) {
         let parity = (stamp.epoch() & 1) as usize;
         // SAFETY: the caller's promise.
@@ -559,7 +559,7 @@ pub(crate) unsafe fn highest_stamp<'s>(set: &SplitSet, all: impl Iterator<Item =
     totals.map(|totals| totals.highest).max().unwrap_or_default()
 }
 
-/// Merges all participants' slices of the set's phase, which are empty afterwards.
+/// Merges all worker contexts' slices of the set's phase, which are empty afterwards.
 ///
 /// # Errors
 /// Slices that cannot be merged: never, as they were let in only where all together fit.

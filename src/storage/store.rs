@@ -1,4 +1,4 @@
-//! The store: all tables, the global epoch and the participants of one database.
+//! The store: all tables, the global epoch and the worker contexts of one database.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
-use crate::storage::participant::{Participant, Participants};
 use crate::storage::slab::Slabs;
 use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::trace::Trace;
+use crate::storage::worker_context::{WorkerContext, WorkerContexts};
 
 /// Tells stores of one process apart.
 static NEXT_STORE: AtomicU64 = AtomicU64::new(1);
@@ -25,7 +25,7 @@ pub(crate) struct Store {
     identity: u64,
     slabs: Arc<Slabs>,
     epochs: Epochs,
-    participants: Participants,
+    worker_contexts: WorkerContexts,
     splits: Splits,
     /// Every table that there ever was: none is freed before the store is.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
@@ -48,7 +48,7 @@ impl Drop for StandStill<'_> {
 
 impl Store {
     /// An empty store whose first commits are of this epoch. `logged`: whether commits write redo.
-    pub(crate) fn new(epoch: u64, participants: usize, logged: bool) -> Store {
+    pub(crate) fn new(epoch: u64, worker_contexts: usize, logged: bool) -> Store {
         // Relaxed: only that it is unique matters.
         let identity = NEXT_STORE.fetch_add(1, Ordering::Relaxed);
         let slabs = Arc::new(Slabs::default());
@@ -60,7 +60,7 @@ impl Store {
             identity,
             slabs,
             epochs: Epochs::new(epoch),
-            participants: Participants::new(participants),
+            worker_contexts: WorkerContexts::new(worker_contexts),
             splits: Splits::default(),
             tables: RwLock::new(tables),
             logged,
@@ -86,7 +86,7 @@ impl Store {
 
     /// From here on accesses are traced: set once, before there are any.
     pub(crate) fn trace_accesses(&mut self) {
-        self.trace = Some(Box::new(Trace::new(self.participants.len())));
+        self.trace = Some(Box::new(Trace::new(self.worker_contexts.len())));
     }
 
     /// The access trace, if there is one.
@@ -106,26 +106,26 @@ impl Store {
         &self.epochs
     }
 
-    /// The participants.
+    /// The worker contexts.
     #[inline]
-    pub(crate) fn participants(&self) -> &Participants {
-        &self.participants
+    pub(crate) fn worker_contexts(&self) -> &WorkerContexts {
+        &self.worker_contexts
     }
 
     /// Waits until nobody is in a commit section, and lets nobody in: the rows of all tables, and their indexes, are as
     /// they are at one moment, for as long as the answer lives. The caller holds nothing that a commit may wait for.
     pub(crate) fn stand_still(&self) -> StandStill<'_> {
         self.epochs.close_gate();
-        self.epochs.wait_for_all(self.participants.all().map(Participant::published));
+        self.epochs.wait_for_all(self.worker_contexts.all().map(WorkerContext::published));
         StandStill { epochs: &self.epochs }
     }
 
-    /// How many calls all participants have committed.
+    /// How many calls all worker contexts have committed.
     pub(crate) fn committed(&self) -> u64 {
         // Relaxed: a recent sum is enough.
-        self.participants
+        self.worker_contexts
             .all()
-            .map(|participant| participant.counters.committed.load(Ordering::Relaxed))
+            .map(|worker_context| worker_context.counters.committed.load(Ordering::Relaxed))
             .sum()
     }
 

@@ -1,6 +1,6 @@
 //! The access trace: who has touched which record when, as samples in bounded memory.
 //!
-//! Every participant notes its own accesses, for each table apart: every access at first; whenever it has
+//! Every worker context notes its own accesses, for each table apart: every access at first; whenever it has
 //! [`KEPT_MAX`] of a table, it forgets every second one, and notes half as many from there on. So what is kept is spread
 //! evenly over all accesses since the trace was last taken, however many they were.
 //!
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::storage::participant::Participant;
 use crate::storage::table::{TableCore, TableId};
+use crate::storage::worker_context::WorkerContext;
 
-/// The most samples that a participant keeps of a table.
+/// The most samples that a worker context keeps of a table.
 const KEPT_MAX: usize = 4_096;
 
 /// Which thread has made an access.
@@ -63,12 +63,12 @@ pub struct AccessTrace {
 
 /// The trace of a database, while it is written.
 pub(crate) struct Trace {
-    /// One for each participant.
+    /// One for each worker context.
     notes: Box<[Mutex<Notes>]>,
     start: Mutex<Instant>,
 }
 
-/// What one participant has noted.
+/// What one worker context has noted.
 #[derive(Default)]
 struct Notes(BTreeMap<TableId, Kept>);
 
@@ -115,22 +115,22 @@ impl Kept {
 }
 
 impl Trace {
-    /// For so many participants.
-    pub(crate) fn new(participants: usize) -> Trace {
+    /// For so many worker contexts.
+    pub(crate) fn new(worker_contexts: usize) -> Trace {
         Trace {
-            notes: (0..participants).map(|_| Mutex::default()).collect(),
+            notes: (0..worker_contexts).map(|_| Mutex::default()).collect(),
             start: Mutex::new(Instant::now()),
         }
     }
 
     /// Notes an access.
     #[cold]
-    pub(crate) fn note(&self, participant: &Participant, table: &TableCore, key: &[u8]) {
+    pub(crate) fn note(&self, worker_context: &WorkerContext, table: &TableCore, key: &[u8]) {
         if table.is_internal() {
             return;
         }
-        let number = participant.number();
-        let thread = participant.executor().map_or(TracedThread::Worker(number), TracedThread::Executor);
+        let number = worker_context.number();
+        let thread = worker_context.executor().map_or(TracedThread::Worker(number), TracedThread::Executor);
         let mut notes = self.notes[number].lock();
         let kept = notes.0.entry(table.id()).or_default();
         kept.note(|| Noted { at: Instant::now(), key: key.into(), thread });
@@ -161,7 +161,7 @@ impl Trace {
     }
 }
 
-/// Puts together what all participants have noted of one table.
+/// Puts together what all worker contexts have noted of one table.
 fn join(name: String, kept: Vec<Kept>, start: Instant, show: impl Fn(&[u8]) -> String) -> TracedTable {
     let accesses = kept.iter().map(|kept| kept.accesses).sum();
     // Who has touched little has noted more of it: all are thinned out to the same share.

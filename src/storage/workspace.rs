@@ -1,4 +1,4 @@
-//! What a participant's thread works with while it runs a call; kept from call to call, so that a call allocates
+//! What a worker context's thread works with while it runs a call; kept from call to call, so that a call allocates
 //! nothing that the one before it has allocated.
 
 use crate::storage::record::RecordPointer;
@@ -8,7 +8,7 @@ use crate::storage::word::Stamp;
 use crate::storage::write_set::WriteSet;
 use crate::types::key::EncodedKey;
 
-/// The buffers and the memory of one participant.
+/// The buffers and the memory of one worker context.
 #[derive(Default)]
 pub(crate) struct Workspace {
     /// The buffered writes.
@@ -19,7 +19,7 @@ pub(crate) struct Workspace {
     pub(crate) cutter: Cutter,
     /// The stamp of the last commit made here.
     pub(crate) last_stamp: Stamp,
-    /// Bytes of log space that are reserved for this participant's commits.
+    /// Bytes of log space that are reserved for this worker context's commits.
     pub(crate) log_credit: usize,
     /// Placeholders that the call put into indexes. The call is pinned until they are dealt with.
     pub(crate) placeholders: Vec<Placeholder>,
@@ -31,7 +31,7 @@ pub(crate) struct Workspace {
 #[derive(Clone, Copy)]
 pub(crate) struct Placeholder {
     pub(crate) record: RecordPointer,
-    /// Its table; the store keeps every table until the last participant is gone.
+    /// Its table; the store keeps every table until the last worker context is gone.
     pub(crate) table: *const TableCore,
 }
 

@@ -37,7 +37,7 @@ pub fn options(disk: &SimulatedDisk, protocol: ProtocolKind) -> Options {
         .checkpoint_log_bytes(0)
         .checkpoint_threads(2)
         .workers(1)
-        .max_participants(16)
+        .max_worker_contexts(16)
 }
 
 /// The names of the files in one of the database's directories.

@@ -32,7 +32,7 @@ fn options(disk: &SimulatedDisk, phase_milliseconds: f64) -> Options {
         .segment_bytes(64 << 10)
         .log_buffer_bytes(4 << 10)
         .workers(1)
-        .max_participants(16)
+        .max_worker_contexts(16)
 }
 
 struct Journal {

@@ -74,14 +74,14 @@ fn a_label_changes_nothing_about_it_under_any_protocol() {
     in_time(|| under_every_protocol(true, 10));
 }
 
-/// So much room that every participant has a share of it, which its slice takes; and the last additions go by the
+/// So much room that every worker context has a share of it, which its slice takes; and the last additions go by the
 /// whole value.
 #[test]
 fn where_slices_take_the_most_of_the_room_the_rest_is_found_too() {
     in_time(|| under_every_protocol(true, 200));
 }
 
-/// Products grow fast: the bound of each participant's share is soon met, and the rest goes by the whole value.
+/// Products grow fast: the bound of each worker context's share is soon met, and the rest goes by the whole value.
 #[test]
 fn a_split_product_reaches_its_last_value_and_fails_there() {
     in_time(|| {

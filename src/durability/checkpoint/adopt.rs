@@ -16,7 +16,7 @@ use crate::error::Error;
 
 impl NewCheckpoint {
     /// Ends the writing of parts for somebody else's checkpoint: they and their names are durable.
-    pub(crate) fn hand_over(&self, tables: BTreeMap<u32, u64>) -> Result<Written> {
+    pub(crate) fn hand_batch(&self, tables: BTreeMap<u32, u64>) -> Result<Written> {
         let mut parts = std::mem::take(&mut self.parts.lock().finished);
         parts.sort_by_key(|part| part.number);
         self.sync_directories()?;

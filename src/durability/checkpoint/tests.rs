@@ -229,7 +229,7 @@ fn what_somebody_else_has_written_is_adopted_only_whole() {
     assert_eq!(ours.number(), 7, "above all that were used");
     let theirs = NewCheckpoint::of_number(&checkpoints, 7, &directories);
     let content = write(&theirs, db.engine().store(), 700);
-    let written = theirs.hand_over(content.tables.clone()).expect("durable");
+    let written = theirs.hand_batch(content.tables.clone()).expect("durable");
     let path = Path::new("one").join(names_in(&disk, "one").pop().expect("parts"));
     let good = disk.bytes(&path).expect("a part");
     for at in (0..good.len()).step_by(37) {

@@ -33,7 +33,7 @@ fn options(disk: &SimulatedDisk) -> Options {
         .log_buffer_bytes(16 << 10)
         .checkpoint_log_bytes(0)
         .checkpoint_threads(1)
-        .max_participants(8)
+        .max_worker_contexts(8)
         .workers(1)
 }
 

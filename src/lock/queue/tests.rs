@@ -169,8 +169,8 @@ fn two_upgrades_wait_for_each_other_until_one_is_doomed() {
     rig.waits(0, Exclusive);
     rig.waits(1, Exclusive);
     assert_eq!((rig.edges(0), rig.edges(1)), (vec![(0, 1)], vec![(1, 0)]));
-    rig.queue.doom(rig.owners[1].0).wake();
-    assert_eq!(rig.outcome(1), Some(Outcome::Doomed));
+    rig.queue.mark_for_abort(rig.owners[1].0).wake();
+    assert_eq!(rig.outcome(1), Some(Outcome::MarkedForAbort));
     assert_eq!(
         rig.granted(),
         [(0, Shared), (1, Shared)],
@@ -186,7 +186,7 @@ fn a_victim_s_leaving_lets_in_who_stood_behind_it() {
     rig.holds(0, Shared);
     rig.waits(1, Exclusive);
     rig.waits(2, Shared);
-    rig.queue.doom(rig.owners[1].0).wake();
+    rig.queue.mark_for_abort(rig.owners[1].0).wake();
     assert_eq!(rig.granted(), [(0, Shared), (2, Shared)]);
     assert_eq!(rig.outcome(2), Some(Outcome::Granted));
 }
@@ -219,7 +219,7 @@ fn whatever_comes_the_queue_keeps_its_word() {
             let owner = random.usize(0..8);
             let waits = rig.queue.waiting.iter().any(|waiter| waiter.owner == rig.owners[owner].0);
             match random.u32(0..4) {
-                0 if waits => rig.queue.doom(rig.owners[owner].0).wake(),
+                0 if waits => rig.queue.mark_for_abort(rig.owners[owner].0).wake(),
                 1 if !waits => rig.release(owner),
                 _ if !waits => {
                     let _ = rig.request(owner, Mode::ALL[random.usize(0..5)]);

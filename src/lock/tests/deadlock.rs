@@ -190,18 +190,18 @@ fn the_oldest_is_never_a_victim_and_all_get_through() {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut locks = Locks::default();
             for _ in 0..150 {
-                let birth = {
+                let start_timestamp = {
                     let mut trying = trying.lock();
-                    let birth = manager.birth();
-                    trying.insert(birth);
-                    birth
+                    let start_timestamp = manager.start_timestamp();
+                    trying.insert(start_timestamp);
+                    start_timestamp
                 };
                 let wanted: Vec<_> = (0..4).map(|_| (record(random.u64(0..5)), random.bool())).collect();
                 loop {
                     // Who is the oldest now stays it. (At the end of the attempt is too late to look: once a victim has
                     // left its queue, an older one may have got through.)
-                    let oldest = trying.lock().first() == Some(&birth);
-                    locks.begin(birth);
+                    let oldest = trying.lock().first() == Some(&start_timestamp);
+                    locks.begin(start_timestamp);
                     let result = wanted.iter().try_for_each(|&(name, alone)| {
                         let mode = if alone { Mode::Exclusive } else { Mode::Shared };
                         let result = manager.acquire(&mut locks, name, mode, OnConflict::Wait);
@@ -215,7 +215,7 @@ fn the_oldest_is_never_a_victim_and_all_get_through() {
                     }
                     assert!(!oldest, "seed {seed}: the oldest is a victim");
                 }
-                trying.lock().remove(&birth);
+                trying.lock().remove(&start_timestamp);
             }
         };
         Box::new(work) as Box<dyn FnOnce() + Send>

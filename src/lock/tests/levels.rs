@@ -8,7 +8,7 @@ fn take(manager: &LockManager, locks: &mut Locks, name: LockName, mode: Mode) {
 
 fn setup_one() -> (LockManager, Locks) {
     let (manager, mut locks) = (LockManager::new(), Locks::default());
-    locks.begin(manager.birth());
+    locks.begin(manager.start_timestamp());
     (manager, locks)
 }
 
@@ -24,11 +24,11 @@ fn a_record_s_lock_brings_intentions_above_it_once() {
     ];
     assert_eq!(held, expected);
     take(&manager, &mut locks, record(2), Mode::Shared);
-    assert_eq!(locks.taken(), Taken { rows: 2, gaps: 0, higher: 2 });
+    assert_eq!(locks.taken(), Taken { rows: 2, gap_locks: 0, higher: 2 });
     take(&manager, &mut locks, record(2), Mode::Exclusive);
     assert_eq!(locks.mode(LockName::Table(TABLE)), Some(Mode::IntentionExclusive));
     assert_eq!(locks.mode(LockName::Database), Some(Mode::IntentionExclusive));
-    assert_eq!(locks.taken(), Taken { rows: 3, gaps: 0, higher: 4 });
+    assert_eq!(locks.taken(), Taken { rows: 3, gap_locks: 0, higher: 4 });
     manager.release(&mut locks);
     assert_empty(&manager);
 }
@@ -55,14 +55,14 @@ fn a_lock_on_the_whole_table_makes_those_below_needless() {
     take(&manager, &mut locks, LockName::Table(TABLE), Mode::Shared);
     take(&manager, &mut locks, record(1), Mode::Shared);
     assert_eq!(manager.acquire_range(&mut locks, TABLE, everything, OnConflict::Abort), Ok(()));
-    assert_eq!(locks.taken(), Taken { rows: 0, gaps: 0, higher: 2 });
+    assert_eq!(locks.taken(), Taken { rows: 0, gap_locks: 0, higher: 2 });
     take(&manager, &mut locks, record(1), Mode::Exclusive);
     assert_eq!(locks.mode(LockName::Table(TABLE)), Some(Mode::SharedIntentionExclusive));
-    assert_eq!(locks.taken(), Taken { rows: 1, gaps: 0, higher: 4 });
+    assert_eq!(locks.taken(), Taken { rows: 1, gap_locks: 0, higher: 4 });
     take(&manager, &mut locks, LockName::Table(TABLE), Mode::Exclusive);
     take(&manager, &mut locks, record(2), Mode::Exclusive);
     assert_eq!(manager.acquire_point(&mut locks, TABLE, b"a", OnConflict::Abort), Ok(()));
-    assert_eq!(locks.taken(), Taken { rows: 1, gaps: 0, higher: 5 });
+    assert_eq!(locks.taken(), Taken { rows: 1, gap_locks: 0, higher: 5 });
     manager.release(&mut locks);
     assert_empty(&manager);
 }
@@ -74,7 +74,7 @@ fn a_lock_on_the_database_makes_all_others_needless() {
     take(&manager, &mut locks, record(1), Mode::Exclusive);
     take(&manager, &mut locks, LockName::Table(9), Mode::Shared);
     assert_eq!(manager.acquire_point(&mut locks, TABLE, b"a", OnConflict::Abort), Ok(()));
-    assert_eq!(locks.taken(), Taken { rows: 0, gaps: 0, higher: 1 });
+    assert_eq!(locks.taken(), Taken { rows: 0, gap_locks: 0, higher: 1 });
     let mut other = Locks::default();
     let refused = manager.acquire(&mut other, record(9), Mode::Shared, OnConflict::Abort);
     assert_eq!(refused, Err(Denied::Conflict));
@@ -103,7 +103,7 @@ fn a_lock_on_a_table_keeps_those_below_away_and_others_not() {
 fn who_does_not_wait_is_refused_at_once_and_keeps_what_it_had() {
     let (manager, mut locks) = setup_one();
     let mut other = Locks::default();
-    other.begin(manager.birth());
+    other.begin(manager.start_timestamp());
     take(&manager, &mut locks, record(1), Mode::Exclusive);
     take(&manager, &mut other, record(2), Mode::Exclusive);
     let before = other.taken();
@@ -127,7 +127,7 @@ fn very_many_locks_come_and_go() {
         let point = manager.acquire_point(&mut locks, TABLE, &key.to_be_bytes(), OnConflict::Abort);
         assert_eq!(point, Ok(()));
     }
-    let taken = Taken { rows: MANY.into(), gaps: MANY.into(), higher: 2 };
+    let taken = Taken { rows: MANY.into(), gap_locks: MANY.into(), higher: 2 };
     assert_eq!(locks.taken(), taken);
     assert_eq!(manager.table.len(), MANY as usize + 2);
     for key in 0..MANY {
@@ -142,6 +142,6 @@ fn very_many_locks_come_and_go() {
 #[test]
 fn births_rise() {
     let manager = LockManager::new();
-    let births: Vec<u64> = (0..10).map(|_| manager.birth()).collect();
-    assert!(births.is_sorted_by(|one, next| one < next));
+    let start_timestamps: Vec<u64> = (0..10).map(|_| manager.start_timestamp()).collect();
+    assert!(start_timestamps.is_sorted_by(|one, next| one < next));
 }

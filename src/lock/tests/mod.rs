@@ -1,7 +1,7 @@
 //! The lock manager as a whole, with threads that wait.
 
 mod deadlock;
-mod gaps;
+mod gap_locks;
 mod levels;
 mod order;
 mod stress;
@@ -51,7 +51,7 @@ impl Session {
         let own = Arc::clone(manager);
         let thread = std::thread::spawn(move || {
             let mut locks = Locks::default();
-            locks.begin(own.birth());
+            locks.begin(own.start_timestamp());
             for command in received {
                 command(&own, &mut locks);
             }

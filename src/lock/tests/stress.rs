@@ -58,9 +58,9 @@ fn stress(threads: u64, names: usize, rounds: u32) {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut locks = Locks::default();
             for _ in 0..rounds {
-                let birth = manager.birth();
+                let start_timestamp = manager.start_timestamp();
                 loop {
-                    locks.begin(birth);
+                    locks.begin(start_timestamp);
                     let result = transaction(&manager, &mut locks, &holders, &mut random);
                     manager.release(&mut locks);
                     if result.is_ok() {
@@ -101,7 +101,7 @@ fn what_a_holder_did_is_seen_by_the_next_one() {
         let work = move || {
             let mut locks = Locks::default();
             for _ in 0..ROUNDS {
-                locks.begin(manager.birth());
+                locks.begin(manager.start_timestamp());
                 assert_eq!(manager.acquire(&mut locks, record(1), Mode::Exclusive, OnConflict::Wait), Ok(()));
                 // Relaxed: only the lock orders them.
                 value.store(value.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -126,10 +126,10 @@ fn a_range_that_is_held_has_no_phantoms() {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut locks = Locks::default();
             for _ in 0..400 {
-                let (birth, low) = (manager.birth(), random.u8(0..14));
+                let (start_timestamp, low) = (manager.start_timestamp(), random.u8(0..14));
                 let high = random.u8(low..16);
                 loop {
-                    locks.begin(birth);
+                    locks.begin(start_timestamp);
                     let done = if seed % 2 == 0 {
                         read_twice(&manager, &mut locks, &keys, low, high)
                     } else {

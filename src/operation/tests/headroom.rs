@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Gives operands to participants as a split phase does: one that does not fit is kept back.
+/// Gives operands to worker contexts as a split phase does: one that does not fit is kept back.
 fn accepted(
     operation: Operation,
     base: &Value,

@@ -9,7 +9,7 @@ use super::Checkpointer;
 use crate::durability::checkpoint::{Content, Manifest, NewCheckpoint, Written};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::follower::{Ordered, Post};
+use crate::pipeline::follower::{FollowerConnection, Ordered};
 use crate::pipeline::statistics::Stage;
 
 /// For so much log a follower is waited for, where the log's size is no reason for checkpoints.
@@ -17,7 +17,7 @@ const WAIT_BYTES: u64 = 256 << 20;
 
 impl Checkpointer {
     /// Where a follower is waited for, if one is.
-    pub(crate) fn post(&self) -> Option<&Post> {
+    pub(crate) fn post(&self) -> Option<&FollowerConnection> {
         self.post.as_ref()
     }
 

@@ -110,7 +110,7 @@ fn deleted_rows_are_collected_when_their_epoch_is_durable_and_not_before() {
         assert_eq!(records(&table), [210, 210, 210], "nothing may go before the delete is durable");
         disk.release_syncs();
     });
-    // The participant that deleted collects at the end of its next call: it is the one that was freed last.
+    // The worker context that deleted collects at the end of its next call: it is the one that was freed last.
     for _ in 0..3 {
         assert_eq!(db.run(|tx| tx.exists(&table, key![100])), Ok(false));
     }
@@ -134,7 +134,7 @@ fn rows_that_come_and_go_leave_a_bounded_number_of_records() {
                 thread::yield_now();
             }
             db.run(|tx| tx.exists(&table, key![id])).expect("read");
-            // Of each participant that was used, less than 64 wait for company.
+            // Of each worker context that was used, less than 64 wait for company.
             assert!(
                 records(&table).into_iter().all(|records| records < 10 + 2 * 64),
                 "{:?}",
@@ -166,11 +166,11 @@ fn who_waits_for_the_next_epoch_holds_no_site() {
         scope.spawn(|| db.run(|tx| tx.add(&table, key![1], "age", 1)).expect("durable some day"));
         disk.wait_for_held_syncs(1);
         let epochs = db.engine().store().epochs();
-        let mut seat = db.engine().store().participants().take();
-        seat.parts().1.workspace.last_stamp = Stamp::new(epochs.current(), (1 << SEQUENCE_BITS) - 1);
-        drop(seat);
+        let mut slot_guard = db.engine().store().worker_contexts().take();
+        slot_guard.parts().1.workspace.last_stamp = Stamp::new(epochs.current(), (1 << SEQUENCE_BITS) - 1);
+        drop(slot_guard);
         scope.spawn(|| {
-            let mut worker = db.worker().expect("the seat that was free last");
+            let mut worker = db.worker().expect("the slot that was free last");
             let mut done = Vec::new();
             worker.execute_group(&[touch], &[(0, args![]), (0, args![])], &mut done);
             done.into_iter().for_each(|executed| drop(executed.wait().expect("durable some day")));

@@ -104,9 +104,9 @@ impl Line {
 }
 
 /// Ends the beating with the work, however that ends: a heart alone is no life.
-struct Ending<'l>(&'l Line);
+struct Outcome<'l>(&'l Line);
 
-impl Drop for Ending<'_> {
+impl Drop for Outcome<'_> {
     fn drop(&mut self) {
         *self.0.ended.lock() = true;
         self.0.changed.notify_all();
@@ -139,7 +139,7 @@ pub(crate) fn follow(
     let mut follower = Follower { line: &line, told, report: FollowerReport::default() };
     std::thread::scope(|scope| {
         scope.spawn(|| line.beat());
-        let _ending = Ending(&line);
+        let _outcome = Outcome(&line);
         let outcome = follower.live(disk, directory);
         if let Err(failure) = &outcome {
             // Why it goes, if there is still somebody to hear it.
@@ -221,7 +221,7 @@ impl Follower<'_, '_> {
             replica.settle(epoch)?;
             let new = Arc::new(NewCheckpoint::of_number(replica.checkpoints(), number, &directories));
             let copied = write_all(&new, replica.store(), &|| line.is_broken())?;
-            new.hand_over(copied.tables)
+            new.hand_batch(copied.tables)
         });
         let talk = self.line.talk.lock();
         let (epoch, busy) = (talk.epoch, talk.busy.as_nanos() as u64);

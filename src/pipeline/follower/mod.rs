@@ -12,12 +12,12 @@
 //!   connection. A follower for which they do not last has to begin anew.
 //! - The socket is there while the thread is, and no longer.
 
+mod connection;
 mod follow;
-mod post;
 #[cfg(test)]
 mod tests;
 
+pub use connection::FollowerStatus;
+pub(crate) use connection::{FollowerConnection, Ordered};
 pub use follow::FollowerReport;
 pub(crate) use follow::follow;
-pub use post::FollowerStatus;
-pub(crate) use post::{Ordered, Post};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::post::SILENCE;
+use super::connection::SILENCE;
 use crate::base::socket::Connection;
 use crate::database::Database;
 use crate::durability::follower::message::{FromFollower, ToFollower, VERSION};

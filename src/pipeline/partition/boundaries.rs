@@ -48,25 +48,31 @@ pub(super) struct Move {
     pub(super) route: Route,
     pub(super) turn: Turn,
     ended: Mutex<bool>,
-    bell: Condvar,
+    event_count: Condvar,
 }
 
 impl Move {
     fn new(route: Route) -> Arc<Move> {
         let turn = Turn::new(route.len());
-        Arc::new(Move { owner: OwnerId::new(), turn, route, ended: Mutex::new(false), bell: Condvar::new() })
+        Arc::new(Move {
+            owner: OwnerId::new(),
+            turn,
+            route,
+            ended: Mutex::new(false),
+            event_count: Condvar::new(),
+        })
     }
 
     /// What it asks of an executor. It is older than every call.
     pub(super) fn request(self: Arc<Move>) -> Request<Task> {
         let wants = vec![Want::of_everything()];
-        Request { owner: self.owner, birth: 0, wants, brief: false, task: Task::Move(self) }
+        Request { owner: self.owner, start_timestamp: 0, wants, brief: false, task: Task::Move(self) }
     }
 
     /// All executors concerned have drained.
     pub(super) fn end(&self) {
         *self.ended.lock() = true;
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     fn has_ended(&self) -> bool {
@@ -76,7 +82,7 @@ impl Move {
     fn wait(&self) {
         let mut ended = self.ended.lock();
         while !*ended {
-            self.bell.wait(&mut ended);
+            self.event_count.wait(&mut ended);
         }
     }
 }

@@ -14,12 +14,12 @@ use crate::protocol::local::{Denied, Desk, Grant, OwnerId};
 
 impl Executors {
     /// Enters the queues of all who own this; none: the database is being closed.
-    fn enter_latch(&self, owner: OwnerId, birth: u64, wants: Vec<Want>) -> Option<Arc<Latch>> {
+    fn enter_latch(&self, owner: OwnerId, start_timestamp: u64, wants: Vec<Want>) -> Option<Arc<Latch>> {
         let wants: Arc<[Want]> = wants.into();
         loop {
             let version = self.routing.version();
             let owners = self.routing.owners(wants.iter().map(|want| want.place));
-            let latch = Arc::new(Latch::new(owner, birth, wants.clone(), owners));
+            let latch = Arc::new(Latch::new(owner, start_timestamp, wants.clone(), owners));
             let task = |&executor| (executor, Task::Latch(latch.clone()));
             let entries: Entries<Task> = latch.route().iter().map(task).collect();
             match self.queues.let_in(1, version, entries) {
@@ -32,14 +32,14 @@ impl Executors {
 }
 
 impl Desk for Executors {
-    fn birth(&self) -> u64 {
-        self.birth_of_call()
+    fn start_timestamp(&self) -> u64 {
+        self.start_timestamp_of_call()
     }
 
-    fn lock(&self, wants: Vec<Want>, birth: u64, room: &mut usize) -> Result<Grant, Denied> {
+    fn lock(&self, wants: Vec<Want>, start_timestamp: u64, room: &mut usize) -> Result<Grant, Denied> {
         let Some(engine) = self.engine.upgrade() else { return Err(Denied::Refused(Error::Closed)) };
         let owner = OwnerId::new();
-        let Some(latch) = self.enter_latch(owner, birth, wants) else {
+        let Some(latch) = self.enter_latch(owner, start_timestamp, wants) else {
             return Err(Denied::Refused(Error::Closed));
         };
         let needed = std::mem::take(room);

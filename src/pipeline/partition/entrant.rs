@@ -14,7 +14,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::random;
 use crate::error::Error;
 use crate::pipeline::call::{Answer, Call, Output, Routine};
-use crate::pipeline::execute::Ending;
+use crate::pipeline::execute::Outcome;
 use crate::pipeline::worker::Pending;
 use crate::protocol::footprint::Footprint;
 use crate::types::Args;
@@ -44,7 +44,7 @@ pub(super) struct Batch {
     /// Their places in the group.
     pub(super) places: Vec<usize>,
     /// How those that have ended did, with their places.
-    pub(super) ended: Vec<(usize, Ending, Output)>,
+    pub(super) ended: Vec<(usize, Outcome, Output)>,
     /// Who waits for them.
     pub(super) group: Option<Arc<Group>>,
 }
@@ -82,7 +82,7 @@ pub(crate) trait Offered: Pending {
     fn parts_mut(&mut self) -> (&(dyn Routine + 'static), &Args, &mut Footprint);
 
     /// The call for an executor's thread, with the footprint.
-    fn hand_over(&mut self) -> Entrant;
+    fn hand_batch(&mut self) -> Entrant;
 
     /// It was not let in.
     fn take_back(&mut self, entrant: Entrant);
@@ -107,7 +107,7 @@ pub(crate) struct GroupMemory {
     /// Footprints of calls that were handed over, and have ended.
     pub(crate) spare: Vec<Footprint>,
     /// How the calls of the group have ended, in their order.
-    pub(crate) ended: Vec<Option<(Ending, Output)>>,
+    pub(crate) ended: Vec<Option<(Outcome, Output)>>,
 }
 
 /// What a group has done in place of an executor: how many calls, and for how long.
@@ -173,8 +173,8 @@ impl GroupMemory {
     /// What calls have come to that were handed over: waits for them.
     pub(super) fn take_in(&mut self, group: &Group) {
         let Ended { calls, batches } = group.wait();
-        for (place, ending, output) in calls {
-            self.ended[place] = Some((ending, output));
+        for (place, outcome, output) in calls {
+            self.ended[place] = Some((outcome, output));
         }
         for batch in batches {
             self.keep(batch);
@@ -201,7 +201,7 @@ pub(crate) struct Group {
 #[derive(Default)]
 struct Ended {
     /// With their places in the group.
-    calls: Vec<(usize, Ending, Output)>,
+    calls: Vec<(usize, Outcome, Output)>,
     #[expect(clippy::vec_box, reason = "they come and go in boxes")]
     batches: Vec<Box<Batch>>,
 }
@@ -221,8 +221,8 @@ impl Group {
     }
 
     /// A call has ended.
-    pub(super) fn end(&self, place: usize, ending: Ending, output: Output) {
-        self.ended.lock().calls.push((place, ending, output));
+    pub(super) fn end(&self, place: usize, outcome: Outcome, output: Output) {
+        self.ended.lock().calls.push((place, outcome, output));
         self.count_down(1);
     }
 
@@ -260,8 +260,8 @@ impl Group {
 }
 
 /// How a call ends that was not let in.
-pub(crate) fn closed() -> (Ending, Output) {
-    (Ending::refused(1, Error::Closed), Output::default())
+pub(crate) fn closed() -> (Outcome, Output) {
+    (Outcome::refused(1, Error::Closed), Output::default())
 }
 
 impl From<Call> for Entrant {
@@ -301,8 +301,8 @@ impl<P: Pending> Pending for &P {
 mod tests {
     use super::*;
 
-    fn ending(epoch: u64) -> Ending {
-        Ending { epoch, attempts: 1, wrote: true, failure: None, stashed: false }
+    fn outcome(epoch: u64) -> Outcome {
+        Outcome { epoch, attempts: 1, wrote: true, failure: None, stashed: false }
     }
 
     fn memory_of(calls: usize) -> GroupMemory {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn epochs(memory: &GroupMemory) -> impl Iterator<Item = u64> + '_ {
-        memory.ended.iter().flatten().map(|(ending, _)| ending.epoch)
+        memory.ended.iter().flatten().map(|(outcome, _)| outcome.epoch)
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
                 let group = &group;
                 scope.spawn(move || {
                     (0..50).rev().filter(|place| place % 2 == half).for_each(|place| {
-                        group.end(place, ending(place as u64), Output::default());
+                        group.end(place, outcome(place as u64), Output::default());
                     });
                 });
             }
@@ -332,7 +332,7 @@ mod tests {
             // The same group waits for more.
             memory.ended[7] = None;
             group.await_more(1);
-            scope.spawn(|| group.end(7, ending(70), Output::default()));
+            scope.spawn(|| group.end(7, outcome(70), Output::default()));
             memory.take_in(&group);
             assert_eq!(epochs(&memory).sum::<u64>(), (0..50).sum::<u64>() + 63);
         });
@@ -372,11 +372,11 @@ mod tests {
         let mut memory = memory_of(3);
         let mut batch = memory.batch();
         batch.group = Some(group.clone());
-        batch.ended.extend([2, 0].map(|place| (place, ending(place as u64), Output::default())));
+        batch.ended.extend([2, 0].map(|place| (place, outcome(place as u64), Output::default())));
         let told = group.clone();
         let other = thread::spawn(move || {
             told.end_batch(batch);
-            told.end(1, ending(1), Output::default());
+            told.end(1, outcome(1), Output::default());
         });
         memory.take_in(&group);
         other.join().expect("it ends");

@@ -22,7 +22,7 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::Ordering;
 use crate::pipeline::call::{self, Output};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::Ending;
+use crate::pipeline::execute::Outcome;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
@@ -32,7 +32,7 @@ use crate::protocol::local::locks::{Answer, Freed, LocalLocks, Request, Waiting}
 use crate::protocol::local::routing::Route;
 use crate::protocol::local::waits::{Entry, Victim};
 use crate::protocol::{ATTEMPTS_IN_COMPANY, Held};
-use crate::storage::participant::{Counters, Seat};
+use crate::storage::worker_context::{Counters, SlotGuard};
 
 /// What an executor is given to do.
 pub(super) enum Task {
@@ -55,15 +55,15 @@ pub(super) enum Notice {
     /// The owner has ended: what it holds is free.
     Ended(OwnerId),
     /// The owner is a deadlock's victim: what it has parked here is taken out.
-    Doomed(OwnerId),
+    MarkedForAbort(OwnerId),
 }
 
-/// An executor at work: its seat, its lock table, and what it is about to do.
+/// An executor at work: its slot, its lock table, and what it is about to do.
 pub(super) struct Bench<'e> {
     pub(super) engine: &'e Engine,
     pub(super) executors: &'e Executors,
     pub(super) number: usize,
-    pub(super) seat: Seat<'e>,
+    pub(super) slot_guard: SlotGuard<'e>,
     pub(super) held: Held,
     found: Vec<call::Found>,
     locks: LocalLocks<Task>,
@@ -96,7 +96,7 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         engine,
         executors,
         number,
-        seat: engine.store().participants().take(),
+        slot_guard: engine.store().worker_contexts().take(),
         held: Held::default(),
         found: Vec::new(),
         locks: LocalLocks::default(),
@@ -109,14 +109,14 @@ pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usiz
         done: Vec::new(),
     };
     let mut found = Found::default();
-    let participant = bench.seat.participant();
-    executors.seat(number, participant);
-    engine.show(participant, Activity::Handover, || {
+    let worker_context = bench.slot_guard.worker_context();
+    executors.slot_guard(number, worker_context);
+    engine.show(worker_context, Activity::Handover, || {
         while executors.queues.take(number, bench.locks.is_idle(), &mut found) {
             let start = Instant::now();
             bench.work(&mut found);
             engine.clocks().add(Stage::Execute, start);
-            bench.hand_over();
+            bench.hand_batch();
         }
     });
 }
@@ -126,7 +126,7 @@ impl Bench<'_> {
         for notice in found.notices.drain(..) {
             match notice {
                 Notice::Ended(owner) => self.ended.push(owner),
-                Notice::Doomed(owner) => self.give_way(owner),
+                Notice::MarkedForAbort(owner) => self.give_way(owner),
             }
             self.release_ended();
         }
@@ -138,7 +138,7 @@ impl Bench<'_> {
     }
 
     /// Hands results on, and lets go what has ended.
-    fn hand_over(&mut self) {
+    fn hand_batch(&mut self) {
         self.engine.output().put(self.engine, &mut self.finished);
         if take(&mut self.wrote) {
             self.engine.ring_log();
@@ -151,17 +151,20 @@ impl Bench<'_> {
             Task::Whole(entrant) => self.take_in_whole(entrant),
             Task::Batch(batch) => self.take_in_batch(batch),
             Task::Serial(serial) => {
-                let (owner, birth, wants) = (serial.owner, serial.flow.birth, serial.wants(self.number));
-                self.ask(Request { owner, birth, wants, brief: false, task: Task::Serial(serial) });
+                let (owner, start_timestamp, wants) =
+                    (serial.owner, serial.flow.start_timestamp, serial.wants(self.number));
+                self.ask(Request { owner, start_timestamp, wants, brief: false, task: Task::Serial(serial) });
             }
             Task::Phase(phase) if phase.is_in_vain(self.number) => self.report(phase),
             Task::Phase(phase) => {
-                let (owner, birth, wants) = (phase.owner, phase.flow.birth, phase.wants(self.number));
-                self.ask(Request { owner, birth, wants, brief: false, task: Task::Phase(phase) });
+                let (owner, start_timestamp, wants) =
+                    (phase.owner, phase.flow.start_timestamp, phase.wants(self.number));
+                self.ask(Request { owner, start_timestamp, wants, brief: false, task: Task::Phase(phase) });
             }
             Task::Latch(latch) => {
-                let (owner, birth, wants) = (latch.owner, latch.birth, latch.wants(self.number));
-                self.ask(Request { owner, birth, wants, brief: false, task: Task::Latch(latch) });
+                let (owner, start_timestamp, wants) =
+                    (latch.owner, latch.start_timestamp, latch.wants(self.number));
+                self.ask(Request { owner, start_timestamp, wants, brief: false, task: Task::Latch(latch) });
             }
             Task::Move(movement) => {
                 // What was granted before has been done when others are told of this one.
@@ -194,8 +197,8 @@ impl Bench<'_> {
         }
         let wants: Vec<Want> = locked.map(Want::of_reference).collect();
         self.count_locks(wants.len());
-        let (owner, birth) = (OwnerId::new(), self.executors.birth_of_call());
-        self.ask_for(Request { owner, birth, wants, brief: true, task: Task::Whole(entrant) });
+        let (owner, start_timestamp) = (OwnerId::new(), self.executors.start_timestamp_of_call());
+        self.ask_for(Request { owner, start_timestamp, wants, brief: true, task: Task::Whole(entrant) });
     }
 
     fn ask(&mut self, request: Request<Task>) {
@@ -233,14 +236,14 @@ impl Bench<'_> {
             }
             Some(Task::Whole(_) | Task::Batch(_)) | None => Entry::Alone,
         };
-        self.doom(self.executors.waits.park(self.number, waiting, entry));
+        self.mark_for_abort(self.executors.waits.park(self.number, waiting, entry));
     }
 
     /// Tells the executors where they are parked that these have to give way.
-    fn doom(&self, victims: Vec<Victim>) {
+    fn mark_for_abort(&self, victims: Vec<Victim>) {
         for victim in victims {
             for executor in victim.executors {
-                self.executors.queues.notify(executor, Notice::Doomed(victim.owner));
+                self.executors.queues.notify(executor, Notice::MarkedForAbort(victim.owner));
             }
         }
     }
@@ -261,19 +264,19 @@ impl Bench<'_> {
                 Task::Whole(entrant) => {
                     self.executors.waits.end(owner);
                     // From the entrance on: behind what waits here now its rows may be somebody else's.
-                    self.enter_anew(entrant);
+                    self.reenter(entrant);
                 }
                 // They are not parked, or do not give way.
                 task @ (Task::Batch(_) | Task::Move(_)) => self.perform(task),
                 Task::Serial(serial) => {
-                    serial.turn.doom();
+                    serial.turn.mark_for_abort();
                     self.report_serial(serial);
                 }
                 Task::Phase(phase) => {
-                    phase.turn.doom();
+                    phase.turn.mark_for_abort();
                     self.report(phase);
                 }
-                Task::Latch(latch) => latch.doom(),
+                Task::Latch(latch) => latch.mark_for_abort(),
             }
         }
         self.go_on(freed, true);
@@ -291,7 +294,7 @@ impl Bench<'_> {
     }
 
     fn count_locks(&self, locks: usize) {
-        Counters::add(&self.seat.participant().counters.locks_local, locks as u64);
+        Counters::add(&self.slot_guard.worker_context().counters.locks_local, locks as u64);
     }
 
     /// Gives up the locks of whoever has ended, and does what was waiting for them.
@@ -308,7 +311,7 @@ impl Bench<'_> {
     /// Does what is granted now that somebody has ended.
     fn go_on(&mut self, freed: Freed<Task>, has_given_way: bool) {
         for waiting in freed.waiting {
-            self.doom(self.executors.waits.move_on(self.number, waiting, has_given_way));
+            self.mark_for_abort(self.executors.waits.move_on(self.number, waiting, has_given_way));
         }
         for (owner, task) in freed.granted {
             match &task {
@@ -370,7 +373,7 @@ impl Bench<'_> {
         let misled = self.execute(&batch);
         // From the last one on, so that those before it keep their places.
         for number in misled.into_iter().rev() {
-            self.enter_anew(batch.remove(number));
+            self.reenter(batch.remove(number));
         }
         self.executors.queues.leave(batch.len());
         self.done.extend(batch.drain(..).map(|entrant| Done::Whole { _entrant: entrant }));
@@ -379,20 +382,20 @@ impl Bench<'_> {
 
     /// Runs the calls of a batch, in order.
     fn run_together(&mut self, mut batch: Box<Batch>) {
-        let Bench { engine, seat, held, found, wrote, .. } = self;
-        let counters = &seat.participant().counters;
+        let Bench { engine, slot_guard, held, found, wrote, .. } = self;
+        let counters = &slot_guard.worker_context().counters;
         let mut misled = Misled::new();
         let Batch { calls, places, ended, .. } = &mut *batch;
-        execute_group(engine, seat, held, found, calls, |number, ending, output| {
-            if ending.stashed {
+        execute_group(engine, slot_guard, held, found, calls, |number, outcome, output| {
+            if outcome.stashed {
                 return misled.push(number);
             }
-            *wrote |= ending.wrote;
-            count_waiting_reader(engine, counters, &ending);
-            ended.push((places[number], ending, output));
+            *wrote |= outcome.wrote;
+            count_waiting_reader(engine, counters, &outcome);
+            ended.push((places[number], outcome, output));
         });
         for number in misled.into_iter().rev() {
-            self.enter_anew(batch.take_out(number));
+            self.reenter(batch.take_out(number));
         }
         self.executors.queues.leave(batch.calls.len());
         if let Some(group) = batch.group.take() {
@@ -401,10 +404,10 @@ impl Bench<'_> {
     }
 
     /// A call's values led elsewhere than was looked up ahead.
-    fn enter_anew(&mut self, entrant: Box<Entrant>) {
+    fn reenter(&mut self, entrant: Box<Entrant>) {
         self.count_aborted(false);
-        if let Err((entrant, error)) = self.executors.enter_anew(entrant) {
-            self.tell(&entrant, Ending::refused(1, error), Output::default());
+        if let Err((entrant, error)) = self.executors.reenter(entrant) {
+            self.tell(&entrant, Outcome::refused(1, error), Output::default());
             self.executors.queues.leave(1);
             self.done.push(Done::Whole { _entrant: entrant });
         }
@@ -415,7 +418,7 @@ impl Bench<'_> {
         if !serial.turn.report() {
             return;
         }
-        let again = serial.turn.is_doomed();
+        let again = serial.turn.is_marked_for_abort();
         if !again {
             self.run_serial(&serial.flow.entrant);
         }
@@ -429,14 +432,14 @@ impl Bench<'_> {
     }
 
     fn run_serial(&mut self, entrant: &Entrant) {
-        let counters = &self.seat.participant().counters;
+        let counters = &self.slot_guard.worker_context().counters;
         Counters::count(&counters.went_serial);
         // Relaxed: this thread's own counter.
         let before = counters.failed.load(Ordering::Relaxed);
         // What goes to several executors is not looked up ahead, so that nothing misleads it.
         let misled = self.execute(&[entrant]);
         debug_assert!(misled.is_empty());
-        let counters = &self.seat.participant().counters;
+        let counters = &self.slot_guard.worker_context().counters;
         // Relaxed: as above.
         entrant.routine.failures().note(counters.failed.load(Ordering::Relaxed) > before);
     }
@@ -460,25 +463,25 @@ impl Bench<'_> {
     }
 
     /// Tells how a call has ended.
-    pub(super) fn tell(&mut self, entrant: &Entrant, ending: Ending, output: Output) {
-        let counters = &self.seat.participant().counters;
-        self.wrote |= ending.wrote;
-        tell(self.engine, counters, &mut self.finished, entrant, ending, output);
+    pub(super) fn tell(&mut self, entrant: &Entrant, outcome: Outcome, output: Output) {
+        let counters = &self.slot_guard.worker_context().counters;
+        self.wrote |= outcome.wrote;
+        tell(self.engine, counters, &mut self.finished, entrant, outcome, output);
     }
 }
 
 impl Bench<'_> {
     /// Runs calls one after the other, and tells how each ended. Gives those that were misled, in order: they have not.
     fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) -> Misled {
-        let Bench { engine, seat, held, found, finished, wrote, .. } = self;
-        let counters = &seat.participant().counters;
+        let Bench { engine, slot_guard, held, found, finished, wrote, .. } = self;
+        let counters = &slot_guard.worker_context().counters;
         let mut misled = Misled::new();
-        execute_group(engine, seat, held, found, calls, |number, ending, output| {
-            if ending.stashed {
+        execute_group(engine, slot_guard, held, found, calls, |number, outcome, output| {
+            if outcome.stashed {
                 return misled.push(number);
             }
-            *wrote |= ending.wrote;
-            tell(engine, counters, finished, calls[number].borrow(), ending, output);
+            *wrote |= outcome.wrote;
+            tell(engine, counters, finished, calls[number].borrow(), outcome, output);
         });
         misled
     }
@@ -494,23 +497,23 @@ fn tell(
     counters: &Counters,
     finished: &mut Vec<Finished>,
     entrant: &Entrant,
-    ending: Ending,
+    outcome: Outcome,
     output: Output,
 ) {
-    count_waiting_reader(engine, counters, &ending);
+    count_waiting_reader(engine, counters, &outcome);
     match &entrant.sink {
         Sink::Nobody => {}
-        Sink::Group(group, place) => group.end(*place, ending, output),
+        Sink::Group(group, place) => group.end(*place, outcome, output),
         Sink::Answer(answer) => {
-            let (epoch, answer) = (ending.epoch, answer.clone());
-            let result = ending.failure.map_or(Ok(output), |error| Err(*error));
+            let (epoch, answer) = (outcome.epoch, answer.clone());
+            let result = outcome.failure.map_or(Ok(output), |error| Err(*error));
             finished.push(Finished { answer, epoch, result });
         }
     }
 }
 
-pub(super) fn count_waiting_reader(engine: &Engine, counters: &Counters, ending: &Ending) {
-    if !ending.wrote && !engine.progress().is_released(ending.epoch) {
+pub(super) fn count_waiting_reader(engine: &Engine, counters: &Counters, outcome: &Outcome) {
+    if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
         Counters::count(&counters.readers_waited);
     }
 }

@@ -43,7 +43,7 @@ use crate::types::values::Values;
 pub(super) struct Flow {
     pub(super) entrant: Entrant,
     /// When it was first tried: of two in a deadlock the younger gives way.
-    pub(super) birth: u64,
+    pub(super) start_timestamp: u64,
 }
 
 impl Flow {
@@ -107,7 +107,7 @@ pub(super) struct Turn {
     /// So many have not reported yet.
     left: AtomicUsize,
     /// Whether the attempt was a deadlock's victim.
-    doomed: AtomicBool,
+    marked_for_abort: AtomicBool,
     parked: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl Turn {
     pub(super) fn new(executors: usize) -> Turn {
         Turn {
             left: AtomicUsize::new(executors),
-            doomed: AtomicBool::new(false),
+            marked_for_abort: AtomicBool::new(false),
             parked: AtomicBool::new(false),
         }
     }
@@ -127,12 +127,12 @@ impl Turn {
     }
 
     /// It is a deadlock's victim. Relaxed, as in all these: `report` orders it.
-    pub(super) fn doom(&self) {
-        self.doomed.store(true, Ordering::Relaxed);
+    pub(super) fn mark_for_abort(&self) {
+        self.marked_for_abort.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_doomed(&self) -> bool {
-        self.doomed.load(Ordering::Relaxed)
+    pub(super) fn is_marked_for_abort(&self) -> bool {
+        self.marked_for_abort.load(Ordering::Relaxed)
     }
 
     /// It is parked at one of these, to which it has come by its first entry.
@@ -250,11 +250,11 @@ impl Phase {
         if range.clone().any(|reference| led(&reference)) {
             let footprint = Arc::make_mut(&mut footprint);
             let args = &self.flow.entrant.args;
-            let worked_out = keep_panics_in(|| {
+            let computed = keep_panics_in(|| {
                 let mut all = range.clone().filter(led);
                 all.try_for_each(|reference| parts.lead(args, &values, reference, footprint))
             });
-            if let Err(error) = worked_out {
+            if let Err(error) = computed {
                 return Meeting::Conclude(Some(Box::new(error)), Vec::new());
             }
         }
@@ -273,7 +273,7 @@ impl Phase {
         let mut route = routing.route(placed.map(place_of_reference));
         if route.is_empty() {
             // Nobody owns what it reads: calls take turns.
-            route.push(routing.turn(self.flow.birth));
+            route.push(routing.turn(self.flow.start_timestamp));
         }
         let owner = |reference: &Reference| match place_of_reference(reference) {
             None if is_floating(reference) => route.first().copied(),

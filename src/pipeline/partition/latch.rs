@@ -12,27 +12,27 @@ use crate::protocol::local::routing::{Owners, Route};
 /// See the module's description.
 pub(super) struct Latch {
     pub(super) owner: OwnerId,
-    pub(super) birth: u64,
+    pub(super) start_timestamp: u64,
     wants: Arc<[Want]>,
     /// Whose each of them is.
     owners: Owners,
     /// So many executors have not granted yet.
     left: AtomicUsize,
-    doomed: AtomicBool,
+    marked_for_abort: AtomicBool,
     parked: AtomicBool,
     waiter: Thread,
 }
 
 impl Latch {
     /// Of this thread, which waits for the owners of all this.
-    pub(super) fn new(owner: OwnerId, birth: u64, wants: Arc<[Want]>, owners: Owners) -> Latch {
+    pub(super) fn new(owner: OwnerId, start_timestamp: u64, wants: Arc<[Want]>, owners: Owners) -> Latch {
         Latch {
             owner,
-            birth,
+            start_timestamp,
             wants,
             left: AtomicUsize::new(owners.route.len()),
             owners,
-            doomed: AtomicBool::new(false),
+            marked_for_abort: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             waiter: thread::current(),
         }
@@ -57,8 +57,8 @@ impl Latch {
     }
 
     /// It is the victim of a deadlock, and not granted at this executor.
-    pub(super) fn doom(&self) {
-        self.doomed.store(true, Ordering::Release);
+    pub(super) fn mark_for_abort(&self) {
+        self.marked_for_abort.store(true, Ordering::Release);
         self.grant();
     }
 
@@ -80,7 +80,7 @@ impl Latch {
         while self.left.load(Ordering::Acquire) > 0 {
             thread::park();
         }
-        !self.doomed.load(Ordering::Acquire)
+        !self.marked_for_abort.load(Ordering::Acquire)
     }
 }
 
@@ -94,11 +94,13 @@ mod tests {
         Latch::new(OwnerId::new(), 1, wants.into(), owners)
     }
 
-    fn opened(doomed: bool) -> bool {
+    fn opened(marked_for_abort: bool) -> bool {
         let latch = Arc::new(latch(vec![Want::of_everything()]));
         for executor in 0..3 {
             let latch = latch.clone();
-            thread::spawn(move || if doomed && executor == 1 { latch.doom() } else { latch.grant() });
+            thread::spawn(move || {
+                if marked_for_abort && executor == 1 { latch.mark_for_abort() } else { latch.grant() }
+            });
         }
         latch.wait()
     }

@@ -216,7 +216,7 @@ impl Manager {
     pub(super) fn plan(&self, starts: &[u64]) -> Option<Vec<u64>> {
         let present = in_use(starts);
         let wanted = self.number(present);
-        let (weights, known) = self.evidence();
+        let (weights, known) = self.conflict_counts();
         let total: f64 = weights.iter().sum();
         if starts.is_empty() || total <= 0.0 {
             return None;
@@ -239,7 +239,7 @@ impl Manager {
 
     /// What stretches weigh, and how many observations that is known from: requests, and rows a little; or rows alone, where
     /// next to nothing is asked for.
-    fn evidence(&self) -> (Vec<f64>, f64) {
+    fn conflict_counts(&self) -> (Vec<f64>, f64) {
         let rows = self.rows.iter().map(|rows| f64::from(*rows));
         let all: f64 = rows.clone().sum();
         if self.known < LEAST && all > 0.0 {

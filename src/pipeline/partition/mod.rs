@@ -54,7 +54,7 @@ use crate::protocol::footprint::{Footprint, Mode, Reference};
 use crate::protocol::local::claim::{is_floating, place_of_reference};
 use crate::protocol::local::routing::{Route, Routing};
 use crate::protocol::local::waits::Waits;
-use crate::storage::participant::Participant;
+use crate::storage::worker_context::WorkerContext;
 use crate::types::Args;
 
 /// What all executors share.
@@ -63,7 +63,7 @@ pub(crate) struct Executors {
     queues: Queues<Task, Notice>,
     routing: Routing,
     waits: Waits,
-    births: AtomicU64,
+    start_timestamps: AtomicU64,
     moves: Moves,
     /// What each executor was asked for.
     loads: Box<[CachePadded<Load>]>,
@@ -88,7 +88,7 @@ impl Executors {
             queues: Queues::new(executors),
             routing: Routing::new(executors),
             waits: Waits::default(),
-            births: AtomicU64::new(0),
+            start_timestamps: AtomicU64::new(0),
             moves: Moves::new(executors),
             loads: (0..executors).map(|_| CachePadded::default()).collect(),
             upkeep: Mutex::new(Upkeep::new(executors, chooses_number)),
@@ -99,10 +99,10 @@ impl Executors {
     }
 
     /// An executor's own thread has this slot.
-    fn seat(&self, executor: usize, participant: &Participant) {
-        participant.be_executor(executor);
+    fn slot_guard(&self, executor: usize, worker_context: &WorkerContext) {
+        worker_context.be_executor(executor);
         // Relaxed, here and below: who misses it shows one sample too many as idle.
-        self.slots[executor].store(participant.number() + 1, Ordering::Relaxed);
+        self.slots[executor].store(worker_context.number() + 1, Ordering::Relaxed);
     }
 
     /// Somebody stands in for a sleeping executor, and shows what becomes of its calls: it is not idle, where time is sampled.
@@ -110,7 +110,7 @@ impl Executors {
         if engine.sampler().is_some()
             && let Some(slot) = self.slots[executor].load(Ordering::Relaxed).checked_sub(1)
         {
-            engine.store().participants().at(slot).shown().set(Activity::Elsewhere);
+            engine.store().worker_contexts().at(slot).shown().set(Activity::Elsewhere);
         }
     }
 
@@ -178,7 +178,7 @@ impl Executors {
         let writes = written.is_some();
         let home = match written.or_else(|| references.iter().find(|one| !is_floating(one))) {
             Some(first) => owner(first)?,
-            None => self.routing.turn(self.birth_of_call()),
+            None => self.routing.turn(self.start_timestamp_of_call()),
         };
         let is_elsewhere = |one: &Reference| owner(one) != Some(home) && !is_floating(one);
         let may_be = |one: &Reference| writes && one.mode == Mode::Read && one.whole;
@@ -210,7 +210,7 @@ impl Executors {
     fn submit_to_several(&self, entrant: Entrant) -> bool {
         let is_open = self.queues.let_one_in();
         if is_open {
-            self.enter(Arc::new(Flow { entrant, birth: self.birth_of_call() }), 1);
+            self.enter(Arc::new(Flow { entrant, start_timestamp: self.start_timestamp_of_call() }), 1);
         }
         is_open
     }
@@ -262,12 +262,12 @@ impl Executors {
     }
 
     /// Lets a call go the long way that was misled by what was looked up ahead, or whose turn here is over.
-    fn enter_anew(&self, mut entrant: Box<Entrant>) -> Result<(), (Box<Entrant>, Error)> {
+    fn reenter(&self, mut entrant: Box<Entrant>) -> Result<(), (Box<Entrant>, Error)> {
         let Entrant { routine, args, footprint, .. } = &mut *entrant;
         if let Err(error) = scout::forget(&**routine, args, footprint) {
             return Err((entrant, error));
         }
-        self.enter(Arc::new(Flow { entrant: *entrant, birth: self.birth_of_call() }), 1);
+        self.enter(Arc::new(Flow { entrant: *entrant, start_timestamp: self.start_timestamp_of_call() }), 1);
         Ok(())
     }
 
@@ -277,13 +277,13 @@ impl Executors {
     }
 
     /// Hand-overs to the executors, and what was handed over.
-    pub(crate) fn handovers(&self) -> (u64, u64) {
-        self.queues.handovers()
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        self.queues.batches()
     }
 
-    fn birth_of_call(&self) -> u64 {
+    fn start_timestamp_of_call(&self) -> u64 {
         // Relaxed: only that no two are equal counts.
-        self.births.fetch_add(1, Ordering::Relaxed) + 1
+        self.start_timestamps.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 

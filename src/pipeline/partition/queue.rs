@@ -344,7 +344,7 @@ impl<T, N> Queues<T, N> {
     }
 
     /// How often something was taken or brought, and how much in all.
-    pub(crate) fn handovers(&self) -> (u64, u64) {
+    pub(crate) fn batches(&self) -> (u64, u64) {
         let all = self.boxes.iter().map(|inbox| inbox.state.lock());
         all.fold((0, 0), |sum, state| (sum.0 + state.takes, sum.1 + state.taken))
     }

@@ -15,11 +15,11 @@ use super::part::Part;
 use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Output};
-use crate::pipeline::execute::{Body, Ending, Verdict, conclude, run_body, wait_for_log_space};
+use crate::pipeline::execute::{Body, Outcome, Verdict, conclude, run_body, wait_for_log_space};
 use crate::protocol::Try;
 use crate::protocol::attempt::Attempt;
-use crate::storage::participant::{Counters, Memory};
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::storage::worker_context::{Counters, Memory};
 use crate::types::Value;
 
 /// Some actions of a phase, as a body.
@@ -75,12 +75,13 @@ impl Bench<'_> {
         if let Err(error) = self.admit(phase) {
             return phase.refuse(error);
         }
-        let Bench { engine, seat, held, .. } = self;
-        let (participant, memory) = seat.parts();
+        let Bench { engine, slot_guard, held, .. } = self;
+        let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
         let guard = pin();
-        let attempt = Attempt::new(engine.store(), participant, &guard, arena, workspace, reads, held, None);
+        let attempt =
+            Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
         let part = phase.take_part(executor).put_into(&attempt);
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
@@ -94,7 +95,7 @@ impl Bench<'_> {
 
     /// Whether a call may be executed now: who will write needs a log that takes it.
     fn admit(&mut self, phase: &Phase) -> Result<()> {
-        let (_, memory) = self.seat.parts();
+        let (_, memory) = self.slot_guard.parts();
         if phase.footprint.is_read_only() {
             return Ok(());
         }
@@ -106,15 +107,15 @@ impl Bench<'_> {
         if !phase.turn.report() {
             return;
         }
-        if phase.turn.is_doomed() {
+        if phase.turn.is_marked_for_abort() {
             return self.run_again(&phase, false);
         }
         if phase.is_gathered {
             self.run_actions(&phase, None);
         }
         if let Some(error) = phase.take_refusal() {
-            let ending = Ending::refused(phase.attempt, *error);
-            return self.end(&phase, ending, Vec::new());
+            let outcome = Outcome::refused(phase.attempt, *error);
+            return self.end(&phase, outcome, Vec::new());
         }
         match phase.meet(&self.executors.routing) {
             Meeting::Next(next) => {
@@ -132,15 +133,15 @@ impl Bench<'_> {
         let mut failure = failure.or(fits.err().map(Box::new));
         let writes = !phase.footprint.is_read_only();
         let (mut reserved, mut met_in_writes) = (false, false);
-        let ending = loop {
+        let outcome = loop {
             if let Err(error) = self.make_way(writes && failure.is_none(), &mut reserved) {
-                break Some(Ending::refused(phase.attempt, error));
+                break Some(Outcome::refused(phase.attempt, error));
             }
             let (verdict, left) = self.try_to_conclude(phase, part, failure.take());
             part = left;
             let waited = match verdict {
                 Verdict::Done { epoch, wrote, failure } => {
-                    break Some(Ending { epoch, attempts: phase.attempt, wrote, failure, stashed: false });
+                    break Some(Outcome { epoch, attempts: phase.attempt, wrote, failure, stashed: false });
                 }
                 Verdict::Again { in_writes } => {
                     met_in_writes = in_writes;
@@ -151,22 +152,22 @@ impl Bench<'_> {
                 Verdict::NextEpoch => self.engine.wait_for_next_epoch(),
                 Verdict::NeedsLogSpace(bytes) => {
                     reserved = true;
-                    wait_for_log_space(self.engine, &mut self.seat, &mut self.held, bytes)
+                    wait_for_log_space(self.engine, &mut self.slot_guard, &mut self.held, bytes)
                 }
             };
             if let Err(error) = waited {
-                break Some(Ending::refused(phase.attempt, error));
+                break Some(Outcome::refused(phase.attempt, error));
             }
         };
         if reserved {
-            let (_, memory) = self.seat.parts();
+            let (_, memory) = self.slot_guard.parts();
             self.engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
         }
         self.collect(part);
-        match ending {
-            Some(ending) => {
-                let rows = if ending.failure.is_none() { rows } else { Vec::new() };
-                self.end(phase, ending, rows);
+        match outcome {
+            Some(outcome) => {
+                let rows = if outcome.failure.is_none() { rows } else { Vec::new() };
+                self.end(phase, outcome, rows);
             }
             None => self.run_again(phase, met_in_writes),
         }
@@ -177,7 +178,7 @@ impl Bench<'_> {
         if !writes {
             return Ok(());
         }
-        let (_, memory) = self.seat.parts();
+        let (_, memory) = self.slot_guard.parts();
         let log_credit = &mut memory.workspace.log_credit;
         self.engine.admit(log_credit)?;
         *reserved |= self.engine.make_way(&mut self.held, log_credit)?;
@@ -186,12 +187,13 @@ impl Bench<'_> {
 
     fn try_to_conclude(&mut self, phase: &Phase, part: Part, failure: Option<Box<Error>>) -> (Verdict, Part) {
         let _work = at(Activity::Work);
-        let Bench { engine, seat, held, .. } = self;
-        let (participant, memory) = seat.parts();
+        let Bench { engine, slot_guard, held, .. } = self;
+        let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
         let guard = pin();
-        let attempt = Attempt::new(engine.store(), participant, &guard, arena, workspace, reads, held, None);
+        let attempt =
+            Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
         let part = part.put_into(&attempt);
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
@@ -202,7 +204,7 @@ impl Bench<'_> {
 
     /// Takes out what an attempt has left: its placeholders that were not filled, and deleted records of earlier calls.
     fn collect(&mut self, part: Part) {
-        let (_, memory) = self.seat.parts();
+        let (_, memory) = self.slot_guard.parts();
         let workspace = &mut memory.workspace;
         let guard = pin();
         part.leave_placeholders(workspace);
@@ -210,21 +212,21 @@ impl Bench<'_> {
         collect_deleted(workspace, || self.engine.progress().durable(), &guard);
     }
 
-    fn end(&mut self, phase: &Phase, ending: Ending, rows: Vec<Vec<Value>>) {
+    fn end(&mut self, phase: &Phase, outcome: Outcome, rows: Vec<Vec<Value>>) {
         let (left, _) = phase.all_parts();
         self.collect(left);
-        let counters = &self.seat.participant().counters;
-        Counters::count(if ending.failure.is_none() { &counters.committed } else { &counters.failed });
+        let counters = &self.slot_guard.worker_context().counters;
+        Counters::count(if outcome.failure.is_none() { &counters.committed } else { &counters.failed });
         Counters::count(&counters.went_parallel);
-        phase.flow.entrant.routine.failures().note(ending.failure.is_some());
+        phase.flow.entrant.routine.failures().note(outcome.failure.is_some());
         self.tell_ended(phase.owner, &phase.involved, phase.was_parked());
-        self.tell(&phase.flow.entrant, ending, Output { rows });
+        self.tell(&phase.flow.entrant, outcome, Output { rows });
         self.let_go(phase.flow.clone());
     }
 
     /// An attempt will be run again. A deadlock's victim has met nobody in what it would have written.
     pub(super) fn count_aborted(&self, met_in_writes: bool) {
-        let counters = &self.seat.participant().counters;
+        let counters = &self.slot_guard.worker_context().counters;
         Counters::count(if met_in_writes { &counters.aborted_write } else { &counters.aborted_read });
     }
 

@@ -22,14 +22,14 @@ use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::local::claim::{is_floating, place_of_reference};
 use crate::protocol::{Held, Try};
-use crate::storage::participant::{Memory, Seat};
+use crate::storage::worker_context::{Memory, SlotGuard};
 use crate::types::Args;
 use crate::types::values::Values;
 
-/// Who looks ahead: a thread that has a seat.
+/// Who looks ahead: a thread that has a slot.
 pub(crate) struct Scout<'s, 'p> {
     pub(crate) engine: &'s Engine,
-    pub(crate) seat: &'s mut Seat<'p>,
+    pub(crate) slot_guard: &'s mut SlotGuard<'p>,
     pub(crate) held: &'s mut Held,
 }
 
@@ -100,12 +100,13 @@ impl Scout<'_, '_> {
         range: Range<usize>,
     ) -> Option<Values> {
         let _work = at(Activity::Work);
-        let Scout { engine, seat, held } = self;
-        let (participant, memory) = seat.parts();
+        let Scout { engine, slot_guard, held } = self;
+        let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
         let guard = pin();
-        let attempt = Attempt::new(engine.store(), participant, &guard, arena, workspace, reads, held, None);
+        let attempt =
+            Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(footprint), Try { number: 1, code: 0 });
         let mut body = FirstPhase { routine, args, footprint, range, values: Values::default() };

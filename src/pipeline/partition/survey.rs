@@ -145,7 +145,7 @@ mod tests {
         assert!((0..3).all(|_| survey.look(&rig.store).is_none()));
         insert(&rig, 0..10);
         // Who executes calls counts them; the rig does not.
-        rig.store.participants().at(0).counters.committed.fetch_add(10, Ordering::Relaxed);
+        rig.store.worker_contexts().at(0).counters.committed.fetch_add(10, Ordering::Relaxed);
         assert_eq!(count(&mut survey, &rig), (10, 1));
         assert!(survey.look(&rig.store).is_none());
     }

@@ -41,16 +41,16 @@ use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Output, Routine};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::Ending;
+use crate::pipeline::execute::Outcome;
 use crate::pipeline::worker::{execute_found, look_ahead};
 use crate::protocol::Held;
 use crate::protocol::local::claim::place_of_reference;
-use crate::storage::participant::{Counters, Seat};
+use crate::storage::worker_context::{Counters, SlotGuard};
 
-/// A thread that has a seat, and what it runs calls with.
+/// A thread that has a slot, and what it runs calls with.
 pub(crate) struct Visitor<'s, 'p> {
     pub(crate) engine: &'s Engine,
-    pub(crate) seat: &'s mut Seat<'p>,
+    pub(crate) slot_guard: &'s mut SlotGuard<'p>,
     pub(crate) held: &'s mut Held,
     pub(crate) found: &'s mut Vec<Found>,
 }
@@ -131,10 +131,10 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     /// Looks the keys of all calls up, so that their cache misses overlap, and no visit is longer for them.
     fn look_up(&mut self) {
         let _work = at(Activity::Work);
-        let Visitor { engine, seat, found, .. } = &mut self.visitor;
+        let Visitor { engine, slot_guard, found, .. } = &mut self.visitor;
         found.clear();
         let calls = self.memory.pending.iter().map(|pending| &self.calls[pending.place]);
-        look_ahead(engine, seat, found, calls, &self.guard);
+        look_ahead(engine, slot_guard, found, calls, &self.guard);
     }
 
     /// What a call needs to itself.
@@ -153,7 +153,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     }
 
     fn refuse(&mut self, place: usize, error: Error) {
-        self.memory.ended[place] = Some((Ending::refused(1, error), Output::default()));
+        self.memory.ended[place] = Some((Outcome::refused(1, error), Output::default()));
     }
 
     /// Who owns a call that does not say so at once, if one executor does: by the long way, or by a look ahead.
@@ -173,8 +173,8 @@ impl<P: Offered> Round<'_, '_, '_, P> {
             // The boundaries have moved since the look ahead.
             forget(routine, args, footprint)?;
         }
-        let Visitor { engine, seat, held, .. } = &mut self.visitor;
-        Ok(executors.owner_looked_up(&mut Scout { engine, seat, held }, (routine, args), footprint))
+        let Visitor { engine, slot_guard, held, .. } = &mut self.visitor;
+        Ok(executors.owner_looked_up(&mut Scout { engine, slot_guard, held }, (routine, args), footprint))
     }
 
     fn count_locks(&self, place: usize, executors: usize) {
@@ -182,7 +182,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         let locked = footprint.references.iter().filter(|reference| is_locked(reference));
         let locks: usize =
             locked.map(|one| if place_of_reference(one).is_some() { 1 } else { executors }).sum();
-        Counters::add(&self.visitor.seat.participant().counters.locks_local, locks as u64);
+        Counters::add(&self.visitor.slot_guard.worker_context().counters.locks_local, locks as u64);
     }
 
     /// Runs all calls: first where nobody is. If the boundaries move, what has not run comes again. Routed differently,
@@ -192,7 +192,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
             match self.look() {
                 Looked::Ran => self.patience = Patience::default(),
                 Looked::InVain if self.patience.is_left() => {}
-                Looked::InVain if self.hand_over() => self.patience = Patience::default(),
+                Looked::InVain if self.hand_batch() => self.patience = Patience::default(),
                 Looked::InVain | Looked::Moved => {
                     let GroupMemory { pending, coming, .. } = &mut *self.memory;
                     coming.extend(pending.drain(..).map(|pending| pending.place));
@@ -301,28 +301,29 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         let several = self.goes_over(call);
         executors_of(&call.rooms).for_each(|executor| self.stand_in(executor, place));
         // What it touches is shown as the first one's.
-        let participant = self.visitor.seat.participant();
-        call.rooms.first().into_iter().for_each(|room| participant.be_executor(executor_of(*room)));
+        let worker_context = self.visitor.slot_guard.worker_context();
+        call.rooms.first().into_iter().for_each(|room| worker_context.be_executor(executor_of(*room)));
         self.count_locks(place, if several { self.executors.len() } else { 1 });
         let _work = at(Activity::Work);
-        let Visitor { engine, seat, held, found } = &mut self.visitor;
+        let Visitor { engine, slot_guard, held, found } = &mut self.visitor;
         let offered = &self.calls[place];
         let found = &found[call.found_at..call.found_at + offered.parts().2.references.len()];
         let start = self.memory.timer.weight.map(|_| Instant::now());
-        let (ending, output) = execute_found(engine, seat, held, offered, found, &self.gathered, &self.guard);
+        let (outcome, output) =
+            execute_found(engine, slot_guard, held, offered, found, &self.gathered, &self.guard);
         if let Some(start) = start {
             self.memory.note_time(call, start.elapsed());
         }
-        if ending.stashed {
-            return self.hand_over_anew(place);
+        if outcome.stashed {
+            return self.hand_batch_again(place);
         }
-        let counters = &seat.participant().counters;
+        let counters = &slot_guard.worker_context().counters;
         if several {
             Counters::count(&counters.went_serial);
-            offered.parts().0.failures().note(ending.failure.is_some());
+            offered.parts().0.failures().note(outcome.failure.is_some());
         }
-        count_waiting_reader(engine, counters, &ending);
-        self.memory.ended[place] = Some((ending, output));
+        count_waiting_reader(engine, counters, &outcome);
+        self.memory.ended[place] = Some((outcome, output));
     }
 
     /// Counts what is run in place of an executor, and shows that it is.
@@ -352,7 +353,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
 
     /// The group has ended: what ran in place of executors is told, and this thread stands in for none.
     fn leave(&mut self) {
-        self.visitor.seat.participant().be_no_executor();
+        self.visitor.slot_guard.worker_context().be_no_executor();
         self.memory.timer.end();
         let visited = self.memory.visited.iter().enumerate();
         for (executor, Visited { calls, busy }) in visited.filter(|(_, visited)| visited.calls > 0) {

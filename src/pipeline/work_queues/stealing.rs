@@ -28,17 +28,17 @@ enum Prey {
 }
 
 impl<T: Work> WorkQueues<T> {
-    /// A worker runs calls of this rivalry from now on; 0: of none. Whether the rivals of what it ran before can run
+    /// A worker runs calls of this conflict class from now on; 0: of none. Whether the rivals of what it ran before can run
     /// elsewhere now.
-    pub(super) fn runs(&self, worker: usize, rivalry: u64) -> bool {
+    pub(super) fn runs(&self, worker: usize, conflict_class: u64) -> bool {
         let running = &self.queues[worker].running;
         // Relaxed: only the worker itself writes it.
         let before = running.load(Ordering::Relaxed);
-        if before != rivalry {
+        if before != conflict_class {
             // SeqCst: who no longer runs something makes that visible before it looks who sleeps (the parent's argument).
-            running.store(rivalry, Ordering::SeqCst);
+            running.store(conflict_class, Ordering::SeqCst);
         }
-        before != rivalry && before != 0
+        before != conflict_class && before != 0
     }
 
     /// Wakes an idle worker, if rivals of what this one ran have become free, and calls wait; and all whose own calls may
@@ -61,32 +61,33 @@ impl<T: Work> WorkQueues<T> {
         // SeqCst: who goes to sleep looks at this last (the parent's argument).
         others
             .map(|(_, queue)| queue.running.load(Ordering::SeqCst))
-            .filter(|rivalry| *rivalry != 0)
+            .filter(|conflict_class| *conflict_class != 0)
             .collect()
     }
 
-    /// The places of a few calls of one rivalry in a worker's own queue: of the first whose rivals nobody else runs, or
+    /// The places of a few calls of one conflict class in a worker's own queue: of the first whose rivals nobody else runs, or
     /// else of the first that need not wait for them.
     pub(super) fn group(&self, state: &State<T>, worker: usize, at_most: usize) -> Option<Group> {
         let items = &state.items;
         let half = items.len().div_ceil(2).min(at_most).max(1);
         let seen = || items.iter().take(LOOKED_AT).enumerate();
-        let first = match items.front()?.rivalry() {
+        let first = match items.front()?.conflict_class() {
             // Nobody runs rivals of what has none.
             0 => 0,
             _ => {
                 let running = self.running_beside(Some(worker));
-                let free = seen().find(|(_, item)| !running.contains(&item.rivalry()));
+                let free = seen().find(|(_, item)| !running.contains(&item.conflict_class()));
                 // What waits for its rivals waits no longer when nothing comes any more.
                 let other = || seen().find(|(_, item)| state.closed || !item.waits_for_rivals());
                 free.or_else(other)?.0
             }
         };
-        let rivalry = items[first].rivalry();
+        let conflict_class = items[first].conflict_class();
         // Relaxed: should somebody become idle just now, less is left to be stolen, and half still is.
-        let most = if rivalry == 0 && self.idle.load(Ordering::Relaxed) == 0 { half } else { half.min(FEW) };
+        let most =
+            if conflict_class == 0 && self.idle.load(Ordering::Relaxed) == 0 { half } else { half.min(FEW) };
         let alike = items.iter().enumerate().skip(first).take(LOOKED_AT.max(most));
-        let alike = alike.filter(|(_, item)| item.rivalry() == rivalry);
+        let alike = alike.filter(|(_, item)| item.conflict_class() == conflict_class);
         Some(alike.map(|(place, _)| place).take(most).collect())
     }
 
@@ -101,7 +102,7 @@ impl<T: Work> WorkQueues<T> {
         match prey {
             Prey::Free => {
                 let running = self.running_beside(None);
-                items.iter().take(LOOKED_AT).position(|item| !running.contains(&item.rivalry()))
+                items.iter().take(LOOKED_AT).position(|item| !running.contains(&item.conflict_class()))
             }
             Prey::OfACrowd => {
                 let crowded = self.sharing.is_some_and(|sharing| items.len() > sharing.bound / 2);
@@ -131,7 +132,7 @@ impl<T: Work> WorkQueues<T> {
     fn steal_from(&self, queue: usize, prey: Prey, worker: usize, into: &mut Vec<T>) -> bool {
         let state = self.queues[queue].state.lock();
         let Some(place) = self.prey(&state.items, prey) else { return false };
-        self.runs(worker, state.items[place].rivalry());
+        self.runs(worker, state.items[place].conflict_class());
         self.take_from(queue, state, |items| into.extend(items.remove(place)));
         // Relaxed: statistics.
         self.stolen.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Numbers are rivals in their hundreds; large ones wait for each other.
 impl Work for i32 {
-    fn rivalry(&self) -> u64 {
+    fn conflict_class(&self) -> u64 {
         *self as u64 / 100
     }
 
@@ -29,7 +29,7 @@ fn who_does_not_share_takes_all_of_its_own_in_order() {
     (0..100).for_each(|item| assert!(queues.push(0, item)));
     assert!(queues.append(1, &mut vec![7]));
     assert!(take(&queues, 0).into_iter().eq(0..64) && take(&queues, 0).into_iter().eq(64..100));
-    assert_eq!((take(&queues, 1), queues.stolen(), queues.handovers()), (vec![7], 0, (3, 101)));
+    assert_eq!((take(&queues, 1), queues.stolen(), queues.batches()), (vec![7], 0, (3, 101)));
     queues.close();
     assert!(!queues.push(0, 1) && !queues.append(0, &mut vec![1]));
     assert_eq!(queues.try_push(0, 1), Put::Closed);

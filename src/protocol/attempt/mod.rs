@@ -26,17 +26,17 @@ use crate::protocol::footprint::{Mode, Reference};
 use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
 use crate::storage::index::ordered::Near;
 use crate::storage::index::{Lookup, NodeVersion};
-use crate::storage::participant::Participant;
 pub(crate) use crate::storage::read_set::Part;
 use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, is_dead};
 use crate::storage::word::{DEAD, Stamp};
+use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
 
-pub(crate) use scan::Span;
+pub(crate) use scan::KeyRange;
 pub(crate) use write::show_key;
 
 /// What will be done with a key that is claimed.
@@ -110,7 +110,7 @@ pub(crate) struct Target<'t, 'a> {
 /// One attempt to run a call.
 pub(crate) struct Attempt<'a> {
     store: &'a Store,
-    participant: &'a Participant,
+    worker_context: &'a WorkerContext,
     guard: &'a Guard,
     arena: &'a Bump,
     workspace: RefCell<&'a mut Workspace>,
@@ -137,7 +137,7 @@ impl<'a> Attempt<'a> {
     #[inline]
     pub(crate) fn new(
         store: &'a Store,
-        participant: &'a Participant,
+        worker_context: &'a WorkerContext,
         guard: &'a Guard,
         arena: &'a Bump,
         workspace: &'a mut Workspace,
@@ -149,7 +149,7 @@ impl<'a> Attempt<'a> {
         reads.clear();
         Attempt {
             store,
-            participant,
+            worker_context,
             guard,
             arena,
             workspace: RefCell::new(workspace),
@@ -172,10 +172,10 @@ impl<'a> Attempt<'a> {
         self.store
     }
 
-    /// The participant that runs it.
+    /// The worker context that runs it.
     #[inline]
-    pub(crate) fn participant(&self) -> &'a Participant {
-        self.participant
+    pub(crate) fn worker_context(&self) -> &'a WorkerContext {
+        self.worker_context
     }
 
     /// The pin.
@@ -184,7 +184,7 @@ impl<'a> Attempt<'a> {
         self.guard
     }
 
-    /// The buffered writes and the rest of the participant's memory.
+    /// The buffered writes and the rest of the worker context's memory.
     #[inline]
     pub(crate) fn workspace(&self) -> &RefCell<&'a mut Workspace> {
         &self.workspace
@@ -386,7 +386,7 @@ impl<'a> Attempt<'a> {
         if !held.alone {
             let epochs = self.store.epochs();
             epochs.close_gate();
-            epochs.wait_for_all(self.store.participants().all().map(Participant::published));
+            epochs.wait_for_all(self.store.worker_contexts().all().map(WorkerContext::published));
             held.alone = true;
         }
     }
@@ -426,7 +426,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,
-            participant: self.participant,
+            worker_context: self.worker_context,
             workspace: &mut self.workspace.borrow_mut(),
             arena: self.arena,
             guard: self.guard,
@@ -477,7 +477,7 @@ fn claim_traced<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], wha
         claim(attempt, table, key, what)?;
     }
     if let Some(trace) = attempt.store.trace() {
-        trace.note(attempt.participant, table, key);
+        trace.note(attempt.worker_context, table, key);
     }
     Ok(())
 }

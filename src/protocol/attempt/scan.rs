@@ -20,7 +20,7 @@ use crate::types::key::EncodedKey;
 const AHEAD: usize = 4;
 
 /// A range that is being read, in one direction.
-pub(crate) struct Span<'a> {
+pub(crate) struct KeyRange<'a> {
     table: &'a TableCore,
     /// The base table, where `table` is the inside of one of its secondary indexes.
     base: Option<&'a TableCore>,
@@ -42,7 +42,7 @@ enum Place<'a> {
     End,
 }
 
-impl<'a> Span<'a> {
+impl<'a> KeyRange<'a> {
     /// A range of a table's primary key.
     ///
     /// # Errors
@@ -52,13 +52,13 @@ impl<'a> Span<'a> {
         lower: Bound<EncodedKey>,
         upper: Bound<EncodedKey>,
         backward: bool,
-    ) -> Result<Span<'a>> {
+    ) -> Result<KeyRange<'a>> {
         let unbounded = matches!((&lower, &upper), (Bound::Unbounded, Bound::Unbounded));
         let everything = unbounded && !backward;
         if !everything {
             table.ordered()?;
         }
-        Ok(Span::new(table, None, lower, upper, backward, everything))
+        Ok(KeyRange::new(table, None, lower, upper, backward, everything))
     }
 
     /// A range of a secondary index.
@@ -68,8 +68,8 @@ impl<'a> Span<'a> {
         lower: Bound<EncodedKey>,
         upper: Bound<EncodedKey>,
         backward: bool,
-    ) -> Span<'a> {
-        Span::new(&table.secondary()[position].table, Some(table), lower, upper, backward, false)
+    ) -> KeyRange<'a> {
+        KeyRange::new(&table.secondary()[position].table, Some(table), lower, upper, backward, false)
     }
 
     fn new(
@@ -79,9 +79,9 @@ impl<'a> Span<'a> {
         upper: Bound<EncodedKey>,
         backward: bool,
         everything: bool,
-    ) -> Span<'a> {
+    ) -> KeyRange<'a> {
         let place = if everything { Place::Table(PageCursor::Start) } else { Place::Start };
-        Span { table, base, lower, upper, backward, place, page: Vec::new(), next: 0, begun: None }
+        KeyRange { table, base, lower, upper, backward, place, page: Vec::new(), next: 0, begun: None }
     }
 
     /// The table whose rows come out.
@@ -139,22 +139,22 @@ impl<'a> Attempt<'a> {
     ///
     /// What the call itself has put in since the range began is not shown: a body that inserts, or moves rows within
     /// an index, while it reads would run after its own rows.
-    pub(crate) fn next_row(&self, span: &mut Span<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
-        let begun = match span.begun {
+    pub(crate) fn next_row(&self, key_range: &mut KeyRange<'a>) -> Result<Option<(&'a [u8], &'a [u64])>> {
+        let begun = match key_range.begun {
             Some(begun) => begun,
             None => {
                 if let Some(claim) = self.access.get().range {
-                    claim(self, span.table, as_slice(&span.lower), as_slice(&span.upper))?;
+                    claim(self, key_range.table, as_slice(&key_range.lower), as_slice(&key_range.upper))?;
                 }
-                *span.begun.insert(self.mark())
+                *key_range.begun.insert(self.mark())
             }
         };
         loop {
-            while let Some(&record) = span.page.get(span.next) {
-                if let Some(&ahead) = span.page.get(span.next + AHEAD) {
-                    span.table.prefetch_record(ahead);
+            while let Some(&record) = key_range.page.get(key_range.next) {
+                if let Some(&ahead) = key_range.page.get(key_range.next + AHEAD) {
+                    key_range.table.prefetch_record(ahead);
                 }
-                span.next += 1;
+                key_range.next += 1;
                 let is_written = {
                     let writes = &self.workspace.borrow().writes;
                     let position = writes.position(record.pointer());
@@ -163,27 +163,27 @@ impl<'a> Attempt<'a> {
                     }
                     position.is_some()
                 };
-                self.claim(span.table, record.key(), Claim::Read)?;
+                self.claim(key_range.table, record.key(), Claim::Read)?;
                 // A dead record's successor, if it has one, came into the node after the page was read: the page's
                 // version tells the protocol.
                 let seen = match is_written {
-                    true => self.row_of(span.table, record)?,
-                    false => self.unwritten_row_of(span.table, record)?,
+                    true => self.row_of(key_range.table, record)?,
+                    false => self.unwritten_row_of(key_range.table, record)?,
                 };
                 let Seen::Row(row) = seen else { continue };
-                match span.base {
+                match key_range.base {
                     None => {
-                        self.met.set(Some((span.table, record)));
+                        self.met.set(Some((key_range.table, record)));
                         return Ok(Some((record.key(), row)));
                     }
                     Some(base) => {
-                        if let Some(found) = self.follow(base, span.table, row)? {
+                        if let Some(found) = self.follow(base, key_range.table, row)? {
                             return Ok(Some(found));
                         }
                     }
                 }
             }
-            if !self.next_page(span)? {
+            if !self.next_page(key_range)? {
                 return Ok(None);
             }
         }
@@ -212,41 +212,49 @@ impl<'a> Attempt<'a> {
         Ok(row.map(|row| (record.key(), row)))
     }
 
-    fn next_page(&self, span: &mut Span<'a>) -> Result<bool> {
-        span.page.clear();
-        span.next = 0;
-        let place = std::mem::replace(&mut span.place, Place::End);
+    fn next_page(&self, key_range: &mut KeyRange<'a>) -> Result<bool> {
+        key_range.page.clear();
+        key_range.next = 0;
+        let place = std::mem::replace(&mut key_range.place, Place::End);
         let missed = self.access.get().missed;
         if let Place::Table(cursor) = place {
             if matches!(cursor, PageCursor::End) {
                 return Ok(false);
             }
             let mut versions = Vec::new();
-            span.place = Place::Table(span.table.page(cursor, &mut span.page, &mut versions, self.guard));
+            key_range.place =
+                Place::Table(key_range.table.page(cursor, &mut key_range.page, &mut versions, self.guard));
             versions.into_iter().try_for_each(|version| missed(self, version))?;
             return Ok(true);
         }
-        let index = span.table.ordered()?;
-        let page = match (place, span.backward) {
+        let index = key_range.table.ordered()?;
+        let page = match (place, key_range.backward) {
             (Place::Start, false) => {
-                let (from, to) = (as_slice(&span.lower), as_slice(&span.upper));
-                index.page_within(from, to, &mut span.page, self.guard)
+                let (from, to) = (as_slice(&key_range.lower), as_slice(&key_range.upper));
+                index.page_within(from, to, &mut key_range.page, self.guard)
             }
-            (Place::Start, true) => index.page_backward(as_slice(&span.upper), &mut span.page, self.guard),
-            (Place::Forward(from), _) if is_above(from, &span.upper) => return Ok(false),
-            (Place::Backward(to), _) if below(to, &span.lower) => return Ok(false),
-            (Place::Forward(from), _) => {
-                index.page_within(Bound::Included(from), as_slice(&span.upper), &mut span.page, self.guard)
+            (Place::Start, true) => {
+                index.page_backward(as_slice(&key_range.upper), &mut key_range.page, self.guard)
             }
-            (Place::Backward(to), _) => index.page_backward(Bound::Excluded(to), &mut span.page, self.guard),
+            (Place::Forward(from), _) if is_above(from, &key_range.upper) => return Ok(false),
+            (Place::Backward(to), _) if below(to, &key_range.lower) => return Ok(false),
+            (Place::Forward(from), _) => index.page_within(
+                Bound::Included(from),
+                as_slice(&key_range.upper),
+                &mut key_range.page,
+                self.guard,
+            ),
+            (Place::Backward(to), _) => {
+                index.page_backward(Bound::Excluded(to), &mut key_range.page, self.guard)
+            }
             (Place::Table(_) | Place::End, _) => return Ok(false),
         };
         missed(self, page.version)?;
-        span.cut_page();
-        span.page.iter().take(AHEAD).for_each(|&record| span.table.prefetch_record(record));
-        span.place = match page.next {
+        key_range.cut_page();
+        key_range.page.iter().take(AHEAD).for_each(|&record| key_range.table.prefetch_record(record));
+        key_range.place = match page.next {
             None => Place::End,
-            Some(key) if span.backward => Place::Backward(key),
+            Some(key) if key_range.backward => Place::Backward(key),
             Some(key) => Place::Forward(key),
         };
         Ok(true)

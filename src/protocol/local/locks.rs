@@ -29,7 +29,7 @@ use crate::storage::table::TableId;
 pub(crate) struct Request<T> {
     pub(crate) owner: OwnerId,
     /// When its call was first tried.
-    pub(crate) birth: u64,
+    pub(crate) start_timestamp: u64,
     pub(crate) wants: Vec<Want>,
     /// Whether it is over when its task has run, so that it need not hold anything.
     pub(crate) brief: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Request<T> {
 
 impl<T> Request<T> {
     fn waiting_for(&self, blockers: &[OwnerId]) -> Waiting {
-        Waiting { owner: self.owner, birth: self.birth, blockers: blockers.to_vec() }
+        Waiting { owner: self.owner, start_timestamp: self.start_timestamp, blockers: blockers.to_vec() }
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Answer<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) owner: OwnerId,
-    pub(crate) birth: u64,
+    pub(crate) start_timestamp: u64,
     pub(crate) blockers: Vec<OwnerId>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) use crate::lock::OwnerId;
 /// Where who is no executor locks what executors own.
 pub(crate) trait Desk: Send + Sync {
     /// A new call's birth: the younger of two is the victim of a deadlock.
-    fn birth(&self) -> u64;
+    fn start_timestamp(&self) -> u64;
 
     /// Locks all of this at once, and waits until it is granted. The caller holds nothing of the kind already.
     ///
@@ -31,7 +31,7 @@ pub(crate) trait Desk: Send + Sync {
     ///
     /// # Errors
     /// See [`Denied`]; nothing is held then.
-    fn lock(&self, wants: Vec<Want>, birth: u64, room: &mut usize) -> Result<Grant, Denied>;
+    fn lock(&self, wants: Vec<Want>, start_timestamp: u64, room: &mut usize) -> Result<Grant, Denied>;
 
     /// Gives it up, and what is left of the `room` that was taken with it: kept for later, as portions are, it could be all
     /// the room there is.

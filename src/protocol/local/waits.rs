@@ -15,7 +15,7 @@
 //! they give up was in somebody's way. Who has nothing yet but a place in a queue would leave the circle closed behind it.
 //! The oldest of all may have to give way like this, but not for ever: after some attempts a call enters once only.
 //!
-//! Who is doomed is named to whoever has searched, and waits for nobody any more.
+//! Who is marked for abort is named to whoever has searched, and waits for nobody any more.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Waits {
     pub(crate) fn park(&self, executor: usize, waiting: Waiting, entry: Entry) -> Vec<Victim> {
         let mut waiting = waiting;
         if entry == Entry::Later {
-            waiting.birth |= LATER;
+            waiting.start_timestamp |= LATER;
         }
         self.detector.register(self.wait(&waiting));
         let mut told = self.place.waiting.lock();
@@ -101,7 +101,7 @@ impl Waits {
         let searches = has_given_way && !told.holding.is_empty();
         let mut waiting = waiting;
         if told.holding.contains(&waiting.owner) {
-            waiting.birth |= LATER;
+            waiting.start_timestamp |= LATER;
         }
         drop(told);
         if searches { self.search(&waiting) } else { Vec::new() }
@@ -114,7 +114,12 @@ impl Waits {
 
     fn wait(&self, waiting: &Waiting) -> Wait {
         let place = Arc::clone(&self.place) as Arc<dyn WaitPlace>;
-        Wait { owner: waiting.owner, birth: waiting.birth, name: LockName::Database, place }
+        Wait {
+            owner: waiting.owner,
+            start_timestamp: waiting.start_timestamp,
+            name: LockName::Database,
+            place,
+        }
     }
 
     /// It is granted there, or taken out.
@@ -144,7 +149,7 @@ impl WaitPlace for Place {
         }
     }
 
-    fn doom(&self, waiter: OwnerId, _name: LockName) {
+    fn mark_for_abort(&self, waiter: OwnerId, _name: LockName) {
         let mut told = self.waiting.lock();
         told.holding.remove(&waiter);
         let Some(blockers) = told.of.remove(&waiter) else { return };
@@ -163,11 +168,15 @@ mod tests {
     struct Call(OwnerId, u64);
 
     fn calls<const N: usize>() -> [Call; N] {
-        std::array::from_fn(|birth| Call(OwnerId::new(), birth as u64))
+        std::array::from_fn(|start_timestamp| Call(OwnerId::new(), start_timestamp as u64))
     }
 
     fn waiting(call: Call, blockers: &[Call]) -> Waiting {
-        Waiting { owner: call.0, birth: call.1, blockers: blockers.iter().map(|call| call.0).collect() }
+        Waiting {
+            owner: call.0,
+            start_timestamp: call.1,
+            blockers: blockers.iter().map(|call| call.0).collect(),
+        }
     }
 
     fn park(waits: &Waits, call: Call, executor: usize, blockers: &[Call], holds: bool) -> Vec<Victim> {

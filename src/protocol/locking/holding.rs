@@ -21,7 +21,7 @@ pub(in crate::protocol) struct Holding {
     manager: Option<Arc<LockManager>>,
     locks: Locks,
     on_conflict: OnConflict,
-    doomed: bool,
+    marked_for_abort: bool,
     /// The whole keys that the call has declared to write, by table and hash, in order.
     written: Vec<(TableId, u64)>,
 }
@@ -38,10 +38,10 @@ impl Holding {
         if !self.manager.as_ref().is_some_and(|own| Arc::ptr_eq(own, manager)) {
             self.manager = Some(Arc::clone(manager));
         }
-        let birth = if is_first { manager.birth() } else { self.locks.birth() };
-        self.locks.begin(birth);
+        let start_timestamp = if is_first { manager.start_timestamp() } else { self.locks.start_timestamp() };
+        self.locks.begin(start_timestamp);
         self.on_conflict = on_conflict;
-        self.doomed = false;
+        self.marked_for_abort = false;
         self.written.clear();
         let references = footprint.map_or(&[][..], |footprint| &footprint.references);
         let written = references.iter().filter(|reference| reference.whole && reference.mode != Intent::Read);
@@ -52,7 +52,7 @@ impl Holding {
     /// Claims a key.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: the attempt is doomed.
+    /// [`Error::Conflict`]: the attempt is marked for abort.
     pub(super) fn claim_key(&mut self, table: &TableCore, key: &[u8], what: Claim) -> Result<()> {
         // Not the table's own, which is zero where it has no hash index.
         let hash = hash_key(key);
@@ -96,8 +96,8 @@ impl Holding {
     }
 
     /// Whether a claim was denied.
-    pub(super) fn is_doomed(&self) -> bool {
-        self.doomed
+    pub(super) fn is_marked_for_abort(&self) -> bool {
+        self.marked_for_abort
     }
 
     /// Gives everything up; how many locks were taken.
@@ -110,8 +110,8 @@ impl Holding {
 
     /// When the call was born.
     #[cfg(test)]
-    pub(super) fn birth(&self) -> u64 {
-        self.locks.birth()
+    pub(super) fn start_timestamp(&self) -> u64 {
+        self.locks.start_timestamp()
     }
 
     fn take(
@@ -119,11 +119,11 @@ impl Holding {
         acquire: impl FnOnce(&LockManager, &mut Locks, OnConflict) -> std::result::Result<(), Denied>,
     ) -> Result<()> {
         let granted = match &self.manager {
-            Some(manager) if !self.doomed => acquire(manager, &mut self.locks, self.on_conflict),
+            Some(manager) if !self.marked_for_abort => acquire(manager, &mut self.locks, self.on_conflict),
             _ => Err(Denied::Conflict),
         };
         granted.map_err(|_| {
-            self.doomed = true;
+            self.marked_for_abort = true;
             Error::Conflict
         })
     }
@@ -147,7 +147,7 @@ impl fmt::Debug for Holding {
         formatter
             .debug_struct("Holding")
             .field("locks", &self.locks)
-            .field("doomed", &self.doomed)
+            .field("marked_for_abort", &self.marked_for_abort)
             .finish_non_exhaustive()
     }
 }

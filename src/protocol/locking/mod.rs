@@ -21,7 +21,7 @@
 //! - A denied lock dooms the attempt: nothing can be claimed any more, whatever the body makes of the error, and what it
 //!   ends in counts for nothing.
 //! - Waiting happens in bodies only, so no commit section, no room in the log and no latch of an index is held over it;
-//!   and who is waited for has its seat already.
+//!   and who is waited for has its slot already.
 //!
 //! Why it is serializable: from its first access to after its install a call holds a lock on everything that it has
 //! read and written, on the keys that it did not find, and on the ranges in which it has looked. The epochs of
@@ -42,9 +42,9 @@ use crate::base::activity::{Activity, at};
 use crate::error::Result;
 use crate::lock::{LockManager, OnConflict};
 use crate::storage::commit::{CommitFailure, Excluded};
-use crate::storage::participant::Counters;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::Counters;
 
 /// So often a call gives up at the first conflict; after that it waits like all others, so that it does not starve.
 const ATTEMPTS_WITHOUT_WAITING: u32 = 32;
@@ -105,7 +105,7 @@ impl Protocol for Locking {
     }
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
-        if attempt.held().borrow().locking.is_doomed() {
+        if attempt.held().borrow().locking.is_marked_for_abort() {
             return Err(CommitFailure::Conflict);
         }
         if attempt.workspace().borrow().writes.is_empty() {
@@ -115,9 +115,9 @@ impl Protocol for Locking {
         attempt.commit(&Excluded, |_| true).map(Some)
     }
 
-    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+    fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         // What it saw was locked, so it was possible; unless it went on without a lock that it had been denied.
-        !attempt.held().borrow().locking.is_doomed()
+        !attempt.held().borrow().locking.is_marked_for_abort()
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
@@ -126,8 +126,8 @@ impl Protocol for Locking {
         let release = at(Activity::LockRelease);
         let taken = held.locking.end();
         drop(release);
-        let counters = &attempt.participant().counters;
-        Counters::add(&counters.locks_row, taken.rows + taken.gaps);
+        let counters = &attempt.worker_context().counters;
+        Counters::add(&counters.locks_row, taken.rows + taken.gap_locks);
         Counters::add(&counters.locks_higher, taken.higher);
     }
 

@@ -58,7 +58,7 @@ fn a_table_and_its_indexes_have_locks_of_their_own() {
     assert_eq!(manager.in_use(), (1 + 3 + 3, 3, 0));
     for holding in &mut holders {
         let taken = holding.end();
-        assert_eq!((taken.rows, taken.gaps, taken.higher), (1, 1, 2));
+        assert_eq!((taken.rows, taken.gap_locks, taken.higher), (1, 1, 2));
     }
     assert_eq!(manager.in_use(), (0, 0, 0));
 }
@@ -85,18 +85,18 @@ fn a_denied_claim_dooms_the_attempt_and_only_that() {
     other.claim_key(&rig.table, b"a", Claim::Write).expect("nobody has it");
     let mut holding = begun(&manager, OnConflict::Abort);
     holding.claim_key(&rig.table, b"b", Claim::Read).expect("nobody has it");
-    assert!(!holding.is_doomed());
+    assert!(!holding.is_marked_for_abort());
     assert_eq!(holding.claim_key(&rig.table, b"a", Claim::Read), Err(Error::Conflict));
-    assert!(holding.is_doomed());
+    assert!(holding.is_marked_for_abort());
     // What nobody has, and what it has itself.
     assert_eq!(holding.claim_key(&rig.table, b"c", Claim::Read), Err(Error::Conflict));
     assert_eq!(holding.claim_key(&rig.table, b"b", Claim::Read), Err(Error::Conflict));
     assert_eq!(holding.claim_range(&rig.table, EVERYTHING), Err(Error::Conflict));
-    assert!(holding.is_doomed());
+    assert!(holding.is_marked_for_abort());
     holding.end();
     other.end();
     holding.begin(&manager, None, false, OnConflict::Abort);
-    assert!(!holding.is_doomed());
+    assert!(!holding.is_marked_for_abort());
     holding.claim_key(&rig.table, b"a", Claim::Write).expect("it is free again");
     holding.end();
     assert_eq!(manager.in_use(), (0, 0, 0));
@@ -120,15 +120,15 @@ fn birth_is_kept_over_attempts_and_every_call_is_born_later() {
     let mut last = 0;
     for _ in 0..3 {
         holding.begin(&manager, None, true, OnConflict::Wait);
-        let birth = holding.birth();
-        assert!(birth > last);
+        let start_timestamp = holding.start_timestamp();
+        assert!(start_timestamp > last);
         for _ in 0..3 {
             holding.end();
             holding.begin(&manager, None, false, OnConflict::Wait);
-            assert_eq!(holding.birth(), birth);
+            assert_eq!(holding.start_timestamp(), start_timestamp);
         }
         holding.end();
-        last = birth;
+        last = start_timestamp;
     }
 }
 
@@ -174,7 +174,7 @@ fn who_changes_or_deletes_claims_no_point_and_who_inserts_does() {
         assert_eq!(other.claim_key(&rig.table, b"a", what).is_ok(), allowed, "{what:?}");
         // The range is asked before the record, so nothing is held that the reader could want.
         let taken = other.end();
-        assert_eq!((taken.rows, taken.gaps), (u64::from(allowed), 0));
+        assert_eq!((taken.rows, taken.gap_locks), (u64::from(allowed), 0));
     }
     reader.end();
 }
@@ -193,7 +193,7 @@ fn locks_belong_to_the_database_of_the_attempt() {
         holding.end();
         assert_eq!(manager.in_use(), (0, 0, 0));
     }
-    assert!(format!("{holding:?}").contains("doomed: false"));
+    assert!(format!("{holding:?}").contains("marked_for_abort: false"));
 }
 
 #[test]
@@ -227,11 +227,11 @@ fn who_waits_is_let_in_and_a_deadlock_costs_the_younger_one_its_attempt() {
 #[test]
 fn who_never_waits_does_after_many_attempts() {
     let settings = |lock_conflict| Settings {
-        sites: 1,
+        partitions: 1,
         serial_variant: SerialVariant::Sp,
         lock_conflict,
         phase: std::time::Duration::from_millis(20),
-        max_participants: 4,
+        max_worker_contexts: 4,
     };
     let [waits, gives_up] =
         [LockConflict::Wait, LockConflict::NoWait].map(|option| Locking::new(&settings(option)));

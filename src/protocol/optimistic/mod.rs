@@ -32,7 +32,7 @@ impl Protocol for Optimistic {
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
         if attempt.workspace().borrow().writes.is_empty() {
-            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+            return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
         let validate = |taken: &Taken<'_, '_>| {
@@ -41,7 +41,7 @@ impl Protocol for Optimistic {
         attempt.commit(&InOrder, validate).map(Some)
     }
 
-    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+    fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         // Nothing is taken: whoever is busy with a record is a rival.
         attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen()) || attempt.is_alone()
     }

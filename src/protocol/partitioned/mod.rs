@@ -34,8 +34,8 @@ use super::local::claim::Want;
 use super::local::{Denied, Desk, Grant};
 use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, Taken};
-use crate::storage::participant::Counters;
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::Counters;
 use crate::storage::write_set::{WriteSet, WriteView};
 
 /// The protocol.
@@ -50,7 +50,7 @@ pub(in crate::protocol) struct Holding {
     /// Whether the running attempt declares nothing.
     is_closure: bool,
     /// When the closure was first tried.
-    birth: u64,
+    start_timestamp: u64,
     grant: Option<Grant>,
 }
 
@@ -58,8 +58,8 @@ impl Partitioned {
     /// Locks for who is no executor.
     fn lock(&self, attempt: &Attempt<'_>, wants: Vec<Want>) -> Result<(), CommitFailure> {
         let Some(desk) = self.desk.get() else { return Ok(()) };
-        let birth = attempt.held().borrow().partitioned.birth;
-        let locked = desk.lock(wants, birth, &mut attempt.workspace().borrow_mut().log_credit);
+        let start_timestamp = attempt.held().borrow().partitioned.start_timestamp;
+        let locked = desk.lock(wants, start_timestamp, &mut attempt.workspace().borrow_mut().log_credit);
         match locked {
             Ok(grant) => {
                 attempt.held().borrow_mut().partitioned.grant = Some(grant);
@@ -114,7 +114,7 @@ impl Protocol for Partitioned {
         held.partitioned.is_closure = is_closure;
         held.misled = false;
         if is_closure && attempted.number == 1 {
-            held.partitioned.birth = self.desk.get().map_or(0, |desk| desk.birth());
+            held.partitioned.start_timestamp = self.desk.get().map_or(0, |desk| desk.start_timestamp());
         }
         drop(held);
         if attempted.number > ATTEMPTS_IN_COMPANY {
@@ -128,7 +128,7 @@ impl Protocol for Partitioned {
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
         if attempt.workspace().borrow().writes.is_empty() {
-            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+            return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         self.lock_written(attempt)?;
         let reads = attempt.reads().borrow();
@@ -138,11 +138,11 @@ impl Protocol for Partitioned {
         };
         let reserved = rows_reserved(&attempt.workspace().borrow().writes);
         let stamp = attempt.commit(&InOrder, validate)?;
-        Counters::add(&attempt.participant().counters.locks_row, reserved);
+        Counters::add(&attempt.worker_context().counters.locks_row, reserved);
         Ok(Some(stamp))
     }
 
-    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+    fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         let is_noted = attempt.is_tracked() && !attempt.is_alone();
         // Nothing is taken: whoever is busy with a record is a rival.
         !is_noted || attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen())

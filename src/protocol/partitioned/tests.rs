@@ -13,8 +13,8 @@ use super::super::local::{Denied, Desk, Grant, OwnerId};
 use super::*;
 use crate::error::Error;
 use crate::storage::definition::TableDefinition;
-use crate::storage::participant::Memory;
 use crate::storage::rig::{Rig, TABLE};
+use crate::storage::worker_context::Memory;
 use crate::types::{DataType, Value, ValueRef};
 
 /// Rows 0 to 3, each with 10.
@@ -37,12 +37,12 @@ struct OneDesk {
 }
 
 impl Desk for OneDesk {
-    fn birth(&self) -> u64 {
+    fn start_timestamp(&self) -> u64 {
         1
     }
 
-    fn lock(&self, wants: Vec<Want>, birth: u64, _room: &mut usize) -> Result<Grant, Denied> {
-        assert_eq!(birth, 1);
+    fn lock(&self, wants: Vec<Want>, start_timestamp: u64, _room: &mut usize) -> Result<Grant, Denied> {
+        assert_eq!(start_timestamp, 1);
         self.asked.lock().push(wants);
         match self.denies.lock().take() {
             Some(denied) => Err(denied),
@@ -72,12 +72,12 @@ fn outcome(
     let (rig, guard, desk) = (rig(), pin(), Arc::new(OneDesk::default()));
     *desk.denies.lock() = denies;
     let protocol = Partitioned { desk: OnceLock::from(Arc::clone(&desk) as Arc<dyn Desk>) };
-    let mut seat = rig.store.participants().take();
-    let (participant, memory) = seat.parts();
+    let mut slot_guard = rig.store.worker_contexts().take();
+    let (worker_context, memory) = slot_guard.parts();
     let Memory { workspace, reads, arena } = memory;
     workspace.log_credit = usize::MAX / 2;
     let mut held = Held::default();
-    let attempt = Attempt::new(&rig.store, participant, &guard, arena, workspace, reads, &mut held, None);
+    let attempt = Attempt::new(&rig.store, worker_context, &guard, arena, workspace, reads, &mut held, None);
     if number > 1 {
         // A call is born with its first attempt.
         protocol.begin(&attempt, footprint, Try { number: 1, code: 0 });
@@ -89,7 +89,7 @@ fn outcome(
     let committed = format!("{:?}", protocol.commit(&attempt).map(|stamp| stamp.is_some()));
     protocol.end(&attempt);
     drop(attempt);
-    let reserved = participant.counters.locks_row.load(crate::base::atomics::Ordering::Relaxed);
+    let reserved = worker_context.counters.locks_row.load(crate::base::atomics::Ordering::Relaxed);
     let given_back = *desk.given_back.lock();
     Outcome { committed, asked: std::mem::take(&mut *desk.asked.lock()), given_back, reserved }
 }

@@ -4,7 +4,7 @@
 //! joined phase: conflicts ───────────► contention ──► added      (not before two intervals agree)
 //! split phase:  conflicts (the rest) ─────┘  ▲
 //!               writes, stashes ─► judged ───┤──────► kept, or split for another operation
-//!                                            └ caution ◄─ removed (the next time it takes more conflicts)
+//!                                            └ backoff factor ◄─ removed (the next time it takes more conflicts)
 //! both:         calls that commit ─► trial: what was added is removed if they are more without ─┘
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! that are used together are split together, or not at all; what was labelled by hand stays split. Splitting the
 //! wrong record costs time, never correctness.
 
-mod caution;
+mod backoff;
 mod contention;
 mod judgement;
 mod trial;
@@ -23,14 +23,14 @@ mod trial;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use self::caution::Caution;
+use self::backoff::BackoffFactors;
 use self::contention::Contention;
 use self::judgement::{Judgement, SplitColumn};
 use self::trial::{Trial, Verdict};
 use super::sample::{Access, Candidate, Counts, RecordKey, Samples};
 use crate::operation::Operation;
 
-/// The most columns that are split at once: each costs memory in every participant, and a merge for each of them at
+/// The most columns that are split at once: each costs memory in every worker context, and a merge for each of them at
 /// every phase change. Doppel never splits more than 20 records.
 pub(crate) const SPLIT_COLUMNS_MAX: usize = 64;
 /// So many calls must wait before a split phase is ended early, unless hardly anybody could commit any more: below,
@@ -109,7 +109,7 @@ pub(crate) struct Decision {
 pub(crate) struct Classifier {
     split: BTreeMap<RecordKey, BTreeMap<u16, SplitColumn>>,
     contention: Contention,
-    caution: Caution,
+    backoff_factors: BackoffFactors,
     trial: Trial,
     /// Joined intervals that pass before labelled columns alone are worth a split phase again.
     label_pause: u32,
@@ -180,22 +180,23 @@ impl Classifier {
     }
 
     fn observe(&mut self, length: Duration, committed: u64, conflicts: &Counts) {
-        self.caution.fade(length);
-        let (split, caution) = (&self.split, &self.caution);
+        self.backoff_factors.fade(length);
+        let (split, backoff_factors) = (&self.split, &self.backoff_factors);
         let is_settled = |record: &RecordKey, access: Access| match access {
             Access::Record => false,
             Access::Column(column) | Access::Operation { column, .. } => {
                 split.get(record).is_some_and(|columns| columns.contains_key(&column))
             }
         };
-        self.contention.observe(length, committed, conflicts, is_settled, |record| caution.factor(record));
+        self.contention
+            .observe(length, committed, conflicts, is_settled, |record| backoff_factors.factor(record));
     }
 
     /// Gives up what was split of late, if it has made the engine slower.
     fn end_trial(&mut self, length: Duration, committed: u64, is_whole: bool) {
         let records = match self.trial.observe(length, committed, is_whole) {
             None => return self.try_again(),
-            Some(Verdict::Worth(records)) => return self.caution.forget(&records),
+            Some(Verdict::Worth(records)) => return self.backoff_factors.forget(&records),
             Some(Verdict::Slower(records)) => records,
         };
         for record in &records {
@@ -206,7 +207,7 @@ impl Classifier {
             }
             self.contention.forget(record);
         }
-        self.caution.was_slower(&records);
+        self.backoff_factors.was_slower(&records);
     }
 
     /// Puts everything on trial, if it is time for that.
@@ -225,8 +226,8 @@ impl Classifier {
     /// Splits what has become contended, as far as there is room: what is split already has priority.
     fn add_contended(&mut self) {
         let mut records = Vec::new();
-        let caution = &self.caution;
-        for contended in self.contention.contended(|record| caution.factor(record)) {
+        let backoff_factors = &self.backoff_factors;
+        for contended in self.contention.contended(|record| backoff_factors.factor(record)) {
             let mut columns = contended.columns;
             columns.retain(|candidate| self.find(&candidate.record, candidate.column).is_none());
             if self.count() + columns.len() > SPLIT_COLUMNS_MAX {
@@ -271,8 +272,8 @@ impl Classifier {
         }
         for (record, column, reason) in removed {
             match reason {
-                Reason::Stashes => self.caution.stashed_in_vain(&record),
-                _ => self.caution.hardly_written(&record),
+                Reason::Stashes => self.backoff_factors.stashed_without_gain(&record),
+                _ => self.backoff_factors.hardly_written(&record),
             }
             self.contention.forget(&record);
             self.trial.forget(&record);

@@ -1,7 +1,7 @@
 //! Reads in split phases: columns that are split are hidden.
 //!
 //! A row that is read keeps its other columns; a split one, which is NOT NULL, is marked as NULL in the copy, and its
-//! word holds the address of the participant's flag that a hidden column was looked at. Only the cold path of a read,
+//! word holds the address of the worker context's flag that a hidden column was looked at. Only the cold path of a read,
 //! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split column is
 //! not stashed.
 
@@ -26,7 +26,7 @@ fn read_around<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: 
 
 #[cold]
 fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, copy: &mut [u64]) {
-    let met = &attempt.participant().met_hidden;
+    let met = &attempt.worker_context().met_hidden;
     let set = attempt.store().splits().current(attempt.guard());
     // None: the phase has ended since the record was read, or is just beginning. The record's word may be the same in the
     // next one, or in this; so what was noted about it does not say that it holds.

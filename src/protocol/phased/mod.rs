@@ -2,7 +2,7 @@
 //! Transactions" (Doppel, OSDI 2014).
 //!
 //! In joined phases calls run as under Silo's optimistic concurrency control (section 5.1). In split phases contended
-//! columns of records are split: each participant changes a slice of its own by the column's one selected operation,
+//! columns of records are split: each worker context changes a slice of its own by the column's one selected operation,
 //! which commutes with itself and returns nothing; whatever else touches a split column is stashed until the next joined
 //! phase (section 5.2). At the end of a split phase the slices are merged into the records (section 5.3).
 //!
@@ -37,12 +37,12 @@ use super::footprint::Footprint;
 use super::{ATTEMPTS_IN_COMPANY, Held, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
 use crate::base::atomics::Ordering;
 use crate::storage::commit::{CommitFailure, Taken, Taking};
-use crate::storage::participant::Participant;
 use crate::storage::read_set::Part;
 use crate::storage::reconcile::{Wanted, is_splittable};
 use crate::storage::split::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::{WriteSet, WriteView};
 
 /// The phased protocol.
@@ -53,7 +53,7 @@ pub(super) struct Phased {
 
 impl Phased {
     pub(super) fn new(settings: &Settings) -> Phased {
-        Phased { length: settings.phase, state: State::new(settings.max_participants) }
+        Phased { length: settings.phase, state: State::new(settings.max_worker_contexts) }
     }
 
     /// Reports what a commit that has failed has met: the first record that is not as it was read.
@@ -66,7 +66,7 @@ impl Phased {
         if part == Part::Row {
             accesses.push(Access::Record);
         }
-        let sampler = self.state.sampler(attempt.participant());
+        let sampler = self.state.sampler(attempt.worker_context());
         let touched = &workspace.writes.touched()[position];
         // SAFETY: the call is pinned, so every record that it has read is alive.
         let key = unsafe { record.as_record() }.key();
@@ -96,10 +96,10 @@ fn accesses(writes: &WriteSet, position: usize) -> SmallVec<[Access; 4]> {
     accesses
 }
 
-/// How a participant's commits take what they write, and tell what they meet.
+/// How a worker context's commits take what they write, and tell what they meet.
 struct Splitting<'p> {
     state: &'p State,
-    participant: &'p Participant,
+    worker_context: &'p WorkerContext,
 }
 
 impl Taking for Splitting<'_> {
@@ -112,7 +112,7 @@ impl Taking for Splitting<'_> {
         // SAFETY: the call is pinned, so every record that it touched is alive.
         let key = unsafe { touched.record.as_record() }.key();
         let accesses = accesses(writes, position);
-        self.state.sampler(self.participant).report_conflict(touched.table().id(), key, &accesses);
+        self.state.sampler(self.worker_context).report_conflict(touched.table().id(), key, &accesses);
     }
 
     #[cold]
@@ -121,7 +121,7 @@ impl Taking for Splitting<'_> {
         // SAFETY: as above.
         let key = unsafe { touched.record.as_record() }.key();
         let accesses = accesses(writes, position);
-        self.state.sampler(self.participant).report_stash(touched.table().id(), key, &accesses);
+        self.state.sampler(self.worker_context).report_stash(touched.table().id(), key, &accesses);
     }
 }
 
@@ -129,7 +129,7 @@ impl Protocol for Phased {
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&SPLIT_AWARE);
         // Relaxed: bodies set it on this thread, or on threads that they have joined.
-        attempt.participant().met_hidden.store(false, Ordering::Relaxed);
+        attempt.worker_context().met_hidden.store(false, Ordering::Relaxed);
         if attempted.number > ATTEMPTS_IN_COMPANY {
             attempt.run_alone();
         }
@@ -140,10 +140,10 @@ impl Protocol for Phased {
             return Err(CommitFailure::Stash);
         }
         if attempt.workspace().borrow().writes.is_empty() {
-            return if self.confirm(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
+            return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
-        let taking = Splitting { state: &self.state, participant: attempt.participant() };
+        let taking = Splitting { state: &self.state, worker_context: attempt.worker_context() };
         let validate = |taken: &Taken<'_, '_>| {
             reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
                 && reads.is_of_phase(|| phase_now(attempt))
@@ -157,7 +157,7 @@ impl Protocol for Phased {
         committed.map(Some)
     }
 
-    fn confirm(&self, attempt: &Attempt<'_>) -> bool {
+    fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         if self.is_stashed(attempt) {
             return false;
         }
@@ -168,7 +168,7 @@ impl Protocol for Phased {
     }
 
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
-        attempt.participant().met_hidden.load(Ordering::Relaxed)
+        attempt.worker_context().met_hidden.load(Ordering::Relaxed)
     }
 
     fn end(&self, attempt: &Attempt<'_>) {

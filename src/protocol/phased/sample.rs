@@ -1,6 +1,6 @@
-//! What participants tell the coordinator: which records they conflict about, and because of which they stash calls.
+//! What worker contexts tell the coordinator: which records they conflict about, and because of which they stash calls.
 //!
-//! Each participant has one [`Sampler`], which only its own thread writes and the coordinator drains at the end of a
+//! Each worker context has one [`Sampler`], which only its own thread writes and the coordinator drains at the end of a
 //! phase; so its lock is free nearly always. It is asked only where a call is delayed anyway, never on the hot path.
 //!
 //! The counts are kept by the space-saving scheme (Metwally et al., 2005): a fixed number of entries, of which the
@@ -18,7 +18,7 @@ use crate::storage::table::TableId;
 use crate::types::key::EncodedKey;
 
 /// Entries for each of conflicts and stashes. At most as many columns are split at once: whatever is worth splitting
-/// has more than this share of a participant's reports, or there are more such columns than can be split.
+/// has more than this share of a worker context's reports, or there are more such columns than can be split.
 const ENTRIES: usize = 64;
 /// So many reports between two drains are all counted: whoever has fewer is judged by exact numbers.
 const EXACT_REPORTS: u64 = 256;
@@ -98,7 +98,7 @@ impl Counts {
     }
 }
 
-/// What all participants sampled in one phase.
+/// What all worker contexts sampled in one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples {
     /// Attempts that met a rival at a record.
@@ -107,10 +107,10 @@ pub(crate) struct Samples {
     pub(crate) stashes: Counts,
 }
 
-/// One participant's samples of the current phase.
+/// One worker context's samples of the current phase.
 #[derive(Default)]
 pub(crate) struct Sampler {
-    /// Locked by the participant's thread for each report, and once a phase by the coordinator.
+    /// Locked by the worker context's thread for each report, and once a phase by the coordinator.
     tallies: Mutex<Tallies>,
 }
 
@@ -139,15 +139,15 @@ impl Sampler {
         self.tallies.lock().stashes.report(table, key, accesses);
     }
 
-    /// Moves everything into the samples of all participants.
+    /// Moves everything into the samples of all worker contexts.
     pub(crate) fn drain_into(&self, samples: &mut Samples) {
         // The lock is held for two moves only; a tally gets its memory anew when it is next used.
         let (conflicts, stashes) = {
             let mut tallies = self.tallies.lock();
             (tallies.conflicts.take(), tallies.stashes.take())
         };
-        conflicts.hand_over(&mut samples.conflicts);
-        stashes.hand_over(&mut samples.stashes);
+        conflicts.hand_batch(&mut samples.conflicts);
+        stashes.hand_batch(&mut samples.stashes);
     }
 }
 
@@ -233,7 +233,7 @@ impl Tally {
         std::mem::replace(self, Tally { random, ..Tally::default() })
     }
 
-    fn hand_over(self, counts: &mut Counts) {
+    fn hand_batch(self, counts: &mut Counts) {
         for (entry, count) in self.entries.into_iter().zip(self.counts) {
             counts.add(entry.record, entry.access, count - entry.inherited);
         }

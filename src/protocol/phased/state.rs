@@ -11,10 +11,10 @@ use super::super::{Phase, PhaseCounts};
 use super::classify::{Classifier, Decision, JoinedReport, SplitReport};
 use super::sample::{Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
-use crate::storage::participant::Participant;
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
+use crate::storage::worker_context::WorkerContext;
 
 /// So many calls can wait for the end of a split phase: beyond that memory is better spent on running them.
 const WAITING_MAX: u64 = 1 << 16;
@@ -24,7 +24,7 @@ const HISTORY: usize = 1_000;
 
 /// See the module's description.
 pub(super) struct State {
-    /// One for each participant.
+    /// One for each worker context.
     samplers: Box<[CachePadded<Sampler>]>,
     just_joined: AtomicBool,
     inner: Mutex<Inner>,
@@ -46,9 +46,9 @@ struct Inner {
 }
 
 impl State {
-    pub(super) fn new(participants: usize) -> State {
+    pub(super) fn new(worker_contexts: usize) -> State {
         State {
-            samplers: (0..participants).map(|_| CachePadded::new(Sampler::new())).collect(),
+            samplers: (0..worker_contexts).map(|_| CachePadded::new(Sampler::new())).collect(),
             just_joined: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 counts: PhaseCounts { joined: 1, ..PhaseCounts::default() },
@@ -58,8 +58,8 @@ impl State {
         }
     }
 
-    pub(super) fn sampler(&self, participant: &Participant) -> &Sampler {
-        &self.samplers[participant.number()]
+    pub(super) fn sampler(&self, worker_context: &WorkerContext) -> &Sampler {
+        &self.samplers[worker_context.number()]
     }
 
     fn drain(&self) -> Samples {
@@ -150,7 +150,7 @@ impl Inner {
     /// How many operations each split column has taken in this phase so far.
     fn writes_so_far(&self, store: &Store) -> Vec<(Candidate, u64)> {
         let Some(set) = &self.set else { return Vec::new() };
-        let all = || store.participants().all().map(Participant::slices);
+        let all = || store.worker_contexts().all().map(WorkerContext::slices);
         let columns = set.columns().iter().enumerate();
         columns
             .map(|(number, column)| {

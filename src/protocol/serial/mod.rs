@@ -3,7 +3,7 @@
 //!
 //! Updates run one at a time, without record locks, and leave their site before the log is on disk (precommit,
 //! section 4.2); a reader waits only for the newest commit that it read from (section 4.3: here by the highest epoch
-//! that it met, which the waiting places of `durability` hold until it is durable). Readers run beside each other
+//! that it met, which the waiter slots of `durability` hold until it is durable). Readers run beside each other
 //! (section 6.2). The database may be divided into sites, each serial in itself (section 6.3); a call takes every
 //! site that its footprint names, in ascending order, and so never deadlocks.
 //!
@@ -19,16 +19,16 @@
 //! site that it reads, from before its first access (or its validation) to after its install: two-phase locking on
 //! sites.
 
-mod habits;
-mod site;
+mod partition;
+mod write_predictor;
 
 use std::fmt;
 use std::str::FromStr;
 
 use smallvec::SmallVec;
 
-use self::habits::Habits;
-use self::site::{Site, acquire, covers, release};
+use self::partition::{Partition, acquire, covers, release};
+use self::write_predictor::WritePredictor;
 use super::attempt::{Attempt, DIRECT, TRACKED};
 use super::footprint::{Footprint, Mode, Reference, Routed};
 use super::{Held, Hold, Protocol, Settings, Try};
@@ -88,9 +88,9 @@ type Wanted = SmallVec<[(usize, bool); 4]>;
 
 /// The serial protocol.
 pub(super) struct Serial {
-    sites: Box<[Site]>,
+    partitions: Box<[Partition]>,
     variant: SerialVariant,
-    habits: Habits,
+    write_predictor: WritePredictor,
     /// How many threads may look for a site to become free instead of sleeping.
     lookers: u32,
 }
@@ -99,22 +99,22 @@ impl Serial {
     pub(super) fn new(settings: &Settings) -> Serial {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Serial {
-            sites: (0..settings.sites).map(|_| Site::new()).collect(),
+            partitions: (0..settings.partitions).map(|_| Partition::new()).collect(),
             variant: settings.serial_variant,
-            habits: Habits::new(),
+            write_predictor: WritePredictor::new(),
             // The naive variant holds its site while it waits for the disk: nobody should look on so long.
             lookers: if settings.serial_variant == SerialVariant::Naive { 0 } else { processors as u32 - 1 },
         }
     }
 
     fn all(&self, alone: bool) -> Wanted {
-        (0..self.sites.len()).map(|number| (number, alone)).collect()
+        (0..self.partitions.len()).map(|number| (number, alone)).collect()
     }
 
     fn wanted(&self, footprint: &Footprint) -> Wanted {
         let naive = self.variant == SerialVariant::Naive;
         let mut wanted = Wanted::new();
-        if self.sites.len() == 1 {
+        if self.partitions.len() == 1 {
             wanted.push((0, naive || !footprint.is_read_only()));
             return wanted;
         }
@@ -122,7 +122,7 @@ impl Serial {
             let alone = naive || reference.mode != Mode::Read;
             match self.site_of(reference) {
                 Some(number) => want(&mut wanted, number, alone),
-                None => (0..self.sites.len()).for_each(|number| want(&mut wanted, number, alone)),
+                None => (0..self.partitions.len()).for_each(|number| want(&mut wanted, number, alone)),
             }
         }
         wanted.sort_unstable();
@@ -136,14 +136,14 @@ impl Serial {
             Routed::By(bytes) => spread(&reference.key[..usize::from(bytes)]),
             Routed::At(place) => spread(&place.to_be_bytes()),
         };
-        Some(number % self.sites.len())
+        Some(number % self.partitions.len())
     }
 
     /// Makes sure that what is held is enough; the rest of a group's calls may need other sites.
     fn take(&self, held: &mut Held, wanted: &Wanted) {
         if !covers(held, wanted) {
-            release(&self.sites, held);
-            acquire(&self.sites, held, wanted, self.lookers);
+            release(&self.partitions, held);
+            acquire(&self.partitions, held, wanted, self.lookers);
         }
     }
 }
@@ -166,14 +166,14 @@ fn want(wanted: &mut Wanted, number: usize, alone: bool) {
 
 impl Protocol for Serial {
     fn useful_workers(&self) -> usize {
-        self.sites.len()
+        self.partitions.len()
     }
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
         let optimistic = footprint.is_none()
             && attempted.number == 1
             && self.variant != SerialVariant::Naive
-            && !self.habits.writes(attempted.code);
+            && !self.write_predictor.writes(attempted.code);
         let wanted = match footprint {
             Some(footprint) => self.wanted(footprint),
             None => self.all(!optimistic),
@@ -183,7 +183,7 @@ impl Protocol for Serial {
         held.code = footprint.is_none().then_some(attempted.code);
         if optimistic {
             // Exactly shared: what is kept from an earlier call of the group would hide that it may have to upgrade.
-            release(&self.sites, &mut held);
+            release(&self.partitions, &mut held);
         }
         self.take(&mut held, &wanted);
     }
@@ -192,15 +192,15 @@ impl Protocol for Serial {
         let writes = !attempt.workspace().borrow().writes.is_empty();
         let mut held = attempt.held().borrow_mut();
         if let Some(code) = held.code {
-            self.habits.note(code, writes);
+            self.write_predictor.note(code, writes);
         }
         if !writes {
             return Ok(None);
         }
         let optimistic = attempt.is_tracked();
         if optimistic {
-            release(&self.sites, &mut held);
-            acquire(&self.sites, &mut held, &self.all(true), self.lookers);
+            release(&self.partitions, &mut held);
+            acquire(&self.partitions, &mut held, &self.all(true), self.lookers);
         }
         drop(held);
         // Who is busy with a record is the caller itself: it has every site.
@@ -208,13 +208,13 @@ impl Protocol for Serial {
             !optimistic || attempt.reads().borrow().still_holds(|_| true, attempt.highest_seen())
         })?;
         let held = attempt.held().borrow();
-        for &(number, _) in held.sites.iter().filter(|&&(_, alone)| alone) {
-            self.sites[number].set_last_epoch(stamp.epoch());
+        for &(number, _) in held.partitions.iter().filter(|&&(_, alone)| alone) {
+            self.partitions[number].set_last_epoch(stamp.epoch());
         }
         Ok(Some(stamp))
     }
 
-    fn confirm(&self, _attempt: &Attempt<'_>) -> bool {
+    fn validate_reads(&self, _attempt: &Attempt<'_>) -> bool {
         // Its sites were held all along, so the body saw one state, and a possible one.
         true
     }
@@ -224,7 +224,7 @@ impl Protocol for Serial {
             return highest_seen;
         }
         let held = attempt.held().borrow();
-        let of_sites = held.sites.iter().map(|&(number, _)| self.sites[number].last_epoch()).max();
+        let of_sites = held.partitions.iter().map(|&(number, _)| self.partitions[number].last_epoch()).max();
         highest_seen.max(of_sites.unwrap_or(0))
     }
 
@@ -235,11 +235,11 @@ impl Protocol for Serial {
     fn end(&self, attempt: &Attempt<'_>) {
         let mut held = attempt.held().borrow_mut();
         if !held.in_group || attempt.is_tracked() || self.variant == SerialVariant::Naive {
-            release(&self.sites, &mut held);
+            release(&self.partitions, &mut held);
         }
     }
 
     fn end_group(&self, held: &mut Held) {
-        release(&self.sites, held);
+        release(&self.partitions, held);
     }
 }

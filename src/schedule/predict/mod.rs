@@ -9,8 +9,8 @@
 //! cannot say what decides, one into the State for each, beside which the History's evidence is copied. Where conflicts are
 //! rare, it costs a look at a flag ([`calm`]). Nothing here waits: several threads place at once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
 
-mod calm;
-mod upkeep;
+mod idle;
+mod maintenance;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -18,13 +18,13 @@ use smallvec::SmallVec;
 use crate::base::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::base::random;
 use crate::schedule::history::{History, Outcomes, Rivals, may_be_chance};
-use crate::schedule::leaders::Leaders;
-use crate::schedule::policy::{Deciding, Evidence, Policy};
+use crate::schedule::hot_key_cache::HotKeyCache;
+use crate::schedule::policy::{ConflictCounts, Deciding, Policy};
 use crate::schedule::reference::{Reference, References};
 use crate::schedule::state::{AllFound, Found, State};
 use crate::schedule::{Placement, PredictSettings, ScheduleReport};
-pub(crate) use upkeep::Observation;
-use upkeep::Upkeep;
+pub(crate) use maintenance::Observation;
+use maintenance::Upkeep;
 
 /// One of so many calls is placed at random for the History, while the abort rate is stable.
 const SHARE_WHILE_STABLE: u32 = 1_024;
@@ -44,7 +44,7 @@ pub(crate) struct Predict {
     policy: Policy,
     history: History,
     state: State,
-    leaders: Leaders,
+    hot_key_cache: HotKeyCache,
     /// One of so many calls is placed at random.
     share: AtomicU32,
     /// Whether a call has come.
@@ -58,8 +58,8 @@ impl Predict {
     /// For so many queues.
     pub(crate) fn new(settings: PredictSettings, queues: usize) -> Predict {
         let of_history = settings.memory_bytes / HISTORY_PART;
-        let leaders = Leaders::new(settings.memory_bytes / LEADERS_PART);
-        let state = State::new(queues, settings.memory_bytes - of_history - leaders.bytes());
+        let hot_key_cache = HotKeyCache::new(settings.memory_bytes / LEADERS_PART);
+        let state = State::new(queues, settings.memory_bytes - of_history - hot_key_cache.bytes());
         let at_once = settings.history.is_zero();
         let history = History::new(of_history);
         if at_once {
@@ -68,7 +68,7 @@ impl Predict {
         Predict {
             policy: settings.policy,
             history,
-            leaders,
+            hot_key_cache,
             share: AtomicU32::new(if at_once { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST }),
             begun: AtomicBool::new(false),
             calm: AtomicBool::new(false),
@@ -84,12 +84,12 @@ impl Predict {
     /// Whether the next call had better be looked at: where conflicts are rare, only one of the sample is.
     #[inline]
     pub(crate) fn looks(&self) -> bool {
-        !self.is_calm() || random::below(SHARE_WHILE_STABLE) == 0
+        !self.is_idle_mode() || random::below(SHARE_WHILE_STABLE) == 0
     }
 
     /// Whether conflicts are so rare that knowing them would cost more than it saves.
     #[inline]
-    fn is_calm(&self) -> bool {
+    fn is_idle_mode(&self) -> bool {
         // Relaxed: who still sees the old mood places a few calls more by it.
         self.calm.load(Ordering::Relaxed)
     }
@@ -103,9 +103,9 @@ impl Predict {
         }
         let share = self.share.load(Ordering::Relaxed);
         // In the calm only what belongs to the sample comes here.
-        if self.is_calm() || random::below(share) == 0 {
+        if self.is_idle_mode() || random::below(share) == 0 {
             let queue = random::below(self.state.queues() as u32) as usize;
-            return Placement { queue, rivalry: 0, apart: false, noted: true };
+            return Placement { queue, conflict_class: 0, apart: false, noted: true };
         }
         self.decide(references)
     }
@@ -127,8 +127,8 @@ impl Predict {
             found[number].outcomes.rivals(self.history.calls(), self.state.queues())
         });
         let about = decider.filter(|_| rivals > Rivals::No);
-        let rivalry = about.map_or(0, |number| references.as_slice()[number]);
-        Placement { queue, rivalry, apart: rivals == Rivals::Mostly, noted: false }
+        let conflict_class = about.map_or(0, |number| references.as_slice()[number]);
+        Placement { queue, conflict_class, apart: rivals == Rivals::Mostly, noted: false }
     }
 
     /// What there is to know of a call's references: of the leaders alone, if that is enough to decide, and all are not
@@ -136,19 +136,19 @@ impl Predict {
     #[inline]
     fn find(&self, references: &References, others: u32) -> AllFound {
         let all = references.as_slice();
-        let leaders = if self.policy.is_led() { self.leaders.look(all) } else { None };
-        if others > 0 || leaders.is_none() {
+        let hot_key_cache = if self.policy.is_led() { self.hot_key_cache.look(all) } else { None };
+        if others > 0 || hot_key_cache.is_none() {
             // All are asked for before the first is looked at, so that it is waited for memory once, not once for each.
             all.iter().for_each(|reference| self.state.prefetch(*reference));
         }
-        let Some(leaders) = leaders else {
+        let Some(hot_key_cache) = hot_key_cache else {
             return all.iter().map(|reference| self.state.find(*reference, &self.history)).collect();
         };
         let one = |(reference, outcomes): (&Reference, Outcomes)| match outcomes.aborts {
             0 if others == 0 => Found::NOTHING,
             _ => self.state.find(*reference, &self.history).with(outcomes),
         };
-        all.iter().zip(leaders).map(one).collect()
+        all.iter().zip(hot_key_cache).map(one).collect()
     }
 
     /// The score of each queue, where all references decide.
@@ -169,7 +169,7 @@ impl Predict {
     #[inline]
     fn weigh(&self, found: &Found, scores: &mut Scores) {
         if let (Some(place), true) = (found.place(), found.outcomes.aborts > 0) {
-            let weight = found.outcomes.weight(self.policy.evidence);
+            let weight = found.outcomes.weight(self.policy.conflict_counts);
             for (score, count) in scores.iter_mut().zip(self.state.counts(place)) {
                 *score += weight * f64::from(count);
             }
@@ -186,16 +186,16 @@ impl Predict {
         if most == 0 {
             return None;
         }
-        let evidence = self.policy.evidence;
+        let conflict_counts = self.policy.conflict_counts;
         let (mut best, mut best_rank) = (None, (0, 0.0, 0.0));
         for (number, Found { outcomes, .. }) in all.iter().enumerate() {
-            let times = match evidence {
+            let times = match conflict_counts {
                 _ if outcomes.aborts == 0 => continue,
-                Evidence::Count if !may_be_chance(outcomes.aborts, most) => continue,
-                Evidence::Count => references.times()[number],
-                Evidence::Fraction => 0,
+                ConflictCounts::Count if !may_be_chance(outcomes.aborts, most) => continue,
+                ConflictCounts::Count => references.times()[number],
+                ConflictCounts::Fraction => 0,
             };
-            let rank = (times, outcomes.weight(evidence), outcomes.fraction());
+            let rank = (times, outcomes.weight(conflict_counts), outcomes.fraction());
             if rank > best_rank {
                 (best, best_rank) = (Some(number), rank);
             }
@@ -223,7 +223,7 @@ impl Predict {
     /// Leaders and State learn what the History knows now.
     fn learn(&self) {
         if self.policy.is_led() {
-            self.leaders.learn(&self.history);
+            self.hot_key_cache.learn(&self.history);
         }
         self.state.learn(&self.history);
     }
@@ -246,9 +246,9 @@ impl Predict {
         ScheduleReport {
             history_references: self.history.references() as u64,
             state_references: self.state.references() as u64,
-            bytes: (self.history.bytes() + self.state.bytes() + self.leaders.bytes()) as u64,
+            bytes: (self.history.bytes() + self.state.bytes() + self.hot_key_cache.bytes()) as u64,
             is_filling: self.share.load(Ordering::Relaxed) == SHARE_AT_FIRST,
-            is_calm: self.is_calm(),
+            is_idle_mode: self.is_idle_mode(),
         }
     }
 }

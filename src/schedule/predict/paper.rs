@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::schedule::StatePrune;
 use crate::schedule::history::Outcomes;
-use crate::schedule::policy::{Evidence, Naming, Slicing};
+use crate::schedule::policy::{ConflictCounts, Naming, Slicing};
 use crate::schedule::reference::{Attribute, Collector, Form, Scalar, Term};
 
 const QUANTITY: &str = "s_quantity";
@@ -90,13 +90,13 @@ fn decide(predict: &Predict, references: &References) -> (Vec<f64>, usize) {
     (scores.to_vec(), predict.decide(references).queue + 1)
 }
 
-fn policy(evidence: Evidence, deciding: Deciding) -> Policy {
-    Policy { evidence, deciding, naming: Naming::Literal, slicing: Slicing::Single }
+fn policy(conflict_counts: ConflictCounts, deciding: Deciding) -> Policy {
+    Policy { conflict_counts, deciding, naming: Naming::Literal, slicing: Slicing::Single }
 }
 
 #[test]
 fn example_1_counts_and_sums_to_a_tie_which_the_emptiest_queue_wins() {
-    let predict = first_table(policy(Evidence::Count, Deciding::Sum));
+    let predict = first_table(policy(ConflictCounts::Count, Deciding::Sum));
     assert_eq!(decide(&predict, &arriving()), (vec![40.0, 40.0, 40.0], 2));
     // "and then increments the state values to reflect this assigned transaction".
     assert_eq!(predict.state.of(reference("s_w_id", 5)), Some(vec![2, 2, 1]));
@@ -105,7 +105,7 @@ fn example_1_counts_and_sums_to_a_tie_which_the_emptiest_queue_wins() {
 
 #[test]
 fn example_1_places_what_is_not_in_the_history_by_the_smallest_total() {
-    let predict = first_table(policy(Evidence::Count, Deciding::Sum));
+    let predict = first_table(policy(ConflictCounts::Count, Deciding::Sum));
     let unknown = call(&[("s_i_id", 3)]);
     assert_eq!(decide(&predict, &unknown), (vec![0.0; 3], 2));
     assert_eq!(
@@ -118,14 +118,14 @@ fn example_1_places_what_is_not_in_the_history_by_the_smallest_total() {
 
 #[test]
 fn example_2_sums_fractions() {
-    let predict = first_table(policy(Evidence::Fraction, Deciding::Sum));
+    let predict = first_table(policy(ConflictCounts::Fraction, Deciding::Sum));
     assert_eq!(fractions(&predict, &arriving()), [0.25, 0.0, 0.5]);
     assert_eq!(decide(&predict, &arriving()), (vec![1.0, 0.75, 0.75], 1));
 }
 
 #[test]
 fn example_3_retains_the_reference_with_the_most_aborts() {
-    let predict = first_table(policy(Evidence::Count, Deciding::Max));
+    let predict = first_table(policy(ConflictCounts::Count, Deciding::Max));
     // Quantity and warehouse have 20 aborts each: the warehouse's are the greater share of its attempts.
     assert_eq!(decide(&predict, &arriving()), (vec![40.0, 20.0, 20.0], 1));
 }
@@ -134,7 +134,7 @@ fn example_3_retains_the_reference_with_the_most_aborts() {
 fn counts_that_chance_may_have_made_differ_are_ties_which_the_reference_named_most_often_wins() {
     let history = [("w_id", 1, 200, 1_000), ("w_id", 2, 215, 1_000), ("w_id", 3, 500, 1_000)];
     let state = [("w_id", 1, [9, 0, 0]), ("w_id", 2, [0, 9, 0]), ("w_id", 3, [0, 0, 9])];
-    let predict = table(policy(Evidence::Count, Deciding::Max), &history, &state);
+    let predict = table(policy(ConflictCounts::Count, Deciding::Max), &history, &state);
     assert_eq!(decide(&predict, &call(&[("w_id", 1), ("w_id", 2), ("w_id", 1)])).1, 1);
     assert_eq!(decide(&predict, &call(&[("w_id", 1), ("w_id", 2)])).1, 2, "as often: the one with more");
     assert_eq!(decide(&predict, &call(&[("w_id", 1), ("w_id", 3), ("w_id", 1)])).1, 3, "that is no chance");
@@ -142,13 +142,13 @@ fn counts_that_chance_may_have_made_differ_are_ties_which_the_reference_named_mo
 
 #[test]
 fn example_3_with_fractions_retains_the_warehouse_and_weighs_it_with_its_own_fraction() {
-    let predict = first_table(policy(Evidence::Fraction, Deciding::Max));
+    let predict = first_table(policy(ConflictCounts::Fraction, Deciding::Max));
     assert_eq!(decide(&predict, &arriving()), (vec![1.0, 0.5, 0.5], 1), "the paper multiplies by 0.25");
 }
 
 #[test]
 fn example_4_ends_in_a_tie_of_three_which_the_emptiest_queue_wins() {
-    let policy = Policy { naming: Naming::Canonical, ..policy(Evidence::Fraction, Deciding::Max) };
+    let policy = Policy { naming: Naming::Canonical, ..policy(ConflictCounts::Fraction, Deciding::Max) };
     let history = [
         ("i_id", 2, 10, 10),
         ("o_id", 10, 10, 10),

@@ -31,7 +31,7 @@ enum Distribution {
 struct Call {
     warehouse: usize,
     length: u64,
-    rivalry: u64,
+    conflict_class: u64,
     apart: bool,
     noted: Option<References>,
     aborts: u32,
@@ -117,7 +117,7 @@ impl Simulation {
         let warehouse = self.weights.iter().position(|sum| *sum > point).unwrap_or(usize::MAX);
         let mut references = References::default();
         let (mut queue, mut noted) = (self.next as usize % WORKERS, None);
-        let (mut rivalry, mut apart) = (0, false);
+        let (mut conflict_class, mut apart) = (0, false);
         if let Wanted::References(form) = self.schedule.wanted() {
             self.counts.seen += 1;
             let mut collector = Collector::new(form, &mut references);
@@ -130,12 +130,12 @@ impl Simulation {
                 collector.end_conjunction();
             }
             if let Some(placement) = self.schedule.place(&references) {
-                (queue, rivalry, apart) = (placement.queue, placement.rivalry, placement.apart);
+                (queue, conflict_class, apart) = (placement.queue, placement.conflict_class, placement.apart);
                 noted = placement.noted.then_some(references);
             }
         }
         let length = if random::below(2) == 0 { 1 } else { 5 };
-        (queue, Call { warehouse, length, rivalry, apart, noted, aborts: 0 })
+        (queue, Call { warehouse, length, conflict_class, apart, noted, aborts: 0 })
     }
 
     /// Makes calls until one has no room.
@@ -155,8 +155,9 @@ impl Simulation {
 
     /// What a worker runs next: of its own queue, or one of another's.
     fn take(&mut self, worker: usize) -> Option<Call> {
-        let running: Vec<u64> = self.workers.iter().flatten().map(|running| running.call.rivalry).collect();
-        let free = |call: &Call| call.rivalry == 0 || !running.contains(&call.rivalry);
+        let running: Vec<u64> =
+            self.workers.iter().flatten().map(|running| running.call.conflict_class).collect();
+        let free = |call: &Call| call.conflict_class == 0 || !running.contains(&call.conflict_class);
         let bold = |call: &Call| !call.apart;
         let own = &self.queues[worker];
         let own =
@@ -235,7 +236,8 @@ impl Simulation {
         self.schedule.deal_out();
         for (queue, call) in &mut waiting {
             if let Some(placement) = place(call) {
-                (*queue, call.rivalry, call.apart) = (placement.queue, placement.rivalry, placement.apart);
+                (*queue, call.conflict_class, call.apart) =
+                    (placement.queue, placement.conflict_class, placement.apart);
                 call.noted = call.noted.take().filter(|_| placement.noted);
             }
         }
@@ -330,15 +332,15 @@ fn the_state_stays_as_large_under_a_stream_of_new_values() {
 fn without_conflicts_hardly_any_call_is_looked_at_and_when_they_come_they_are_noticed() {
     let mut simulation = Simulation::new(ScheduleKind::Predict, StatePrune::Stable, Distribution::Apart);
     simulation.run(6);
-    assert!(simulation.report().is_calm);
+    assert!(simulation.report().is_idle_mode);
     let calm = simulation.run(30);
     assert!(calm.seen > 0 && calm.seen < calm.committed / 100, "{} of {}", calm.seen, calm.committed);
     simulation.shift_to(Distribution::Zipf(20, 0.0));
     simulation.run(8);
-    assert!(!simulation.report().is_calm && !simulation.report().is_filling);
+    assert!(!simulation.report().is_idle_mode && !simulation.report().is_filling);
     let troubled = simulation.run(20);
     assert!(troubled.abort_rate() < 0.08, "{}", troubled.abort_rate());
     simulation.shift_to(Distribution::Apart);
     simulation.run(240);
-    assert!(simulation.report().is_calm);
+    assert!(simulation.report().is_idle_mode);
 }

@@ -136,8 +136,8 @@ fn the_leaders_say_what_looking_at_everything_would_say() {
         predict.strongest(call, &found).map(|number| (number, found[number].outcomes))
     };
     let before: Vec<_> = all.iter().map(|call| strongest(call, 1)).collect();
-    predict.leaders.learn(&predict.history);
-    let said = all.iter().filter(|call| predict.leaders.look(call.as_slice()).is_some()).count();
+    predict.hot_key_cache.learn(&predict.history);
+    let said = all.iter().filter(|call| predict.hot_key_cache.look(call.as_slice()).is_some()).count();
     assert!((200..1_900).contains(&said), "they can say it of some, and not of all: {said}");
     for others in [0, 1] {
         assert!(all.iter().zip(&before).all(|(call, before)| strongest(call, others) == *before));
@@ -274,7 +274,7 @@ fn a_call_without_references_goes_to_the_emptiest_queue() {
     let predict = Predict::new(PredictSettings { history: Duration::ZERO, ..settings() }, 2);
     predict.state.put(7, &[5, 1], &predict.history);
     let placement = predict.decide(&References::default());
-    assert_eq!((placement.queue, placement.rivalry, placement.apart), (1, 0, false));
+    assert_eq!((placement.queue, placement.conflict_class, placement.apart), (1, 0, false));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) fn commit_one_slice(
     if call.alone || record.word().load(Ordering::Relaxed) & SPLIT == 0 {
         return None;
     }
-    let published = call.participant.published();
+    let published = call.worker_context.published();
     call.store.epochs().enter(published);
     let committed = change_slice(call, record, validate);
     published.leave();
@@ -49,10 +49,10 @@ fn change_slice(
     let (first, columns) = set.of_record(record.pointer());
     let at = columns.iter().position(|split| split.column == column && split.operation == operation)?;
     let number = first + at;
-    let slices = call.participant.slices();
-    // SAFETY: the participant is in its commit section, and this is the only reference.
+    let slices = call.worker_context.slices();
+    // SAFETY: the worker context is in its commit section, and this is the only reference.
     let totals = unsafe { slices.enter(set) };
-    let before = totals.take_int(set, number, operand, call.participant.number())?;
+    let before = totals.take_int(set, number, operand, call.worker_context.number())?;
     let stamp = stamp(call, number, operand, word, validate);
     match stamp {
         None => totals.put_back_int(number, before),
@@ -61,7 +61,7 @@ fn change_slice(
             slices.count_write(number);
             if let Some(charged) = charged {
                 call.workspace.log_credit -= charged;
-                // SAFETY: the participant is in its commit section, and has stamped with this stamp.
+                // SAFETY: the worker context is in its commit section, and has stamped with this stamp.
                 unsafe {
                     slices.log(set, number, ValueRef::Int(operand), stamp);
                     slices.count(charged, stamp);
@@ -90,8 +90,9 @@ fn stamp(
     let mut charged = None;
     if call.store.is_logged() {
         let set = call.store.splits().current(call.guard)?;
-        // SAFETY: the participant is in its commit section, and stamps with this epoch.
-        let bytes = unsafe { call.participant.slices().charge(set, number, ValueRef::Int(operand), epoch) };
+        // SAFETY: the worker context is in its commit section, and stamps with this epoch.
+        let bytes =
+            unsafe { call.worker_context.slices().charge(set, number, ValueRef::Int(operand), epoch) };
         if bytes > call.workspace.log_credit {
             return None;
         }

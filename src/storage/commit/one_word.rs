@@ -24,7 +24,7 @@ pub(super) fn commit_one_word<T: Taking>(
     }
     // SAFETY: the call is pinned, so the record that it touched is alive.
     let record = unsafe { touched.record.as_record() };
-    let published = call.participant.published();
+    let published = call.worker_context.published();
     call.store.epochs().enter(published);
     let committed = take::<T>(record).and_then(|word| {
         let committed = change_and_stamp(call, record, word, validate);
@@ -94,7 +94,7 @@ fn encode_redo(call: &mut Committing<'_>, record: Record<'_>, change: ChangedWor
 #[inline(always)]
 fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: ChangedWord, stamp: Stamp) {
     if call.store.is_logged() {
-        append(call.participant, call.workspace, stamp);
+        append(call.worker_context, call.workspace, stamp);
     }
     call.workspace.last_stamp = stamp;
     // Where rivals are excluded it is not busy yet. Relaxed, and the fence: as in `install::make_busy`.

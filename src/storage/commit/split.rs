@@ -1,4 +1,4 @@
-//! A commit in a split phase: operations on split columns go into the participant's slices (Doppel, OSDI 2014, figure 3).
+//! A commit in a split phase: operations on split columns go into the worker context's slices (Doppel, OSDI 2014, figure 3).
 //!
 //! What it keeps true: the slices' totals take the operations before the stamp, and give them up again if the commit
 //! fails; so whether they fit is known before anything is installed, and nothing can fail afterwards.
@@ -9,13 +9,13 @@ use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
-use super::take::Taking;
-use crate::storage::participant::Participant;
+use super::lock_writes::Taking;
 use crate::storage::record::RecordPointer;
 use crate::storage::slice::Slice;
 use crate::storage::split::{SplitColumn, SplitSet};
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::{WriteSet, WriteView};
 
 /// What of a commit has gone into slices.
@@ -41,12 +41,12 @@ pub(super) enum Plan<'a> {
 }
 
 impl<'a> Staged<'a> {
-    /// Puts the operations on the split columns of the record at this position into the participant's slices.
+    /// Puts the operations on the split columns of the record at this position into the worker context's slices.
     #[inline]
     pub(super) fn stage<T: Taking>(
         &mut self,
         taking: &T,
-        (store, participant, guard, arena): (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+        (store, worker_context, guard, arena): (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
         writes: &WriteSet,
         position: usize,
     ) -> Plan<'a> {
@@ -57,8 +57,8 @@ impl<'a> Staged<'a> {
                 None => unreachable!("a record's word says that it is split, and nothing is"),
             },
         };
-        // SAFETY: the participant is in its commit section, and this is the only reference.
-        let totals = unsafe { participant.slices().enter(set) };
+        // SAFETY: the worker context is in its commit section, and this is the only reference.
+        let totals = unsafe { worker_context.slices().enter(set) };
         let (first, columns) = set.of_record(writes.touched()[position].record);
         let number_of = |column: usize| columns.iter().position(|split| split.column == column);
         let mut sliced = SmallVec::<[u16; 4]>::new();
@@ -66,7 +66,7 @@ impl<'a> Staged<'a> {
         let all_fit = writes.visit(position, |write| match write {
             WriteView::Operate { column, operation, operand } => match number_of(column) {
                 Some(at) if columns[at].operation == operation => {
-                    let Some(before) = totals.take(set, first + at, operand, participant.number()) else {
+                    let Some(before) = totals.take(set, first + at, operand, worker_context.number()) else {
                         return false;
                     };
                     self.before.push(((first + at) as u32, before));
@@ -99,23 +99,23 @@ impl<'a> Staged<'a> {
     }
 
     /// Takes everything out of the slices again.
-    pub(super) fn put_back(&mut self, participant: &Participant) {
+    pub(super) fn put_back(&mut self, worker_context: &WorkerContext) {
         if self.before.is_empty() {
             return;
         }
-        // SAFETY: the participant is in its commit section, and this is the only reference.
-        let totals = unsafe { participant.slices().totals() };
+        // SAFETY: the worker context is in its commit section, and this is the only reference.
+        let totals = unsafe { worker_context.slices().totals() };
         for (number, before) in self.before.drain(..).rev() {
             totals.put_back(number as usize, before);
         }
     }
 
     /// The room in the log that the operations need.
-    pub(super) fn charge(&self, participant: &Participant, writes: &WriteSet, epoch: u64) -> usize {
+    pub(super) fn charge(&self, worker_context: &WorkerContext, writes: &WriteSet, epoch: u64) -> usize {
         let mut bytes = 0;
         self.for_each(writes, |set, number, operand| {
-            // SAFETY: the participant is in its commit section, and stamps with this epoch.
-            bytes += unsafe { participant.slices().charge(set, number, operand, epoch) };
+            // SAFETY: the worker context is in its commit section, and stamps with this epoch.
+            bytes += unsafe { worker_context.slices().charge(set, number, operand, epoch) };
         });
         bytes
     }
@@ -125,7 +125,7 @@ impl<'a> Staged<'a> {
     #[inline]
     pub(super) fn keep(
         &self,
-        participant: &Participant,
+        worker_context: &WorkerContext,
         writes: &WriteSet,
         stamp: Stamp,
         charged: Option<usize>,
@@ -133,16 +133,16 @@ impl<'a> Staged<'a> {
         if self.before.is_empty() {
             return;
         }
-        // SAFETY: the participant is in its commit section, and this is the only reference.
-        unsafe { participant.slices().totals() }.keep(stamp);
-        self.before.iter().for_each(|(number, _)| participant.slices().count_write(*number as usize));
+        // SAFETY: the worker context is in its commit section, and this is the only reference.
+        unsafe { worker_context.slices().totals() }.keep(stamp);
+        self.before.iter().for_each(|(number, _)| worker_context.slices().count_write(*number as usize));
         let Some(charged) = charged else { return };
-        // SAFETY: the participant is in its commit section, and has stamped with this stamp.
+        // SAFETY: the worker context is in its commit section, and has stamped with this stamp.
         self.for_each(writes, |set, number, operand| unsafe {
-            participant.slices().log(set, number, operand, stamp);
+            worker_context.slices().log(set, number, operand, stamp);
         });
         // SAFETY: as above.
-        unsafe { participant.slices().count(charged, stamp) };
+        unsafe { worker_context.slices().count(charged, stamp) };
     }
 
     /// Calls `visit` with every operation that went into a slice.

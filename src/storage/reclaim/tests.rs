@@ -27,9 +27,9 @@ fn delete(rig: &Rig, key: i64) {
 
 /// As `execute` does at the end of each call.
 fn collect(rig: &Rig, durable: u64) {
-    let mut seat = rig.store.participants().take();
+    let mut slot_guard = rig.store.worker_contexts().take();
     let guard = crossbeam_epoch::pin();
-    collect_deleted(&mut seat.parts().1.workspace, || durable, &guard);
+    collect_deleted(&mut slot_guard.parts().1.workspace, || durable, &guard);
 }
 
 #[test]

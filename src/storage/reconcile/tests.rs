@@ -215,19 +215,19 @@ mod room {
     fn sets_of_all_participants_together_fit_into_the_row() {
         let rig = rig();
         let set = rig.begin_split(1, &[(1, TOP, Operation::TopKInsert)]);
-        // Ten participants, of which each gives two entries of a twenty-fourth of a row, or more than it has room for.
+        // Ten worker contexts, of which each gives two entries of a twenty-fourth of a row, or more than it has room for.
         let insert = |order, bytes| operate(&rig, TOP, Operation::TopKInsert, &tuple(order, bytes).into());
-        let parties = rig.store.participants().all().count() + NEWCOMERS;
+        let parties = rig.store.worker_contexts().all().count() + NEWCOMERS;
         let share = MAXIMAL_ROW_BYTES / 2 / parties;
-        let mut seats = Vec::new();
+        let mut slot_guards = Vec::new();
         for order in 0..3 {
             insert(10 * order, share / 2).expect("half of the share");
             insert(10 * order + 1, share / 2 - 100).expect("the other half");
             assert!(is_stashed(&insert(10 * order + 2, share / 2)), "beyond the share");
-            // The next one is another participant.
-            seats.push(rig.store.participants().take());
+            // The next one is another worker context.
+            slot_guards.push(rig.store.worker_contexts().take());
         }
-        drop(seats);
+        drop(slot_guards);
         rig.end_split(&set);
         let Value::TopK(found) = &rig.row(1).expect("there")[TOP] else { panic!("another type") };
         assert_eq!(found.rows(&score()).expect("sound").len(), 4, "the greatest four");

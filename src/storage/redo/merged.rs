@@ -1,4 +1,4 @@
-//! Redo of split columns: per participant and epoch, one merged operation for each.
+//! Redo of split columns: per worker context and epoch, one merged operation for each.
 //!
 //! ```text
 //! change        kind 1 (4 merged) · table id · schema version · key bytes · key · since · how many · columns …
@@ -28,7 +28,7 @@ const TIMESTAMP: u8 = 5;
 const TUPLE: u8 = 6;
 const TOP_K: u8 = 7;
 
-/// Appends to a transaction what a participant's operations of one epoch on one record's split columns come to. The
+/// Appends to a transaction what a worker context's operations of one epoch on one record's split columns come to. The
 /// split phase began with the epoch `since`.
 pub(crate) fn append_merged(
     out: &mut Vec<u8>,
@@ -87,7 +87,7 @@ fn append_operand(out: &mut Vec<u8>, operand: ValueRef<'_>) {
 }
 
 impl LoggedTransaction<'_> {
-    /// Whether these are the merged operations of a participant, and not what a commit has written.
+    /// Whether these are the merged operations of a worker context, and not what a commit has written.
     pub(crate) fn is_merged(&self) -> bool {
         self.changes.first() == Some(&MERGED)
     }

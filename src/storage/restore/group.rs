@@ -1,6 +1,6 @@
 //! Replays a share of a log group: everything that was committed in one epoch, to some of the records.
 //!
-//! An epoch's group has the transactions of its commits and, while columns are split, for each participant the merged
+//! An epoch's group has the transactions of its commits and, while columns are split, for each worker context the merged
 //! operations that its calls have given to split columns in this epoch. What the engine keeps true about them:
 //!
 //! - A split phase begins with an epoch: no earlier commit of that epoch has touched what is split now.
@@ -13,8 +13,8 @@
 //!
 //! So a group is replayed in three steps:
 //!
-//! 1. All merged operations, of all participants, in any sequence. They are applied if the group's epoch is above the
-//!    epoch of the record's word, *and the word stays as it is*: else the first participant's operations would shut
+//! 1. All merged operations, of all worker contexts, in any sequence. They are applied if the group's epoch is above the
+//!    epoch of the record's word, *and the word stays as it is*: else the first worker context's operations would shut
 //!    out the second's, and both the commits of step 2 that have a lower stamp.
 //! 2. The commits, in the order of their stamps, each change applied if its stamp is above its record's word.
 //! 3. The word of every record of step 1 is raised to the highest stamp that its merged operations came with, if that

@@ -23,7 +23,7 @@ use crate::storage::word::Stamp;
 pub(crate) struct Scattered {
     /// Its epoch.
     pub(crate) epoch: u64,
-    /// How many transactions it had; the merged operations of one participant count as one.
+    /// How many transactions it had; the merged operations of one worker context count as one.
     pub(crate) transactions: u64,
     pub(super) payload: Vec<u8>,
     pub(super) shares: Vec<Vec<Step>>,
@@ -89,7 +89,7 @@ impl Scattering<'_> {
         self.steps[share].push(Step { stamp, table, merged, at, key: start..start + key.len(), hash });
     }
 
-    /// A participant's merged operations.
+    /// A worker context's merged operations.
     fn merged(&mut self, transaction: LoggedTransaction<'_>, tools: &mut Tools) -> Result<()> {
         let LoggedTransaction { stamp, changes } = transaction;
         let mut reader = Reader::new(changes);

@@ -164,7 +164,7 @@ fn an_unknown_table_is_named() {
     assert!(scattered.err().expect("no such table").to_string().contains("table 16"));
 }
 
-/// Participants' parts of one group are in no order: the stamps are.
+/// Worker contexts' parts of one group are in no order: the stamps are.
 #[test]
 fn transactions_of_a_group_are_replayed_in_the_order_of_their_stamps() {
     let rig = Rig::new(definition(&[DataType::Int64]));

@@ -1,4 +1,4 @@
-//! Slices of operands, however they are spread over participants, come to what the operands do one after the other.
+//! Slices of operands, however they are spread over worker contexts, come to what the operands do one after the other.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn operand(operation: Operation, data_type: &DataType) -> BoxedStrategy<Value> {
     }
 }
 
-/// An operation, a column that it splits and its value, and operands with the participant that gives each.
+/// An operation, a column that it splits and its value, and operands with the worker context that gives each.
 fn split() -> impl Strategy<Value = (Operation, DataType, Value, Vec<(usize, Value)>)> {
     (prop::sample::select(Operation::ALL), data_type())
         .prop_filter("it can be split", |(operation, of)| operation.splittable(of))
@@ -65,15 +65,15 @@ proptest! {
         let mut slices = vec![Slice::default(); 4];
         let mut expected = base.clone();
         let mut buffer = vec![0xEE; 3];
-        for (participant, operand) in &given {
+        for (worker_context, operand) in &given {
             let Ok(operand) = operation.check_operand(operand.as_value_ref(), &data_type) else { continue };
-            let before = bits_of(&slices[*participant]);
+            let before = bits_of(&slices[*worker_context]);
             let Ok(after) = apply(operation, &expected, operand, &data_type) else { continue };
-            match slices[*participant].merge(operation, operand, &data_type, &mut buffer) {
+            match slices[*worker_context].merge(operation, operand, &data_type, &mut buffer) {
                 Ok(()) => expected = after,
                 Err(error) => {
                     prop_assert!(matches!(error, Error::Overflow { .. }), "{}", error);
-                    prop_assert_eq!(bits_of(&slices[*participant]), before, "an error changes nothing");
+                    prop_assert_eq!(bits_of(&slices[*worker_context]), before, "an error changes nothing");
                     continue;
                 }
             }
@@ -93,13 +93,13 @@ proptest! {
     ) {
         let mut slices = vec![Slice::default(); 4];
         let (mut whole, mut buffer) = (Slice::default(), Vec::new());
-        for (participant, operand) in &given {
+        for (worker_context, operand) in &given {
             let Ok(operand) = operation.check_operand(operand.as_value_ref(), &data_type) else { continue };
             let mut next = whole.clone();
             if next.merge(operation, operand, &data_type, &mut buffer).is_err() {
                 continue;
             }
-            if slices[*participant].merge(operation, operand, &data_type, &mut buffer).is_ok() {
+            if slices[*worker_context].merge(operation, operand, &data_type, &mut buffer).is_ok() {
                 whole = next;
             }
         }

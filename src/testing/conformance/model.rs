@@ -35,7 +35,7 @@ pub struct Outcome {
     /// What each step answered, up to the end.
     pub answers: Vec<String>,
     /// `ok`, `failed`, `panicked`, `overflow`; or the error that nobody expects.
-    pub ending: String,
+    pub outcome: String,
 }
 
 /// A transaction on the model.
@@ -50,23 +50,23 @@ impl Model {
     pub fn run(&mut self, steps: &[Step]) -> Outcome {
         let mut running = Transaction { table: self.clone(), saved: HashMap::new(), overflowed: false };
         let mut answers = Vec::new();
-        let mut ending = "ok";
+        let mut outcome = "ok";
         for step in steps {
             match step {
-                Step::Fail => ending = "failed",
-                Step::Panic => ending = "panicked",
+                Step::Fail => outcome = "failed",
+                Step::Panic => outcome = "panicked",
                 Step::Commit => {}
                 step => answers.push(running.answer(step)),
             }
             if running.overflowed {
-                ending = "overflow";
+                outcome = "overflow";
                 break;
             }
         }
-        if ending == "ok" {
+        if outcome == "ok" {
             *self = running.table;
         }
-        Outcome { answers, ending: ending.to_string() }
+        Outcome { answers, outcome: outcome.to_string() }
     }
 
     fn code_is_taken(&self, code: Option<i64>, by_other_than: Key) -> bool {
@@ -186,7 +186,7 @@ impl Transaction {
                 "ok".to_string()
             }
             Step::Nested => "nested".to_string(),
-            Step::Fail | Step::Panic | Step::Commit => unreachable!("an end answers by the ending"),
+            Step::Fail | Step::Panic | Step::Commit => unreachable!("an end answers by the outcome"),
         }
     }
 

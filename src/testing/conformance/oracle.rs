@@ -37,8 +37,13 @@ pub fn explain(start: &Model, seen: &[Seen], end: &Model) -> Result<Vec<usize>, 
                 },
             )
             .collect();
-        told +=
-            &format!("T{number} [{}, {}] {}; {}\n", one.begin, one.end, one.outcome.ending, steps.join("; "));
+        told += &format!(
+            "T{number} [{}, {}] {}; {}\n",
+            one.begin,
+            one.end,
+            one.outcome.outcome,
+            steps.join("; ")
+        );
     }
     told += &format!("from {:?}\nto   {:?}", start.rows, end.rows);
     Err(told)
@@ -69,8 +74,8 @@ fn search(now: &Model, seen: &[Seen], end: &Model, order: &mut Vec<usize>) -> bo
 /// Whether what a transaction came to is what the model says. An overflow ends a transaction where it is noticed, at
 /// the statement or at the commit: what was answered after it may differ.
 fn is_same(model: &Outcome, found: &Outcome) -> bool {
-    model.ending == found.ending
-        && if model.ending == "overflow" {
+    model.outcome == found.outcome
+        && if model.outcome == "overflow" {
             model.answers.iter().zip(&found.answers).all(|(model, found)| model == found)
         } else {
             model.answers == found.answers
@@ -89,9 +94,9 @@ mod tests {
             .map(|number| {
                 let own = script.schedule.iter().filter(|one| one.transaction == number);
                 let mut answers: Vec<_> = own.map(|one| one.expected.clone().expect("an answer")).collect();
-                let ending = answers.pop().expect("an end");
+                let outcome = answers.pop().expect("an end");
                 let (begin, end) = ticks[number];
-                let outcome = Outcome { answers, ending };
+                let outcome = Outcome { answers, outcome };
                 Seen { begin, end, steps: script.steps_of(number), outcome, attempts: 1 }
             })
             .collect();

@@ -114,7 +114,7 @@ impl Script {
             "start" => {
                 let steps = value.split(',').map(Step::parse).collect::<Result<Vec<_>, _>>()?;
                 let outcome = self.start.run(&steps);
-                if outcome.ending != "ok" || outcome.answers.iter().any(|answer| answer != "ok") {
+                if outcome.outcome != "ok" || outcome.answers.iter().any(|answer| answer != "ok") {
                     return Err(format!("the start comes to {outcome:?}"));
                 }
             }

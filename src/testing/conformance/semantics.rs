@@ -109,7 +109,7 @@ fn compare(script: &Script, played: &Played) -> std::result::Result<(), String> 
     for one in &script.schedule {
         let outcome = &played.seen[one.transaction].outcome;
         let at = &mut next[one.transaction];
-        let found = if one.step.is_end() { Some(&outcome.ending) } else { outcome.answers.get(*at) };
+        let found = if one.step.is_end() { Some(&outcome.outcome) } else { outcome.answers.get(*at) };
         *at += 1;
         let what = format!("T{} {}", one.transaction + 1, one.step);
         match (&one.expected, found) {

@@ -143,11 +143,11 @@ pub fn run(mut player: Player, way: Way, clock: &AtomicU64) {
                 Way::EachKey => each_key(&db, &table, &steps, &player),
                 _ => whole_table(&db, &table, &steps, &player),
             };
-            let mut worker = db.worker().expect("a seat");
+            let mut worker = db.worker().expect("a slot");
             worker.execute(&procedure, args![]).wait().map(drop)
         }
     };
-    let ending = match result {
+    let outcome = match result {
         Ok(()) => "ok".to_string(),
         Err(Error::Failed { .. }) => "failed".to_string(),
         Err(Error::Panicked { .. }) => "panicked".to_string(),
@@ -160,7 +160,7 @@ pub fn run(mut player: Player, way: Way, clock: &AtomicU64) {
         (std::mem::take(&mut progress.answers), progress.attempts)
     };
     drop(player);
-    let seen = Seen { begin, end, steps, outcome: Outcome { answers, ending }, attempts };
+    let seen = Seen { begin, end, steps, outcome: Outcome { answers, outcome }, attempts };
     let _ = replies.send((number, Reply::Ended(seen)));
 }
 

@@ -194,7 +194,7 @@ fn schedule_state(report: &ScheduleReport) -> Value {
     json!({
         "history_references": report.history_references,
         "state_references": report.state_references,
-        "calm": report.is_calm,
+        "calm": report.is_idle_mode,
         "bytes": report.bytes,
     })
 }

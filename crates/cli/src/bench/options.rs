@@ -249,7 +249,7 @@ impl CommonOptions {
             Some(Limit::Most(calls)) => options = options.max_in_flight(calls),
         }
         if let Some(sites) = self.sites {
-            options = options.sites(sites);
+            options = options.serial_partitions(sites);
         }
         if let Some(variant) = self.variant {
             options = options.serial_variant(variant);

@@ -29,9 +29,9 @@ pub fn stages(report: &Report) -> Vec<Stage> {
         (!counters.follower_busy.is_zero()).then(|| stage("follower", counters.follower_busy, (0, 0)));
     let own = [
         stage("input", counters.input_busy, (0, 0)),
-        stage("execute", counters.execute_busy, counters.execute_handovers),
-        stage("log", counters.log_busy, counters.log_handovers),
-        stage("output", counters.output_busy, counters.output_handovers),
+        stage("execute", counters.execute_busy, counters.execute_batches),
+        stage("log", counters.log_busy, counters.log_batches),
+        stage("output", counters.output_busy, counters.output_batches),
         stage("checkpoint", counters.checkpoint_busy, (0, 0)),
     ];
     own.into_iter().chain(follower).collect()

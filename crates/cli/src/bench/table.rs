@@ -109,7 +109,7 @@ fn results(findings: &Findings<'_>) -> Table {
     }
     if let Some(schedule) = &findings.schedule {
         let (history, state) = (grouped(schedule.history_references), grouped(schedule.state_references));
-        let calm = if schedule.is_calm { "; calm: conflicts are rare" } else { "" };
+        let calm = if schedule.is_idle_mode { "; calm: conflicts are rare" } else { "" };
         line("references known, placed", format!("{history}, {state}; {}{calm}", bytes(schedule.bytes)));
     }
     if report.failed > 0 {

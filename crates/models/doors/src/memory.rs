@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Quarantine {
             // SAFETY: inside the block, which nobody may use any more.
             unsafe { block.add(at).cast::<u64>().write_unaligned(FREED) };
         }
-        // The list's own memory is not to be kept. Where the thread is ending, there is no list: the block is lost.
+        // The list's own memory is not to be kept. Where the thread is outcome, there is no list: the block is lost.
         ON.set(false);
         let _ = FREED_BLOCKS.try_with(|blocks| blocks.borrow_mut().push((block, layout)));
         ON.set(true);

@@ -6,7 +6,7 @@ use std::thread;
 use super::{MIDDLE, Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::storage::epoch::{Epochs, FIRST, Published};
-use crate::storage::participant::Participants;
+use crate::storage::worker_context::WorkerContexts;
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("epoch::nothing_is_added_to_a_sealed_epoch", SMALL, nothing_is_added_to_a_sealed_epoch),
@@ -56,30 +56,31 @@ fn nothing_is_added_to_a_sealed_epoch() {
     assert_eq!(added[epoch as usize].load(Ordering::Relaxed), sealed, "something came into a sealed epoch");
 }
 
-/// Two epochs are sealed and emptied while a participant appends; each buffer holds what its epoch got, and nothing
+/// Two epochs are sealed and emptied while a worker context appends; each buffer holds what its epoch got, and nothing
 /// is lost.
 fn redo_of_two_epochs_never_mixes() {
     let epochs = epochs();
-    let participants = Arc::new(Participants::new(1));
-    let seat = participants.take();
-    seat.participant().published().leave();
-    drop(seat);
+    let worker_contexts = Arc::new(WorkerContexts::new(1));
+    let slot_guard = worker_contexts.take();
+    slot_guard.worker_context().published().leave();
+    drop(slot_guard);
     let appender = {
-        let (epochs, participants) = (epochs.clone(), participants.clone());
+        let (epochs, worker_contexts) = (epochs.clone(), worker_contexts.clone());
         thread::spawn(move || {
-            let seat = participants.take();
-            let participant = seat.participant();
+            let slot_guard = worker_contexts.take();
+            let worker_context = slot_guard.worker_context();
             for _ in 0..2 {
-                epochs.enter(participant.published());
+                epochs.enter(worker_context.published());
                 let epoch = epochs.current();
-                participant.redo(epoch).bytes.push(epoch as u8);
-                participant.published().leave();
+                worker_context.redo(epoch).bytes.push(epoch as u8);
+                worker_context.published().leave();
             }
         })
     };
     let collect = |epoch: u64| {
-        epochs.seal(epoch, participants.all().map(|participant| participant.published()));
-        let groups = participants.all().map(|participant| std::mem::take(&mut participant.redo(epoch).bytes));
+        epochs.seal(epoch, worker_contexts.all().map(|worker_context| worker_context.published()));
+        let groups =
+            worker_contexts.all().map(|worker_context| std::mem::take(&mut worker_context.redo(epoch).bytes));
         let group: Vec<u8> = groups.flatten().collect();
         assert!(group.iter().all(|&of| u64::from(of) == epoch), "epoch {epoch} holds {group:?}");
         group.len()
@@ -93,23 +94,24 @@ fn redo_of_two_epochs_never_mixes() {
 /// A slot that nobody has had before: the sealer counts it, or its thread sees the new epoch.
 fn a_slot_that_comes_into_use_is_not_missed() {
     let epochs = epochs();
-    let participants = Arc::new(Participants::new(1));
-    assert_eq!(participants.all().count(), 0);
+    let worker_contexts = Arc::new(WorkerContexts::new(1));
+    assert_eq!(worker_contexts.all().count(), 0);
     let newcomer = {
-        let (epochs, participants) = (epochs.clone(), participants.clone());
+        let (epochs, worker_contexts) = (epochs.clone(), worker_contexts.clone());
         thread::spawn(move || {
-            let seat = participants.take();
-            let participant = seat.participant();
-            epochs.enter(participant.published());
+            let slot_guard = worker_contexts.take();
+            let worker_context = slot_guard.worker_context();
+            epochs.enter(worker_context.published());
             let epoch = epochs.current();
-            participant.redo(epoch).bytes.push(epoch as u8);
-            participant.published().leave();
+            worker_context.redo(epoch).bytes.push(epoch as u8);
+            worker_context.published().leave();
             epoch
         })
     };
     let sealed = epochs.advance();
-    epochs.seal(sealed, participants.all().map(|participant| participant.published()));
-    let found = participants.all().map(|participant| participant.redo(sealed).bytes.len()).sum::<usize>();
+    epochs.seal(sealed, worker_contexts.all().map(|worker_context| worker_context.published()));
+    let found =
+        worker_contexts.all().map(|worker_context| worker_context.redo(sealed).bytes.len()).sum::<usize>();
     let stamped = newcomer.join().expect("the newcomer goes on");
     assert_eq!(found, usize::from(stamped == sealed), "sealed {sealed}, stamped {stamped}");
 }

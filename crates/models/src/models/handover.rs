@@ -1,4 +1,4 @@
-//! The hand-over to the log stage and back: the bell, the waiting places, the queues. No wake-up is lost, and no
+//! The hand-over to the log stage and back: the event count, the waiter slots, the queues. No wake-up is lost, and no
 //! result is told before it is durable.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{MIDDLE, Model, SMALL};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::durability::progress::{Progress, Release};
 use crate::error::Error;
-use crate::pipeline::bell::Bell;
+use crate::pipeline::event_count::EventCount;
 use crate::pipeline::queue::HandoverQueue;
 
 pub(super) const MODELS: &[Model] = &[
@@ -36,10 +36,10 @@ fn number(value: u64) -> Arc<AtomicU64> {
 }
 
 /// Touched, as every word that threads share must be before they start.
-fn bell() -> Arc<Bell> {
-    let bell = Bell::default();
-    bell.ring();
-    Arc::new(bell)
+fn event_count() -> Arc<EventCount> {
+    let event_count = EventCount::default();
+    event_count.ring();
+    Arc::new(event_count)
 }
 
 /// One place or two, so that epochs share them; every place is touched.
@@ -56,17 +56,17 @@ fn progress(places: usize) -> Arc<Progress> {
 
 /// A sleeper that has nothing to do is woken by who makes something to do. No time passes: a lost ring is a deadlock.
 fn no_ring_is_lost() {
-    let (bell, made) = (bell(), number(0));
+    let (event_count, made) = (event_count(), number(0));
     let sleeper = {
-        let (bell, made) = (bell.clone(), made.clone());
+        let (event_count, made) = (event_count.clone(), made.clone());
         thread::spawn(move || {
             while made.load(Ordering::Relaxed) == 0 {
-                bell.sleep(Duration::from_secs(60), || made.load(Ordering::Relaxed) > 0);
+                event_count.sleep(Duration::from_secs(60), || made.load(Ordering::Relaxed) > 0);
             }
         })
     };
     made.store(1, Ordering::Relaxed);
-    bell.ring();
+    event_count.ring();
     sleeper.join().expect("the sleeper wakes");
 }
 
@@ -112,24 +112,24 @@ fn a_failure_wakes_who_waits() {
     waiter.join().expect("the waiter wakes");
 }
 
-/// All the way: a participant appends and rings; the log stage sleeps, wakes, writes and publishes; the participant
+/// All the way: a worker context appends and rings; the log stage sleeps, wakes, writes and publishes; the worker context
 /// waits and goes on.
 fn from_append_to_waiter() {
-    let (bell, progress) = (bell(), progress(1));
+    let (event_count, progress) = (event_count(), progress(1));
     let (appended, written) = (number(0), number(0));
     let log = {
-        let (bell, progress) = (bell.clone(), progress.clone());
+        let (event_count, progress) = (event_count.clone(), progress.clone());
         let (appended, written) = (appended.clone(), written.clone());
         thread::spawn(move || {
             while appended.load(Ordering::Relaxed) == 0 {
-                bell.sleep(Duration::from_secs(60), || appended.load(Ordering::Relaxed) > 0);
+                event_count.sleep(Duration::from_secs(60), || appended.load(Ordering::Relaxed) > 0);
             }
             written.store(1, Ordering::Relaxed);
             progress.publish(2);
         })
     };
     appended.store(1, Ordering::Relaxed);
-    bell.ring();
+    event_count.ring();
     assert!(progress.wait(2).is_ok());
     assert_eq!(written.load(Ordering::Relaxed), 1, "told before it was written");
     log.join().expect("the log stage wakes");
@@ -138,7 +138,7 @@ fn from_append_to_waiter() {
 /// Two put in, one takes, and the queue is closed: nothing is lost, and who takes does not sleep for ever.
 fn a_queue_gives_everything_out_once() {
     let queue = Arc::new(HandoverQueue::new());
-    queue.handovers();
+    queue.batches();
     let taker = {
         let queue = queue.clone();
         thread::spawn(move || {

@@ -78,7 +78,7 @@ impl Job {
         };
         let own = self.rows.iter().filter(|(_, owner)| *owner == executor).map(|(row, _)| of_row(*row));
         let wants = if self.rows.is_empty() { vec![Want::of_everything()] } else { own.collect() };
-        Request { owner: self.owner, birth: 0, wants, brief: false, task: self }
+        Request { owner: self.owner, start_timestamp: 0, wants, brief: false, task: self }
     }
 }
 

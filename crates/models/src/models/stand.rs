@@ -13,11 +13,11 @@ use crate::protocol::{Held, LockConflict, Protocol, ProtocolKind, Settings, Try}
 use crate::storage::commit::CommitFailure;
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
-use crate::storage::participant::Memory;
 use crate::storage::reclaim::{collect_deleted, collect_placeholders};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
+use crate::storage::worker_context::Memory;
 use crate::types::{DataType, Value, ValueRef};
 
 /// The number of the one table.
@@ -50,16 +50,16 @@ impl Stand {
             let store = Store::new(FIRST, THREADS, false);
             let table = store.add_table(TABLE, definition);
             let settings = Settings {
-                sites: 1,
+                partitions: 1,
                 serial_variant: crate::protocol::SerialVariant::default(),
                 lock_conflict: LockConflict::Wait,
                 phase: Duration::from_millis(20),
-                max_participants: THREADS,
+                max_worker_contexts: THREADS,
             };
             let stand = Stand { store, table, protocol: kind.build(&settings) };
-            let seats: Vec<_> = (0..THREADS).map(|_| stand.store.participants().take()).collect();
-            seats.iter().for_each(|seat| seat.participant().published().leave());
-            drop(seats);
+            let slot_guards: Vec<_> = (0..THREADS).map(|_| stand.store.worker_contexts().take()).collect();
+            slot_guards.iter().for_each(|slot_guard| slot_guard.worker_context().published().leave());
+            drop(slot_guards);
             for &(id, left, right) in rows {
                 stand.transact(|body| body.insert(id, left, right));
                 stand.transact(|body| body.get(id));
@@ -88,18 +88,18 @@ impl Stand {
         body: impl Fn(&Body<'_, '_>) -> Result<T>,
     ) -> Result<(T, Option<Stamp>), CommitFailure> {
         let (guard, mut held) = (pin(), Held::default());
-        let mut seat = self.store.participants().take();
-        let (participant, memory) = seat.parts();
+        let mut slot_guard = self.store.worker_contexts().take();
+        let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
         let attempt =
-            Attempt::new(&self.store, participant, &guard, arena, workspace, reads, &mut held, None);
+            Attempt::new(&self.store, worker_context, &guard, arena, workspace, reads, &mut held, None);
         self.protocol.begin(&attempt, None, Try { number, code: 0 });
         let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
             Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
             Err(Error::Conflict) => Err(CommitFailure::Conflict),
             // As in `pipeline::execute`: only what was a possible state is told.
-            Err(_) if attempt.has_lost_a_record() || !self.protocol.confirm(&attempt) => {
+            Err(_) if attempt.has_lost_a_record() || !self.protocol.validate_reads(&attempt) => {
                 Err(CommitFailure::Conflict)
             }
             Err(error) => Err(CommitFailure::Refused(error, Stamp::ZERO)),

@@ -22,7 +22,7 @@ pub(super) const MODELS: &[Model] = &[
 ];
 
 impl Work for u32 {
-    fn rivalry(&self) -> u64 {
+    fn conflict_class(&self) -> u64 {
         u64::from(*self / 10)
     }
 

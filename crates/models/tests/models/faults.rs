@@ -41,13 +41,13 @@ pub const ALL: &[Seeded] = &[
     fault("stale|src/storage/epoch.rs|enter|let now", "epoch::nothing_is_added_to_a_sealed_epoch"),
     fault("skip|src/storage/epoch.rs|enter|published.0.store", "epoch::redo_of_two_epochs_never_mixes"),
     fault(
-        "skip|src/storage/participant.rs|take|self.used.fetch_max",
+        "skip|src/storage/worker_context.rs|take|self.used.fetch_max",
         "epoch::a_slot_that_comes_into_use_is_not_missed",
     ),
     fault("skip|src/storage/epoch.rs|close_gate|fetch_or", "gate::nobody_is_inside_while_it_is_held"),
     fault("skip|src/storage/epoch.rs|enter|published.0.store", "gate::nobody_is_inside_while_it_is_held"),
     fault("skip|src/storage/epoch.rs|open_gate|fetch_and", "gate::who_enters_sees_what_was_done_behind_it"),
-    fault("skip|src/pipeline/bell.rs|sleep|self.asleep.store(true", "handover::no_ring_is_lost"),
+    fault("skip|src/pipeline/event_count.rs|sleep|self.asleep.store(true", "handover::no_ring_is_lost"),
     fault(
         "skip|src/durability/progress.rs|wake|count.fetch_add",
         "handover::a_waiter_goes_when_its_epoch_is_durable",
@@ -171,8 +171,8 @@ pub const ALL: &[Seeded] = &[
     fault("weaken|src/base/barrier.rs|light| fence(", "gate::nobody_is_inside_while_it_is_held"),
     fault("weaken|src/storage/epoch.rs|leave|self.0.store", "gate::nobody_is_inside_while_it_is_held"),
     fault("weaken|src/storage/epoch.rs|open_gate|fetch_and", "gate::who_enters_sees_what_was_done_behind_it"),
-    fault("weaken|src/pipeline/bell.rs|ring|fence(", "handover::no_ring_is_lost"),
-    fault("weaken|src/pipeline/bell.rs|sleep|fence(", "handover::no_ring_is_lost"),
+    fault("weaken|src/pipeline/event_count.rs|ring|fence(", "handover::no_ring_is_lost"),
+    fault("weaken|src/pipeline/event_count.rs|sleep|fence(", "handover::no_ring_is_lost"),
     fault(
         "weaken|src/durability/progress.rs|publish|released.store",
         "handover::a_waiter_goes_when_its_epoch_is_durable",

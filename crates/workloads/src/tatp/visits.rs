@@ -37,7 +37,7 @@ fn each_transaction_visits_one_executor_for_each_phase() {
         let mut committed_once = false;
         each_call_of(place, 1, |committed, cost| {
             committed_once |= committed;
-            assert!((1..=most).contains(&cost.execute_handovers.1), "{name}: {cost:?}");
+            assert!((1..=most).contains(&cost.execute_batches.1), "{name}: {cost:?}");
             assert_eq!(cost.aborted, 0, "{name}");
         });
         assert!(committed_once, "{name}");
@@ -49,7 +49,7 @@ fn records_found_by_number_are_locked_each_by_its_owner() {
     for records in [10, 100] {
         each_call_of(transaction::UPDATE_BY_NUMBER, records, |committed, cost| {
             assert!(committed);
-            assert!((2..=1 + EXECUTORS).contains(&cost.execute_handovers.1), "{cost:?}");
+            assert!((2..=1 + EXECUTORS).contains(&cost.execute_batches.1), "{cost:?}");
             assert_eq!((cost.locks_local, cost.locks_row), (u64::from(records), 0));
         });
     }

@@ -103,7 +103,7 @@ fn the_mix_is_as_specified_and_one_order_in_a_hundred_fails() {
 fn every_protocol_keeps_the_books() {
     for protocol in ProtocolKind::ALL {
         let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
-        let options = if protocol.name() == "serial" { options.sites(2) } else { options };
+        let options = if protocol.name() == "serial" { options.serial_partitions(2) } else { options };
         let db = Database::in_memory(options).unwrap();
         let settings = Tpcc { remote_percent: 50.0, ..small() };
         settings.load(&db).unwrap();

@@ -43,7 +43,7 @@ fn what_belongs_to_one_warehouse_visits_one_executor() {
         let before = db.statistics();
         // An order of an item that there is not fails; its visits count all the same.
         let _ = db.call(&generator.procedures()[call.procedure], call.args.clone());
-        let visits = (db.statistics() - before).execute_handovers.1;
+        let visits = (db.statistics() - before).execute_batches.1;
         if is_of_one_warehouse(call.procedure, call.args) {
             assert_eq!(visits, 1, "procedure {}: {:?}", call.procedure, call.args);
             at_home[call.procedure] += 1;

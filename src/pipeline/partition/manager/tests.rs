@@ -243,7 +243,7 @@ fn requests_outweigh_rows_which_tell_what_they_leave_open() {
     // Nobody asks for what lies beyond the first half: its rows divide it, and cost who is asked for nothing.
     let mut manager = seen((0..2).map(|number| (stretch(number * 1_024), 1_000)));
     manager.note_rows(&rows((2_048..4_096).map(|number| (number, 1))));
-    let (weights, _) = manager.evidence();
+    let (weights, _) = manager.conflict_counts();
     let starts = manager.even(&weights, 4);
     assert_eq!(starts[..2], [stretch(1), stretch(1_025)], "requests come first");
     assert!((5 << 61..7 << 61).contains(&starts[2]), "{starts:?}");

@@ -49,7 +49,7 @@ fn what_enters_two_queues_is_in_the_same_order_in_both() {
         assert!(!left.is_empty());
         assert_eq!(left, right);
     }
-    assert_eq!(queues.handovers().1, 2 * 4 * EACH);
+    assert_eq!(queues.batches().1, 2 * 4 * EACH);
 }
 
 #[test]

@@ -11,12 +11,12 @@ use crate::pipeline::partition::executor::Task;
 use crate::pipeline::partition::pending::Signs;
 use crate::pipeline::partition::queue::{Refused, executor_of};
 use crate::pipeline::partition::scout::forget;
-use crate::storage::participant::Counters;
+use crate::storage::worker_context::Counters;
 
 impl<P: Offered> Round<'_, '_, '_, P> {
     /// Gives what comes first, and all that may run with it at the same executor, to the executor's own thread, and waits for it.
     /// False: the boundaries have moved, and it is still here.
-    pub(super) fn hand_over(&mut self) -> bool {
+    pub(super) fn hand_batch(&mut self) -> bool {
         let mut pending = std::mem::take(&mut self.memory.pending);
         let Some(first) = pending.first() else { return true };
         if self.goes_over(first) {
@@ -30,7 +30,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
         pending.retain(|call| {
             let is_its = call.rooms.iter().all(|room| executor_of(*room) == executor);
             if is_its && !call.signs.hold_back(passed) {
-                batch.push(call.place, self.calls[call.place].hand_over());
+                batch.push(call.place, self.calls[call.place].hand_batch());
                 return false;
             }
             passed.add(call.signs);
@@ -86,7 +86,7 @@ impl<P: Offered> Round<'_, '_, '_, P> {
 
     /// Lets a call in that goes its own way from here on.
     pub(super) fn submit(&mut self, place: usize) {
-        let mut entrant = self.calls[place].hand_over();
+        let mut entrant = self.calls[place].hand_batch();
         let group = self.more_to_await(1);
         entrant.sink = Sink::Group(group.clone(), place);
         if !self.executors.submit_to_several(entrant) {
@@ -95,8 +95,8 @@ impl<P: Offered> Round<'_, '_, '_, P> {
     }
 
     /// Lets a call go the long way that was misled by what was looked up ahead. It has not run, and is let in like any other.
-    pub(super) fn hand_over_anew(&mut self, place: usize) {
-        Counters::count(&self.visitor.seat.participant().counters.aborted_read);
+    pub(super) fn hand_batch_again(&mut self, place: usize) {
+        Counters::count(&self.visitor.slot_guard.worker_context().counters.aborted_read);
         let (routine, args, footprint) = self.calls[place].parts_mut();
         match forget(routine, args, footprint) {
             Ok(()) => self.submit(place),

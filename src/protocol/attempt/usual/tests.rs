@@ -14,8 +14,8 @@ use crate::protocol::Held;
 use crate::protocol::footprint::Reference;
 use crate::storage::commit::InOrder;
 use crate::storage::definition::TableDefinition;
-use crate::storage::participant::Memory;
 use crate::storage::rig::{Rig, TABLE};
+use crate::storage::worker_context::Memory;
 use crate::types::strategies::int;
 use crate::types::{DataType, Value, ValueRef};
 
@@ -147,12 +147,12 @@ impl Row<'_, '_> {
 /// Runs a body and commits it; gives back all that can be seen, and how often the usual way was gone.
 fn run(way: Way, access: &'static Access, steps: &[Step]) -> (String, usize) {
     let (rig, guard) = (rig(), pin());
-    let mut seat = rig.store.participants().take();
-    let (participant, memory) = seat.parts();
+    let mut slot_guard = rig.store.worker_contexts().take();
+    let (worker_context, memory) = slot_guard.parts();
     let Memory { workspace, reads, arena } = memory;
     workspace.log_credit = usize::MAX / 2;
     let (mut held, taken) = (Held::default(), Cell::new(0));
-    let attempt = Attempt::new(&rig.store, participant, &guard, arena, workspace, reads, &mut held, None);
+    let attempt = Attempt::new(&rig.store, worker_context, &guard, arena, workspace, reads, &mut held, None);
     attempt.set_access(access);
     let mut seen = String::new();
     for step in steps {

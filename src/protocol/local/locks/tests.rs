@@ -41,7 +41,7 @@ impl Rig {
         let owner = self.owner(number);
         match self.locks.ask(Request {
             owner,
-            birth: number as u64,
+            start_timestamp: number as u64,
             wants: wants(text),
             brief,
             task: number as Task,
@@ -63,7 +63,7 @@ impl Rig {
         let mut blockers: Vec<usize> = waiting.blockers.iter().map(|&owner| self.number(owner)).collect();
         blockers.sort_unstable();
         let number = self.number(waiting.owner);
-        assert_eq!(waiting.birth, number as u64);
+        assert_eq!(waiting.start_timestamp, number as u64);
         self.waiting.retain(|(other, _)| *other != number);
         self.waiting.push((number, blockers.clone()));
         blockers

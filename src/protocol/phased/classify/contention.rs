@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::super::sample::{Access, Candidate, Counts, RecordKey};
 use crate::operation::Operation;
 
-/// Conflicts per committed call from which on a record is contended. With two participants, a record that every tenth
+/// Conflicts per committed call from which on a record is contended. With two worker contexts, a record that every tenth
 /// call writes gives three to fifteen times as many, one that every fiftieth writes (the most popular of a million at
 /// Zipf 0.8) a third at most.
 const CONFLICTS_PER_CALL: f64 = 0.000_3;
@@ -52,14 +52,14 @@ pub(super) struct Contention {
 
 impl Contention {
     /// Adds an interval. `is_settled` says which accesses need no decision any more, because the column is split;
-    /// `caution` how many times more conflicts than usual a record needs.
+    /// `backoff factor` how many times more conflicts than usual a record needs.
     pub(super) fn observe(
         &mut self,
         length: Duration,
         committed: u64,
         conflicts: &Counts,
         is_settled: impl Fn(&RecordKey, Access) -> bool,
-        caution: impl Fn(&RecordKey) -> f64,
+        backoff_factors: impl Fn(&RecordKey) -> f64,
     ) {
         self.fade(length);
         self.committed += committed as f64;
@@ -70,7 +70,7 @@ impl Contention {
                 .filter(|(access, _)| matches!(access, Access::Operation { .. }))
                 .map(|(_, &count)| count as f64)
                 .fold(0.0, f64::max);
-            let limit = CONTRIBUTION_MAX * share * self.needed() * caution(record);
+            let limit = CONTRIBUTION_MAX * share * self.needed() * backoff_factors(record);
             // All accesses are scaled alike, so that their proportions stay.
             let scale = if most > limit { limit / most } else { 1.0 };
             for (&access, &count) in open() {
@@ -104,11 +104,13 @@ impl Contention {
     }
 
     /// Every record that is worth splitting, the most contended first.
-    pub(super) fn contended(&self, caution: impl Fn(&RecordKey) -> f64) -> Vec<Contended> {
+    pub(super) fn contended(&self, backoff_factors: impl Fn(&RecordKey) -> f64) -> Vec<Contended> {
         let mut found: Vec<Contended> = self
             .records
             .iter()
-            .filter_map(|(record, accesses)| contended(record, accesses, self.needed() * caution(record)))
+            .filter_map(|(record, accesses)| {
+                contended(record, accesses, self.needed() * backoff_factors(record))
+            })
             .collect();
         // Stable: of equals, the smaller key comes first.
         found.sort_by(|one, other| other.conflicts.total_cmp(&one.conflicts));
@@ -281,11 +283,11 @@ mod tests {
         assert_eq!(order, [record(2), record(3), record(1)]);
 
         let mut contention = Contention::default();
-        let caution = |of: &RecordKey| if *of == record(2) { 8.0 } else { 1.0 };
+        let backoff_factors = |of: &RecordKey| if *of == record(2) { 8.0 } else { 1.0 };
         for _ in 0..9 {
-            contention.observe(PHASE, 100_000, &counts(&all), |_, _| false, caution);
+            contention.observe(PHASE, 100_000, &counts(&all), |_, _| false, backoff_factors);
         }
-        let found = contention.contended(caution);
+        let found = contention.contended(backoff_factors);
         assert!(found.iter().all(|found| found.columns[0].record != record(2)));
         assert_eq!(found.len(), 2);
     }

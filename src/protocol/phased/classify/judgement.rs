@@ -11,10 +11,10 @@ use super::contention::OTHERS_PER_OPERATION_MAX;
 use crate::operation::Operation;
 use crate::protocol::phased::sample::Access;
 
-/// A column with this share of the calls is written enough to be split. Two participants conflict enough for being
+/// A column with this share of the calls is written enough to be split. Two worker contexts conflict enough for being
 /// split from twice to five times this share on: between the two, things stay as they are.
 const WRITES_PER_CALL: f64 = 0.01;
-/// Where more participants meet, less popular columns are worth splitting: what was split at a smaller share is kept
+/// Where more worker contexts meet, less popular columns are worth splitting: what was split at a smaller share is kept
 /// down to this part of it.
 const PART_OF_FIRST_SHARE: f64 = 1.0 / 3.0;
 /// Below this share nothing is kept.
@@ -22,7 +22,7 @@ const WRITES_PER_CALL_MIN: f64 = 0.001;
 /// Fewer writes in a phase don't pay for merging the slices.
 const WRITES_MIN: u64 = 32;
 /// So many phases in a row must agree that there are few writes: splitting in vain costs little, and a phase may have
-/// been ended early, or its participants kept from their processors.
+/// been ended early, or its worker contexts kept from their processors.
 const PHASES_OF_FEW_WRITES: u32 = 3;
 /// So many stashes of another operation for each write are a reason to split for that one: more than equal numbers,
 /// so that an even mixture doesn't change to and fro.

@@ -1,4 +1,4 @@
-//! A workload on paper: what participants would report of it, phase after phase, to a classifier that decides what
+//! A workload on paper: what worker contexts would report of it, phase after phase, to a classifier that decides what
 //! happens next.
 //!
 //! It is exact where the classifier relies on it (which call conflicts, is stashed or goes to a slice), and crude
@@ -74,7 +74,7 @@ pub(super) struct Simulation {
     /// The most calls in flight.
     pub(super) in_flight: u64,
     /// The share of calls that conflict with a rival, if all write the same record.
-    pub(super) rivalry: f64,
+    pub(super) conflict_class: f64,
     /// Conflicts per call about records of which each is met once.
     pub(super) stray: f64,
     /// How many calls could have committed in the time that it costs to stash one.
@@ -91,7 +91,7 @@ pub(super) struct Simulation {
 }
 
 impl Simulation {
-    /// Two participants, phases of 20 milliseconds, a million calls per second.
+    /// Two worker contexts, phases of 20 milliseconds, a million calls per second.
     pub(super) fn new(kinds: &[Kind]) -> Simulation {
         Simulation {
             classifier: Classifier::new(),
@@ -99,7 +99,7 @@ impl Simulation {
             phase: Duration::from_millis(20),
             calls_per_second: 1e6,
             in_flight: 4096,
-            rivalry: 0.2,
+            conflict_class: 0.2,
             stray: 0.0,
             stash_cost: 0.0,
             now: Duration::ZERO,
@@ -233,7 +233,7 @@ impl Simulation {
             .filter(|rival| rival.record == number && rival.writes())
             .map(|rival| rival.share)
             .sum();
-        let conflicts = self.kinds[at].share * calls * (self.rivalry * rivals).min(1.0);
+        let conflicts = self.kinds[at].share * calls * (self.conflict_class * rivals).min(1.0);
         for _ in 0..self.whole((0, at), conflicts) {
             let accesses = self.kinds[at].accesses.clone();
             self.sampler().report_conflict(TABLE, &number.to_be_bytes(), &accesses);

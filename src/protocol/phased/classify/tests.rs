@@ -27,12 +27,12 @@ fn like(alpha: f64, write_percent: f64) -> Simulation {
 
 #[test]
 fn a_record_with_a_tenth_of_the_calls_is_split_within_half_a_second_and_stays_split() {
-    for rivalry in [0.1, 0.2, 0.5] {
+    for conflict_class in [0.1, 0.2, 0.5] {
         for phase in [1, 5, 20, 100] {
             let mut simulation = hot(10.0);
-            (simulation.rivalry, simulation.phase) = (rivalry, Duration::from_millis(phase));
+            (simulation.conflict_class, simulation.phase) = (conflict_class, Duration::from_millis(phase));
             let (_, time) = simulation.until_split(&[add_to(1)]);
-            assert!(time <= Duration::from_millis(300), "rivalry {rivalry}, {phase} ms: {time:?}");
+            assert!(time <= Duration::from_millis(300), "rivalry {conflict_class}, {phase} ms: {time:?}");
             simulation.run_seconds(3);
             assert_eq!(simulation.seen.changes.len(), 1);
             assert_eq!(simulation.seen.changes[0].1.reason, Reason::Contended);
@@ -174,7 +174,7 @@ fn what_makes_the_engine_slower_is_given_up_and_tried_less_and_less() {
 fn reads_that_cause_no_conflicts_are_found_by_their_stashes_and_the_split_is_tried_less_and_less() {
     // The reads wait for the record while it is split, but joined phases don't show them.
     let mut simulation = hot(8.0);
-    simulation.rivalry = 0.5;
+    simulation.conflict_class = 0.5;
     let mut failures = Vec::new();
     for _ in 0..10 {
         simulation.kinds.truncate(1);
@@ -224,7 +224,7 @@ fn an_even_mixture_of_two_operations_does_not_change_to_and_fro() {
 fn contention_by_other_writes_is_no_reason_for_a_split_phase() {
     // Half of the calls that write the record also read it.
     let mut simulation = Simulation::new(&[Kind::new(0.2, 1, &[ADD]), Kind::new(0.8, 1, &[Access::Record])]);
-    simulation.rivalry = 0.5;
+    simulation.conflict_class = 0.5;
     simulation.run_seconds(3);
     assert_eq!(simulation.seen.split_phases, 0);
 }
@@ -248,7 +248,7 @@ fn no_more_columns_are_split_than_there_is_room_for_and_those_that_are_stay() {
     let kinds: Vec<Kind> =
         (0..90).map(|number| Kind::new(0.011, number, &[ADD, operate(2, Operation::Add)])).collect();
     let mut simulation = Simulation::new(&kinds);
-    (simulation.rivalry, simulation.calls_per_second) = (20.0, 200_000.0);
+    (simulation.conflict_class, simulation.calls_per_second) = (20.0, 200_000.0);
     simulation.run_seconds(2);
     let split = simulation.split();
     assert!((48..=SPLIT_COLUMNS_MAX).contains(&split.len()), "{}", split.len());
@@ -261,7 +261,7 @@ fn no_more_columns_are_split_than_there_is_room_for_and_those_that_are_stay() {
 #[test]
 fn labels_are_split_without_conflicts_and_whatever_is_stashed() {
     let mut simulation = hot(20.0);
-    simulation.rivalry = 0.0;
+    simulation.conflict_class = 0.0;
     simulation.kinds.push(Kind::new(0.7, 1, &[Access::Record]));
     simulation.classifier.set_labels(vec![add_to(1), candidate(1, 1, Operation::Max)]);
     simulation.run_seconds(2);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::storage::participant::Participant;
 use crate::storage::rig::{Splitting, Way, Writer};
 use crate::storage::split::SplitSet;
+use crate::storage::worker_context::WorkerContext;
 use crate::types::strategies::int;
 
 const KEYS: i64 = 4;
@@ -190,8 +190,8 @@ impl Side {
 
     /// How many operations the slices of each split column have taken.
     fn operations(&self) -> Vec<u64> {
-        let participants = || self.rig.store.participants().all().map(Participant::slices);
-        let count = |number| participants().map(|slices| slices.writes(self.phase, number)).sum();
+        let worker_contexts = || self.rig.store.worker_contexts().all().map(WorkerContext::slices);
+        let count = |number| worker_contexts().map(|slices| slices.writes(self.phase, number)).sum();
         let columns = self.split.as_ref().map_or(0, |set| set.columns().len());
         (0..columns).map(count).collect()
     }

@@ -154,10 +154,10 @@ fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
         unsafe { redo::append_change(&mut other, &writes, (0, &[]), Effect::Changed, &general) };
         prop_assert_eq!(one, other, "the redo");
     }
-    let is_worked_out = changed.is_some();
+    let is_computed = changed.is_some();
     // SAFETY: made above; nobody else knows it.
     unsafe { pointer.free() };
-    Ok(is_worked_out)
+    Ok(is_computed)
 }
 
 proptest! {

@@ -8,7 +8,7 @@ use crate::types::{DataType, Value};
 
 mod history;
 
-/// A participant's merged operations of an epoch.
+/// A worker context's merged operations of an epoch.
 pub(super) struct Part {
     bytes: Vec<u8>,
 }

@@ -339,7 +339,7 @@ impl World {
 
     /// Some random transactions, in every way.
     pub fn work(&self, mut random: fastrand::Rng, each: usize) {
-        let mut worker = random.bool().then(|| self.db.worker().expect("a seat"));
+        let mut worker = random.bool().then(|| self.db.worker().expect("a slot"));
         for _ in 0..each {
             match (random.u32(0..8), &mut worker) {
                 (0, _) => self.each_key(&mut random, |procedure, args| self.db.call(procedure, args)),

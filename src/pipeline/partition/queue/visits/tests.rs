@@ -90,7 +90,7 @@ fn nobody_is_beside_a_visitor_and_what_comes_in_meanwhile_is_served() {
         queues.close();
     });
     assert_eq!(served.load(Ordering::SeqCst), 5 * ROUNDS / 3);
-    assert_eq!(queues.handovers().1, u64::from(5 * ROUNDS / 3) + 40, "what was taken, and what is told");
+    assert_eq!(queues.batches().1, u64::from(5 * ROUNDS / 3) + 40, "what was taken, and what is told");
 }
 
 #[test]

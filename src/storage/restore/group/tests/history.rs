@@ -44,7 +44,7 @@ enum Step {
     Insert(i64, Vec<Value>),
     Delete(i64),
     Set(i64, usize, Value),
-    /// By this participant, with this sequence number if the column is split.
+    /// By this worker context, with this sequence number if the column is split.
     Operate(usize, u64, i64, usize, Operation, Value),
     /// The epoch ends; whether its merged operations come first in the group.
     Seal(bool),
@@ -100,11 +100,11 @@ type Model = BTreeMap<i64, Vec<Value>>;
 struct Column {
     operation: Operation,
     base: Value,
-    /// What each participant has given since the phase began.
+    /// What each worker context has given since the phase began.
     totals: [Slice; PARTICIPANTS],
 }
 
-/// What a participant has given in an epoch to the split columns of a record.
+/// What a worker context has given in an epoch to the split columns of a record.
 type OfRecord = BTreeMap<usize, (Operation, Slice)>;
 
 #[derive(Default)]
@@ -118,7 +118,7 @@ struct Engine {
     live: Rig,
     model: Model,
     phase: Phase,
-    /// What each participant has given in this epoch, to which column of which phase.
+    /// What each worker context has given in this epoch, to which column of which phase.
     merged: [BTreeMap<i64, OfRecord>; PARTICIPANTS],
     stamps: [Stamp; PARTICIPANTS],
     groups: Vec<Vec<u8>>,

@@ -9,14 +9,14 @@ pub(super) type Key = SmallVec<[u8; 32]>;
 
 /// A range of keys that has something in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct KeyRange {
     low: Bound<Key>,
     high: Bound<Key>,
 }
 
-impl Span {
+impl KeyRange {
     /// None if there can be no key between the bounds.
-    pub(super) fn new(low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<Span> {
+    pub(super) fn new(low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<KeyRange> {
         if let (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) =
             (low, high)
         {
@@ -25,7 +25,7 @@ impl Span {
                 return None;
             }
         }
-        Some(Span { low: low.map(Key::from_slice), high: high.map(Key::from_slice) })
+        Some(KeyRange { low: low.map(Key::from_slice), high: high.map(Key::from_slice) })
     }
 
     /// Its bounds.
@@ -49,7 +49,7 @@ impl Span {
     }
 
     /// Whether all of the other range is in it.
-    pub(super) fn covers(&self, other: &Span) -> bool {
+    pub(super) fn covers(&self, other: &KeyRange) -> bool {
         let low = match (&self.low, &other.low) {
             (Bound::Unbounded, _) => true,
             (_, Bound::Unbounded) => false,
@@ -73,9 +73,9 @@ impl Span {
 #[derive(Clone, Debug)]
 pub(super) enum Claim {
     /// To read a range: no key is to come into it or leave it.
-    Range(Span),
+    Range(KeyRange),
     /// To put a key in or take it out (insert intention).
-    Point(Key),
+    InsertIntention(Key),
 }
 
 impl Claim {
@@ -83,9 +83,8 @@ impl Claim {
     /// lock takes care.
     pub(super) fn conflicts(&self, other: &Claim) -> bool {
         match (self, other) {
-            (Claim::Range(span), Claim::Point(key)) | (Claim::Point(key), Claim::Range(span)) => {
-                span.contains(key)
-            }
+            (Claim::Range(key_range), Claim::InsertIntention(key))
+            | (Claim::InsertIntention(key), Claim::Range(key_range)) => key_range.contains(key),
             _ => false,
         }
     }
@@ -105,11 +104,15 @@ mod tests {
 
     type End = Bound<[u8; 1]>;
 
-    fn spans() -> Vec<(End, End, Option<Span>)> {
+    fn key_ranges() -> Vec<(End, End, Option<KeyRange>)> {
         let pairs = bounds().into_iter().flat_map(|low| bounds().into_iter().map(move |high| (low, high)));
         pairs
             .map(|(low, high)| {
-                (low, high, Span::new(low.as_ref().map(|key| &key[..]), high.as_ref().map(|key| &key[..])))
+                (
+                    low,
+                    high,
+                    KeyRange::new(low.as_ref().map(|key| &key[..]), high.as_ref().map(|key| &key[..])),
+                )
             })
             .collect()
     }
@@ -120,10 +123,10 @@ mod tests {
     #[test]
     fn a_span_contains_what_its_bounds_say() {
         use std::ops::RangeBounds;
-        for (low, high, span) in spans() {
+        for (low, high, key_range) in key_ranges() {
             for key in KEYS {
                 let expected = (low, high).contains(&[key]);
-                let found = span.as_ref().is_some_and(|span| span.contains(&[key]));
+                let found = key_range.as_ref().is_some_and(|key_range| key_range.contains(&[key]));
                 assert_eq!(found, expected, "{key} in {low:?} .. {high:?}");
             }
         }
@@ -131,33 +134,36 @@ mod tests {
 
     #[test]
     fn a_span_covers_another_only_if_it_has_all_its_keys() {
-        let spans: Vec<Span> = spans().into_iter().filter_map(|(_, _, span)| span).collect();
-        for one in &spans {
+        let key_ranges: Vec<KeyRange> =
+            key_ranges().into_iter().filter_map(|(_, _, key_range)| key_range).collect();
+        for one in &key_ranges {
             assert!(one.covers(one));
-            for other in &spans {
+            for other in &key_ranges {
                 let all = KEYS.filter(|key| other.contains(&[*key])).all(|key| one.contains(&[key]));
                 assert!(!one.covers(other) || all, "{one:?} {other:?}");
             }
         }
         let [wide, narrow, open] = [(0, 9), (2, 5), (0, 5)].map(|(low, high)| {
-            Span::new(Bound::Included(&[low][..]), Bound::Excluded(&[high][..])).expect("it is not empty")
+            KeyRange::new(Bound::Included(&[low][..]), Bound::Excluded(&[high][..])).expect("it is not empty")
         });
         assert!(wide.covers(&narrow) && open.covers(&narrow) && !narrow.covers(&open) && !open.covers(&wide));
     }
 
     #[test]
     fn only_a_range_and_a_point_in_it_conflict() {
-        let span = |low: u8, high: u8| {
-            Span::new(Bound::Included(&[low][..]), Bound::Included(&[high][..])).expect("it is not empty")
+        let key_range = |low: u8, high: u8| {
+            KeyRange::new(Bound::Included(&[low][..]), Bound::Included(&[high][..])).expect("it is not empty")
         };
-        let point = |key: u8| Claim::Point(Key::from_slice(&[key]));
+        let point = |key: u8| Claim::InsertIntention(Key::from_slice(&[key]));
         assert!(
-            Claim::Range(span(2, 4)).conflicts(&point(3)) && point(3).conflicts(&Claim::Range(span(2, 4)))
+            Claim::Range(key_range(2, 4)).conflicts(&point(3))
+                && point(3).conflicts(&Claim::Range(key_range(2, 4)))
         );
         assert!(
-            !Claim::Range(span(2, 4)).conflicts(&point(5)) && !point(1).conflicts(&Claim::Range(span(2, 4)))
+            !Claim::Range(key_range(2, 4)).conflicts(&point(5))
+                && !point(1).conflicts(&Claim::Range(key_range(2, 4)))
         );
-        assert!(!Claim::Range(span(2, 4)).conflicts(&Claim::Range(span(3, 5))));
+        assert!(!Claim::Range(key_range(2, 4)).conflicts(&Claim::Range(key_range(3, 5))));
         assert!(!point(3).conflicts(&point(3)));
     }
 }

@@ -16,19 +16,19 @@ const AFTER_STASHES: f64 = 4.0;
 const MAX: f64 = 256.0;
 /// And after splitting that did no harm, but was not used: a little, so that what is just at the limit stays as it is.
 const AFTER_LACK_OF_WRITES: f64 = 2.0;
-/// After so long caution is halved.
+/// After so long backoff factor is halved.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 /// After splitting that has made the engine slower, this time passes before it is tried again; doubled each time.
 const PAUSE_AFTER_SLOWNESS: Duration = Duration::from_secs(1);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
-/// Below this the record's past is forgotten: three seconds after caution has ended, so that one which comes back
+/// Below this the record's past is forgotten: three seconds after backoff factor has ended, so that one which comes back
 /// earlier is known to.
 const FORGOTTEN: f64 = 0.125;
 
 /// How cautious the classifier is about which records.
 #[derive(Default)]
-pub(super) struct Caution {
+pub(super) struct BackoffFactors {
     records: BTreeMap<RecordKey, Past>,
     /// Tables in which splitting has made the engine slower: what is less popular there is no better.
     tables: BTreeMap<TableId, Past>,
@@ -69,7 +69,7 @@ impl Past {
     }
 }
 
-impl Caution {
+impl BackoffFactors {
     /// How many times more conflicts than others this record needs; infinitely many: it is not to be split.
     pub(super) fn factor(&self, record: &RecordKey) -> f64 {
         let own = self.records.get(record).map_or(1.0, Past::factor);
@@ -84,7 +84,7 @@ impl Caution {
     }
 
     /// A column of this record was split, and too many calls had to wait.
-    pub(super) fn stashed_in_vain(&mut self, record: &RecordKey) {
+    pub(super) fn stashed_without_gain(&mut self, record: &RecordKey) {
         let past = self.records.entry(record.clone()).or_default();
         past.factor = (AFTER_STASHES * f64::from(past.failures).exp2()).min(MAX);
         past.failures += 1;
@@ -122,67 +122,67 @@ mod tests {
         RecordKey { table: 1, key: EncodedKey::from([number].as_slice()) }
     }
 
-    fn seconds(caution: &mut Caution, seconds: u32) {
-        (0..50 * seconds).for_each(|_| caution.fade(Duration::from_millis(20)));
+    fn seconds(backoff_factors: &mut BackoffFactors, seconds: u32) {
+        (0..50 * seconds).for_each(|_| backoff_factors.fade(Duration::from_millis(20)));
     }
 
     #[test]
     fn it_doubles_with_each_failure_up_to_a_bound_and_is_of_one_record() {
-        let mut caution = Caution::default();
+        let mut backoff_factors = BackoffFactors::default();
         let mut expected = 4.0;
         for _ in 0..12 {
-            caution.stashed_in_vain(&record(1));
-            assert_eq!(caution.factor(&record(1)), expected);
+            backoff_factors.stashed_without_gain(&record(1));
+            assert_eq!(backoff_factors.factor(&record(1)), expected);
             expected = (2.0 * expected).min(256.0);
         }
-        assert_eq!(caution.factor(&record(2)), 1.0);
+        assert_eq!(backoff_factors.factor(&record(2)), 1.0);
     }
 
     #[test]
     fn it_is_halved_every_second_and_forgotten_after_some() {
-        let mut caution = Caution::default();
-        caution.stashed_in_vain(&record(1));
-        seconds(&mut caution, 1);
-        assert!((caution.factor(&record(1)) - 2.0).abs() < 1e-6);
-        seconds(&mut caution, 2);
-        assert_eq!(caution.factor(&record(1)), 1.0);
+        let mut backoff_factors = BackoffFactors::default();
+        backoff_factors.stashed_without_gain(&record(1));
+        seconds(&mut backoff_factors, 1);
+        assert!((backoff_factors.factor(&record(1)) - 2.0).abs() < 1e-6);
+        seconds(&mut backoff_factors, 2);
+        assert_eq!(backoff_factors.factor(&record(1)), 1.0);
         // Not forgotten yet.
-        caution.stashed_in_vain(&record(1));
-        assert_eq!(caution.factor(&record(1)), 8.0);
-        seconds(&mut caution, 7);
-        caution.stashed_in_vain(&record(1));
-        assert_eq!(caution.factor(&record(1)), 4.0);
-        seconds(&mut caution, 6);
-        assert!(caution.records.is_empty());
+        backoff_factors.stashed_without_gain(&record(1));
+        assert_eq!(backoff_factors.factor(&record(1)), 8.0);
+        seconds(&mut backoff_factors, 7);
+        backoff_factors.stashed_without_gain(&record(1));
+        assert_eq!(backoff_factors.factor(&record(1)), 4.0);
+        seconds(&mut backoff_factors, 6);
+        assert!(backoff_factors.records.is_empty());
     }
 
     #[test]
     fn after_slowness_a_table_is_left_alone_longer_each_time_until_it_is_worth_while() {
-        let mut caution = Caution::default();
+        let mut backoff_factors = BackoffFactors::default();
         for pause in [1, 2, 4, 8, 16, 16] {
-            caution.was_slower(&[record(1)]);
-            (0..50 * pause - 1).for_each(|_| caution.fade(Duration::from_millis(20)));
-            assert_eq!(caution.factor(&record(1)), f64::INFINITY, "{pause} seconds");
-            assert_eq!(caution.factor(&record(2)), f64::INFINITY, "its neighbours as well");
+            backoff_factors.was_slower(&[record(1)]);
+            (0..50 * pause - 1).for_each(|_| backoff_factors.fade(Duration::from_millis(20)));
+            assert_eq!(backoff_factors.factor(&record(1)), f64::INFINITY, "{pause} seconds");
+            assert_eq!(backoff_factors.factor(&record(2)), f64::INFINITY, "its neighbours as well");
             let elsewhere = RecordKey { table: 2, ..record(1) };
-            assert_eq!(caution.factor(&elsewhere), 1.0);
-            seconds(&mut caution, 3);
-            assert_eq!(caution.factor(&record(1)), 1.0, "then as others");
+            assert_eq!(backoff_factors.factor(&elsewhere), 1.0);
+            seconds(&mut backoff_factors, 3);
+            assert_eq!(backoff_factors.factor(&record(1)), 1.0, "then as others");
         }
-        caution.forget(&[record(1)]);
-        caution.was_slower(&[record(1)]);
-        seconds(&mut caution, 2);
-        assert!(caution.factor(&record(1)) < 4.0 && caution.factor(&record(2)) < 4.0);
+        backoff_factors.forget(&[record(1)]);
+        backoff_factors.was_slower(&[record(1)]);
+        seconds(&mut backoff_factors, 2);
+        assert!(backoff_factors.factor(&record(1)) < 4.0 && backoff_factors.factor(&record(2)) < 4.0);
     }
 
     #[test]
     fn lack_of_writes_asks_for_little_and_takes_nothing_back() {
-        let mut caution = Caution::default();
-        caution.hardly_written(&record(1));
-        caution.hardly_written(&record(1));
-        assert_eq!(caution.factor(&record(1)), 2.0);
-        caution.stashed_in_vain(&record(1));
-        caution.hardly_written(&record(1));
-        assert_eq!(caution.factor(&record(1)), 4.0);
+        let mut backoff_factors = BackoffFactors::default();
+        backoff_factors.hardly_written(&record(1));
+        backoff_factors.hardly_written(&record(1));
+        assert_eq!(backoff_factors.factor(&record(1)), 2.0);
+        backoff_factors.stashed_without_gain(&record(1));
+        backoff_factors.hardly_written(&record(1));
+        assert_eq!(backoff_factors.factor(&record(1)), 4.0);
     }
 }

@@ -1,6 +1,6 @@
-//! Participants: who runs calls, a worker or a caller's thread while it is inside the engine.
+//! Worker contexts: who runs calls, a worker or a caller's thread while it is inside the engine.
 //!
-//! A participant is a slot with its published epoch and its part of the log: two redo buffers, one for even epochs
+//! A worker context is a slot with its published epoch and its part of the log: two redo buffers, one for even epochs
 //! and one for odd. What it keeps true: only one thread has a slot at a time. While epoch `e` is written, commits go
 //! to `e + 1`, and the global epoch rises to `e + 2` only when `e` has been written and its buffer emptied: so two
 //! buffers are enough, and redo of two epochs never mixes.
@@ -16,7 +16,7 @@ use crate::storage::read_set::ReadSet;
 use crate::storage::split::Slices;
 use crate::storage::workspace::Workspace;
 
-/// Redo of one participant and one epoch.
+/// Redo of one worker context and one epoch.
 #[derive(Debug, Default)]
 pub(crate) struct RedoBuffer {
     /// Transactions, as `redo` writes them, in the order of their stamps.
@@ -25,7 +25,7 @@ pub(crate) struct RedoBuffer {
     pub(crate) transactions: u64,
 }
 
-/// Counters of one participant, read by everybody, written by it alone.
+/// Counters of one worker context, read by everybody, written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
@@ -63,7 +63,7 @@ impl Counters {
 
 /// One slot.
 #[derive(Default)]
-pub(crate) struct Participant {
+pub(crate) struct WorkerContext {
     published: Published,
     redo: [Mutex<RedoBuffer>; 2],
     pub(crate) counters: Counters,
@@ -78,7 +78,7 @@ pub(crate) struct Participant {
     memory: Mutex<Option<Box<Memory>>>,
 }
 
-/// What a participant's thread works with.
+/// What a worker context's thread works with.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// Buffers that keep their memory from call to call.
@@ -89,7 +89,7 @@ pub(crate) struct Memory {
     pub(crate) arena: Bump,
 }
 
-impl Participant {
+impl WorkerContext {
     /// Where the epoch it commits in is shown.
     #[inline]
     pub(crate) fn published(&self) -> &Published {
@@ -127,7 +127,7 @@ impl Participant {
         &self.slices
     }
 
-    /// The redo buffer of this epoch. Only its participant appends, and it is emptied only once the epoch is sealed
+    /// The redo buffer of this epoch. Only its worker context appends, and it is emptied only once the epoch is sealed
     /// (see the module's argument); the log stage takes the lock besides for a look whether anything was appended.
     pub(crate) fn redo(&self, epoch: u64) -> MutexGuard<'_, RedoBuffer> {
         self.redo[(epoch & 1) as usize].lock()
@@ -135,8 +135,8 @@ impl Participant {
 }
 
 /// All slots of a database.
-pub(crate) struct Participants {
-    slots: Box<[CachePadded<Participant>]>,
+pub(crate) struct WorkerContexts {
+    slots: Box<[CachePadded<WorkerContext>]>,
     /// Slots from here on were never used, so that the sealer need not look at them.
     used: AtomicUsize,
     free: Mutex<Vec<usize>>,
@@ -144,19 +144,19 @@ pub(crate) struct Participants {
 }
 
 /// A slot that a thread has now.
-pub(crate) struct Seat<'p> {
-    participants: &'p Participants,
-    participant: &'p Participant,
+pub(crate) struct SlotGuard<'p> {
+    worker_contexts: &'p WorkerContexts,
+    worker_context: &'p WorkerContext,
     number: usize,
     memory: Option<Box<Memory>>,
 }
 
-impl Participants {
+impl WorkerContexts {
     /// That many slots.
-    pub(crate) fn new(slots: usize) -> Participants {
-        Participants {
+    pub(crate) fn new(slots: usize) -> WorkerContexts {
+        WorkerContexts {
             slots: (0..slots)
-                .map(|number| CachePadded::new(Participant { number, ..Participant::default() }))
+                .map(|number| CachePadded::new(WorkerContext { number, ..WorkerContext::default() }))
                 .collect(),
             used: AtomicUsize::new(0),
             free: Mutex::new((0..slots).rev().collect()),
@@ -165,7 +165,7 @@ impl Participants {
     }
 
     /// The slot of this number.
-    pub(crate) fn at(&self, number: usize) -> &Participant {
+    pub(crate) fn at(&self, number: usize) -> &WorkerContext {
         &self.slots[number]
     }
 
@@ -175,8 +175,8 @@ impl Participants {
     }
 
     /// Every slot that was ever used, as of the moment at which the first is asked for.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Participant> {
-        // Acquire pairs with the release in `take`: a slot counted here is fully there. Who waits for participants asks
+    pub(crate) fn all(&self) -> impl Iterator<Item = &WorkerContext> {
+        // Acquire pairs with the release in `take`: a slot counted here is fully there. Who waits for worker contexts asks
         // for the first behind its side of the barrier (`Epochs::wait_for`): a slot that comes into use later has its
         // thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
         let used = || self.slots[..self.used.load(Ordering::SeqCst)].iter();
@@ -184,7 +184,7 @@ impl Participants {
     }
 
     /// Takes a slot; waits while all are taken.
-    pub(crate) fn take(&self) -> Seat<'_> {
+    pub(crate) fn take(&self) -> SlotGuard<'_> {
         let mut free = self.free.lock();
         loop {
             if let Some(number) = free.pop() {
@@ -192,39 +192,39 @@ impl Participants {
                 // SeqCst: ordered before the slot's publishing of an epoch and its barrier, as the sealer's count is after
                 // its own; so the sealer either counts the slot or the slot sees the new epoch.
                 self.used.fetch_max(number + 1, Ordering::SeqCst);
-                let participant = &*self.slots[number];
-                participant.shown.set(Activity::Idle);
-                let memory = participant.memory.lock().take().unwrap_or_default();
-                return Seat { participants: self, participant, number, memory: Some(memory) };
+                let worker_context = &*self.slots[number];
+                worker_context.shown.set(Activity::Idle);
+                let memory = worker_context.memory.lock().take().unwrap_or_default();
+                return SlotGuard { worker_contexts: self, worker_context, number, memory: Some(memory) };
             }
             self.freed.wait(&mut free);
         }
     }
 }
 
-impl<'p> Seat<'p> {
+impl<'p> SlotGuard<'p> {
     /// The slot.
     #[inline]
-    pub(crate) fn participant(&self) -> &'p Participant {
-        self.participant
+    pub(crate) fn worker_context(&self) -> &'p WorkerContext {
+        self.worker_context
     }
 
     /// The slot and what its thread works with.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&'p Participant, &mut Memory) {
-        (self.participant, self.memory.get_or_insert_default())
+    pub(crate) fn parts(&mut self) -> (&'p WorkerContext, &mut Memory) {
+        (self.worker_context, self.memory.get_or_insert_default())
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        *self.participant.memory.lock() = self.memory.take();
-        self.participant.shown.set(Activity::Elsewhere);
-        self.participant.executor.store(0, Ordering::Relaxed);
-        let mut free = self.participants.free.lock();
+        *self.worker_context.memory.lock() = self.memory.take();
+        self.worker_context.shown.set(Activity::Elsewhere);
+        self.worker_context.executor.store(0, Ordering::Relaxed);
+        let mut free = self.worker_contexts.free.lock();
         free.push(self.number);
         drop(free);
-        self.participants.freed.notify_one();
+        self.worker_contexts.freed.notify_one();
     }
 }
 
@@ -236,13 +236,13 @@ mod tests {
 
     #[test]
     fn a_slot_is_had_by_one_thread_at_a_time_and_others_wait_for_it() {
-        let participants = Participants::new(2);
+        let worker_contexts = WorkerContexts::new(2);
         let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..6 {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        let _seat = participants.take();
+                        let _seat = worker_contexts.take();
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_micros(50));
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -251,16 +251,16 @@ mod tests {
             }
         });
         assert!(most.load(Ordering::SeqCst) <= 2);
-        assert_eq!(participants.all().count(), 2);
+        assert_eq!(worker_contexts.all().count(), 2);
     }
 
     #[test]
     fn epochs_next_to_each_other_have_buffers_of_their_own() {
-        let participants = Participants::new(1);
-        let seat = participants.take();
-        seat.participant().redo(4).bytes.push(1);
-        seat.participant().redo(5).bytes.extend([2, 2]);
-        assert_eq!(seat.participant().redo(4).bytes.len(), 1);
-        assert_eq!(seat.participant().redo(5).bytes.len(), 2);
+        let worker_contexts = WorkerContexts::new(1);
+        let slot_guard = worker_contexts.take();
+        slot_guard.worker_context().redo(4).bytes.push(1);
+        slot_guard.worker_context().redo(5).bytes.extend([2, 2]);
+        assert_eq!(slot_guard.worker_context().redo(4).bytes.len(), 1);
+        assert_eq!(slot_guard.worker_context().redo(5).bytes.len(), 2);
     }
 }

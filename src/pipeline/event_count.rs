@@ -14,12 +14,12 @@ use crate::base::atomics::{AtomicBool, Ordering, fence};
 
 /// The bell.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct EventCount {
     asleep: AtomicBool,
     sleeper: Mutex<Option<Thread>>,
 }
 
-impl Bell {
+impl EventCount {
     /// Wakes the sleeper, if it sleeps.
     pub(crate) fn ring(&self) {
         // Between what there is to do now and the look at the sleeper: see the module's argument.
@@ -56,13 +56,13 @@ mod tests {
 
     #[test]
     fn no_ring_is_lost() {
-        let (bell, made, done) = (Bell::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let (event_count, made, done) = (EventCount::default(), AtomicU64::new(0), AtomicU64::new(0));
         const ROUNDS: u64 = 20_000;
         let start = Instant::now();
         thread::scope(|scope| {
             scope.spawn(|| {
                 while done.load(Ordering::SeqCst) < ROUNDS {
-                    bell.sleep(Duration::from_secs(60), || {
+                    event_count.sleep(Duration::from_secs(60), || {
                         made.load(Ordering::SeqCst) > done.load(Ordering::SeqCst)
                     });
                     done.store(made.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -70,7 +70,7 @@ mod tests {
             });
             for round in 1..=ROUNDS {
                 made.store(round, Ordering::SeqCst);
-                bell.ring();
+                event_count.ring();
                 while round % 64 == 0 && done.load(Ordering::SeqCst) < round {
                     thread::yield_now();
                 }

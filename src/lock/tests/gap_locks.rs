@@ -63,7 +63,7 @@ fn who_does_not_wait_is_refused_and_leaves_no_trace() {
         let refused = manager.acquire_point(locks, TABLE, &[5], OnConflict::Abort);
         (refused, locks.taken())
     });
-    assert_eq!(refused, (Err(Denied::Conflict), Taken { rows: 0, gaps: 0, higher: 2 }));
+    assert_eq!(refused, (Err(Denied::Conflict), Taken { rows: 0, gap_locks: 0, higher: 2 }));
     sessions[1].point(10);
     let refused = sessions[0].run(|manager, locks| {
         let bounds = (Bound::Excluded(&[9][..]), Bound::Unbounded);
@@ -77,15 +77,15 @@ fn who_does_not_wait_is_refused_and_leaves_no_trace() {
 #[test]
 fn a_range_is_counted_once_however_often_it_is_read() {
     let (manager, mut locks) = (LockManager::new(), Locks::default());
-    locks.begin(manager.birth());
+    locks.begin(manager.start_timestamp());
     let mut read = |low: u8, high: u8| {
         let bounds = (Bound::Included(&[low][..]), Bound::Excluded(&[high][..]));
         assert_eq!(manager.acquire_range(&mut locks, TABLE, bounds, OnConflict::Abort), Ok(()));
         locks.taken()
     };
-    let taken = Taken { rows: 0, gaps: 1, higher: 2 };
+    let taken = Taken { rows: 0, gap_locks: 1, higher: 2 };
     assert_eq!([read(1, 9), read(1, 9), read(3, 8), read(5, 5), read(7, 2)], [taken; 5]);
-    assert_eq!(read(1, 10), Taken { gaps: 2, ..taken });
+    assert_eq!(read(1, 10), Taken { gap_locks: 2, ..taken });
     manager.release(&mut locks);
     assert_empty(&manager);
 }

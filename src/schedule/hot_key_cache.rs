@@ -98,17 +98,17 @@ impl Table {
 }
 
 /// The leaders.
-pub(crate) struct Leaders {
+pub(crate) struct HotKeyCache {
     tables: [Table; 2],
     /// Which one is read.
     read: AtomicUsize,
 }
 
-impl Leaders {
+impl HotKeyCache {
     /// Nobody yet, in so many bytes at most.
-    pub(crate) fn new(bytes: usize) -> Leaders {
+    pub(crate) fn new(bytes: usize) -> HotKeyCache {
         let table = || Table::new((bytes / 2 / Table::BYTES).min(MOST_PLACES));
-        Leaders { tables: [table(), table()], read: AtomicUsize::new(0) }
+        HotKeyCache { tables: [table(), table()], read: AtomicUsize::new(0) }
     }
 
     /// Finds out who leads in a History; from one thread at a time.
@@ -155,59 +155,59 @@ mod tests {
         history
     }
 
-    fn aborts(leaders: &Leaders, numbers: &[u64]) -> Option<Vec<u32>> {
+    fn aborts(hot_key_cache: &HotKeyCache, numbers: &[u64]) -> Option<Vec<u32>> {
         let references: Vec<_> = numbers.iter().map(|number| spread(*number)).collect();
-        leaders.look(&references).map(|all| all.iter().map(|outcomes| outcomes.aborts).collect())
+        hot_key_cache.look(&references).map(|all| all.iter().map(|outcomes| outcomes.aborts).collect())
     }
 
     #[test]
     fn where_few_have_led_to_aborts_they_say_everything() {
-        let leaders = Leaders::new(1 << 20);
-        assert_eq!(aborts(&leaders, &[1]), None, "nobody has told them anything");
-        leaders.learn(&history([0, 7, 1].into_iter()));
-        assert_eq!(aborts(&leaders, &[1, 0, 2, 9]), Some(vec![7, 0, 1, 0]));
-        assert_eq!(aborts(&leaders, &[9]), Some(vec![0]));
-        assert_eq!(aborts(&leaders, &[]), Some(vec![]));
+        let hot_key_cache = HotKeyCache::new(1 << 20);
+        assert_eq!(aborts(&hot_key_cache, &[1]), None, "nobody has told them anything");
+        hot_key_cache.learn(&history([0, 7, 1].into_iter()));
+        assert_eq!(aborts(&hot_key_cache, &[1, 0, 2, 9]), Some(vec![7, 0, 1, 0]));
+        assert_eq!(aborts(&hot_key_cache, &[9]), Some(vec![0]));
+        assert_eq!(aborts(&hot_key_cache, &[]), Some(vec![]));
     }
 
     #[test]
     fn where_many_have_they_speak_of_what_is_clearly_more_than_what_they_leave_out() {
-        let leaders = Leaders::new(1 << 20);
+        let hot_key_cache = HotKeyCache::new(1 << 20);
         // One with 500, a hundred with 12, and thousands with 10.
         let many = (0..4_000).map(|number| match number {
             0 => 500,
             1..=100 => 12,
             _ => 10,
         });
-        leaders.learn(&history(many));
-        assert_eq!(aborts(&leaders, &[0, 9_999]), Some(vec![500, 0]));
-        assert_eq!(aborts(&leaders, &[1, 9_999]), None, "one that they leave out may have as many");
-        assert_eq!(aborts(&leaders, &[9_999]), None);
+        hot_key_cache.learn(&history(many));
+        assert_eq!(aborts(&hot_key_cache, &[0, 9_999]), Some(vec![500, 0]));
+        assert_eq!(aborts(&hot_key_cache, &[1, 9_999]), None, "one that they leave out may have as many");
+        assert_eq!(aborts(&hot_key_cache, &[9_999]), None);
     }
 
     #[test]
     fn who_leads_is_learned_anew() {
-        let leaders = Leaders::new(1 << 20);
-        leaders.learn(&history([5, 0].into_iter()));
-        leaders.learn(&history([0, 3].into_iter()));
-        assert_eq!(aborts(&leaders, &[0, 1]), Some(vec![0, 3]));
-        leaders.learn(&history([2].into_iter()));
-        assert_eq!(aborts(&leaders, &[0, 1]), Some(vec![2, 0]));
+        let hot_key_cache = HotKeyCache::new(1 << 20);
+        hot_key_cache.learn(&history([5, 0].into_iter()));
+        hot_key_cache.learn(&history([0, 3].into_iter()));
+        assert_eq!(aborts(&hot_key_cache, &[0, 1]), Some(vec![0, 3]));
+        hot_key_cache.learn(&history([2].into_iter()));
+        assert_eq!(aborts(&hot_key_cache, &[0, 1]), Some(vec![2, 0]));
     }
 
     #[test]
     fn hardly_any_leader_is_left_out_for_want_of_room() {
-        let leaders = Leaders::new(1 << 20);
+        let hot_key_cache = HotKeyCache::new(1 << 20);
         let number = (MOST_PLACES / PLACES_FOR_EACH) as u64;
-        leaders.learn(&history((0..number).map(|number| 10_000 - number as u32)));
-        let table = &leaders.tables[leaders.read.load(Ordering::Relaxed)];
+        hot_key_cache.learn(&history((0..number).map(|number| 10_000 - number as u32)));
+        let table = &hot_key_cache.tables[hot_key_cache.read.load(Ordering::Relaxed)];
         let found = (0..number).filter(|number| table.get(spread(*number)).aborts == 10_000 - *number as u32);
         assert!(found.count() > number as usize - 4);
     }
 
     #[test]
     fn memory_is_bounded_and_never_more_than_is_of_use() {
-        assert!((1..=1 << 12).contains(&Leaders::new(1 << 12).bytes()));
-        assert_eq!(Leaders::new(1 << 30).bytes(), Leaders::new(1 << 20).bytes());
+        assert!((1..=1 << 12).contains(&HotKeyCache::new(1 << 12).bytes()));
+        assert_eq!(HotKeyCache::new(1 << 30).bytes(), HotKeyCache::new(1 << 20).bytes());
     }
 }

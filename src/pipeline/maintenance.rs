@@ -19,9 +19,9 @@ const TURNS_OF_A_LIMIT: u64 = 3;
 
 /// The keeper.
 #[derive(Default)]
-pub(crate) struct Keeper {
+pub(crate) struct Maintenance {
     stopped: Mutex<bool>,
-    bell: Condvar,
+    event_count: Condvar,
 }
 
 /// What was seen when the limit was last set.
@@ -31,11 +31,11 @@ struct Tried {
     turned_away: u64,
 }
 
-impl Keeper {
+impl Maintenance {
     /// Ends its life.
     pub(crate) fn stop(&self) {
         *self.stopped.lock() = true;
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     /// Its life. `automatic`: whether it sets the limit of calls in flight.
@@ -51,7 +51,7 @@ impl Keeper {
         for turn in 1.. {
             let mut stopped = self.stopped.lock();
             if !*stopped {
-                self.bell.wait_for(&mut stopped, TURN);
+                self.event_count.wait_for(&mut stopped, TURN);
             }
             if *stopped {
                 return;
@@ -62,7 +62,7 @@ impl Keeper {
             }
             let (committed, aborted) = engine.outcomes();
             if input.schedule().keep_up(Observation { at: start.elapsed(), committed, aborted }) {
-                input.place_anew(engine);
+                input.place_again(engine);
             }
             if let (Some(admission), true) = (&mut admission, turn % TURNS_OF_A_LIMIT == 0) {
                 let now = Tried { at: Instant::now(), committed, turned_away: in_flight.turned_away() };

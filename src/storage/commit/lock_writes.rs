@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 use super::split::{Plan, Staged};
 use super::{Change, CommitFailure, Pending};
 use crate::base::atomics::Ordering;
-use crate::storage::participant::Participant;
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::split::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::table::wait_a_little;
 use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};
+use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::WriteSet;
 
 /// How present records are taken.
@@ -53,7 +53,7 @@ impl Taking for InOrder {
 /// A record has left its table; or what is done to a split record must wait. Then nothing is taken.
 pub(super) fn take<'a, T: Taking>(
     taking: &T,
-    context: (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+    context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
     writes: &WriteSet,
     pending: &mut ArenaVec<'a, Pending<'a>>,
     staged: &mut Staged<'a>,
@@ -101,7 +101,7 @@ pub(super) fn take<'a, T: Taking>(
 #[inline]
 fn stage<'a, T: Taking>(
     taking: &T,
-    context: (&'a Store, &'a Participant, &'a Guard, &'a Bump),
+    context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
     writes: &WriteSet,
     position: usize,
     entry: &mut Pending<'a>,

@@ -23,7 +23,7 @@ const ATTEMPTS_TO_TELL: f64 = 1_024.0;
 
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum IdleDecision {
     /// As it was.
     Same,
     /// Conflicts have become rare.
@@ -34,31 +34,36 @@ pub(super) enum Mood {
 
 /// What is remembered from one look to the next.
 #[derive(Debug, Default)]
-pub(super) struct Calmness {
+pub(super) struct IdleMode {
     /// When attempts were last judged.
     judged: Observation,
     /// The calls of the sample, and their aborts, when they were last judged.
     sampled: (usize, usize),
 }
 
-impl Calmness {
+impl IdleMode {
     /// Judges by what comes after this.
     pub(super) fn begin(&mut self, observation: Observation, sampled: (usize, usize)) {
-        *self = Calmness { judged: observation, sampled };
+        *self = IdleMode { judged: observation, sampled };
     }
 
     /// Whether so many aborts of so many calls that were placed at random are calm.
-    pub(super) fn is_calm((calls, aborts): (usize, usize)) -> bool {
+    pub(super) fn is_idle_mode((calls, aborts): (usize, usize)) -> bool {
         calls >= CALLS_TO_TELL && share(aborts as f64, calls as f64) < CALM_BELOW
     }
 
     /// Looks at what has happened since it was last judged. `sampled`: the calls that the present sample has seen, and their
     /// aborts.
-    pub(super) fn see(&mut self, calm: bool, observation: Observation, sampled: (usize, usize)) -> Mood {
+    pub(super) fn see(
+        &mut self,
+        calm: bool,
+        observation: Observation,
+        sampled: (usize, usize),
+    ) -> IdleDecision {
         let aborted = observation.aborted.saturating_sub(self.judged.aborted) as f64;
         let committed = observation.committed.saturating_sub(self.judged.committed) as f64;
         if aborted + committed < ATTEMPTS_TO_TELL {
-            return Mood::Same;
+            return IdleDecision::Same;
         }
         let troubled = share(aborted, committed) > TROUBLED_ABOVE;
         if calm || sampled.0 < self.sampled.0 {
@@ -66,14 +71,14 @@ impl Calmness {
             self.begin(observation, (0, 0));
         }
         if calm {
-            return if troubled { Mood::Troubled } else { Mood::Same };
+            return if troubled { IdleDecision::Troubled } else { IdleDecision::Same };
         }
         let since = (sampled.0 - self.sampled.0, sampled.1.saturating_sub(self.sampled.1));
         if since.0 < CALLS_TO_TELL {
-            return Mood::Same;
+            return IdleDecision::Same;
         }
         self.begin(observation, sampled);
-        if Self::is_calm(since) && !troubled { Mood::Calm } else { Mood::Same }
+        if Self::is_idle_mode(since) && !troubled { IdleDecision::Calm } else { IdleDecision::Same }
     }
 }
 
@@ -92,38 +97,50 @@ mod tests {
 
     #[test]
     fn it_is_calm_when_the_sample_says_so_whatever_all_others_do() {
-        let mut calmness = Calmness::default();
-        assert_eq!(calmness.see(false, after(100_000, 0), (400, 0)), Mood::Same, "too few to tell");
-        assert_eq!(calmness.see(false, after(200_000, 0), (600, 60)), Mood::Same, "the policy's own doing");
-        assert_eq!(calmness.see(false, after(300_000, 0), (1_200, 63)), Mood::Calm, "3 of 600 since then");
-        assert_eq!(calmness.see(false, after(400_000, 0), (100, 0)), Mood::Same, "another sample");
-        assert_eq!(calmness.see(false, after(500_000, 0), (700, 2)), Mood::Calm);
-        let mut calmness = Calmness::default();
+        let mut idle_mode = IdleMode::default();
+        assert_eq!(idle_mode.see(false, after(100_000, 0), (400, 0)), IdleDecision::Same, "too few to tell");
         assert_eq!(
-            calmness.see(false, after(10_000, 1_000), (600, 0)),
-            Mood::Same,
+            idle_mode.see(false, after(200_000, 0), (600, 60)),
+            IdleDecision::Same,
+            "the policy's own doing"
+        );
+        assert_eq!(
+            idle_mode.see(false, after(300_000, 0), (1_200, 63)),
+            IdleDecision::Calm,
+            "3 of 600 since then"
+        );
+        assert_eq!(idle_mode.see(false, after(400_000, 0), (100, 0)), IdleDecision::Same, "another sample");
+        assert_eq!(idle_mode.see(false, after(500_000, 0), (700, 2)), IdleDecision::Calm);
+        let mut idle_mode = IdleMode::default();
+        assert_eq!(
+            idle_mode.see(false, after(10_000, 1_000), (600, 0)),
+            IdleDecision::Same,
             "chance cannot be that kind"
         );
     }
 
     #[test]
     fn the_calm_is_over_when_attempts_are_aborted_and_not_before_enough_have_been_seen() {
-        let mut calmness = Calmness::default();
-        assert_eq!(calmness.see(true, after(500, 100), (0, 0)), Mood::Same, "too few to tell");
-        assert_eq!(calmness.see(true, after(2_000, 100), (0, 0)), Mood::Troubled);
-        assert_eq!(calmness.see(true, after(4_000, 140), (0, 0)), Mood::Same, "a fiftieth, since then");
-        assert_eq!(calmness.see(true, after(6_000, 240), (0, 0)), Mood::Troubled);
+        let mut idle_mode = IdleMode::default();
+        assert_eq!(idle_mode.see(true, after(500, 100), (0, 0)), IdleDecision::Same, "too few to tell");
+        assert_eq!(idle_mode.see(true, after(2_000, 100), (0, 0)), IdleDecision::Troubled);
+        assert_eq!(
+            idle_mode.see(true, after(4_000, 140), (0, 0)),
+            IdleDecision::Same,
+            "a fiftieth, since then"
+        );
+        assert_eq!(idle_mode.see(true, after(6_000, 240), (0, 0)), IdleDecision::Troubled);
     }
 
     #[test]
     fn between_both_shares_all_stays_as_it_is() {
         for calm in [true, false] {
-            let mut calmness = Calmness::default();
+            let mut idle_mode = IdleMode::default();
             for step in 1..=20 {
                 let sampled = (1_000 * step as usize, 20 * step as usize);
                 assert_eq!(
-                    calmness.see(calm, after(10_000 * step, 200 * step), sampled),
-                    Mood::Same,
+                    idle_mode.see(calm, after(10_000 * step, 200 * step), sampled),
+                    IdleDecision::Same,
                     "{calm}"
                 );
             }

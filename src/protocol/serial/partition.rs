@@ -1,7 +1,7 @@
 //! A serial site: one shared/exclusive lock, under which calls run one after another.
 //!
 //! The lock is task-fair: once an updater waits, new readers queue behind it, and it lets the readers that wait go
-//! when it leaves; so neither side starves. Who holds a site never waits for disk or for a waiting place, so a site
+//! when it leaves; so neither side starves. Who holds a site never waits for disk or for a waiter slot, so a site
 //! is held only as long as bodies run.
 
 use crossbeam_utils::CachePadded;
@@ -16,7 +16,7 @@ use crate::protocol::Held;
 const LOOKS: u32 = 4_000;
 
 /// One site.
-pub(super) struct Site {
+pub(super) struct Partition {
     lock: CachePadded<RawRwLock>,
     /// How many threads look again and again for the site to become free.
     looking: CachePadded<AtomicU32>,
@@ -24,9 +24,9 @@ pub(super) struct Site {
     last_epoch: AtomicU64,
 }
 
-impl Site {
-    pub(super) fn new() -> Site {
-        Site {
+impl Partition {
+    pub(super) fn new() -> Partition {
+        Partition {
             lock: CachePadded::new(RawRwLock::INIT),
             looking: CachePadded::new(AtomicU32::new(0)),
             last_epoch: AtomicU64::new(0),
@@ -69,21 +69,21 @@ impl Site {
 }
 
 /// Takes these sites, in ascending order, so that two calls never wait for each other; nothing may be held.
-pub(super) fn acquire(sites: &[Site], held: &mut Held, wanted: &[(usize, bool)], lookers: u32) {
+pub(super) fn acquire(partitions: &[Partition], held: &mut Held, wanted: &[(usize, bool)], lookers: u32) {
     let _acquire = at(Activity::LockAcquire);
-    debug_assert!(held.sites.is_empty());
+    debug_assert!(held.partitions.is_empty());
     debug_assert!(wanted.is_sorted());
     for &(number, alone) in wanted {
-        sites[number].lock(alone, lookers);
-        held.sites.push((number, alone));
+        partitions[number].lock(alone, lookers);
+        held.partitions.push((number, alone));
     }
 }
 
 /// Gives up everything that is held.
-pub(super) fn release(sites: &[Site], held: &mut Held) {
+pub(super) fn release(partitions: &[Partition], held: &mut Held) {
     let _release = at(Activity::LockRelease);
-    for (number, alone) in held.sites.drain(..).rev() {
-        let lock = &sites[number].lock;
+    for (number, alone) in held.partitions.drain(..).rev() {
+        let lock = &partitions[number].lock;
         // SAFETY: `acquire` took exactly these, in these modes, on this thread.
         unsafe { if alone { lock.unlock_exclusive() } else { lock.unlock_shared() } }
     }
@@ -92,6 +92,6 @@ pub(super) fn release(sites: &[Site], held: &mut Held) {
 /// Whether what is held is enough for what is wanted.
 pub(super) fn covers(held: &Held, wanted: &[(usize, bool)]) -> bool {
     wanted.iter().all(|&(number, alone)| {
-        held.sites.iter().any(|&(other, has_alone)| other == number && (has_alone || !alone))
+        held.partitions.iter().any(|&(other, has_alone)| other == number && (has_alone || !alone))
     })
 }

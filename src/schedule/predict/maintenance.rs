@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::calm::{Calmness, Mood};
+use super::idle::{IdleDecision, IdleMode};
 use super::{Predict, SHARE_AT_FIRST, SHARE_WHILE_CHANGING, SHARE_WHILE_STABLE};
 use crate::base::atomics::Ordering;
 use crate::schedule::policy::Deciding;
@@ -61,7 +61,7 @@ pub(crate) struct Upkeep {
     filling: Option<Filling>,
     /// When the History that is read was completed.
     renewed: Duration,
-    calmness: Calmness,
+    idle_mode: IdleMode,
     /// Whether the State is to learn once more what the History knows.
     learns_again: bool,
     swept: Observation,
@@ -85,7 +85,7 @@ impl Upkeep {
             begun: false,
             filling: None,
             renewed: Duration::ZERO,
-            calmness: Calmness::default(),
+            idle_mode: IdleMode::default(),
             settings,
             learns_again: false,
             swept: Observation::default(),
@@ -108,7 +108,7 @@ impl Upkeep {
             return observation.at.saturating_sub(since) >= lasts
                 && self.finish_history(predict, observation);
         }
-        if predict.policy.deciding == Deciding::Max && !predict.is_calm() {
+        if predict.policy.deciding == Deciding::Max && !predict.is_idle_mode() {
             self.balance(predict);
         }
         if observation.at.saturating_sub(self.swept.at) >= SWEEP {
@@ -122,7 +122,7 @@ impl Upkeep {
         self.begun = true;
         let (since, lasts) = (observation.at, self.settings.history);
         self.filling = (!lasts.is_zero()).then_some(Filling { since, lasts });
-        self.calmness.begin(observation, (0, 0));
+        self.idle_mode.begin(observation, (0, 0));
     }
 
     /// Once a second: sweeps the State, and renews the History if it is time; or looks whether the calm is over.
@@ -130,11 +130,11 @@ impl Upkeep {
         self.stability.see(self.swept, observation);
         let elapsed = observation.at.saturating_sub(self.swept.at);
         self.swept = observation;
-        match self.calmness.see(predict.is_calm(), observation, predict.history.noted()) {
-            Mood::Same if predict.is_calm() => return,
-            Mood::Same => {}
-            Mood::Calm => return predict.calm.store(true, Ordering::Relaxed),
-            Mood::Troubled => return self.fill_again(predict, observation),
+        match self.idle_mode.see(predict.is_idle_mode(), observation, predict.history.noted()) {
+            IdleDecision::Same if predict.is_idle_mode() => return,
+            IdleDecision::Same => {}
+            IdleDecision::Calm => return predict.calm.store(true, Ordering::Relaxed),
+            IdleDecision::Troubled => return self.fill_again(predict, observation),
         }
         let share = if self.stability.is_stable() { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
         predict.share.store(share, Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Upkeep {
 
     /// The calm is over, and what was known before it may be long ago.
     fn fill_again(&mut self, predict: &Predict, observation: Observation) {
-        predict.history.fill_anew();
+        predict.history.refill();
         // Relaxed: who still sees the calm lets one more call go by.
         predict.share.store(SHARE_AT_FIRST, Ordering::Relaxed);
         predict.calm.store(false, Ordering::Relaxed);
@@ -168,14 +168,14 @@ impl Upkeep {
         let noted = predict.history.noted();
         predict.history.complete();
         predict.learn();
-        let calm = Calmness::is_calm(noted);
+        let calm = IdleMode::is_idle_mode(noted);
         predict.calm.store(calm, Ordering::Relaxed);
         // Relaxed: who still sees the old share places one more call at random.
         let share = if calm { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
         predict.share.store(share, Ordering::Relaxed);
         self.renewed = observation.at;
         self.swept = observation;
-        self.calmness.begin(observation, predict.history.noted());
+        self.idle_mode.begin(observation, predict.history.noted());
         !calm
     }
 

@@ -45,7 +45,7 @@ pub struct FollowerStatus {
 }
 
 /// Where a follower is waited for, and served.
-pub(crate) struct Post {
+pub(crate) struct FollowerConnection {
     /// Until the thread takes it.
     listener: Mutex<Option<Listener>>,
     state: Mutex<State>,
@@ -90,10 +90,10 @@ fn failed(reason: impl ToString) -> Error {
     Error::FollowerFailed { reason: reason.to_string() }
 }
 
-impl Post {
-    pub(crate) fn new(listener: Listener) -> Post {
+impl FollowerConnection {
+    pub(crate) fn new(listener: Listener) -> FollowerConnection {
         let (state, changed, stop) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
-        Post { listener: Mutex::new(Some(listener)), state, changed, stop }
+        FollowerConnection { listener: Mutex::new(Some(listener)), state, changed, stop }
     }
 
     /// What is known of the follower.
@@ -206,7 +206,7 @@ impl Post {
 
 /// One follower, while it is connected.
 struct Service<'p> {
-    post: &'p Post,
+    post: &'p FollowerConnection,
     engine: &'p Engine,
     segments: &'p Segments,
     checkpoints: &'p Checkpoints,

@@ -57,11 +57,11 @@ impl Rig {
 }
 
 fn range(low: u8, high: u8) -> Claim {
-    Claim::Range(Span::new(Bound::Included(&[low]), Bound::Included(&[high])).expect("it is not empty"))
+    Claim::Range(KeyRange::new(Bound::Included(&[low]), Bound::Included(&[high])).expect("it is not empty"))
 }
 
 fn point(key: u8) -> Claim {
-    Claim::Point(Key::from_slice(&[key]))
+    Claim::InsertIntention(Key::from_slice(&[key]))
 }
 
 #[test]
@@ -99,11 +99,11 @@ fn bounds_that_are_excluded_don_t_count() {
     let mut rig = Rig::new();
     rig.holds(0, point(10));
     rig.holds(0, point(20));
-    let between = Span::new(Bound::Excluded(&[10]), Bound::Excluded(&[20])).expect("it is not empty");
+    let between = KeyRange::new(Bound::Excluded(&[10]), Bound::Excluded(&[20])).expect("it is not empty");
     rig.holds(1, Claim::Range(between));
-    let from = Span::new(Bound::Included(&[20]), Bound::Unbounded).expect("it is not empty");
+    let from = KeyRange::new(Bound::Included(&[20]), Bound::Unbounded).expect("it is not empty");
     rig.waits(2, Claim::Range(from));
-    let to = Span::new(Bound::Unbounded, Bound::Included(&[10])).expect("it is not empty");
+    let to = KeyRange::new(Bound::Unbounded, Bound::Included(&[10])).expect("it is not empty");
     rig.waits(3, Claim::Range(to));
     rig.release(0);
     assert!(rig.is_granted(2) && rig.is_granted(3));
@@ -186,8 +186,8 @@ fn a_victim_s_leaving_lets_in_who_waited_behind_it() {
     rig.holds(0, range(1, 5));
     rig.waits(1, point(5));
     rig.waits(2, range(5, 6));
-    rig.space.doom(rig.owners[1].0).wake();
-    assert_eq!(rig.owners[1].1.spin(1), Some(Outcome::Doomed));
+    rig.space.mark_for_abort(rig.owners[1].0).wake();
+    assert_eq!(rig.owners[1].1.spin(1), Some(Outcome::MarkedForAbort));
     assert!(rig.is_granted(2));
     rig.release(0);
     rig.release(2);
@@ -204,7 +204,7 @@ fn whatever_comes_the_space_keeps_its_word() {
             let owner = random.usize(0..8);
             let waits = rig.space.waiting.iter().any(|waiter| waiter.owner == rig.owners[owner].0);
             match random.u32(0..8) {
-                0 if waits => rig.space.doom(rig.owners[owner].0).wake(),
+                0 if waits => rig.space.mark_for_abort(rig.owners[owner].0).wake(),
                 0 | 1 if !waits => rig.release(owner),
                 2..5 if !waits => {
                     let low = random.u8(0..12);
@@ -218,7 +218,7 @@ fn whatever_comes_the_space_keeps_its_word() {
             check(&rig, seed);
         }
         (0..8).for_each(|owner| {
-            rig.space.doom(rig.owners[owner].0).wake();
+            rig.space.mark_for_abort(rig.owners[owner].0).wake();
         });
         (0..8).for_each(|owner| rig.release(owner));
         assert!(rig.space.is_empty(), "seed {seed}");
@@ -227,9 +227,9 @@ fn whatever_comes_the_space_keeps_its_word() {
 
 fn check(rig: &Rig, seed: u64) {
     let Space { ranges, points, waiting } = &rig.space;
-    for (reader, span) in ranges {
+    for (reader, key_range) in ranges {
         for (key, writer) in points {
-            assert!(reader == writer || !span.contains(key), "seed {seed}: {span:?} {key:?}");
+            assert!(reader == writer || !key_range.contains(key), "seed {seed}: {key_range:?} {key:?}");
         }
     }
     for (owner, (id, _)) in rig.owners.iter().enumerate() {

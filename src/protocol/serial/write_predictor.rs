@@ -15,11 +15,11 @@ const EXPECTED: u32 = 2;
 const SETTLED: u32 = 3;
 
 /// What closures do.
-pub(super) struct Habits([AtomicU32; KEPT]);
+pub(super) struct WritePredictor([AtomicU32; KEPT]);
 
-impl Habits {
-    pub(super) fn new() -> Habits {
-        Habits([const { AtomicU32::new(0) }; KEPT])
+impl WritePredictor {
+    pub(super) fn new() -> WritePredictor {
+        WritePredictor([const { AtomicU32::new(0) }; KEPT])
     }
 
     fn of(&self, code: usize) -> &AtomicU32 {
@@ -35,11 +35,11 @@ impl Habits {
 
     /// A run of this code has ended. Changes shared memory only where the habit is not settled.
     pub(super) fn note(&self, code: usize, wrote: bool) {
-        let habit = self.of(code);
-        let before = habit.load(Ordering::Relaxed);
+        let predictor_entry = self.of(code);
+        let before = predictor_entry.load(Ordering::Relaxed);
         let after = if wrote { (before + 1).min(SETTLED) } else { before.saturating_sub(1) };
         if after != before {
-            habit.store(after, Ordering::Relaxed);
+            predictor_entry.store(after, Ordering::Relaxed);
         }
     }
 }
@@ -50,25 +50,25 @@ mod tests {
 
     #[test]
     fn a_closure_is_expected_to_do_what_it_did_and_one_exception_changes_nothing() {
-        let habits = Habits::new();
-        assert!(!habits.writes(64), "nothing is known: it may read");
-        (0..2).for_each(|_| habits.note(64, true));
-        assert!(habits.writes(64));
-        habits.note(64, true);
-        habits.note(64, false);
-        assert!(habits.writes(64), "an exception");
-        habits.note(64, false);
-        assert!(!habits.writes(64));
-        (0..10).for_each(|_| habits.note(64, false));
-        (0..2).for_each(|_| habits.note(64, true));
-        assert!(habits.writes(64), "it is learned anew as fast");
+        let write_predictor = WritePredictor::new();
+        assert!(!write_predictor.writes(64), "nothing is known: it may read");
+        (0..2).for_each(|_| write_predictor.note(64, true));
+        assert!(write_predictor.writes(64));
+        write_predictor.note(64, true);
+        write_predictor.note(64, false);
+        assert!(write_predictor.writes(64), "an exception");
+        write_predictor.note(64, false);
+        assert!(!write_predictor.writes(64));
+        (0..10).for_each(|_| write_predictor.note(64, false));
+        (0..2).for_each(|_| write_predictor.note(64, true));
+        assert!(write_predictor.writes(64), "it is learned anew as fast");
     }
 
     #[test]
     fn neighbours_are_kept_apart() {
-        let habits = Habits::new();
-        (0..3).for_each(|_| habits.note(0x55_5555_0010, true));
-        let others = (2..30).filter(|number| habits.writes(0x55_5555_0000 + 16 * number));
+        let write_predictor = WritePredictor::new();
+        (0..3).for_each(|_| write_predictor.note(0x55_5555_0010, true));
+        let others = (2..30).filter(|number| write_predictor.writes(0x55_5555_0000 + 16 * number));
         assert!(others.count() <= 2);
     }
 }

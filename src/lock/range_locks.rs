@@ -15,15 +15,15 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use super::key_range::{Claim, Key, KeyRange};
 use super::name::OwnerId;
 use super::queue::Answer;
 use super::signal::{Outcome, Signal, ToWake, Waiter};
-use super::span::{Claim, Key, Span};
 
 /// See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Space {
-    ranges: Vec<(OwnerId, Span)>,
+    ranges: Vec<(OwnerId, KeyRange)>,
     points: BTreeSet<(Key, OwnerId)>,
     waiting: Vec<Waiter<Claim>>,
 }
@@ -60,13 +60,13 @@ impl Space {
     }
 
     /// Takes a victim's claim out of the queue, if it waits.
-    pub(super) fn doom(&mut self, owner: OwnerId) -> ToWake {
+    pub(super) fn mark_for_abort(&mut self, owner: OwnerId) -> ToWake {
         let Some(at) = self.waiting.iter().position(|waiter| waiter.owner == owner) else {
             return ToWake::default();
         };
         let victim = self.waiting.remove(at);
         let mut to_wake = self.let_in();
-        to_wake.settle(victim, Outcome::Doomed);
+        to_wake.settle(victim, Outcome::MarkedForAbort);
         to_wake
     }
 
@@ -86,10 +86,10 @@ impl Space {
     /// Whether the owner holds something that this claim of another one has to wait for.
     fn blocks(&self, owner: OwnerId, claim: &Claim) -> bool {
         match claim {
-            Claim::Point(key) => {
-                self.ranges.iter().any(|(holder, span)| *holder == owner && span.contains(key))
+            Claim::InsertIntention(key) => {
+                self.ranges.iter().any(|(holder, key_range)| *holder == owner && key_range.contains(key))
             }
-            Claim::Range(span) => self.points.range(ends(span)).any(|(_, holder)| *holder == owner),
+            Claim::Range(key_range) => self.points.range(ends(key_range)).any(|(_, holder)| *holder == owner),
         }
     }
 
@@ -102,15 +102,15 @@ impl Space {
         found: &mut dyn FnMut(OwnerId) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match claim {
-            Claim::Point(key) => {
-                for (holder, span) in &self.ranges {
-                    if *holder != owner && span.contains(key) {
+            Claim::InsertIntention(key) => {
+                for (holder, key_range) in &self.ranges {
+                    if *holder != owner && key_range.contains(key) {
                         found(*holder)?;
                     }
                 }
             }
-            Claim::Range(span) => {
-                for (_, holder) in self.points.range(ends(span)) {
+            Claim::Range(key_range) => {
+                for (_, holder) in self.points.range(ends(key_range)) {
                     if *holder != owner {
                         found(*holder)?;
                     }
@@ -128,8 +128,8 @@ impl Space {
 
     fn grant(&mut self, owner: OwnerId, claim: Claim) {
         match claim {
-            Claim::Range(span) => self.ranges.push((owner, span)),
-            Claim::Point(key) => {
+            Claim::Range(key_range) => self.ranges.push((owner, key_range)),
+            Claim::InsertIntention(key) => {
                 self.points.insert((key, owner));
             }
         }
@@ -157,8 +157,8 @@ impl Space {
 type End = Bound<(Key, OwnerId)>;
 
 /// The ends of a span among points of all owners.
-fn ends(span: &Span) -> (End, End) {
-    let (low, high) = span.bounds();
+fn ends(key_range: &KeyRange) -> (End, End) {
+    let (low, high) = key_range.bounds();
     let low = match low {
         Bound::Included(key) => Bound::Included((key.clone(), OwnerId::LEAST)),
         Bound::Excluded(key) => Bound::Excluded((key.clone(), OwnerId::GREATEST)),

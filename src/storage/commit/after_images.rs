@@ -35,7 +35,7 @@ impl From<Error> for Unfeasible {
 ///
 /// # Errors
 /// See [`Unfeasible`].
-pub(super) fn work_out<'a, T: Taking>(
+pub(super) fn after_images<'a, T: Taking>(
     store: &Store,
     workspace: &mut Workspace,
     arena: &'a Bump,
@@ -56,7 +56,7 @@ pub(super) fn work_out<'a, T: Taking>(
         } else if !present && let Some(image) = row_that_comes_in(writes, position, made, arena) {
             entry.change = Change::Image { image, is_new: true };
         } else {
-            work_out_row(writes, position, entry, arena)?;
+            compute_after_image(writes, position, entry, arena)?;
         }
         if logged && !writes.touched()[position].table().is_internal() {
             append_redo(writes, position, entry, redo);
@@ -78,7 +78,7 @@ pub(super) fn work_out<'a, T: Taking>(
 }
 
 /// A record's whole new row.
-fn work_out_row<'a>(
+fn compute_after_image<'a>(
     writes: &WriteSet,
     position: usize,
     entry: &mut Pending<'a>,

@@ -12,11 +12,11 @@ use hashbrown::hash_map::Entry;
 use parking_lot::Mutex;
 
 use super::detector::WaitPlace;
+use super::key_range::{Claim, Key};
 use super::name::{LockName, OwnerId};
 use super::queue::Answer;
+use super::range_locks::Space;
 use super::signal::{Signal, ToWake};
-use super::space::Space;
-use super::span::{Claim, Key};
 use crate::base::activity::{Activity, lock};
 
 /// The number of shards, a power of two: more than there are busy tables and indexes.
@@ -80,7 +80,7 @@ impl Spaces {
     }
 
     fn shard(&self, table: u64) -> &Mutex<Shard> {
-        &self.shards[LockName::Gaps(table).hash() as usize & (SHARDS - 1)]
+        &self.shards[LockName::GapLocks(table).hash() as usize & (SHARDS - 1)]
     }
 
     /// How many tables have something held or waited for.
@@ -92,15 +92,15 @@ impl Spaces {
 
 impl WaitPlace for Spaces {
     fn edges(&self, waiter: OwnerId, name: LockName, report: &mut dyn FnMut(OwnerId, OwnerId)) {
-        let LockName::Gaps(table) = name else { return };
+        let LockName::GapLocks(table) = name else { return };
         if let Some(space) = self.shard(table).lock().get(&table) {
             space.edges(waiter, report);
         }
     }
 
-    fn doom(&self, waiter: OwnerId, name: LockName) {
-        if let LockName::Gaps(table) = name {
-            self.change(table, |space| space.doom(waiter));
+    fn mark_for_abort(&self, waiter: OwnerId, name: LockName) {
+        if let LockName::GapLocks(table) = name {
+            self.change(table, |space| space.mark_for_abort(waiter));
         }
     }
 }
@@ -108,15 +108,15 @@ impl WaitPlace for Spaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::span::Span;
+    use crate::lock::key_range::KeyRange;
     use std::ops::Bound;
 
     fn point(number: u32) -> Claim {
-        Claim::Point(Key::from_slice(&number.to_be_bytes()))
+        Claim::InsertIntention(Key::from_slice(&number.to_be_bytes()))
     }
 
     fn everything() -> Claim {
-        Claim::Range(Span::new(Bound::Unbounded, Bound::Unbounded).expect("it is not empty"))
+        Claim::Range(KeyRange::new(Bound::Unbounded, Bound::Unbounded).expect("it is not empty"))
     }
 
     #[test]
@@ -153,8 +153,8 @@ mod tests {
         let (spaces, owner, other) = (Spaces::new(), OwnerId::new(), OwnerId::new());
         spaces.request(1, owner, everything(), None);
         assert_eq!(spaces.request(1, other, point(1), None), Answer::Refused);
-        spaces.doom(other, LockName::Gaps(1));
-        spaces.edges(other, LockName::Gaps(1), &mut |_, _| unreachable!("it does not wait"));
+        spaces.mark_for_abort(other, LockName::GapLocks(1));
+        spaces.edges(other, LockName::GapLocks(1), &mut |_, _| unreachable!("it does not wait"));
         spaces.release_ranges(owner, 1);
         assert_eq!(spaces.len(), 0);
     }
