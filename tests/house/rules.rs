@@ -32,7 +32,7 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "src/pipeline/log.rs",
         "the log stage empties slices of sealed epochs, and opens the gate that it has closed",
     ),
-    ("src/protocol/serial/site.rs", "a raw shared/exclusive lock, given up by whoever took it, later"),
+    ("src/protocol/serial/partition.rs", "a raw shared/exclusive lock, given up by whoever took it, later"),
     (
         "src/procedure/run.rs",
         "records that were found before the bodies run are kept as addresses, and pinned",

@@ -149,11 +149,11 @@ pub const ALL: &[Seeded] = &[
         "transactions::a_reader_sees_whole_rows",
     ),
     fault(
-        "weaken|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
+        "weaken|src/storage/commit/lock_writes.rs|take_from_rivals|compare_exchange",
         "transactions::no_write_skew",
     ),
     fault(
-        "blind|src/storage/commit/take.rs|take_from_rivals|compare_exchange",
+        "blind|src/storage/commit/lock_writes.rs|take_from_rivals|compare_exchange",
         "transactions::additions_are_all_there",
     ),
     fault(
