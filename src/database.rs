@@ -150,6 +150,7 @@ impl Database {
                 let mut slot_guard = engine.store().worker_contexts().take();
                 let guard = crossbeam_epoch::pin();
                 let worker_context = slot_guard.worker_context();
+                worker_context.set_executing(true);
                 let run = || execute(engine, &mut slot_guard, held, &guard, None, &mut closure);
                 let outcome = engine.show(worker_context, Activity::Work, run);
                 if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {

@@ -202,7 +202,9 @@ impl<'db> Worker<'db> {
             return done.extend(calls.iter().map(|_| self.refused(error.clone())));
         }
         let (engine, worker_context) = (self.shared.engine(), self.slot_guard.worker_context());
+        worker_context.set_executing(true);
         engine.show(worker_context, Activity::Work, || self.execute_in_groups(procedures, calls, done));
+        worker_context.set_executing(false);
     }
 
     fn execute_in_groups(

@@ -4,6 +4,8 @@
 mod change;
 #[path = "phased/crash.rs"]
 mod crash;
+#[path = "phased/early_end.rs"]
+mod early_end;
 #[path = "phased/exact.rs"]
 mod exact;
 #[path = "phased/failures.rs"]

@@ -378,6 +378,11 @@ impl InFlight {
         Err(Error::Busy { in_flight: limit })
     }
 
+    /// How many calls are under way.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
     /// The most calls under way.
     pub(crate) fn limit(&self) -> usize {
         // Relaxed: a limit that has just changed is not yet everybody's.

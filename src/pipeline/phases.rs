@@ -6,8 +6,8 @@
 //! nothing up, and a caller's thread is like a worker.
 //!
 //! Feedback: no split phase begins before something is worth splitting, and before everything that was stashed has
-//! ended (or has had its time); a split phase ends early when too many calls wait, and is followed by the next one at
-//! once, with its slices merged in between, if nobody waits.
+//! ended (or has had its time); a split phase ends early when too many transactions are stashed, or all active callers
+//! wait for stashed ones, and is followed by the next one at once, with its slices merged in between, if none is stashed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,9 +19,12 @@ use crate::base::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::input::Input;
 use crate::protocol::{Phase, Phases};
+use crate::storage::worker_context::WorkerContext;
 
-/// So often the coordinator looks whether a split phase should end early.
+/// How often the coordinator checks whether a split phase should end early, once something is stashed.
 const LOOK: Duration = Duration::from_micros(500);
+/// The longest time between two such checks while nothing is stashed.
+const LOOK_MAX: Duration = Duration::from_millis(5);
 /// In joined phases what was sampled is looked at so often at least.
 const SAMPLE: Duration = Duration::from_millis(10);
 /// The shortest joined phase between two split ones, as a share of a split phase's length: so that calls which have just
@@ -136,7 +139,7 @@ impl Coordinator<'_> {
         } else {
             self.phases.length().min(SAMPLE)
         };
-        self.sleep(least, || false);
+        self.sleep(least);
         let patience = (PATIENCE_PHASES * self.phases.length()).max(PATIENCE);
         while self.engine.stash().outstanding() > 0 && begun.elapsed() < patience && !self.is_stopped() {
             std::thread::sleep(LOOK);
@@ -150,9 +153,7 @@ impl Coordinator<'_> {
             let (begun, stashed) = (Instant::now(), self.engine.stash().stashed());
             let committed = self.engine.store().committed();
             let waiting = || self.engine.stash().stashed() - stashed;
-            self.sleep(self.phases.length(), || {
-                self.phases.should_hurry(waiting(), self.engine.store().committed() - committed)
-            });
+            self.wait_in_split_phase(stashed, committed);
             let again = self.phases.end_split(self.engine.store(), begun.elapsed(), waiting());
             if again
                 && !self.is_stopped()
@@ -169,12 +170,42 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Sleeps so long, or until there is a reason not to.
-    fn sleep(&self, time: Duration, reason: impl Fn() -> bool) {
+    /// Sleeps until the split phase has had its length or should end early. `stashed` and `committed` are the numbers
+    /// of transactions at its beginning.
+    fn wait_in_split_phase(&self, stashed: u64, committed: u64) {
+        let (begun, length) = (Instant::now(), self.phases.length());
+        let mut committed_before = committed;
+        while let Some(left) = length.checked_sub(begun.elapsed())
+            && !self.is_stopped()
+        {
+            let (stashed, committed_now) =
+                (self.engine.stash().stashed() - stashed, self.engine.store().committed());
+            // A caller that works in a loop is outside of the engine for a moment between two transactions: only if none
+            // has committed since the last check are all of them stashed.
+            let all_stashed = stashed > 0 && committed_now == committed_before && self.all_are_stashed();
+            committed_before = committed_now;
+            if self.phases.should_end_split_early(stashed, committed_now - committed, all_stashed) {
+                return;
+            }
+            let pause = if stashed > 0 { LOOK } else { (length / 16).clamp(LOOK, LOOK_MAX) };
+            std::thread::sleep(left.min(pause));
+        }
+    }
+
+    /// Whether every active caller waits for a stashed transaction: none executes, is queued, or waits for the log.
+    fn all_are_stashed(&self) -> bool {
+        let (store, (calls, closures)) = (self.engine.store(), self.engine.stash().waiting());
+        calls + closures > 0
+            && self.engine.in_flight().count() <= calls
+            && !store.worker_contexts().all().any(WorkerContext::is_executing)
+            && self.engine.progress().is_released(store.epochs().current() - 1)
+    }
+
+    /// Sleeps for this time, or until the database is closed.
+    fn sleep(&self, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed())
             && !self.is_stopped()
-            && !reason()
         {
             std::thread::sleep(left.min(LOOK.max(time / 16)));
         }

@@ -29,6 +29,8 @@ struct State {
     /// How many split phases have begun, but for those that followed another at once.
     begun: u64,
     calls: Vec<Call>,
+    /// Callers' threads that wait here with a closure.
+    waiting: usize,
     /// The most joined phases that a call has missed.
     missed: u64,
 }
@@ -67,9 +69,11 @@ impl Stash {
     pub(crate) fn wait(&self, before: Option<Since>) -> Since {
         let mut state = self.state.lock();
         let since = self.count(&state, before);
+        state.waiting += 1;
         while state.split {
             self.ended.wait(&mut state);
         }
+        state.waiting -= 1;
         since
     }
 
@@ -83,6 +87,12 @@ impl Stash {
     /// The calls that waited: for the workers' queues.
     pub(crate) fn take(&self) -> Vec<Call> {
         std::mem::take(&mut self.state.lock().calls)
+    }
+
+    /// The calls in the stash, and the closures that wait on their callers' threads.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.calls.len(), state.waiting)
     }
 
     /// A call that was stashed has ended, or is to be stashed `again`.

@@ -253,8 +253,9 @@ pub(crate) trait Phases: Send + Sync {
     /// A turn of the joined phase ends: whether a split phase should follow.
     fn end_joined(&self, store: &Store, lasted: Duration) -> bool;
 
-    /// Whether the split phase should end early: so many calls wait, so many have committed.
-    fn should_hurry(&self, stashed: u64, committed: u64) -> bool;
+    /// Whether the split phase should end early, given how many transactions were stashed and how many committed in it,
+    /// and whether every active caller waits for a stashed one.
+    fn should_end_split_early(&self, stashed: u64, committed: u64, all_stashed: bool) -> bool;
 
     /// The split phase ends: whether another one may follow at once.
     fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool;

@@ -73,6 +73,8 @@ pub(crate) struct WorkerContext {
     executor: AtomicUsize,
     /// Whether a body has looked at a column that is split.
     pub(crate) met_hidden: AtomicBool,
+    /// Whether a thread of the caller's executes a transaction in this slot.
+    executing: AtomicBool,
     number: usize,
     /// What its thread works with; taken out while a thread has the slot.
     memory: Mutex<Option<Box<Memory>>>,
@@ -120,6 +122,18 @@ impl WorkerContext {
     /// Which executor its thread is, if it is one.
     pub(crate) fn executor(&self) -> Option<usize> {
         self.executor.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Notes whether a thread of the caller's executes a transaction in this slot.
+    #[inline]
+    pub(crate) fn set_executing(&self, executing: bool) {
+        // Relaxed, here and below: the coordinator of the phases polls it, and reads nothing else on the strength of it.
+        self.executing.store(executing, Ordering::Relaxed);
+    }
+
+    /// Whether a thread of the caller's executes a transaction in this slot.
+    pub(crate) fn is_executing(&self) -> bool {
+        self.executing.load(Ordering::Relaxed)
     }
 
     /// Its slices of split columns.
@@ -221,6 +235,7 @@ impl Drop for SlotGuard<'_> {
         *self.worker_context.memory.lock() = self.memory.take();
         self.worker_context.shown.set(Activity::Elsewhere);
         self.worker_context.executor.store(0, Ordering::Relaxed);
+        self.worker_context.set_executing(false);
         let mut free = self.worker_contexts.free.lock();
         free.push(self.number);
         drop(free);

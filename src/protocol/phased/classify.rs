@@ -33,9 +33,9 @@ use crate::operation::Operation;
 /// The most columns that are split at once: each costs memory in every worker context, and a merge for each of them at
 /// every phase change. Doppel never splits more than 20 records.
 pub(crate) const SPLIT_COLUMNS_MAX: usize = 64;
-/// So many calls must wait before a split phase is ended early, unless hardly anybody could commit any more: below,
-/// chance decides.
-const HURRY_STASHED_MIN: u64 = 64;
+/// At least this many transactions must be stashed before their share ends a split phase early: fewer are a sample too
+/// small to tell.
+const EARLY_END_STASHED_MIN: u64 = 64;
 /// The most joined intervals that pass between two tries whether labelled columns are used again.
 const LABEL_PAUSE_MAX: u32 = 16;
 
@@ -171,12 +171,11 @@ impl Classifier {
         self.decide(report.committed > 0, report.stashed == 0)
     }
 
-    /// Whether a split phase should end before its time, because too many calls wait: more than have committed, or so
-    /// many that hardly anybody is left to commit. `waiting_max` is how many could wait at all: the calls that can be
-    /// in flight, or the threads that call and wait for the answer.
-    pub(crate) fn should_end_split_early(stashed_now: u64, committed_now: u64, waiting_max: u64) -> bool {
-        let most_wait = stashed_now > 0 && stashed_now >= waiting_max - waiting_max / 4;
-        most_wait || stashed_now >= HURRY_STASHED_MIN && stashed_now > committed_now
+    /// Whether a split phase should end before its time: more transactions are stashed than have committed, or every
+    /// active caller waits for a stashed one (`all_stashed`), so that the rest of the phase would pass idle.
+    pub(crate) fn should_end_split_early(stashed_now: u64, committed_now: u64, all_stashed: bool) -> bool {
+        let idle = all_stashed && stashed_now > 0;
+        idle || stashed_now >= EARLY_END_STASHED_MIN && stashed_now > committed_now
     }
 
     fn observe(&mut self, length: Duration, committed: u64, conflicts: &Counts) {

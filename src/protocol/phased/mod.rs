@@ -29,6 +29,7 @@ use std::time::Duration;
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
+use self::classify::Classifier;
 use self::hidden::SPLIT_AWARE;
 use self::sample::Access;
 use self::state::State;
@@ -195,8 +196,8 @@ impl Phases for Phased {
         self.state.end_joined(store, lasted)
     }
 
-    fn should_hurry(&self, stashed: u64, committed: u64) -> bool {
-        self.state.should_hurry(stashed, committed)
+    fn should_end_split_early(&self, stashed: u64, committed: u64, all_stashed: bool) -> bool {
+        Classifier::should_end_split_early(stashed, committed, all_stashed)
     }
 
     fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool {

@@ -16,9 +16,6 @@ use crate::storage::split::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::worker_context::WorkerContext;
 
-/// So many calls can wait for the end of a split phase: beyond that memory is better spent on running them.
-const WAITING_MAX: u64 = 1 << 16;
-
 /// The most columns whose history is kept for the report.
 const HISTORY: usize = 1_000;
 
@@ -82,10 +79,6 @@ impl State {
         let decision = inner.classifier.end_of_joined(&report);
         inner.choose(&decision);
         decision.worth_splitting
-    }
-
-    pub(super) fn should_hurry(&self, stashed: u64, committed: u64) -> bool {
-        Classifier::should_end_split_early(stashed, committed, WAITING_MAX)
     }
 
     pub(super) fn end_split(&self, store: &Store, lasted: Duration, stashed: u64) -> bool {

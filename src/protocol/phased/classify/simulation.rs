@@ -155,7 +155,8 @@ impl Simulation {
         for _ in 0..LOOKS {
             self.part_of_split_phase(calls, &mut report);
             report.length += self.phase / LOOKS;
-            if Classifier::should_end_split_early(report.stashed, report.committed, self.in_flight) {
+            let all_stashed = report.stashed >= self.in_flight;
+            if Classifier::should_end_split_early(report.stashed, report.committed, all_stashed) {
                 self.seen.ended_early += 1;
                 break;
             }

@@ -328,11 +328,10 @@ fn labels_go_before_what_was_found_contended() {
 #[test]
 fn a_split_phase_ends_early_when_too_many_wait() {
     let ends = Classifier::should_end_split_early;
-    assert!(!ends(0, 0, 4096) && !ends(0, 1_000, 4096) && !ends(0, 0, 0));
-    assert!(!ends(63, 0, 4096), "chance decides");
-    assert!(ends(64, 63, 4096) && !ends(64, 64, 4096));
-    assert!(!ends(3_071, 100_000, 4096) && ends(3_072, 100_000, 4096));
-    assert!(!ends(1, 0, 2) && ends(2, 50, 2) && ends(1, 50, 1) && ends(6, 50, 8));
+    assert!(!ends(0, 0, false) && !ends(0, 1_000, false) && !ends(0, 0, true), "nothing is stashed");
+    assert!(!ends(63, 0, false), "the sample is too small");
+    assert!(ends(64, 63, false) && !ends(64, 64, false));
+    assert!(!ends(3, 50, false) && ends(3, 50, true) && ends(1, 0, true), "all active callers are stashed");
 
     let mut simulation = like(1.4, 50.0);
     simulation.in_flight = 100_000;
