@@ -1,4 +1,4 @@
-//! A database: opening, closing, tables, and the three ways to run transactions in it.
+//! A database: opening, closing, and the three ways to run transactions in it.
 
 mod backup;
 mod checkpoint;
@@ -7,6 +7,7 @@ mod open;
 mod partitions;
 mod phases;
 mod placing;
+mod tables;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -30,13 +31,10 @@ use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::Held;
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
-use crate::storage::catalog::{self, RESERVED_PREFIX};
-use crate::storage::definition::TableDefinition;
 use crate::storage::trace::AccessTrace;
 use crate::storage::worker_context::Counters;
-use crate::table::Table;
 use crate::transaction::Tx;
-use crate::types::{Args, ValueRef};
+use crate::types::Args;
 use crate::worker::Worker;
 
 pub(crate) use open::Shared;
@@ -78,49 +76,6 @@ impl Database {
 
     pub(crate) fn engine(&self) -> &Engine {
         self.shared.engine()
-    }
-
-    /// Makes a table.
-    ///
-    /// # Errors
-    /// [`Error::InvalidDefinition`], [`Error::TableExists`]; inside a transaction [`Error::Nested`].
-    pub fn create_table(&self, definition: TableDefinition) -> Result<Table> {
-        nesting::check("making a table")?;
-        let definition = definition.settled()?;
-        if definition.name().starts_with(RESERVED_PREFIX) {
-            let detail =
-                format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");
-            return Err(Error::InvalidDefinition { table: definition.name().to_string(), detail });
-        }
-        let store = self.engine().store();
-        let _one_at_a_time = self.shared.schema_changes().lock();
-        if store.table_by_name(definition.name()).is_ok() {
-            return Err(Error::TableExists { table: definition.name().to_string() });
-        }
-        let id = store.next_table_id();
-        let rows = catalog::rows(id, &definition)?;
-        self.run(|tx| {
-            for (table, values) in &rows {
-                let Some(core) = store.table(*table) else { return Err(Error::Closed) };
-                let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
-                tx.insert(&Table::new(core), values)?;
-            }
-            Ok(())
-        })?;
-        Ok(Table::new(store.add_table(id, definition)))
-    }
-
-    /// The table of this name.
-    ///
-    /// # Errors
-    /// [`Error::UnknownTable`].
-    pub fn table(&self, name: &str) -> Result<Table> {
-        self.engine().store().table_by_name(name).map(Table::new)
-    }
-
-    /// Every table that was made.
-    pub fn tables(&self) -> Vec<Table> {
-        self.engine().store().user_tables().into_iter().map(Table::new).collect()
     }
 
     /// Runs a closure as a transaction, on this thread. It is run again when it met a concurrent change; it returns

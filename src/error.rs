@@ -107,10 +107,21 @@ pub enum Error {
         known: String,
     },
     /// A table of this name is there already.
-    #[error("there is a table {table:?} already; open it with Database::table, or choose another name")]
+    #[error("table {table:?} exists already; open it with Database::open_table, or choose another name")]
     TableExists {
         /// The name.
         table: String,
+    },
+    /// The table of this name has another definition than the one that it was opened with.
+    #[error(
+        "table {table:?} exists with another definition: {difference}; open it with Database::table, or correct the \
+         definition"
+    )]
+    TableDiffers {
+        /// The name.
+        table: String,
+        /// What is stored, and what was given instead.
+        difference: String,
     },
     /// A handle of one database was used with another.
     #[error("table {table:?} belongs to another database; ask this one for it with Database::table")]
@@ -476,7 +487,7 @@ impl Error {
             Error::DuplicateKey { .. } => "23505",
             Error::MissingKey { .. } => "02000",
             Error::UnknownTable { .. } | Error::ForeignTable { .. } => "42P01",
-            Error::TableExists { .. } => "42P07",
+            Error::TableExists { .. } | Error::TableDiffers { .. } => "42P07",
             Error::UnknownColumn { .. } => "42703",
             Error::UnknownIndex { .. } => "42704",
             Error::Conflict => "40001",

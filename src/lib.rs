@@ -5,8 +5,8 @@
 //! use heddledb::{DataType, Database, Options, TableDefinition, key, row};
 //!
 //! # fn main() -> heddledb::Result<()> {
-//! let db = Database::open("bank", Options::default())?; // a directory; it recovers what is there
-//! let accounts = db.create_table(
+//! let db = Database::open("bank", Options::default())?; // a directory: created, or recovered
+//! let accounts = db.open_table(
 //!     TableDefinition::new("account")
 //!         .column("id", DataType::Int64)
 //!         .column("balance", DataType::Int64)
@@ -14,8 +14,11 @@
 //!         .primary_key(["id"]),
 //! )?;
 //! db.run(|tx| {
-//!     tx.insert(&accounts, row![7, 100])?;
-//!     tx.insert(&accounts, row![9, 0])
+//!     if !tx.exists(&accounts, key![7])? {
+//!         tx.insert(&accounts, row![7, 100])?;
+//!         tx.insert(&accounts, row![9, 0])?;
+//!     }
+//!     Ok(())
 //! })?;
 //! db.run(|tx| {
 //!     tx.add(&accounts, key![7], "balance", -10)?;

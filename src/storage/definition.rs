@@ -3,6 +3,8 @@
 //! A [`TableDefinition`] is what a user writes down and what the catalog keeps; [`TableDefinition::validate`] says
 //! whether it makes sense before anything is built from it.
 
+mod difference;
+
 use crate::error::{Error, Result};
 use crate::types::{DataType, Value, check};
 

@@ -1,0 +1,96 @@
+//! Tables: created, opened, found by name.
+//!
+//! Invariant: a table is created by one thread at a time, and only where none of its name exists.
+
+use super::Database;
+use crate::error::{Error, Result};
+use crate::pipeline::nesting;
+use crate::storage::catalog::{self, RESERVED_PREFIX};
+use crate::storage::definition::TableDefinition;
+use crate::table::Table;
+use crate::types::ValueRef;
+
+impl Database {
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDefinition`], [`Error::TableExists`]; inside a transaction [`Error::Nested`].
+    pub fn create_table(&self, definition: TableDefinition) -> Result<Table> {
+        let definition = Database::checked(definition)?;
+        let _one_at_a_time = self.shared.schema_changes().lock();
+        if self.engine().store().table_by_name(definition.name()).is_ok() {
+            return Err(Error::TableExists { table: definition.name().to_string() });
+        }
+        self.add_table(definition)
+    }
+
+    /// Opens the table of this definition, and creates it where it does not exist: what a program does at its start.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// let definition = TableDefinition::new("account").column("id", DataType::Int64).primary_key(["id"]);
+    /// let created = db.open_table(definition.clone())?;
+    /// let opened = db.open_table(definition.clone())?;
+    /// assert_eq!(opened.definition(), created.definition());
+    /// let other = db.open_table(definition.column("balance", DataType::Int64));
+    /// assert!(matches!(other, Err(Error::TableDiffers { .. })));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TableDiffers`] if the table has another definition; [`Error::InvalidDefinition`]; inside a transaction
+    /// [`Error::Nested`].
+    pub fn open_table(&self, definition: TableDefinition) -> Result<Table> {
+        let definition = Database::checked(definition)?;
+        let _one_at_a_time = self.shared.schema_changes().lock();
+        let Ok(stored) = self.engine().store().table_by_name(definition.name()) else {
+            return self.add_table(definition);
+        };
+        match stored.definition().difference(&definition) {
+            None => Ok(Table::new(stored)),
+            Some(difference) => Err(Error::TableDiffers { table: definition.name().to_string(), difference }),
+        }
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        self.engine().store().table_by_name(name).map(Table::new)
+    }
+
+    /// Every table that was made.
+    pub fn tables(&self) -> Vec<Table> {
+        self.engine().store().user_tables().into_iter().map(Table::new).collect()
+    }
+
+    /// The definition as the catalog stores it, if a user's table may have it.
+    fn checked(definition: TableDefinition) -> Result<TableDefinition> {
+        nesting::check("making a table")?;
+        let definition = definition.settled()?;
+        if definition.name().starts_with(RESERVED_PREFIX) {
+            let detail =
+                format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");
+            return Err(Error::InvalidDefinition { table: definition.name().to_string(), detail });
+        }
+        Ok(definition)
+    }
+
+    /// Creates a table, of whose name there is none. The caller holds the lock of schema changes.
+    fn add_table(&self, definition: TableDefinition) -> Result<Table> {
+        let store = self.engine().store();
+        let id = store.next_table_id();
+        let rows = catalog::rows(id, &definition)?;
+        self.run(|tx| {
+            for (table, values) in &rows {
+                let Some(core) = store.table(*table) else { return Err(Error::Closed) };
+                let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
+                tx.insert(&Table::new(core), values)?;
+            }
+            Ok(())
+        })?;
+        Ok(Table::new(store.add_table(id, definition)))
+    }
+}

@@ -1,0 +1,76 @@
+//! Compares two definitions of a table, for the message that tells a user how they differ.
+//!
+//! Invariant: two settled definitions have no difference exactly if they are equal, so that a definition never passes
+//! for another one.
+
+use super::{ColumnDefinition, IndexDefinition, TableDefinition};
+
+impl TableDefinition {
+    /// How this definition, a stored one, differs from another one of the same name; `None` if they are equal. Both are
+    /// settled.
+    pub(crate) fn difference(&self, given: &TableDefinition) -> Option<String> {
+        if self == given {
+            return None;
+        }
+        let mut differences = Vec::new();
+        let mut differs = |what: &str, stored: &str, given: &str| {
+            if stored != given {
+                differences.push(format!("{what} is {stored}, not {given}"));
+            }
+        };
+        for position in 0..self.columns.len().max(given.columns.len()) {
+            let describe = |of: &TableDefinition| {
+                of.columns.get(position).map_or("absent".to_string(), ColumnDefinition::describe)
+            };
+            differs(&format!("column {}", position + 1), &describe(self), &describe(given));
+        }
+        let key = |of: &TableDefinition| of.names(&of.key);
+        differs("the primary key", &key(self), &key(given));
+        differs("the primary index", self.primary_index.name(), given.primary_index.name());
+        let routing = |of: &TableDefinition| of.names(of.routing_columns());
+        differs("the routing", &routing(self), &routing(given));
+        for position in 0..self.indexes.len().max(given.indexes.len()) {
+            let describe = |of: &TableDefinition| {
+                let index = of.indexes.get(position);
+                index.map_or("absent".to_string(), |index| index.describe(of))
+            };
+            differs(&format!("index {}", position + 1), &describe(self), &describe(given));
+        }
+        if differences.is_empty() {
+            // A property that has no description here still tells the definitions apart.
+            differences.push(format!("it is {self:?}, not {given:?}"));
+        }
+        Some(differences.join("; "))
+    }
+
+    fn names(&self, positions: &[usize]) -> String {
+        let names = positions.iter().map(|&position| self.columns[position].name.as_str());
+        format!("({})", names.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl ColumnDefinition {
+    fn describe(&self) -> String {
+        let mut text = format!("{:?} {}", self.name, self.data_type);
+        if self.not_null {
+            text.push_str(" not null");
+        }
+        if !self.default.is_null() {
+            text.push_str(&format!(" default {:?}", self.default));
+        }
+        if let Some(table) = &self.references {
+            text.push_str(&format!(" references {table:?}"));
+        }
+        if let Some(domain) = &self.domain {
+            text.push_str(&format!(" domain {domain:?}"));
+        }
+        text
+    }
+}
+
+impl IndexDefinition {
+    fn describe(&self, of: &TableDefinition) -> String {
+        let unique = if self.unique { "unique " } else { "" };
+        format!("{unique}{:?} {}", self.name, of.names(&self.columns))
+    }
+}
