@@ -4,10 +4,13 @@
 #[path = "support/tables.rs"]
 mod tables;
 
+use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use heddledb::testing::{Fault, Operation, SimulatedDisk};
+use heddledb::testing::{Disk, Fault, File, LockGuard, Operation, SimulatedDisk};
 use heddledb::{Database, Error, Options, Range, RecoveryStep, key, row};
 use tables::{DATABASE, counter_definition, file, on_disk, open, refused, rows_of};
 
@@ -187,6 +190,71 @@ fn a_database_that_is_open_here_is_in_use() {
     db.close().unwrap();
     assert_eq!(rows(&open(&disk)), 1);
     assert_kind!(refused(clone.run(|_| Ok(())), &["closed", "open it again"]), Error::Closed);
+}
+
+/// A read-only mount of a disk: files can be read and locked for reading, and nothing can be changed.
+struct ReadOnlyMount(SimulatedDisk);
+
+fn read_only<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ReadOnlyFilesystem.into())
+}
+
+impl Disk for ReadOnlyMount {
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        read_only()
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.0.list(directory)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.0.exists(path)
+    }
+    fn open_read(&self, path: &Path) -> io::Result<Box<dyn File>> {
+        self.0.open_read(path)
+    }
+    fn open_write(&self, _: &Path) -> io::Result<Box<dyn File>> {
+        read_only()
+    }
+    fn create_new(&self, _: &Path) -> io::Result<Box<dyn File>> {
+        read_only()
+    }
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        read_only()
+    }
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        read_only()
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        read_only()
+    }
+    fn try_lock(&self, _: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        read_only()
+    }
+    fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        self.0.try_lock_shared(path)
+    }
+}
+
+#[test]
+fn a_live_database_cannot_be_read_through_a_read_only_mount() {
+    let disk = a_database();
+    let through_mount = || {
+        let options = Options::default().disk(Arc::new(ReadOnlyMount(disk.clone()))).read_only(true);
+        Database::open(DATABASE, options)
+    };
+    let live = open(&disk);
+    assert_kind!(refused(through_mount(), &[DATABASE, "in use"]), Error::InUse { .. });
+    live.close().unwrap();
+    let readers = [through_mount().unwrap(), through_mount().unwrap()];
+    assert_eq!(readers.each_ref().map(rows), [1, 1]);
+    assert_kind!(refused(Database::open(DATABASE, on_disk(&disk)), &["in use"]), Error::InUse { .. });
+    for reader in readers {
+        reader.close().unwrap();
+    }
+    // Without a lock file there is no telling whether the database is at rest.
+    disk.remove(&file("LOCK")).unwrap();
+    assert_kind!(refused(through_mount(), &["LOCK", "writable"]), Error::NotWritable { .. });
+    assert_eq!(rows(&open(&disk)), 1);
 }
 
 const SECOND_PROCESS: &str = "HEDDLE_TEST_SECOND_PROCESS";

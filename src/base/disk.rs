@@ -40,9 +40,12 @@ pub trait Disk: Send + Sync {
     }
     /// Makes the names in a directory durable, as they are now.
     fn sync_dir(&self, directory: &Path) -> io::Result<()>;
-    /// Locks a file, making it if need be, until the guard is dropped or the process ends; `None` while somebody
-    /// else holds it.
+    /// Locks a file exclusively, creating it if it is missing, until the guard is dropped or the process ends; `None`
+    /// while another guard holds the lock. Needs permission to write the file.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
+    /// Locks an existing file together with other readers, until the guard is dropped or the process ends; `None` while
+    /// the file is locked exclusively. Needs permission to read the file only, so that it works on a read-only mount.
+    fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>>;
     /// Whether the engine has this bug with files of this disk: tests switch bugs on to see that they are found.
     #[cfg(test)]
     fn has_bug(&self, _: Bug) -> bool {
@@ -172,7 +175,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// Holds a lock of [`Disk::try_lock`]; dropping it unlocks.
+/// Holds a lock of [`Disk::try_lock`] or [`Disk::try_lock_shared`]; dropping it unlocks.
 pub trait LockGuard: Send + Sync {}
 
 /// The directory that holds the name of `path`, if there is one above it; for a bare name the present directory.

@@ -34,7 +34,7 @@ pub(crate) struct DatabaseDirectory {
     path: PathBuf,
     uuid: Uuid,
     log: LogPlace,
-    _lock: Option<Box<dyn LockGuard>>,
+    _lock: Box<dyn LockGuard>,
 }
 
 enum Content {
@@ -53,16 +53,13 @@ impl DatabaseDirectory {
         options: &LogOptions,
         log: Option<&Path>,
     ) -> Result<DatabaseDirectory> {
-        let lock_path = path.join(LOCK);
         // Looked at before the lock is taken if taking it makes a file; else only under the lock, because another
         // process may be creating the database.
-        if disk.exists(path).map_err(reading(path))? && !exists_below(&*disk, &lock_path)? {
+        if disk.exists(path).map_err(reading(path))? && !exists_below(&*disk, &path.join(LOCK))? {
             inspect(&*disk, path)?;
         }
         ensure_directory(&*disk, path)?;
-        let Some(lock) = disk.try_lock(&lock_path).map_err(writing(&lock_path))? else {
-            return Err(Error::InUse { path: path.display().to_string() });
-        };
+        let lock = lock_to_write(&*disk, path)?;
         // What counts is what is there under the lock.
         let (uuid, log) = match inspect(&*disk, path)? {
             Content::Database(identity) => {
@@ -77,24 +74,19 @@ impl DatabaseDirectory {
         };
         // The process that created the database may have been killed before the manifest's name was durable.
         disk.sync_dir(path).map_err(writing(path))?;
-        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, log, _lock: Some(lock) })
+        Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid, log, _lock: lock })
     }
 
-    /// Opens the database in `path` for reading only: nothing is created, and nothing but the lock file written. On a
-    /// file system that cannot be written nobody else can be writing either, and it does without the lock.
+    /// Opens the database in `path` for reading only, together with other readers: creates no file but a missing lock
+    /// file. A read-only mount or missing permissions do not mean that the database is at rest, so the lock is acquired
+    /// there, too.
     pub(crate) fn open_existing(
         disk: Arc<dyn Disk>,
         path: &Path,
         log: Option<&Path>,
     ) -> Result<DatabaseDirectory> {
         let identity = identity(&*disk, path)?;
-        let lock_path = path.join(LOCK);
-        let lock = match disk.try_lock(&lock_path).map_err(writing(&lock_path)) {
-            Ok(Some(lock)) => Some(lock),
-            Ok(None) => return Err(Error::InUse { path: path.display().to_string() }),
-            Err(Error::NotWritable { .. }) => None,
-            Err(error) => return Err(error),
-        };
+        let lock = lock_to_read(&*disk, path)?;
         let log = LogPlace::open_to_read(&*disk, path, &identity, log)?;
         Ok(DatabaseDirectory { disk, path: path.to_path_buf(), uuid: identity.uuid, log, _lock: lock })
     }
@@ -122,6 +114,23 @@ impl DatabaseDirectory {
     /// The database's checkpoints, which are on this disk.
     pub(crate) fn checkpoints(&self, disk: Arc<dyn Disk>) -> Checkpoints {
         checkpoints_of(disk, &self.path, self.uuid)
+    }
+}
+
+/// Locks a directory exclusively.
+pub(super) fn lock_to_write(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = directory.join(LOCK);
+    let lock = disk.try_lock(&path).map_err(writing(&path))?;
+    lock.ok_or_else(|| Error::InUse { path: directory.display().to_string() })
+}
+
+/// Locks a directory against writers. Needs no permission to write, unless the lock file is missing.
+pub(super) fn lock_to_read(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = directory.join(LOCK);
+    match disk.try_lock_shared(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => lock_to_write(disk, directory),
+        Err(error) => Err(reading(&path)(error)),
+        Ok(lock) => lock.ok_or_else(|| Error::InUse { path: directory.display().to_string() }),
     }
 }
 

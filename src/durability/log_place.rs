@@ -17,8 +17,8 @@
 use std::path::{Path, PathBuf};
 
 use super::directory::{
-    FIRST_SEGMENT, LOCK, NEW_FIRST_SEGMENT, ensure_directory, identity, is_unused_log, log_of,
-    not_a_database, read_small, replace,
+    FIRST_SEGMENT, LOCK, NEW_FIRST_SEGMENT, ensure_directory, identity, is_unused_log, lock_to_read,
+    lock_to_write, log_of, not_a_database, read_small, replace,
 };
 use super::failure::{reading, writing};
 use super::manifest::{self, Identity, LOG_ELSEWHERE, Uuid};
@@ -77,7 +77,7 @@ impl LogPlace {
         identity: &Identity,
         given: Option<&Path>,
     ) -> Result<LogPlace> {
-        let place = LogPlace::open_to_read(disk, home, identity, given)?;
+        let place = LogPlace::open_locked(disk, home, identity, given, lock_to_write)?;
         if let Some(log) = &identity.log
             && check_claim(disk, home, identity.uuid, log)? == Claim::Moved
         {
@@ -86,23 +86,30 @@ impl LogPlace {
         Ok(place)
     }
 
-    /// The same to be read only: on a file system that cannot be written it does without the lock.
+    /// The same to be read only, together with other readers.
     pub(super) fn open_to_read(
         disk: &dyn Disk,
         home: &Path,
         identity: &Identity,
         given: Option<&Path>,
     ) -> Result<LogPlace> {
+        LogPlace::open_locked(disk, home, identity, given, lock_to_read)
+    }
+
+    fn open_locked(
+        disk: &dyn Disk,
+        home: &Path,
+        identity: &Identity,
+        given: Option<&Path>,
+        lock: fn(&dyn Disk, &Path) -> Result<Box<dyn LockGuard>>,
+    ) -> Result<LogPlace> {
         must_agree(disk, home, identity, given)?;
         let path = find(disk, home, identity)?;
         let Some(elsewhere) = identity.log.as_deref().and_then(Path::to_str) else {
             return Ok(LogPlace::inside(home));
         };
-        let lock = match lock(disk, &path) {
-            Err(Error::NotWritable { .. }) => None,
-            other => Some(other?),
-        };
-        Ok(LogPlace { path, elsewhere: Some(elsewhere.to_string()), _lock: lock })
+        let lock = lock(disk, &path)?;
+        Ok(LogPlace { path, elsewhere: Some(elsewhere.to_string()), _lock: Some(lock) })
     }
 
     /// Takes a directory for the log of a database that is about to be made: a new one, an empty one, or one that an
@@ -119,7 +126,7 @@ impl LogPlace {
             let expected = "a directory outside of the database's own, whose path is valid UTF-8".to_string();
             return Err(invalid(given, expected));
         };
-        let lock = lock(disk, &path)?;
+        let lock = lock_to_write(disk, &path)?;
         // What counts is what is there under the lock.
         must_be_free(disk, &own, &path)?;
         Ok(LogPlace { path, elsewhere: Some(elsewhere), _lock: Some(lock) })
@@ -154,12 +161,6 @@ impl LogPlace {
 
 fn invalid(given: &Path, expected: String) -> Error {
     Error::InvalidOption { option: "log_directory", given: given.display().to_string(), expected }
-}
-
-fn lock(disk: &dyn Disk, log: &Path) -> Result<Box<dyn LockGuard>> {
-    let path = log.join(LOCK);
-    let lock = disk.try_lock(&path).map_err(writing(&path))?;
-    lock.ok_or_else(|| Error::InUse { path: log.display().to_string() })
 }
 
 /// Refuses a log's directory that is not the one that the database has: a log is not moved by an option.

@@ -70,6 +70,9 @@ impl Disk for Faulty {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
         self.0.try_lock(path)
     }
+    fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        self.0.try_lock_shared(path)
+    }
 }
 
 impl File for FaultyFile {

@@ -74,11 +74,23 @@ impl Disk for RealDisk {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
         // Opened for writing, so that a database that cannot be written is refused at its door.
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        guard_of(file.try_lock(), file)
+    }
+
+    fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        let file = fs::File::open(path)?;
+        guard_of(file.try_lock_shared(), file)
+    }
+}
+
+fn guard_of(
+    outcome: std::result::Result<(), TryLockError>,
+    file: fs::File,
+) -> io::Result<Option<Box<dyn LockGuard>>> {
+    match outcome {
+        Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -182,7 +194,23 @@ mod tests {
         let guard = RealDisk.try_lock(&path)?;
         assert!(guard.is_some());
         assert!(RealDisk.try_lock(&path)?.is_none());
+        assert!(RealDisk.try_lock_shared(&path)?.is_none());
         drop(guard);
+        assert!(RealDisk.try_lock(&path)?.is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn readers_share_a_lock_and_exclude_a_writer() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("LOCK");
+        let missing = RealDisk.try_lock_shared(&path).err().map(|error| error.kind());
+        assert_eq!(missing, Some(io::ErrorKind::NotFound), "a shared lock creates no file");
+        fs::write(&path, "")?;
+        let readers = (RealDisk.try_lock_shared(&path)?, RealDisk.try_lock_shared(&path)?);
+        assert!(readers.0.is_some() && readers.1.is_some());
+        assert!(RealDisk.try_lock(&path)?.is_none());
+        drop(readers);
         assert!(RealDisk.try_lock(&path)?.is_some());
         Ok(())
     }

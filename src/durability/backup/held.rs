@@ -86,6 +86,10 @@ impl Disk for HeldFiles {
     fn try_lock(&self, _: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
         refused()
     }
+
+    fn try_lock_shared(&self, _: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        refused()
+    }
 }
 
 impl File for Held {
@@ -152,7 +156,7 @@ mod tests {
         assert!(held.open_write(path).is_err() && held.create_new(Path::new("two")).is_err());
         assert!(held.remove(path).is_err() && held.rename(path, Path::new("two")).is_err());
         assert!(held.sync_dir(Path::new("")).is_err() && held.create_dir_all(Path::new("b")).is_err());
-        assert!(held.try_lock(path).is_err());
+        assert!(held.try_lock(path).is_err() && held.try_lock_shared(path).is_err());
         assert_eq!(disk.bytes(path)?, b"content");
         Ok(())
     }

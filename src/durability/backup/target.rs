@@ -8,7 +8,8 @@ use super::{FilesReport, Progress};
 use crate::base::disk::{Disk, LockGuard};
 use crate::durability::PAGE_BYTES;
 use crate::durability::directory::{
-    LOCK, MANIFEST, NEW_MANIFEST, checkpoints_of, ensure_directory, log_of, not_a_database, write_manifest,
+    LOCK, MANIFEST, NEW_MANIFEST, checkpoints_of, ensure_directory, lock_to_write, log_of, not_a_database,
+    write_manifest,
 };
 use crate::durability::failure::{reading, writing};
 use crate::durability::segment::{encode_header, file_name};
@@ -37,10 +38,7 @@ impl Target {
             must_be_empty(&*disk, path)?;
         }
         ensure_directory(&*disk, path)?;
-        let lock_path = path.join(LOCK);
-        let Some(lock) = disk.try_lock(&lock_path).map_err(writing(&lock_path))? else {
-            return Err(Error::InUse { path: path.display().to_string() });
-        };
+        let lock = lock_to_write(&*disk, path)?;
         must_be_empty(&*disk, path)?;
         let (path, made, report) = (path.to_path_buf(), Vec::new(), FilesReport::default());
         Ok(Target { disk, path, made, report, total: 0, _lock: lock })

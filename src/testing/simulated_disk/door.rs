@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::faults::{Failure, Fault, Operation};
 use super::names::normal;
-use super::{Content, Shared, SimulatedDisk, Survivors};
+use super::{Content, Holders, Shared, SimulatedDisk, Survivors};
 use crate::base::disk::{Disk, File, LockGuard};
 
 struct SimulatedFile {
@@ -25,7 +25,11 @@ impl LockGuard for SimulatedLock {}
 
 impl Drop for SimulatedLock {
     fn drop(&mut self) {
-        self.shared.state.lock().locks.remove(&self.path);
+        let mut state = self.shared.state.lock();
+        match state.locks.get_mut(&self.path) {
+            Some(Holders::Readers(readers)) if *readers > 1 => *readers -= 1,
+            _ => drop(state.locks.remove(&self.path)),
+        }
     }
 }
 
@@ -45,6 +49,19 @@ impl SimulatedDisk {
         state.next_file += 1;
         state.files.insert(number, Content::default());
         Ok(number)
+    }
+
+    /// Replaces a lock's holders, unless `next` refuses.
+    fn take_lock(
+        &self,
+        path: &Path,
+        next: impl FnOnce(Option<Holders>) -> Option<Holders>,
+    ) -> Option<Box<dyn LockGuard>> {
+        let path = normal(path);
+        let mut state = self.shared.state.lock();
+        let holders = next(state.locks.get(&path).copied())?;
+        state.locks.insert(path.clone(), holders);
+        Some(Box::new(SimulatedLock { shared: self.shared.clone(), path }))
     }
 }
 
@@ -110,9 +127,16 @@ impl Disk for SimulatedDisk {
         } else {
             self.create(path)?;
         }
-        let path = normal(path);
-        let won = self.shared.state.lock().locks.insert(path.clone());
-        Ok(won.then(|| Box::new(SimulatedLock { shared: self.shared.clone(), path }) as Box<dyn LockGuard>))
+        Ok(self.take_lock(path, |holders| holders.is_none().then_some(Holders::Writer)))
+    }
+
+    fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
+        self.open(path, false)?;
+        Ok(self.take_lock(path, |holders| match holders {
+            None => Some(Holders::Readers(1)),
+            Some(Holders::Readers(readers)) => Some(Holders::Readers(readers + 1)),
+            Some(Holders::Writer) => None,
+        }))
     }
 
     #[cfg(test)]

@@ -63,13 +63,20 @@ struct State {
     tree: Tree,
     files: BTreeMap<u64, Content>,
     next_file: u64,
-    locks: BTreeSet<PathBuf>,
+    locks: BTreeMap<PathBuf, Holders>,
     plan: FaultPlan,
     /// Decides what a failed sync leaves behind; seeded, so that every test can be replayed.
     random: fastrand::Rng,
     watcher: Option<Watcher>,
     #[cfg(test)]
     bug: Option<Bug>,
+}
+
+/// The holders of a lock.
+#[derive(Clone, Copy)]
+enum Holders {
+    Writer,
+    Readers(usize),
 }
 
 /// Called before each changing operation.
@@ -104,7 +111,7 @@ impl Default for State {
             tree: Tree::default(),
             files: BTreeMap::new(),
             next_file: 0,
-            locks: BTreeSet::new(),
+            locks: BTreeMap::new(),
             plan: FaultPlan::default(),
             random: fastrand::Rng::with_seed(0),
             watcher: None,

@@ -248,8 +248,15 @@ fn locks_exclude_and_go_with_their_guard_and_with_the_power() -> io::Result<()> 
     assert!(guard.is_some());
     assert!(disk.clone().try_lock(path)?.is_none());
     assert!(disk.crash_image(1).try_lock(path)?.is_some());
+    assert!(disk.try_lock_shared(path)?.is_none());
     drop(guard);
+    let readers = (disk.try_lock_shared(path)?, disk.try_lock_shared(path)?);
+    assert!(readers.0.is_some() && readers.1.is_some());
+    drop(readers.0);
+    assert!(disk.try_lock(path)?.is_none());
+    drop(readers.1);
     assert!(disk.try_lock(path)?.is_some());
+    assert!(disk.try_lock_shared(Path::new("d/other")).is_err(), "a shared lock creates no file");
     Ok(())
 }
 
