@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use heddle_workloads::Workload;
 use heddle_workloads::driver::read_acknowledgements;
+use heddle_workloads::{Workload, catalog};
 use heddledb::{Database, Durability, Options};
 
 use crate::backup::described;
@@ -19,7 +19,7 @@ pub struct Arguments {
     /// The database directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Check this workload's invariants [default: those of every workload whose tables are there]
+    /// Check this workload's invariants [default: those of every workload that created its tables here]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
     /// Check that everything acknowledged in this file (see heddle bench --acks) is in the database
@@ -85,25 +85,17 @@ fn failed(workload: &dyn Workload, wrong: &str) -> Failure {
     Failure::Failed(format!("{}: the check failed: {wrong}", workload.name()))
 }
 
-/// The workload that was named, or those whose tables are there.
+/// The workload that was named, or those that created their tables in the database.
 fn chosen(arguments: &Arguments, db: &Database) -> Result<Vec<Box<dyn Workload>>> {
+    let Some(name) = &arguments.workload else { return Ok(catalog::loaded(db)?) };
     let mut workloads = heddle_workloads::all();
-    match &arguments.workload {
-        None => {
-            let there: Vec<String> = db.tables().iter().map(|table| table.name().to_owned()).collect();
-            workloads.retain(|workload| there.iter().any(|name| name == workload.tables()[0]));
-        }
-        Some(name) => {
-            let names: Vec<&str> = workloads.iter().map(|workload| workload.name()).collect();
-            if !names.contains(&name.as_str()) {
-                let known = names.join(", ");
-                return Err(Failure::Usage(format!(
-                    "there is no workload {name:?}; the workloads are {known}"
-                )));
-            }
-            workloads.retain(|workload| workload.name() == name);
-        }
+    let mut names: Vec<&str> = workloads.iter().map(|workload| workload.name()).collect();
+    names.dedup();
+    if !names.contains(&name.as_str()) {
+        let known = names.join(", ");
+        return Err(Failure::Usage(format!("there is no workload {name:?}; the workloads are {known}")));
     }
+    workloads.retain(|workload| workload.name() == name);
     Ok(workloads)
 }
 

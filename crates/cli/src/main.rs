@@ -51,7 +51,7 @@ enum Command {
     Bench(bench::Arguments),
     /// Tables of many benchmark runs, by one command each
     Figures(figures::Arguments),
-    /// Verify a database, and the invariants of the workloads whose tables it holds
+    /// Verify a database, and the invariants of the workloads that were run in it
     Check(check::Arguments),
     /// Copy a database, while it runs
     Backup(backup::BackupArguments),

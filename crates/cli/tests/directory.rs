@@ -3,6 +3,7 @@
 mod common;
 
 use common::{errors, heddle, json, succeed, text};
+use heddledb::{DataType, Database, Options, TableDefinition, row};
 
 /// A bank of 500 accounts in a directory, with 300 transactions more.
 fn bench(directory: &str) -> serde_json::Value {
@@ -115,6 +116,22 @@ fn two_workloads_live_in_one_directory() {
     for name in ["debit-credit: ok", "probe: ok", "flights: ok, 26"] {
         assert!(checked.contains(name), "{name}: {checked}");
     }
+}
+
+#[test]
+fn a_users_table_is_not_taken_for_a_workloads() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    let db = Database::open(path, Options::default()).unwrap();
+    let page = TableDefinition::new("page").column("url", DataType::Text).column("views", DataType::Int64);
+    let page = db.create_table(page.primary_key(["url"])).unwrap();
+    db.run(|tx| tx.insert(&page, row!["/index.html", 7])).unwrap();
+    db.close().unwrap();
+    let checked = succeed(&["check", path]);
+    assert!(checked.contains("engine: ok") && !checked.contains("like:"), "{checked}");
+    let output = heddle(&["check", path, "--workload", "like"]);
+    assert_eq!(output.status.code(), Some(1), "a workload that is named is checked");
+    assert!(errors(&output).contains("page"), "{}", errors(&output));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! | folder | what is there |
 //! | --- | --- |
 //! | [`workload`] | what a workload is: tables, calls, and the invariants that hold after every run |
+//! | [`catalog`] | which workload created which table of a database |
 //! | [`calls`] | calls made together, in memory that is used again |
 //! | [`debit_credit`] | the 1985 bank: branches, tellers, accounts, history |
 //! | [`probe`] | twenty probes in key order, the experiment of the serial protocol's paper |
@@ -20,6 +21,7 @@
 //! A workload knows neither the driver nor the command line; the driver knows workloads only by their trait.
 
 pub mod calls;
+pub mod catalog;
 pub mod contender;
 pub mod debit_credit;
 pub mod driver;
@@ -42,7 +44,7 @@ pub use calls::{Call, Calls};
 pub use error::{Error, Result};
 pub use workload::{Bound, Generator, Workload};
 
-/// Every workload with its usual settings: enough to recognise its tables in a database and to check them.
+/// Every workload with its default settings, which are enough to check its tables in a database.
 pub fn all() -> Vec<Box<dyn Workload>> {
     vec![
         Box::new(debit_credit::DebitCredit::default()),

@@ -19,7 +19,7 @@ pub trait Workload: Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// The names of its tables. A database that has the first of them is taken to hold this workload.
+    /// The names of its tables, at least one.
     fn tables(&self) -> &'static [&'static str];
 
     /// The names of its transactions in kebab case.

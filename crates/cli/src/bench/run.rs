@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use heddle_workloads::catalog;
 use heddle_workloads::contender::Contender;
 use heddle_workloads::driver::{self, Report, Settings};
 use heddledb::{CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport};
@@ -107,7 +108,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     let (db, mut follower) = open_followed(plan, place, engine())?;
     progress.say("loading");
     let start = Instant::now();
-    plan.workload.load(&db)?;
+    catalog::load(plan.workload.as_ref(), &db)?;
     let load_time = start.elapsed();
     plan.options.split.iter().try_for_each(|label| label.put(&db))?;
     let mut before = plan.workload.marks(&db)?;
