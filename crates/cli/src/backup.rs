@@ -7,6 +7,7 @@ use heddledb::{Database, FilesReport, Options};
 
 use crate::bar::Bar;
 use crate::failure::Result;
+use crate::output;
 
 /// Copy a database, while it runs.
 #[derive(Args)]
@@ -55,7 +56,7 @@ pub fn back_up(arguments: &BackupArguments) -> Result {
         &mut |done, total| bar.show(true, done, total),
     )?;
     drop(bar);
-    println!("backup: {}", described(&copied));
+    output::print(format_args!("backup: {}", described(&copied)))?;
     Ok(())
 }
 
@@ -67,8 +68,8 @@ pub fn restore(arguments: &RestoreArguments) -> Result {
             bar.show(true, done, total)
         })?;
     drop(bar);
-    println!("verified: {} rows in {} tables", checked.rows, checked.tables);
-    println!("restored: {}", described(&copied));
+    output::print(format_args!("verified: {} rows in {} tables", checked.rows, checked.tables))?;
+    output::print(format_args!("restored: {}", described(&copied)))?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use heddledb::{Database, Durability, Options};
 use crate::backup::described;
 use crate::bar::Bar;
 use crate::failure::{Failure, Result};
-use crate::recovering;
+use crate::{output, recovering};
 
 /// Verify a database: the checksums of its files, its rows, its indexes, and the books of the workloads in it.
 #[derive(Args)]
@@ -41,25 +41,28 @@ pub fn run(arguments: &Arguments) -> Result {
     bar.say("looking at rows and indexes");
     let report = db.check_with(&mut |done, total| bar.show(false, done, total))?;
     drop(bar);
-    println!("files: ok, {}", described(&files));
-    println!(
+    output::print(format_args!("files: ok, {}", described(&files)))?;
+    output::print(format_args!(
         "engine: ok, {} rows in {} tables, {} index entries",
         report.rows, report.tables, report.index_entries
-    );
+    ))?;
     let recovery = db.recovery();
     if let Some(cut) = &recovery.cut {
-        println!("torn tail: {cut}");
+        output::print(format_args!("torn tail: {cut}"))?;
     }
     if let Some(why) = &recovery.passed_over {
-        println!("a newer checkpoint was passed over: {why}");
+        output::print(format_args!("a newer checkpoint was passed over: {why}"))?;
     }
     if recovery.checkpoint > 0 {
-        println!("checkpoint {}: ok, {} records", recovery.checkpoint, recovery.checkpoint_records);
+        output::print(format_args!(
+            "checkpoint {}: ok, {} records",
+            recovery.checkpoint, recovery.checkpoint_records
+        ))?;
     }
     let workloads = chosen(arguments, &db)?;
     for workload in &workloads {
         workload.check(&db, None).map_err(|wrong| failed(workload.as_ref(), &wrong))?;
-        println!("{}: ok, {} committed calls", workload.name(), workload.marks(&db)?);
+        output::print(format_args!("{}: ok, {} committed calls", workload.name(), workload.marks(&db)?))?;
     }
     if let Some(path) = &arguments.acks {
         let keys = read_acknowledgements(path)?;
@@ -67,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result {
             return no_single_workload(&workloads, keys.len());
         };
         workload.check_acknowledged(&db, &keys).map_err(|wrong| failed(workload.as_ref(), &wrong))?;
-        println!("acknowledged: ok, all {} are there", keys.len());
+        output::print(format_args!("acknowledged: ok, all {} are there", keys.len()))?;
     }
     Ok(db.close()?)
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use heddledb::{Database, Range, Table, Value};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::output;
 
 /// Print a table as CSV.
 #[derive(Args)]
@@ -26,9 +27,7 @@ pub fn run(arguments: &Arguments) -> Result {
     let table = db.table(&arguments.table)?;
     match write(&db, &table, io::stdout().lock()) {
         Ok(()) => Ok(db.close()?),
-        // Whoever reads has seen enough, as head(1) does.
-        Err(Stopped::Reader(reason)) if reason.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(Stopped::Reader(reason)) => Err(Failure::Failed(format!("writing the rows: {reason}"))),
+        Err(Stopped::Reader(reason)) => output::written(Err(reason)),
         Err(Stopped::Engine(error)) => Err(error.into()),
     }
 }

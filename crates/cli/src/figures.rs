@@ -12,6 +12,7 @@ use heddledb::Policy;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
+use crate::output;
 
 /// Make a table of many runs.
 #[derive(Args)]
@@ -112,7 +113,7 @@ impl Progress {
             }
         };
         self.done += 1;
-        eprintln!("{} of {}{left}: heddle {command}", self.done, self.runs);
+        output::report(format_args!("{} of {}{left}: heddle {command}", self.done, self.runs));
     }
 }
 
@@ -284,8 +285,7 @@ fn tell(
     cells: impl Fn(&Value) -> Vec<String>,
 ) -> Result {
     if as_json {
-        println!("{}", json!({ name: rows }));
-        return Ok(());
+        return output::print(json!({ name: rows }));
     }
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -296,8 +296,7 @@ fn tell(
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}");
-    Ok(())
+    output::print(table)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use clap::Args;
 use heddledb::{Database, Error, FollowerReport, Options};
 
 use crate::failure::Result;
+use crate::output;
 
 /// The socket's usual name, in the database's directory.
 const SOCKET: &str = "follower.socket";
@@ -51,13 +52,13 @@ pub fn run(arguments: &Arguments) -> Result {
             thread::sleep(LOOK);
         }
         match Database::follow(&arguments.directory, &options, &mut |_| true) {
-            Ok(report) => tell(&report),
+            Ok(report) => tell(&report)?,
             // It was killed, perhaps, and is opened again.
-            Err(error @ Error::DatabaseLost { .. }) => eprintln!("heddle: {error}"),
+            Err(error @ Error::DatabaseLost { .. }) => output::report(format_args!("heddle: {error}")),
             Err(error) if arguments.once => return Err(error.into()),
             Err(error @ (Error::Damaged { .. } | Error::MissingFile { .. } | Error::Io { .. })) => {
                 // What it was to load has been replaced meanwhile, perhaps.
-                eprintln!("heddle: {error}");
+                output::report(format_args!("heddle: {error}"));
             }
             Err(error) => return Err(error.into()),
         }
@@ -68,10 +69,10 @@ pub fn run(arguments: &Arguments) -> Result {
     }
 }
 
-fn tell(report: &FollowerReport) {
+fn tell(report: &FollowerReport) -> Result {
     let FollowerReport { checkpoints, epoch, redo_bytes, busy, .. } = report;
     let seconds = busy.as_secs_f64();
-    println!(
+    output::print(format_args!(
         "followed: {checkpoints} checkpoints, {redo_bytes} bytes of log through epoch {epoch}, busy for {seconds:.3} s"
-    );
+    ))
 }

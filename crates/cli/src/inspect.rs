@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table};
 use heddledb::{Database, Range};
 
 use crate::failure::Result;
+use crate::output;
 
 /// Show what is in a database directory.
 #[derive(Args)]
@@ -21,8 +22,8 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
     let db = crate::check::open(&arguments.directory)?;
-    println!("{}", tables(&db)?);
-    println!("{}", log(&db));
+    output::print(tables(&db)?)?;
+    output::print(log(&db))?;
     Ok(db.close()?)
 }
 

@@ -3,6 +3,9 @@
 //! Exit codes: 0 all is well, 1 a check failed or something broke, 2 wrong usage. Results go to standard output,
 //! progress and errors to standard error.
 
+// Both panic where standard output or standard error cannot be written: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod backup;
 mod bar;
 mod bench;
@@ -12,6 +15,7 @@ mod failure;
 mod figures;
 mod follow;
 mod inspect;
+mod output;
 mod recovering;
 
 use std::process::ExitCode;
@@ -79,7 +83,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("heddle: {failure}");
+            output::report(format_args!("heddle: {failure}"));
             failure.exit_code()
         }
     }

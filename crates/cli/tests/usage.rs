@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Stdio;
+
 use common::{command, errors, heddle, text};
 
 /// Asserts that a command line is refused as wrong usage, and that the message has these words in it.
@@ -156,16 +158,56 @@ fn directories_that_are_no_databases_are_refused() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was changed");
 }
 
-#[test]
-fn a_reader_that_leaves_early_is_no_error() {
+/// A small bank in a directory.
+fn bank() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let path = text(directory.path());
     let bench = ["bench", "debit-credit", "--accounts-per-branch=20000", "--transactions=1", "--dir", path];
     assert!(heddle(&bench).status.success());
-    let mut dump = command(&["dump", path, "account"]);
-    let mut dump =
-        dump.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    drop(dump.stdout.take());
-    let output = dump.wait_with_output().unwrap();
-    assert!(output.status.success() && errors(&output).is_empty(), "{}", errors(&output));
+    directory
+}
+
+const BENCH: [&str; 5] = ["bench", "incr1", "--keys=10", "--transactions=10", "--durability=none"];
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let directory = bank();
+    let path = text(directory.path());
+    let copy = directory.path().join("copy");
+    let commands: [&[&str]; 6] = [
+        &["dump", path, "account"],
+        &["inspect", path],
+        &["check", path],
+        &["backup", path, text(&copy)],
+        &BENCH,
+        &[&BENCH[..], &["--json"]].concat(),
+    ];
+    for arguments in commands {
+        let mut child = command(arguments);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && errors(&output).is_empty(), "{arguments:?}: {}", errors(&output));
+    }
+}
+
+#[test]
+fn results_that_cannot_be_written_are_an_error() {
+    let directory = bank();
+    let path = text(directory.path());
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let commands: [&[&str]; 5] = [
+        &["dump", path, "account"],
+        &["inspect", path],
+        &["check", path],
+        &BENCH,
+        &[&BENCH[..], &["--json"]].concat(),
+    ];
+    for arguments in commands {
+        let output = command(arguments).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", errors(&output));
+        assert!(errors(&output).contains("cannot write to standard output"), "{}", errors(&output));
+    }
+    let nowhere = command(&["check", "/nonexistent"]).stderr(full()).output().unwrap();
+    assert_eq!(nowhere.status.code(), Some(2), "an error that cannot be told has its exit code");
 }

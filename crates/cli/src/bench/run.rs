@@ -15,6 +15,7 @@ use super::progress::Progress;
 use super::workloads::{Plan, WorkloadArguments};
 use super::{json, processor, table, target, trace};
 use crate::failure::{Failure, Result};
+use crate::output;
 
 /// Everything that a benchmark has found out.
 pub struct Findings<'a> {
@@ -67,9 +68,9 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
         Some(contender) => measure_contender(&plan, contender.as_ref(), settings.clone())?,
     };
     trace::draw(&findings)?;
-    tell(&findings)?;
+    let told = tell(&findings);
     match findings.check {
-        Ok(()) => Ok(()),
+        Ok(()) => told,
         Err(wrong) => {
             let kept = place
                 .keep()
@@ -222,10 +223,5 @@ fn check(plan: &Plan, db: &Database, marks: u64) -> std::result::Result<(), Stri
 /// Prints the table, or the JSON.
 fn tell(findings: &Findings<'_>) -> Result {
     let CommonOptions { json, .. } = &findings.plan.options;
-    if *json {
-        println!("{}", json::object(findings));
-    } else {
-        println!("{}", table::text(findings));
-    }
-    Ok(())
+    if *json { output::print(json::object(findings)) } else { output::print(table::text(findings)) }
 }
