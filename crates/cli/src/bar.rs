@@ -1,7 +1,5 @@
 //! A bar on standard error for commands that read or copy a whole database; nothing at all where that is no terminal.
 
-use std::time::Duration;
-
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The bar.
@@ -11,7 +9,6 @@ impl Bar {
     /// A spinner, until it is known how much there is to do.
     pub fn new(what: &'static str) -> Bar {
         let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(100));
         bar.set_message(what);
         Bar(bar)
     }

@@ -21,6 +21,18 @@ pub enum Error {
         /// What the system said.
         reason: std::io::Error,
     },
+    /// The system refused a thread for a caller.
+    #[error(
+        "cannot start thread {number} of {callers} callers: {reason}; raise the limit on threads, or run fewer callers"
+    )]
+    Thread {
+        /// The refused thread, counted from 1.
+        number: usize,
+        /// Callers of the run.
+        callers: usize,
+        /// The operating system's error.
+        reason: std::io::Error,
+    },
 }
 
 impl Error {

@@ -1,7 +1,6 @@
 //! Options for checkpoints, and those that are made after so many calls.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use clap::{Args, ValueEnum};
 use heddledb::{Database, Options};
 use serde_json::Value;
 
+use super::beside::{Ended, beside};
 use crate::failure::Result;
 
 /// So often it is looked how many calls there were.
@@ -80,17 +80,8 @@ impl CheckpointOptions {
     /// made after it.
     pub fn beside<T>(&self, db: &Database, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(calls) = self.checkpoint_transactions else { return work() };
-        let ended = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let maker = scope.spawn(|| make_every(db, calls, &ended));
-            let outcome = work();
-            // Relaxed: the counters are read anew after it was seen, and the engine itself orders them.
-            ended.store(true, Ordering::Relaxed);
-            match maker.join() {
-                Ok(made) => outcome.and_then(|outcome| Ok(made.map(|()| outcome)?)),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        })
+        let (outcome, made) = beside("checkpoints", |ended| make_every(db, calls, ended), work)?;
+        outcome.and_then(|outcome| Ok(made.map(|()| outcome)?))
     }
 
     /// What was given and belongs with the results.
@@ -109,11 +100,12 @@ impl CheckpointOptions {
 }
 
 /// Makes a checkpoint after every so many calls from now on.
-fn make_every(db: &Database, calls: u64, ended: &AtomicBool) -> heddledb::Result<()> {
+fn make_every(db: &Database, calls: u64, ended: &Ended) -> heddledb::Result<()> {
     let first = db.statistics().committed;
     let mut made = 0;
     loop {
-        let is_over = ended.load(Ordering::Relaxed);
+        // The counters are read after this: those of a run that is over are complete.
+        let is_over = ended.is_set();
         if made < (db.statistics().committed - first) / calls {
             db.checkpoint()?;
             made += 1;

@@ -1,11 +1,13 @@
 //! How much of the disk a run takes: the most bytes that its log and its checkpoints have had, looked at ten times a second.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use super::beside::{Ended, beside};
+use crate::failure::Result;
 
 /// So often it is looked.
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,34 +44,30 @@ impl Files {
         peak.both = peak.both.max(log + checkpoints);
     }
 
-    /// Does something, and looks meanwhile.
-    pub fn watch<T>(&self, work: impl FnOnce() -> T) -> (T, Peak) {
-        let ended = AtomicBool::new(false);
+    /// Does `work`, and samples the files meanwhile on a thread of its own.
+    ///
+    /// # Errors
+    /// The system refuses the thread; `work` is not done.
+    pub fn watch<T>(&self, work: impl FnOnce() -> T) -> Result<(T, Peak)> {
         let mut peak = Peak::default();
         self.look(&mut peak);
-        let done = thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
-                let mut peak = Peak::default();
-                // Relaxed: sooner or later is enough.
-                while !ended.load(Ordering::Relaxed) {
-                    self.look(&mut peak);
-                    thread::park_timeout(LOOK);
-                }
-                peak
-            });
-            let done = work();
-            ended.store(true, Ordering::Relaxed);
-            watcher.thread().unpark();
-            let seen = watcher.join().unwrap_or_default();
-            peak = Peak {
-                log: peak.log.max(seen.log),
-                checkpoints: peak.checkpoints.max(seen.checkpoints),
-                both: peak.both.max(seen.both),
-            };
-            done
-        });
+        let (done, seen) = beside("disk", |ended| self.sample(ended), work)?;
+        let mut peak = Peak {
+            log: peak.log.max(seen.log),
+            checkpoints: peak.checkpoints.max(seen.checkpoints),
+            both: peak.both.max(seen.both),
+        };
         self.look(&mut peak);
-        (done, peak)
+        Ok((done, peak))
+    }
+
+    fn sample(&self, ended: &Ended) -> Peak {
+        let mut peak = Peak::default();
+        while !ended.is_set() {
+            self.look(&mut peak);
+            thread::park_timeout(LOOK);
+        }
+        peak
     }
 }
 
@@ -99,12 +97,14 @@ mod tests {
             std::fs::create_dir(place.path().join(directory)).unwrap();
             std::fs::write(place.path().join(directory).join("file"), vec![0; bytes]).unwrap();
         }
-        let ((), peak) = files.watch(|| {
-            std::fs::write(place.path().join("log/more"), [0; 1000]).unwrap();
-            thread::sleep(3 * LOOK);
-            std::fs::remove_file(place.path().join("log/more")).unwrap();
-        });
+        let ((), peak) = files
+            .watch(|| {
+                std::fs::write(place.path().join("log/more"), [0; 1000]).unwrap();
+                thread::sleep(3 * LOOK);
+                std::fs::remove_file(place.path().join("log/more")).unwrap();
+            })
+            .unwrap();
         assert_eq!(peak, Peak { log: 1100, checkpoints: 23, both: 1123 });
-        assert_eq!(Files::of(place.path(), Some(Path::new("none")), &[]).watch(|| ()).1.log, 0);
+        assert_eq!(Files::of(place.path(), Some(Path::new("none")), &[]).watch(|| ()).unwrap().1.log, 0);
     }
 }

@@ -11,10 +11,12 @@
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `processor` | the one processor that everything runs on, if so |
 //! | `run` | the order of things: load, run, check, close, recover, check |
+//! | `beside` | a thread that works beside the run |
 //! | `disk` | how much of the disk was taken |
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 //! | `trace` | the access trace as a picture |
 
+mod beside;
 mod checkpoints;
 mod disk;
 mod follower;

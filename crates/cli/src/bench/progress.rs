@@ -1,7 +1,5 @@
 //! A bar on standard error while a benchmark runs; nothing at all where that is no terminal.
 
-use std::time::Duration;
-
 use heddle_workloads::Workload;
 use heddle_workloads::driver::{Settings, Tick};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,9 +14,7 @@ pub struct Progress {
 impl Progress {
     /// A spinner for what comes before the run. The bar hides itself where standard error is no terminal.
     pub fn new() -> Self {
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self { bar }
+        Self { bar: ProgressBar::new_spinner() }
     }
 
     /// Says what is being done.

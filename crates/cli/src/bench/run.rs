@@ -127,7 +127,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
             let watch = |tick| progress.tick(tick);
             Ok(driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch)?)
         })
-    });
+    })?;
     let report = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let (schedule, partitions) = (db.schedule(), db.partitions());
@@ -177,12 +177,12 @@ fn open_followed(plan: &Plan, place: &Place, engine: Options) -> Result<(Databas
 }
 
 /// Does something, and sees how much of the disk it takes, if there is a log.
-fn watch_disk<T>(plan: &Plan, place: &Place, work: impl FnOnce() -> T) -> (T, Option<Peak>) {
+fn watch_disk<T>(plan: &Plan, place: &Place, work: impl FnOnce() -> T) -> Result<(T, Option<Peak>)> {
     let directories = place.directories().filter(|_| plan.options.is_durable());
-    let Some((directory, log)) = directories else { return (work(), None) };
+    let Some((directory, log)) = directories else { return Ok((work(), None)) };
     let files = Files::of(directory, log, &plan.options.checkpoints.checkpoint_dir);
-    let (done, peak) = files.watch(work);
-    (done, Some(peak))
+    let (done, peak) = files.watch(work)?;
+    Ok((done, Some(peak)))
 }
 
 /// Runs the calls outside of the engine.

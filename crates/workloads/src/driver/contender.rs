@@ -7,7 +7,7 @@ use heddledb::Statistics;
 
 use super::interval::Interval;
 use super::recorder::{Recorder, Tally};
-use super::{CallPath, Report, Settings, Tick, watch_callers};
+use super::{CallPath, Report, Settings, Tick, start_callers, watch_callers};
 use crate::calls::Calls;
 use crate::contender::Contender;
 use crate::workload::Workload;
@@ -30,19 +30,11 @@ pub fn run_contender(
     let transactions = workload.transactions().len();
     let interval = Interval::start(settings, workload.is_finite());
     let (recorders, statistics) = std::thread::scope(|scope| {
-        let callers = (0..settings.callers()).map(|caller| {
-            let (interval, seed) = (&interval, settings.seed);
-            scope.spawn(move || {
-                let recorder = Recorder::new(transactions);
-                let result =
-                    run(contender, interval, Tally::new(transactions), recorder, (seed, caller, in_flight));
-                if result.is_err() {
-                    interval.stop();
-                }
-                result
-            })
-        });
-        watch_callers(&interval, None, (&Statistics::default, &Statistics::default), callers.collect(), watch)
+        let callers = start_callers(scope, &interval, settings.callers(), |caller| {
+            let (tally, recorder) = (Tally::new(transactions), Recorder::new(transactions));
+            run(contender, &interval, tally, recorder, (settings.seed, caller, in_flight))
+        })?;
+        watch_callers(&interval, None, (&Statistics::default, &Statistics::default), callers, watch)
     })?;
     Ok(Report::new(workload, settings, &interval, recorders, statistics))
 }

@@ -35,7 +35,7 @@ mod settings;
 mod tests;
 mod waiting;
 
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use heddledb::{Database, Statistics};
@@ -100,7 +100,12 @@ pub fn run(
     };
     let before = (settings.warmup == 0.0).then(begin);
     let (recorders, statistics) = std::thread::scope(|scope| {
-        let callers = (0..settings.callers()).map(|caller| spawn(scope, &context, caller)).collect();
+        let callers =
+            start_callers(scope, &context.interval, settings.callers(), |caller| match settings.path {
+                CallPath::OwnCalls { .. } => own_calls::run(&context, caller),
+                CallPath::Clients { .. } => clients::run(&context, caller),
+                CallPath::Generators { .. } => generators::run(&context, caller),
+            })?;
         watch_callers(&context.interval, before, (&begin, &|| db.statistics()), callers, watch)
     })?;
     let mut report = Report::new(workload, settings, &context.interval, recorders, statistics);
@@ -108,22 +113,23 @@ pub fn run(
     Ok(report)
 }
 
-fn spawn<'scope>(
+/// Starts a thread for each caller. All callers stop if one of them fails, or if the system refuses one of the threads.
+fn start_callers<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    context: &'scope Context<'_>,
-    caller: usize,
-) -> ScopedJoinHandle<'scope, Result<Recorder>> {
-    scope.spawn(move || {
-        let result = match context.settings.path {
-            CallPath::OwnCalls { .. } => own_calls::run(context, caller),
-            CallPath::Clients { .. } => clients::run(context, caller),
-            CallPath::Generators { .. } => generators::run(context, caller),
-        };
-        if result.is_err() {
-            context.interval.stop();
-        }
-        result
-    })
+    interval: &'scope Interval,
+    callers: usize,
+    body: impl Fn(usize) -> Result<Recorder> + Clone + Send + 'scope,
+) -> Result<Vec<ScopedJoinHandle<'scope, Result<Recorder>>>> {
+    let start = |caller: usize| {
+        let body = body.clone();
+        let thread =
+            Builder::new().spawn_scoped(scope, move || body(caller).inspect_err(|_| interval.stop()));
+        thread.map_err(|reason| {
+            interval.stop();
+            Error::Thread { number: caller + 1, callers, reason }
+        })
+    };
+    (0..callers).map(start).collect()
 }
 
 /// Waits for the callers, and takes the engine's counters at the beginning and at the end of the measured interval; at the
