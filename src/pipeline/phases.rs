@@ -109,7 +109,7 @@ pub(crate) fn run(engine: &Arc<Engine>, input: &Input) {
     let Some(phases) = engine.protocol().phases() else { return };
     let coordinator = Coordinator { engine, input, phases };
     while !coordinator.is_stopped() {
-        if coordinator.joined_phase() && coordinator.change(Phase::Split) {
+        if coordinator.joined_phase() {
             coordinator.split_phases();
         }
     }
@@ -147,27 +147,31 @@ impl Coordinator<'_> {
         !self.is_stopped() && self.phases.end_joined(self.engine.store(), begun.elapsed())
     }
 
-    /// Split phases, one after another while nobody waits; the last has ended when it returns.
+    /// Split phases, one after another while none is stashed; the last has ended when it returns.
     fn split_phases(&self) {
+        let mut phase = Phase::Split;
         loop {
-            let (begun, stashed) = (Instant::now(), self.engine.stash().stashed());
-            let committed = self.engine.store().committed();
-            let waiting = || self.engine.stash().stashed() - stashed;
-            self.wait_in_split_phase(stashed, committed);
-            let again = self.phases.end_split(self.engine.store(), begun.elapsed(), waiting());
-            if again
-                && !self.is_stopped()
-                && self.engine.stash().outstanding() == 0
-                && self.change(Phase::SplitAgain)
-            {
-                continue;
+            // Counted before the change: this thread may run so late that all callers are stashed by then.
+            let (stashed, committed) = (self.engine.stash().stashed(), self.engine.store().committed());
+            if !self.change(phase) {
+                break;
             }
-            // Never refused: what is split can be merged in any epoch, and in one that cannot end, too.
-            self.change(Phase::Joined);
-            let mut calls = self.engine.stash().take();
-            self.input.append_to_workers(self.engine, &mut calls);
+            let begun = Instant::now();
+            self.wait_in_split_phase(stashed, committed);
+            let waiting = self.engine.stash().stashed() - stashed;
+            let again = self.phases.end_split(self.engine.store(), begun.elapsed(), waiting);
+            phase = Phase::SplitAgain;
+            if !again || self.is_stopped() || self.engine.stash().outstanding() > 0 {
+                break;
+            }
+        }
+        if matches!(phase, Phase::Split) {
             return;
         }
+        // Never refused: what is split can be merged in any epoch, and in one that cannot end, too.
+        self.change(Phase::Joined);
+        let mut calls = self.engine.stash().take();
+        self.input.append_to_workers(self.engine, &mut calls);
     }
 
     /// Sleeps until the split phase has had its length or should end early. `stashed` and `committed` are the numbers
