@@ -289,6 +289,9 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns. A row
     /// that the transaction moves within the index meanwhile is not shown again.
     ///
+    /// In a procedure the scan finds rows of the action's table and key only; a row outside of them is an error of the
+    /// scan ([`Error::OutsideFootprint`]). An action without a key finds all rows.
+    ///
     /// # Errors
     /// [`Error::UnknownIndex`].
     pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<Scan<'t, 'a>> {
@@ -322,6 +325,9 @@ fn index_position(table: &TableCore, index: &str) -> Result<usize> {
 }
 
 /// The rows of a range, one after the other.
+///
+/// An error ends the scan, and the transaction with it: it is raised again when the transaction would commit, so that a
+/// body which ignores it (`scan.count()` counts it, `scan.flatten()` skips it) commits nothing.
 pub struct Scan<'t, 'a> {
     attempt: &'t Attempt<'a>,
     key_range: KeyRange<'a>,
@@ -343,6 +349,7 @@ impl<'a> Iterator for Scan<'_, 'a> {
             Ok(None) => None,
             Err(error) => {
                 self.left = 0;
+                self.attempt.keep_fault(&error);
                 Some(Err(error))
             }
         }

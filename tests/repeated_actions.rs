@@ -76,7 +76,14 @@ fn an_action_is_repeated_as_often_as_the_arguments_say() {
 
 #[test]
 fn instances_may_name_one_row_twice() {
-    let (db, table) = counters();
+    for protocol in ProtocolKind::ALL {
+        let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
+        one_row_twice(&Database::in_memory(options).unwrap());
+    }
+}
+
+fn one_row_twice(db: &Database) {
+    let table = fill(db);
     let update = Action::write(&table).each(count, |args, place, key| key.push(args.int(1 + place)?)).body(
         |action, _| {
             let n = action.get()?.unwrap().int("n")?;
@@ -87,7 +94,13 @@ fn instances_may_name_one_row_twice() {
     let double = db.register(definition("double").phase([update])).unwrap();
     let output = db.call(&double, ids(&[3, 4, 3])).unwrap();
     assert_eq!(output.rows, [[Value::from(30)], [Value::from(40)], [Value::from(60)]]);
-    assert_eq!((n(&db, 3), n(&db, 4)), (120, 80));
+    assert_eq!((n(db, 3), n(db, 4)), (120, 80));
+    let mut worker = db.worker().unwrap();
+    let mut done = Vec::new();
+    worker.execute_group(&[double], &[(0, ids(&[3, 3])), (0, ids(&[4, 3]))], &mut done);
+    let rows: Vec<_> = done.into_iter().map(|executed| executed.wait().unwrap().rows).collect();
+    assert_eq!(rows[0], [[Value::from(120)], [Value::from(240)]]);
+    assert_eq!(rows[1], [[Value::from(80)], [Value::from(480)]]);
 }
 
 #[test]

@@ -84,7 +84,8 @@ impl Action {
 
     /// Repeats the action as often as the arguments say, each time on other rows: `key` is told which instance it
     /// names, counted from 0, and so is the body. Every instance is declared before the call runs, and looked up
-    /// and fetched like an action of its own.
+    /// and fetched like an action of its own. Instances may name one row: they run in the order of their numbers, and
+    /// each sees what the ones before it wrote.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};

@@ -122,7 +122,7 @@ pub(crate) struct Attempt<'a> {
     seen: Cell<Stamp>,
     /// What the running action may reach; none: everything (closures).
     scope: Cell<Option<&'a Reference>>,
-    /// What is wrong with the body itself, where the call that was wrong tells no error.
+    /// Why the attempt must not commit, whatever its body ends in: an error that the body may have ignored.
     fault: Cell<Option<Box<Error>>>,
     /// The record that was found last, and the table in which: bodies often go on with the row that they have read.
     met: Cell<Option<(&'a TableCore, Record<'a>)>>,
@@ -277,10 +277,21 @@ impl<'a> Attempt<'a> {
             let what = "a savepoint".to_string();
             let detail = "the transaction has gone back to a point before it; take a new one".to_string();
             self.fault.set(Some(Box::new(Error::InvalidValue { what, detail })));
+            return;
         }
+        // An operation that failed while a scan applied it to a row has gone with the other writes.
+        let fault = self.fault.take().filter(|error| !matches!(**error, Error::Overflow { .. }));
+        self.fault.set(fault);
     }
 
-    /// What is wrong with the body, if it was told by no error.
+    /// Keeps an error of a scan: a body that goes on as if the scan had ended must not commit. The first one counts.
+    #[cold]
+    pub(crate) fn keep_fault(&self, error: &Error) {
+        let kept = self.fault.take().unwrap_or_else(|| Box::new(error.clone()));
+        self.fault.set(Some(kept));
+    }
+
+    /// What is wrong with the attempt whatever its body ends in.
     #[inline]
     pub(crate) fn take_fault(&self) -> Option<Box<Error>> {
         self.fault.take()
