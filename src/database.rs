@@ -32,7 +32,7 @@ use crate::protocol::Held;
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
 use crate::storage::trace::AccessTrace;
-use crate::storage::worker_context::Counters;
+use crate::storage::worker_context::{Counters, SlotUse};
 use crate::transaction::Tx;
 use crate::types::Args;
 use crate::worker::Worker;
@@ -93,7 +93,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The closure's own; [`Error::Panicked`] if it panicked; [`Error::Nested`] inside another transaction.
+    /// The closure's own; [`Error::Panicked`] if it panicked; [`Error::Nested`] inside another transaction;
+    /// [`Error::NoFreeSlot`] if all worker contexts are kept by workers.
     pub fn run<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         nesting::check("a transaction")?;
         self.shared.check_open()?;
@@ -102,7 +103,7 @@ impl Database {
         let mut stashed = None;
         let outcome = loop {
             let outcome = with_held(|held| {
-                let mut slot_guard = engine.store().worker_contexts().take();
+                let mut slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
                 let guard = crossbeam_epoch::pin();
                 let worker_context = slot_guard.worker_context();
                 worker_context.set_executing(true);
@@ -111,11 +112,13 @@ impl Database {
                 if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
                     Counters::count(&slot_guard.worker_context().counters.readers_waited);
                 }
-                outcome
+                Ok(outcome)
             });
             if let Some(since) = stashed {
-                engine.stash().has_ended(since, outcome.stashed);
+                let again = outcome.as_ref().is_ok_and(|outcome| outcome.stashed);
+                engine.stash().has_ended(since, again);
             }
+            let outcome = outcome?;
             if !outcome.stashed {
                 break outcome;
             }
@@ -188,12 +191,16 @@ impl Database {
 
     /// Makes this thread a worker that runs procedures itself.
     ///
+    /// The worker keeps one of the database's worker contexts (`Options::max_worker_contexts`) until it is dropped, also
+    /// between transactions. [`run`](Self::run) on the same thread takes another one for as long as it lasts.
+    ///
     /// # Errors
-    /// [`Error::Nested`] inside a transaction; [`Error::Closed`].
+    /// [`Error::Nested`] inside a transaction; [`Error::Closed`]; [`Error::NoFreeSlot`] if all worker contexts are kept by
+    /// workers.
     pub fn worker(&self) -> Result<Worker<'_>> {
         nesting::check("becoming a worker")?;
         self.shared.check_open()?;
-        Ok(Worker::new(&self.shared))
+        Worker::new(&self.shared)
     }
 
     /// The epoch through which everything is durable.

@@ -259,6 +259,14 @@ pub enum Error {
         /// What was tried.
         what: &'static str,
     },
+    /// Every worker context is kept by a thread between transactions, so that waiting for one could last forever.
+    #[error(
+        "all {slots} worker contexts are kept by workers; drop a Worker, or raise Options::max_worker_contexts"
+    )]
+    NoFreeSlot {
+        /// How many there are.
+        slots: usize,
+    },
     /// Too many calls are under way.
     #[error("{in_flight} calls are under way, the limit; wait for one, or raise Options::max_in_flight")]
     Busy {
@@ -492,7 +500,7 @@ impl Error {
             Error::UnknownIndex { .. } => "42704",
             Error::Conflict => "40001",
             Error::RowTooLarge { .. } => "54000",
-            Error::Busy { .. } => "53300",
+            Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
             Error::MemoryFull { .. } => "53200",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
             Error::LogFailed { .. } => "58030",

@@ -351,7 +351,11 @@ impl Options {
         self
     }
 
-    /// How many threads may be inside the engine at once; further ones wait. Default: 256.
+    /// How many worker contexts there are: how many threads may be inside the engine at once. Each of the database's own
+    /// workers, or executors, keeps one, and so does each [`Worker`](crate::Worker) until it is dropped;
+    /// [`Database::run`](crate::Database::run) has one while its transaction executes. A transaction waits for one
+    /// that another transaction has; if all are kept by workers, it fails ([`Error::NoFreeSlot`]). Must leave at least one
+    /// to callers. Default: 256.
     #[must_use]
     pub fn max_worker_contexts(mut self, worker_contexts: usize) -> Self {
         self.max_worker_contexts = worker_contexts;

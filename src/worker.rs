@@ -18,7 +18,7 @@ use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
 use crate::protocol::Held;
 use crate::protocol::footprint::Footprint;
-use crate::storage::worker_context::{Counters, SlotGuard};
+use crate::storage::worker_context::{Counters, SlotGuard, SlotUse};
 use crate::types::Args;
 
 /// A worker context of the caller's: it runs its own calls, one group at a time, and their results are told when they
@@ -161,16 +161,16 @@ impl Executed<'_> {
 }
 
 impl<'db> Worker<'db> {
-    pub(crate) fn new(shared: &'db Shared) -> Worker<'db> {
-        let slot_guard = shared.engine().store().worker_contexts().take();
-        Worker {
+    pub(crate) fn new(shared: &'db Shared) -> Result<Worker<'db>> {
+        let slot_guard = shared.engine().store().worker_contexts().take_for(SlotUse::Worker)?;
+        Ok(Worker {
             shared,
             slot_guard,
             held: Held::default(),
             found: Vec::new(),
             footprints: Vec::new(),
             group: GroupMemory::default(),
-        }
+        })
     }
 
     /// Results up to this epoch can be had without waiting.
@@ -188,10 +188,16 @@ impl<'db> Worker<'db> {
     /// Runs calls in order, as one group, and puts a result for each into `done`. Each call names its procedure by
     /// its place in `procedures`.
     ///
-    /// Within a group the keys of the calls to come are looked up while the present one runs. Under `partitioned`, a call
-    /// whose rows an earlier phase finds by a secondary index may take effect behind others of its group, if the index
-    /// entries that it met have changed since the group began; and an action that names a key, and reads beyond it by a
-    /// secondary index, may miss what calls before it in the group have written elsewhere: what names no key reads it all.
+    /// Within a group the keys of later calls are looked up while an earlier one runs. Calls take effect in their order,
+    /// and so do calls, and instances of a repeated action, that name one key: each sees what the ones before it wrote.
+    /// There are two exceptions, which are serializable all the same:
+    ///
+    /// - Under `phased`, a stashed call ([`Executed::is_stashed`]) runs after the split phase: behind all calls of its
+    ///   group that were not stashed, and in any order with other stashed ones, also of the same key.
+    /// - Under `partitioned`, a call whose rows an earlier phase finds by a secondary index may take effect behind later
+    ///   calls of its group, if the index entries that it read have changed since the group began. And an action that
+    ///   names a key reads by a secondary index the rows of that key only; what lies elsewhere is read by an action
+    ///   without a key, which sees what earlier calls of its group wrote.
     pub fn execute_group(
         &mut self,
         procedures: &[Procedure],

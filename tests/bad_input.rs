@@ -562,7 +562,8 @@ fn definitions_that_make_no_sense_are_refused() {
     }
     assert!(db.tables().is_empty());
     db.create_table(id().primary_key(["id"])).unwrap();
-    let error = refused(db.create_table(id().primary_key(["id"])), &["\"t\" already", "Database::table"]);
+    let error =
+        refused(db.create_table(id().primary_key(["id"])), &["\"t\" exists already", "Database::open_table"]);
     assert_kind!(error, Error::TableExists { .. });
     refused(TupleType::new(vec![], vec![DataType::Bool]), &["no order column"]);
     assert_eq!(db.tables().len(), 1);
@@ -584,8 +585,8 @@ fn options_out_of_range_are_refused() {
         ("max_in_flight", memory().max_in_flight(0), &["0"]),
         ("max_worker_contexts", memory().max_worker_contexts(1), &["1", "2 to"]),
         ("max_worker_contexts", memory().max_worker_contexts(4).workers(4), &["4", "5 to"]),
-        ("sites", memory().serial_partitions(0), &["1 to 64"]),
-        ("sites", memory().serial_partitions(65), &["65"]),
+        ("serial_partitions", memory().serial_partitions(0), &["1 to 64"]),
+        ("serial_partitions", memory().serial_partitions(65), &["65"]),
         ("waiter_slots", memory().waiter_slots(1), &["1", "2 to"]),
         ("segment_bytes", memory().segment_bytes(1), &["65536 to"]),
         ("segment_bytes", memory().segment_bytes(u64::MAX), &["65536 to"]),

@@ -73,7 +73,7 @@ fn workers(options: &Options, useful: usize, processors: usize) -> usize {
     bounded.unwrap_or(workers)
 }
 
-/// The way in to the workers, or to the executors if the protocol has them.
+/// The way in to the workers, or to the executors if the protocol has them; each of them has a worker context reserved.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().desk().map(|place| {
         let managed = (options.moving_boundaries, options.executors.is_none());
@@ -83,6 +83,7 @@ fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool)
     });
     let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
     let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
+    engine.store().worker_contexts().reserve(workers);
     Arc::new(Input::new(workers, staged, sharing, (schedule, options.partition_key.clone()), executors))
 }
 

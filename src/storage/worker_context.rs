@@ -11,6 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::activity::{Activity, Shown};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
 use crate::storage::split::Slices;
@@ -153,8 +154,26 @@ pub(crate) struct WorkerContexts {
     slots: Box<[CachePadded<WorkerContext>]>,
     /// Slots from here on were never used, so that the sealer need not look at them.
     used: AtomicUsize,
-    free: Mutex<Vec<usize>>,
+    free: Mutex<Free>,
     freed: Condvar,
+}
+
+/// Which slots are free, and for which use.
+struct Free {
+    numbers: Vec<usize>,
+    /// Free slots that only the engine's own threads may take.
+    reserved: usize,
+    /// Slots whose threads keep them between transactions: while they have them, waiting for one is futile.
+    kept: usize,
+}
+
+/// What a caller takes a slot for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotUse {
+    /// For one transaction.
+    Transaction,
+    /// For as long as its `Worker` exists.
+    Worker,
 }
 
 /// A slot that a thread has now.
@@ -162,6 +181,8 @@ pub(crate) struct SlotGuard<'p> {
     worker_contexts: &'p WorkerContexts,
     worker_context: &'p WorkerContext,
     number: usize,
+    /// Whether its thread keeps it between transactions.
+    is_kept: bool,
     memory: Option<Box<Memory>>,
 }
 
@@ -173,9 +194,14 @@ impl WorkerContexts {
                 .map(|number| CachePadded::new(WorkerContext { number, ..WorkerContext::default() }))
                 .collect(),
             used: AtomicUsize::new(0),
-            free: Mutex::new((0..slots).rev().collect()),
+            free: Mutex::new(Free { numbers: (0..slots).rev().collect(), reserved: 0, kept: 0 }),
             freed: Condvar::new(),
         }
+    }
+
+    /// Reserves slots for threads of the engine's, before any caller takes one.
+    pub(crate) fn reserve(&self, slots: usize) {
+        self.free.lock().reserved += slots;
     }
 
     /// The slot of this number.
@@ -197,22 +223,53 @@ impl WorkerContexts {
         std::iter::once_with(used).flatten().map(|slot| &**slot)
     }
 
-    /// Takes a slot; waits while all are taken.
+    /// Takes a slot for a thread of the engine's, which keeps it; waits while all are taken, which they are not where
+    /// one was reserved.
     pub(crate) fn take(&self) -> SlotGuard<'_> {
         let mut free = self.free.lock();
         loop {
-            if let Some(number) = free.pop() {
-                drop(free);
-                // SeqCst: ordered before the slot's publishing of an epoch and its barrier, as the sealer's count is after
-                // its own; so the sealer either counts the slot or the slot sees the new epoch.
-                self.used.fetch_max(number + 1, Ordering::SeqCst);
-                let worker_context = &*self.slots[number];
-                worker_context.shown.set(Activity::Idle);
-                let memory = worker_context.memory.lock().take().unwrap_or_default();
-                return SlotGuard { worker_contexts: self, worker_context, number, memory: Some(memory) };
+            if let Some(number) = free.numbers.pop() {
+                free.reserved = free.reserved.saturating_sub(1);
+                free.kept += 1;
+                return self.guard(number, true);
             }
             self.freed.wait(&mut free);
         }
+    }
+
+    /// Takes a slot for a caller; blocks while other callers have theirs for a transaction.
+    ///
+    /// # Errors
+    /// [`Error::NoFreeSlot`]: every slot is kept between transactions, so that the caller could block forever.
+    pub(crate) fn take_for(&self, used_for: SlotUse) -> Result<SlotGuard<'_>> {
+        let mut free = self.free.lock();
+        loop {
+            if free.numbers.len() > free.reserved
+                && let Some(number) = free.numbers.pop()
+            {
+                let is_kept = used_for == SlotUse::Worker;
+                free.kept += usize::from(is_kept);
+                if free.kept + free.reserved == self.slots.len() {
+                    // The callers that block learn that none of these slots will be freed by the end of a transaction.
+                    self.freed.notify_all();
+                }
+                return Ok(self.guard(number, is_kept));
+            }
+            if free.kept + free.reserved == self.slots.len() {
+                return Err(Error::NoFreeSlot { slots: self.slots.len() });
+            }
+            self.freed.wait(&mut free);
+        }
+    }
+
+    fn guard(&self, number: usize, is_kept: bool) -> SlotGuard<'_> {
+        // SeqCst: ordered before the slot's publishing of an epoch and its barrier, as the sealer's count is after
+        // its own; so the sealer either counts the slot or the slot sees the new epoch.
+        self.used.fetch_max(number + 1, Ordering::SeqCst);
+        let worker_context = &*self.slots[number];
+        worker_context.shown.set(Activity::Idle);
+        let memory = Some(worker_context.memory.lock().take().unwrap_or_default());
+        SlotGuard { worker_contexts: self, worker_context, number, is_kept, memory }
     }
 }
 
@@ -237,7 +294,8 @@ impl Drop for SlotGuard<'_> {
         self.worker_context.executor.store(0, Ordering::Relaxed);
         self.worker_context.set_executing(false);
         let mut free = self.worker_contexts.free.lock();
-        free.push(self.number);
+        free.numbers.push(self.number);
+        free.kept -= usize::from(self.is_kept);
         drop(free);
         self.worker_contexts.freed.notify_one();
     }
