@@ -1,1 +1,408 @@
 //! The error of every SQL statement: a SQLSTATE, a message, and where it applies a position, a detail and a hint.
+//!
+//! Invariants: an error is one pointer wide, so that results stay small; the SQLSTATE is one of the constants here or
+//! one that the engine reported, always five ASCII characters.
+
+use std::fmt;
+
+/// A result of SQL.
+pub type Result<T, E = SqlError> = std::result::Result<T, E>;
+
+/// The five characters by which clients know a kind of error.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState([u8; 5]);
+
+macro_rules! states {
+    ($($code:literal $name:ident),* $(,)?) => {
+        impl SqlState {
+            $(
+                #[doc = concat!("`", $code, "`, as PostgreSQL names it.")]
+                pub const $name: SqlState = SqlState::new($code);
+            )*
+            /// Every state that this crate reports, with its name.
+            pub const ALL: &'static [(&'static str, SqlState)] =
+                &[$((stringify!($name), SqlState::$name)),*];
+        }
+    };
+}
+
+impl SqlState {
+    /// The state with these five characters; shorter codes are filled up with zeros.
+    pub const fn new(code: &str) -> SqlState {
+        let bytes = code.as_bytes();
+        let mut state = [b'0'; 5];
+        let mut at = 0;
+        while at < 5 && at < bytes.len() {
+            state[at] = bytes[at];
+            at += 1;
+        }
+        SqlState(state)
+    }
+
+    /// The five characters.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("XX000")
+    }
+
+    /// The first two characters: the class.
+    pub fn class(&self) -> &str {
+        &self.as_str()[..2]
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for SqlState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+states! {
+    "00000" SUCCESSFUL_COMPLETION,
+    "01000" WARNING,
+    "02000" NO_DATA,
+    "08P01" PROTOCOL_VIOLATION,
+    "0A000" FEATURE_NOT_SUPPORTED,
+    "20000" CASE_NOT_FOUND,
+    "21000" CARDINALITY_VIOLATION,
+    "22000" DATA_EXCEPTION,
+    "22001" STRING_DATA_RIGHT_TRUNCATION,
+    "22003" NUMERIC_VALUE_OUT_OF_RANGE,
+    "22004" NULL_VALUE_NOT_ALLOWED,
+    "22007" INVALID_DATETIME_FORMAT,
+    "22008" DATETIME_FIELD_OVERFLOW,
+    "22009" INVALID_TIME_ZONE_DISPLACEMENT_VALUE,
+    "2200B" ESCAPE_CHARACTER_CONFLICT,
+    "2200C" INVALID_USE_OF_ESCAPE_CHARACTER,
+    "2200D" INVALID_ESCAPE_OCTET,
+    "2200G" MOST_SPECIFIC_TYPE_MISMATCH,
+    "2200H" SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+    "22011" SUBSTRING_ERROR,
+    "22012" DIVISION_BY_ZERO,
+    "22013" INVALID_PRECEDING_OR_FOLLOWING_SIZE,
+    "22014" INVALID_ARGUMENT_FOR_NTILE,
+    "22015" INTERVAL_FIELD_OVERFLOW,
+    "22016" INVALID_ARGUMENT_FOR_NTH_VALUE,
+    "22018" INVALID_CHARACTER_VALUE_FOR_CAST,
+    "22019" INVALID_ESCAPE_CHARACTER,
+    "2201B" INVALID_REGULAR_EXPRESSION,
+    "2201E" INVALID_ARGUMENT_FOR_LOGARITHM,
+    "2201F" INVALID_ARGUMENT_FOR_POWER_FUNCTION,
+    "2201G" INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION,
+    "2201W" INVALID_ROW_COUNT_IN_LIMIT_CLAUSE,
+    "2201X" INVALID_ROW_COUNT_IN_OFFSET_CLAUSE,
+    "22021" CHARACTER_NOT_IN_REPERTOIRE,
+    "22023" INVALID_PARAMETER_VALUE,
+    "22025" INVALID_ESCAPE_SEQUENCE,
+    "22026" STRING_DATA_LENGTH_MISMATCH,
+    "22027" TRIM_ERROR,
+    "2202E" ARRAY_SUBSCRIPT_ERROR,
+    "22030" DUPLICATE_JSON_OBJECT_KEY_VALUE,
+    "22032" INVALID_JSON_TEXT,
+    "22033" INVALID_SQL_JSON_SUBSCRIPT,
+    "22P01" FLOATING_POINT_EXCEPTION,
+    "22P02" INVALID_TEXT_REPRESENTATION,
+    "22P03" INVALID_BINARY_REPRESENTATION,
+    "22P04" BAD_COPY_FILE_FORMAT,
+    "22P05" UNTRANSLATABLE_CHARACTER,
+    "23000" INTEGRITY_CONSTRAINT_VIOLATION,
+    "23001" RESTRICT_VIOLATION,
+    "23502" NOT_NULL_VIOLATION,
+    "23503" FOREIGN_KEY_VIOLATION,
+    "23505" UNIQUE_VIOLATION,
+    "23514" CHECK_VIOLATION,
+    "24000" INVALID_CURSOR_STATE,
+    "25000" INVALID_TRANSACTION_STATE,
+    "25001" ACTIVE_SQL_TRANSACTION,
+    "25006" READ_ONLY_SQL_TRANSACTION,
+    "25P01" NO_ACTIVE_SQL_TRANSACTION,
+    "25P02" IN_FAILED_SQL_TRANSACTION,
+    "26000" INVALID_SQL_STATEMENT_NAME,
+    "2BP01" DEPENDENT_OBJECTS_STILL_EXIST,
+    "2D000" INVALID_TRANSACTION_TERMINATION,
+    "34000" INVALID_CURSOR_NAME,
+    "3B001" INVALID_SAVEPOINT_SPECIFICATION,
+    "3D000" INVALID_CATALOG_NAME,
+    "3F000" INVALID_SCHEMA_NAME,
+    "40001" SERIALIZATION_FAILURE,
+    "40003" STATEMENT_COMPLETION_UNKNOWN,
+    "40P01" DEADLOCK_DETECTED,
+    "42501" INSUFFICIENT_PRIVILEGE,
+    "42601" SYNTAX_ERROR,
+    "42602" INVALID_NAME,
+    "42611" INVALID_COLUMN_DEFINITION,
+    "42622" NAME_TOO_LONG,
+    "42701" DUPLICATE_COLUMN,
+    "42702" AMBIGUOUS_COLUMN,
+    "42703" UNDEFINED_COLUMN,
+    "42704" UNDEFINED_OBJECT,
+    "42710" DUPLICATE_OBJECT,
+    "42712" DUPLICATE_ALIAS,
+    "42723" DUPLICATE_FUNCTION,
+    "42725" AMBIGUOUS_FUNCTION,
+    "42803" GROUPING_ERROR,
+    "42804" DATATYPE_MISMATCH,
+    "42809" WRONG_OBJECT_TYPE,
+    "42830" INVALID_FOREIGN_KEY,
+    "42846" CANNOT_COERCE,
+    "42883" UNDEFINED_FUNCTION,
+    "428C9" GENERATED_ALWAYS,
+    "42939" RESERVED_NAME,
+    "42P01" UNDEFINED_TABLE,
+    "42P02" UNDEFINED_PARAMETER,
+    "42P03" DUPLICATE_CURSOR,
+    "42P05" DUPLICATE_PREPARED_STATEMENT,
+    "42P06" DUPLICATE_SCHEMA,
+    "42P07" DUPLICATE_TABLE,
+    "42P08" AMBIGUOUS_PARAMETER,
+    "42P09" AMBIGUOUS_ALIAS,
+    "42P10" INVALID_COLUMN_REFERENCE,
+    "42P11" INVALID_CURSOR_DEFINITION,
+    "42P13" INVALID_FUNCTION_DEFINITION,
+    "42P16" INVALID_TABLE_DEFINITION,
+    "42P17" INVALID_OBJECT_DEFINITION,
+    "42P18" INDETERMINATE_DATATYPE,
+    "42P19" INVALID_RECURSION,
+    "42P20" WINDOWING_ERROR,
+    "42P22" INDETERMINATE_COLLATION,
+    "44000" WITH_CHECK_OPTION_VIOLATION,
+    "53000" INSUFFICIENT_RESOURCES,
+    "53100" DISK_FULL,
+    "53200" OUT_OF_MEMORY,
+    "53300" TOO_MANY_CONNECTIONS,
+    "54000" PROGRAM_LIMIT_EXCEEDED,
+    "54001" STATEMENT_TOO_COMPLEX,
+    "54011" TOO_MANY_COLUMNS,
+    "54023" TOO_MANY_ARGUMENTS,
+    "55000" OBJECT_NOT_IN_PREREQUISITE_STATE,
+    "55006" OBJECT_IN_USE,
+    "55P02" CANT_CHANGE_RUNTIME_PARAM,
+    "55P03" LOCK_NOT_AVAILABLE,
+    "57014" QUERY_CANCELED,
+    "57P01" ADMIN_SHUTDOWN,
+    "57P03" CANNOT_CONNECT_NOW,
+    "58000" SYSTEM_ERROR,
+    "58030" IO_ERROR,
+    "P0001" RAISE_EXCEPTION,
+    "P0002" NO_DATA_FOUND,
+    "P0003" TOO_MANY_ROWS,
+    "P0004" ASSERT_FAILURE,
+    "XX000" INTERNAL_ERROR,
+    "XX001" DATA_CORRUPTED,
+}
+
+/// What a client is told about a statement that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlError(Box<Fields>);
+
+/// The fields of an error, as the PostgreSQL protocol has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fields {
+    state: SqlState,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+    position: Option<u32>,
+    schema: Option<String>,
+    table: Option<String>,
+    column: Option<String>,
+    constraint: Option<String>,
+    data_type: Option<String>,
+}
+
+impl SqlError {
+    /// An error of this state; the message is lower case, cause first.
+    pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
+        SqlError(Box::new(Fields {
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            schema: None,
+            table: None,
+            column: None,
+            constraint: None,
+            data_type: None,
+        }))
+    }
+
+    /// A feature that is refused (0A000).
+    pub fn unsupported(message: impl Into<String>) -> SqlError {
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+    }
+
+    /// A fault of this crate's own (XX000).
+    pub fn internal(message: impl Into<String>) -> SqlError {
+        SqlError::new(SqlState::INTERNAL_ERROR, message)
+    }
+
+    /// The same error with a detail: a sentence about the values in question.
+    pub fn with_detail(mut self, detail: impl Into<String>) -> SqlError {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// The same error with a hint: a sentence about the way out.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> SqlError {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error at a position of the statement's text, in characters from 1, unless it has one already.
+    pub fn at(mut self, position: u32) -> SqlError {
+        self.0.position.get_or_insert(position);
+        self
+    }
+
+    /// The same error without a position: its text is not what the client sent.
+    pub fn without_position(mut self) -> SqlError {
+        self.0.position = None;
+        self
+    }
+
+    /// The same error, about a table.
+    pub fn with_table(mut self, schema: impl Into<String>, table: impl Into<String>) -> SqlError {
+        self.0.schema = Some(schema.into());
+        self.0.table = Some(table.into());
+        self
+    }
+
+    /// The same error, about a column.
+    pub fn with_column(mut self, column: impl Into<String>) -> SqlError {
+        self.0.column = Some(column.into());
+        self
+    }
+
+    /// The same error, about a constraint.
+    pub fn with_constraint(mut self, constraint: impl Into<String>) -> SqlError {
+        self.0.constraint = Some(constraint.into());
+        self
+    }
+
+    /// The same error, about a type.
+    pub fn with_data_type(mut self, data_type: impl Into<String>) -> SqlError {
+        self.0.data_type = Some(data_type.into());
+        self
+    }
+
+    /// The kind of the error.
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+
+    /// What went wrong.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// More about the values in question.
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Where in the statement's text, in characters from 1.
+    pub fn position(&self) -> Option<u32> {
+        self.0.position
+    }
+
+    /// The schema of the object that the error is about.
+    pub fn schema(&self) -> Option<&str> {
+        self.0.schema.as_deref()
+    }
+
+    /// The table that the error is about.
+    pub fn table(&self) -> Option<&str> {
+        self.0.table.as_deref()
+    }
+
+    /// The column that the error is about.
+    pub fn column(&self) -> Option<&str> {
+        self.0.column.as_deref()
+    }
+
+    /// The constraint that the error is about.
+    pub fn constraint(&self) -> Option<&str> {
+        self.0.constraint.as_deref()
+    }
+
+    /// The type that the error is about.
+    pub fn data_type(&self) -> Option<&str> {
+        self.0.data_type.as_deref()
+    }
+
+    /// Whether the same transaction may succeed when it is retried.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED)
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.0.state, self.0.message)?;
+        if let Some(detail) = &self.0.detail {
+            write!(formatter, " ({detail})")?;
+        }
+        if let Some(hint) = &self.0.hint {
+            write!(formatter, "; {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl From<heddledb::Error> for SqlError {
+    fn from(error: heddledb::Error) -> SqlError {
+        SqlError::new(SqlState::new(error.sqlstate()), error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_pointer_wide() {
+        assert_eq!(size_of::<SqlError>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn states_are_five_characters_and_differ() {
+        for (at, (name, state)) in SqlState::ALL.iter().enumerate() {
+            assert!(state.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric()), "{name}");
+            assert!(SqlState::ALL[..at].iter().all(|(_, other)| other != state), "{name} repeats {state}");
+        }
+    }
+
+    #[test]
+    fn the_first_position_stays() {
+        let error = SqlError::new(SqlState::SYNTAX_ERROR, "no").at(3).at(9);
+        assert_eq!(error.position(), Some(3));
+        assert_eq!(error.without_position().position(), None);
+    }
+
+    #[test]
+    fn an_error_prints_state_message_detail_and_hint() {
+        let error =
+            SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero").with_detail("d").with_hint("h");
+        assert_eq!(error.to_string(), "22012: division by zero (d); h");
+    }
+
+    #[test]
+    fn the_engines_errors_keep_their_state() {
+        let error = SqlError::from(heddledb::Error::Conflict);
+        assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
+        assert!(error.is_retryable());
+    }
+}

@@ -1,1 +1,22 @@
 //! Operators, scalar functions, aggregates, window functions and set-returning functions, as tables of signatures.
+//!
+//! ```text
+//! definition   an entry: name, arguments, result, strictness, volatility, and the code behind it
+//! registry     all entries by name                      resolve   which of several overloads a call means
+//! comparison, arithmetic, …   the entries themselves, one file per subject
+//! ```
+//!
+//! Invariants: an entry is called with values of exactly the types that [`resolve`] answered, and a strict one never
+//! with NULL: who evaluates answers NULL itself. Entries live as long as the process.
+
+mod arithmetic;
+mod comparison;
+pub mod definition;
+mod registry;
+pub mod resolve;
+
+pub use definition::{
+    Accumulator, AggregateKind, Function, FunctionContext, FunctionKind, Rows, ScalarFunction, Volatility,
+    WindowPartition,
+};
+pub use registry::{all_functions, all_operators, functions_named, operators_named};

@@ -1,1 +1,25 @@
 //! SQL types and their values: text and binary formats, casts, arithmetic.
+//!
+//! ```text
+//! kind         Type, Modifier, Category              value        Value: one value of any type, its order and hash
+//! numeric      exact decimals                        interval     months, days and microseconds
+//! array, record, jsonb   composite values            environment  what functions need of a session
+//! datetime     the calendar and time zones           text         values as text and back
+//! cast         from type to type
+//! ```
+
+pub mod array;
+pub mod cast;
+pub mod datetime;
+pub mod environment;
+pub mod interval;
+pub mod jsonb;
+mod kind;
+pub mod numeric;
+pub mod record;
+pub mod text;
+mod value;
+
+pub use environment::{Environment, PlainEnvironment};
+pub use kind::{Category, FIRST_USER_OID, Modifier, Type, format_type};
+pub use value::{Value, compare_floats};

@@ -1,0 +1,113 @@
+//! Comparison operators: `=`, `<>`, `<`, `<=`, `>`, `>=` of every pair of types that PostgreSQL compares.
+//!
+//! Invariant: values of one type are compared by [`Value`]'s order; pairs of different types by the wider one.
+
+use std::cmp::Ordering;
+
+use super::definition::{Definition, FunctionContext, scalar};
+use crate::error::Result;
+use crate::types::datetime::{compare_timestamp_with_timestamptz, date_to_timestamp_clamped};
+use crate::types::{Value, compare_floats};
+
+/// The six operators over one pair of types, with a function that compares.
+macro_rules! comparisons {
+    ($($left:literal $right:literal $compare:path),* $(,)?) => {
+        /// The table.
+        pub(super) const OPERATORS: &[Definition] = &[$(
+            scalar(concat!("=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_eq()))),
+            scalar(concat!("<>(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_ne()))),
+            scalar(concat!("<(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_lt()))),
+            scalar(concat!("<=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_le()))),
+            scalar(concat!(">(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_gt()))),
+            scalar(concat!(">=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_ge()))),
+        )*];
+    };
+}
+
+comparisons! {
+    "bool" "bool" same,
+    "int2" "int2" same,
+    "int2" "int4" integers,
+    "int2" "int8" integers,
+    "int4" "int2" integers,
+    "int4" "int4" same,
+    "int4" "int8" integers,
+    "int8" "int2" integers,
+    "int8" "int4" integers,
+    "int8" "int8" same,
+    "float4" "float4" same,
+    "float4" "float8" floats,
+    "float8" "float4" floats,
+    "float8" "float8" same,
+    "numeric" "numeric" same,
+    "text" "text" same,
+    "name" "name" same,
+    "name" "text" same,
+    "text" "name" same,
+    "bpchar" "bpchar" same,
+    "char" "char" same,
+    "bytea" "bytea" same,
+    "date" "date" same,
+    "date" "timestamp" dates_and_timestamps,
+    "date" "timestamptz" dates_and_timestamps,
+    "timestamp" "date" dates_and_timestamps,
+    "timestamp" "timestamp" same,
+    "timestamp" "timestamptz" dates_and_timestamps,
+    "timestamptz" "date" dates_and_timestamps,
+    "timestamptz" "timestamp" dates_and_timestamps,
+    "timestamptz" "timestamptz" same,
+    "time" "time" same,
+    "timetz" "timetz" same,
+    "interval" "interval" same,
+    "uuid" "uuid" same,
+    "jsonb" "jsonb" same,
+    "oid" "oid" same,
+    "oidvector" "oidvector" same,
+    "anyarray" "anyarray" same,
+    "anyenum" "anyenum" same,
+    "record" "record" records,
+}
+
+fn same(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Ordering> {
+    Ok(values[0].cmp(&values[1]))
+}
+
+fn integers(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Ordering> {
+    Ok(values[0].any_int().cmp(&values[1].any_int()))
+}
+
+fn floats(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Ordering> {
+    let float = |value: &Value| match value {
+        Value::Float4(value) => f64::from(*value),
+        other => other.float8(),
+    };
+    Ok(compare_floats(float(&values[0]), float(&values[1])))
+}
+
+fn records(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Ordering> {
+    let (left, right) = (values[0].as_record(), values[1].as_record());
+    if left.values.len() != right.values.len() {
+        return Err(crate::error::SqlError::new(
+            crate::error::SqlState::DATATYPE_MISMATCH,
+            "cannot compare record types with different numbers of columns",
+        ));
+    }
+    Ok(left.values.cmp(&right.values))
+}
+
+/// Dates count as their midnights; where a zone is in play, in the session's zone.
+fn dates_and_timestamps(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Ordering> {
+    let zone = &context.formats().time_zone;
+    let local = |value: &Value| match value {
+        Value::Date(days) => date_to_timestamp_clamped(*days),
+        Value::Timestamp(micros) | Value::Timestamptz(micros) => *micros,
+        other => other.timestamp(),
+    };
+    let (left, right) = (local(&values[0]), local(&values[1]));
+    Ok(match (&values[0], &values[1]) {
+        (Value::Timestamptz(_), Value::Timestamptz(_)) => left.cmp(&right),
+        (_, Value::Timestamptz(_)) => compare_timestamp_with_timestamptz(left, right, zone),
+        (Value::Timestamptz(_), _) => compare_timestamp_with_timestamptz(right, left, zone).reverse(),
+        _ => left.cmp(&right),
+    })
+}

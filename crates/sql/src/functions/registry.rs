@@ -1,0 +1,57 @@
+//! All functions and operators by name.
+
+use std::sync::LazyLock;
+
+use hashbrown::HashMap;
+
+use super::definition::{Definition, Function};
+
+/// The tables of functions.
+const FUNCTIONS: &[&[Definition]] = &[super::arithmetic::FUNCTIONS];
+/// The tables of operators.
+const OPERATORS: &[&[Definition]] =
+    &[super::arithmetic::INTEGERS, super::arithmetic::NUMBERS, super::comparison::OPERATORS];
+
+struct Registry {
+    all: Vec<Function>,
+    by_name: HashMap<&'static str, Vec<usize>>,
+}
+
+impl Registry {
+    fn of(tables: &[&[Definition]]) -> Registry {
+        let all: Vec<Function> = tables.iter().flat_map(|table| table.iter()).map(|it| it.parse()).collect();
+        let mut by_name: HashMap<&'static str, Vec<usize>> = HashMap::new();
+        for (at, function) in all.iter().enumerate() {
+            by_name.entry(function.name).or_default().push(at);
+        }
+        Registry { all, by_name }
+    }
+
+    fn named(&'static self, name: &str) -> impl Iterator<Item = &'static Function> + use<> {
+        let found = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        found.iter().map(|&at| &self.all[at])
+    }
+}
+
+static ALL_FUNCTIONS: LazyLock<Registry> = LazyLock::new(|| Registry::of(FUNCTIONS));
+static ALL_OPERATORS: LazyLock<Registry> = LazyLock::new(|| Registry::of(OPERATORS));
+
+/// The functions with this name.
+pub fn functions_named(name: &str) -> impl Iterator<Item = &'static Function> + use<> {
+    ALL_FUNCTIONS.named(name)
+}
+
+/// The operators with this symbol: prefix ones have one argument.
+pub fn operators_named(symbol: &str) -> impl Iterator<Item = &'static Function> + use<> {
+    ALL_OPERATORS.named(symbol)
+}
+
+/// Every function.
+pub fn all_functions() -> &'static [Function] {
+    &ALL_FUNCTIONS.all
+}
+
+/// Every operator.
+pub fn all_operators() -> &'static [Function] {
+    &ALL_OPERATORS.all
+}

@@ -1,0 +1,211 @@
+//! Casts: which there are, whether they happen silently, and how they are done.
+//!
+//! ```text
+//! numbers   integers, floats, numeric, boolean, oids       strings   text and its kin, lengths
+//! ```
+//!
+//! Invariants: the table is PostgreSQL's `pg_cast` for the types that exist here, with the same contexts. Beside it there
+//! are the casts through text: from any type to a string type on assignment, from a string type to any type explicitly.
+
+mod numbers;
+mod strings;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::array::ArrayValue;
+use crate::types::text::{from_text, to_text};
+use crate::types::{Category, Environment, Modifier, Type, Value};
+
+pub use strings::apply_modifier;
+
+/// Where a cast is asked for; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CastContext {
+    /// Inside of an expression.
+    Implicit,
+    /// When a value is stored in a column.
+    Assignment,
+    /// `CAST(… AS …)` and `::`.
+    Explicit,
+}
+
+/// The code of a cast.
+pub type CastFunction = fn(&mut dyn Environment, &Value) -> Result<Value>;
+
+/// A line of the cast table.
+pub struct CastEntry {
+    /// The type that it takes.
+    pub from: Type,
+    /// The type that it makes.
+    pub to: Type,
+    /// The first context in which it happens.
+    pub context: CastContext,
+    run: CastFunction,
+    is_relabel: bool,
+}
+
+const fn entry(from: Type, to: Type, context: CastContext, run: CastFunction) -> CastEntry {
+    CastEntry { from, to, context, run, is_relabel: false }
+}
+
+/// A cast that changes nothing but the type (`binary` in `pg_cast`).
+const fn relabel(from: Type, to: Type, context: CastContext, run: CastFunction) -> CastEntry {
+    CastEntry { from, to, context, run, is_relabel: true }
+}
+
+/// The tables of casts.
+const TABLES: &[&[CastEntry]] = &[numbers::CASTS, numbers::OBJECTS, strings::CASTS];
+
+/// Every line of the cast tables.
+pub fn all_casts() -> impl Iterator<Item = &'static CastEntry> {
+    TABLES.iter().flat_map(|table| table.iter())
+}
+
+/// How a cast is done.
+#[derive(Clone, Copy)]
+pub enum CastMethod {
+    /// Nothing is to be done.
+    Same,
+    /// By a function.
+    Function(CastFunction),
+    /// Through text.
+    Text,
+    /// Element by element.
+    Elements(CastFunction),
+    /// Element by element, through text.
+    ElementTexts,
+}
+
+fn table_entry(from: Type, to: Type) -> Option<&'static CastEntry> {
+    all_casts().find(|it| it.from == from && it.to == to)
+}
+
+/// Whether a cast changes nothing but the type.
+pub fn is_relabel(from: Type, to: Type) -> bool {
+    from == to || table_entry(from, to).is_some_and(|it| it.is_relabel)
+}
+
+/// How values of a type become values of another, if they do in this context.
+pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMethod> {
+    if from == to {
+        return Some(CastMethod::Same);
+    }
+    if from == Type::Unknown {
+        return Some(CastMethod::Text);
+    }
+    if let Some(found) = table_entry(from, to) {
+        return (found.context <= context).then_some(CastMethod::Function(found.run));
+    }
+    if let (Type::Array(from_element), Type::Array(to_element)) = (from, to) {
+        return match find_cast(from_element.get(), to_element.get(), context)? {
+            CastMethod::Function(run) => Some(CastMethod::Elements(run)),
+            CastMethod::Text => Some(CastMethod::ElementTexts),
+            _ => None,
+        };
+    }
+    let needed = if to.category() == Category::String {
+        CastContext::Assignment
+    } else if from.category() == Category::String {
+        CastContext::Explicit
+    } else {
+        return None;
+    };
+    let has_text = |kind: Type| kind.category() != Category::Pseudo || kind == Type::Record;
+    (needed <= context && has_text(from) && has_text(to)).then_some(CastMethod::Text)
+}
+
+/// Whether an argument of a type may be given where another is declared (`can_coerce_type`).
+pub fn can_coerce(from: Type, to: Type, context: CastContext) -> bool {
+    if from == to || to == Type::Any || from == Type::Unknown {
+        return true;
+    }
+    match to {
+        // Whether polymorphic arguments agree is checked for all of them together.
+        Type::AnyArray | Type::AnyCompatibleArray => from.is_array(),
+        Type::AnyNonArray | Type::AnyCompatibleNonArray => !from.is_array(),
+        Type::AnyEnum => from.category() == Category::Enum,
+        _ if to.is_polymorphic() => true,
+        _ => find_cast(from, to, context).is_some(),
+    }
+}
+
+/// A cast that was found, ready to be applied to values.
+#[derive(Clone, Copy)]
+pub struct Cast {
+    /// The type of the values.
+    pub from: Type,
+    /// The type of the results.
+    pub to: Type,
+    /// The modifier of the results.
+    pub modifier: Modifier,
+    /// Whether it was asked for in so many words: then texts that are too long are cut.
+    pub is_explicit: bool,
+    method: CastMethod,
+}
+
+impl std::fmt::Debug for Cast {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:?} -> {:?} {:?}", self.from, self.to, self.modifier)
+    }
+}
+
+impl Cast {
+    /// The cast between two types in a context, if there is one.
+    pub fn find(from: Type, to: Type, modifier: Modifier, context: CastContext) -> Option<Cast> {
+        let method = find_cast(from, to, context)?;
+        Some(Cast { from, to, modifier, is_explicit: context == CastContext::Explicit, method })
+    }
+
+    /// Whether applying it changes nothing at all.
+    pub fn is_identity(&self) -> bool {
+        matches!(self.method, CastMethod::Same) && self.modifier.is_none()
+    }
+
+    /// Casts a value; NULL stays NULL.
+    pub fn apply(&self, environment: &mut dyn Environment, value: &Value) -> Result<Value> {
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        let result = match self.method {
+            CastMethod::Same => value.clone(),
+            CastMethod::Function(run) => run(environment, value)?,
+            CastMethod::Text => through_text(environment, self.from, self.to, self.modifier, value)?,
+            CastMethod::Elements(run) => map_elements(value, self.to, |element| run(environment, element))?,
+            CastMethod::ElementTexts => {
+                let (from, to) = (self.from.element(), self.to.element());
+                let (from, to) = (from.unwrap_or(Type::Text), to.unwrap_or(Type::Text));
+                map_elements(value, self.to, |element| {
+                    through_text(environment, from, to, self.modifier, element)
+                })?
+            }
+        };
+        if self.modifier.is_none() {
+            return Ok(result);
+        }
+        apply_modifier(self.to, self.modifier, result, self.is_explicit)
+    }
+}
+
+fn map_elements(value: &Value, to: Type, mut cast: impl FnMut(&Value) -> Result<Value>) -> Result<Value> {
+    let array = value.as_array();
+    let element = |value: &Value| if value.is_null() { Ok(Value::Null) } else { cast(value) };
+    let values = array.values.iter().map(element).collect::<Result<Vec<Value>>>()?;
+    let element = to.element().unwrap_or(Type::Text);
+    Ok(Value::array(ArrayValue { element, dimensions: array.dimensions.clone(), values }))
+}
+
+fn through_text(
+    environment: &mut dyn Environment,
+    from: Type,
+    to: Type,
+    modifier: Modifier,
+    value: &Value,
+) -> Result<Value> {
+    let text = to_text(environment, from, value)?;
+    from_text(environment, to, modifier, &text)
+}
+
+/// `cannot cast type integer to date` (42846).
+pub fn no_cast(from: Type, to: Type) -> SqlError {
+    let message = format!("cannot cast type {} to {}", from.display_name(), to.display_name());
+    SqlError::new(SqlState::CANNOT_COERCE, message)
+}

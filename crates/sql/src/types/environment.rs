@@ -1,0 +1,258 @@
+//! What values and functions need of the session that they run in.
+//!
+//! The session implements [`Environment`]; this folder and `functions` know nothing else of it.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::Type;
+
+/// How dates are printed and how ambiguous ones are read (`DateStyle`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DateOrder {
+    /// Day, month, year.
+    Dmy,
+    /// Month, day, year.
+    Mdy,
+    /// Year, month, day.
+    Ymd,
+}
+
+/// The style in which dates are printed (`DateStyle`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DateStyle {
+    /// `2020-01-31`
+    Iso,
+    /// `01/31/2020`
+    Sql,
+    /// `Fri 31 Jan …`
+    Postgres,
+    /// `31.01.2020`
+    German,
+}
+
+/// The style in which intervals are printed (`IntervalStyle`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 day 02:03:04`
+    Postgres,
+    /// `@ 1 day 2 hours 3 mins 4 secs`
+    PostgresVerbose,
+    /// `1 2:03:04`
+    SqlStandard,
+    /// `P1DT2H3M4S`
+    Iso8601,
+}
+
+/// How `bytea` is printed (`bytea_output`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteaStyle {
+    /// `\x0102`
+    Hex,
+    /// `\001\002`
+    Escape,
+}
+
+/// The settings that decide how values are printed and read.
+#[derive(Clone, Debug)]
+pub struct FormatSettings {
+    /// `TimeZone`
+    pub time_zone: TimeZone,
+    /// `DateStyle`, first part
+    pub date_style: DateStyle,
+    /// `DateStyle`, second part
+    pub date_order: DateOrder,
+    /// `IntervalStyle`
+    pub interval_style: IntervalStyle,
+    /// `bytea_output`
+    pub bytea_style: ByteaStyle,
+    /// `extra_float_digits`
+    pub extra_float_digits: i32,
+}
+
+impl Default for FormatSettings {
+    fn default() -> FormatSettings {
+        FormatSettings {
+            time_zone: TimeZone::UTC,
+            date_style: DateStyle::Iso,
+            date_order: DateOrder::Mdy,
+            interval_style: IntervalStyle::Postgres,
+            bytea_style: ByteaStyle::Hex,
+            extra_float_digits: 1,
+        }
+    }
+}
+
+/// What the catalog is asked to name or to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A table, index, view or sequence (`regclass`).
+    Relation,
+    /// A type (`regtype`).
+    Type,
+    /// A schema (`regnamespace`).
+    Schema,
+    /// A role (`regrole`).
+    Role,
+    /// A function by its name (`regproc`).
+    Function,
+    /// A function by its name and arguments (`regprocedure`).
+    FunctionSignature,
+    /// An operator (`regoper`).
+    Operator,
+    /// An operator with its arguments (`regoperator`).
+    OperatorSignature,
+    /// A collation (`regcollation`).
+    Collation,
+}
+
+/// A session, as functions see it. Every method has a default that suits expressions without a session.
+pub trait Environment {
+    /// The settings for printing and reading values.
+    fn formats(&self) -> &FormatSettings;
+
+    /// `now()`: when the transaction started, in microseconds since 2000-01-01 UTC.
+    fn transaction_start(&self) -> i64;
+
+    /// `statement_timestamp()`
+    fn statement_start(&self) -> i64 {
+        self.transaction_start()
+    }
+
+    /// `clock_timestamp()`
+    fn clock(&self) -> i64 {
+        self.transaction_start()
+    }
+
+    /// `random()`: uniformly distributed 64 bits.
+    fn random_bits(&mut self) -> u64;
+
+    /// `setseed()`
+    fn set_seed(&mut self, _seed: f64) {}
+
+    /// The labels of an enum, in order; none if there is no such type.
+    fn enum_labels(&self, _oid: u32) -> Option<Arc<[Arc<str>]>> {
+        None
+    }
+
+    /// The name of a user's type.
+    fn type_name(&self, _oid: u32) -> Option<String> {
+        None
+    }
+
+    /// The type with this name, as a cast to `regtype` finds it.
+    fn type_by_name(&self, name: &str) -> Option<Type> {
+        Type::from_name(name)
+    }
+
+    /// The name of an object as its `reg…` type prints it.
+    fn object_name(&self, _kind: ObjectKind, _oid: u32) -> Option<String> {
+        None
+    }
+
+    /// The object with this name, as its `reg…` type reads it.
+    fn object_by_name(&self, _kind: ObjectKind, _name: &str) -> Result<Option<u32>> {
+        Ok(None)
+    }
+
+    /// `nextval`
+    fn next_value(&mut self, _sequence: u32) -> Result<i64> {
+        Err(no_session("nextval"))
+    }
+
+    /// `currval`
+    fn current_value(&mut self, _sequence: u32) -> Result<i64> {
+        Err(no_session("currval"))
+    }
+
+    /// `lastval`
+    fn last_value(&mut self) -> Result<i64> {
+        Err(no_session("lastval"))
+    }
+
+    /// `setval`
+    fn set_value(&mut self, _sequence: u32, _value: i64, _is_called: bool) -> Result<i64> {
+        Err(no_session("setval"))
+    }
+
+    /// `current_setting`; none if there is no such setting.
+    fn setting(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    /// `set_config`
+    fn change_setting(&mut self, name: &str, _value: &str, _is_local: bool) -> Result<String> {
+        let message = format!("unrecognized configuration parameter \"{name}\"");
+        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+    }
+
+    /// The role.
+    fn user(&self) -> &str {
+        "heddle"
+    }
+
+    /// The database's name.
+    fn database(&self) -> &str {
+        "heddle"
+    }
+
+    /// The schemas that names are looked up in; with the implicit ones if so wanted.
+    fn schemas(&self, _with_implicit: bool) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// `pg_backend_pid()`
+    fn backend_pid(&self) -> i32 {
+        std::process::id() as i32
+    }
+
+    /// A notice to the client.
+    fn notice(&mut self, _message: SqlError) {}
+}
+
+fn no_session(function: &str) -> SqlError {
+    let message = format!("{function} cannot be called here, because no session is attached");
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+}
+
+/// An environment without a session: for constant folding and tests.
+#[derive(Clone, Debug)]
+pub struct PlainEnvironment {
+    /// The settings.
+    pub formats: FormatSettings,
+    /// What `now()` answers.
+    pub now: i64,
+    random: u64,
+}
+
+impl PlainEnvironment {
+    /// An environment with default settings, at this time.
+    pub fn new(now: i64) -> PlainEnvironment {
+        PlainEnvironment { formats: FormatSettings::default(), now, random: 0x9e37_79b9_7f4a_7c15 }
+    }
+}
+
+impl Environment for PlainEnvironment {
+    fn formats(&self) -> &FormatSettings {
+        &self.formats
+    }
+
+    fn transaction_start(&self) -> i64 {
+        self.now
+    }
+
+    fn random_bits(&mut self) -> u64 {
+        // splitmix64
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    fn set_seed(&mut self, seed: f64) {
+        self.random = seed.to_bits();
+    }
+}

@@ -1,0 +1,22 @@
+//! Values as text and back: the output and input functions of every type.
+//!
+//! ```text
+//! output   value to text            input    text to value
+//! float    shortest decimal forms   array    `{1,2,NULL}`    record    `(1,x)`    json   documents
+//! ```
+
+mod float;
+mod input;
+mod output;
+
+pub use float::{float4_text, float8_text, format_significant, parse_float4, parse_float8};
+pub use input::{from_text, parse_bool, parse_integer};
+pub use output::{bytea_text, to_text, uuid_text, write_text};
+
+use crate::error::{SqlError, SqlState};
+
+/// `invalid input syntax for type …` (22P02).
+pub fn invalid_syntax(kind: &str, text: &str) -> SqlError {
+    let message = format!("invalid input syntax for type {kind}: \"{text}\"");
+    SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+}
