@@ -26,5 +26,6 @@ mod plan;
 mod rewrite;
 mod run;
 mod session;
+mod stack;
 mod storage;
 pub mod types;

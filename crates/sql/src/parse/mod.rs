@@ -1,1 +1,78 @@
 //! Parsing: a statement's text becomes the syntax tree of this crate, in which nodes know their source positions.
+//!
+//! `lexer` makes tokens; `parser` walks over them with one function for each rule of the grammar; `syntax` is the tree.
+//! Invariants: no input makes the parser panic or exhaust the stack, because nesting and the height of expressions are
+//! limited; messages and positions are PostgreSQL's (`syntax error at or near "…"`).
+
+mod dml;
+mod expressions;
+mod from;
+mod functions;
+mod keywords;
+mod lexer;
+mod objects;
+mod parser;
+mod primary;
+mod queries;
+mod statements;
+pub(crate) mod syntax;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod transactions;
+mod types;
+mod utility;
+
+use crate::error::Result;
+use crate::parse::parser::Parser;
+use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
+
+pub(crate) use keywords::{is_reserved, quote_identifier};
+pub(crate) use parser::character_position;
+
+/// How deeply expressions, queries and parentheses may nest.
+pub(crate) const NESTING_MAX: u32 = 160;
+
+/// How many levels of operators an expression may have: `1 + 1 + …` nests to the left without parentheses.
+pub(crate) const HEIGHT_MAX: u32 = 700;
+
+/// The statements of a text, which may be empty.
+///
+/// # Errors
+/// 42601 with the position; 54001 where the text nests too deeply.
+pub(crate) fn parse(text: &str) -> Result<Vec<ParsedStatement>> {
+    Parser::new(text)?.statements()
+}
+
+/// One expression, as the catalog keeps defaults and checks.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
+    let mut parser = Parser::new(text)?;
+    let expr = parser.expression()?;
+    parser.end_of_text()?;
+    Ok(expr)
+}
+
+/// One query, as the catalog keeps views.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_query(text: &str) -> Result<Query> {
+    let mut parser = Parser::new(text)?;
+    let query = parser.query()?;
+    parser.end_of_text()?;
+    Ok(query)
+}
+
+/// A type's name, as `regtype` and `CAST` take it.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_type(text: &str) -> Result<TypeName> {
+    let mut parser = Parser::new(text)?;
+    let ty = parser.type_name()?;
+    parser.end_of_text()?;
+    Ok(ty)
+}

@@ -1,0 +1,199 @@
+//! Relations: tables with their columns, indexes and constraints, views, sequences.
+//!
+//! Invariants: the positions in keys, indexes and constraints are positions in [`Table::columns`]; a column's place in
+//! the engine's table is [`Column::engine`], because a table without a primary key has a hidden column there.
+
+use crate::types::{Modifier, Type};
+
+/// A table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// Its oid.
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+    /// The columns of the primary key; empty: the engine's table has a hidden key, its column 0, a number that
+    /// rises with each insert.
+    pub key: Vec<usize>,
+    /// The name of the primary key's constraint.
+    pub key_name: Option<String>,
+    /// Its indexes besides the primary key's.
+    pub indexes: Vec<Index>,
+    /// Its CHECK constraints.
+    pub checks: Vec<Check>,
+    /// Its foreign keys.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// How long its rows live.
+    pub persistence: Persistence,
+    /// COMMENT ON TABLE.
+    pub comment: Option<String>,
+    /// Where its rows lie. None for a table of this transaction that the engine does not have yet.
+    pub engine: heddledb::Table,
+}
+
+/// How long a table's rows live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Persistence {
+    /// As long as the database.
+    #[default]
+    Permanent,
+    /// As long as the database, without promises after a crash.
+    Unlogged,
+    /// As long as the session.
+    Temporary,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(with = "crate::catalog::stored::oid")]
+    pub ty: Type,
+    /// The type's modifier.
+    #[serde(with = "crate::catalog::stored::modifier")]
+    pub modifier: Modifier,
+    /// Whether NULL is refused.
+    pub not_null: bool,
+    /// Where values come from that a statement does not give.
+    pub origin: ColumnOrigin,
+    /// The domain that the column was declared with.
+    pub domain: Option<u32>,
+    /// The position of the column in the engine's table.
+    pub engine: usize,
+    /// COMMENT ON COLUMN.
+    pub comment: Option<String>,
+}
+
+/// Where a column's value comes from if a statement does not give one. Expressions are SQL text.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum ColumnOrigin {
+    /// NULL.
+    #[default]
+    Nothing,
+    /// DEFAULT.
+    Default(String),
+    /// GENERATED … AS IDENTITY, with the sequence's oid; `always`: statements may not give values.
+    Identity { always: bool, sequence: u32 },
+    /// GENERATED ALWAYS AS (expression) STORED.
+    Generated(String),
+}
+
+/// An index.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Index {
+    /// Its oid.
+    pub oid: u32,
+    /// Its name, unique in the schema; the engine's index has the same name.
+    pub name: String,
+    /// What it orders by.
+    pub columns: Vec<IndexColumn>,
+    /// Whether no two rows may be equal in all columns (rows with NULLs are never equal).
+    pub unique: bool,
+    /// Whether it belongs to a UNIQUE constraint of this name.
+    pub constraint: bool,
+    /// Columns that are carried along (INCLUDE); they are kept as knowledge.
+    pub included: Vec<usize>,
+}
+
+/// One column of an index.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct IndexColumn {
+    /// The column.
+    pub column: usize,
+    /// Whether DESC was said. The engine's index ascends; scans run in both directions.
+    pub descending: bool,
+    /// The operator class that was named.
+    pub class: Option<String>,
+}
+
+/// A CHECK constraint.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Check {
+    /// Its name.
+    pub name: String,
+    /// The condition, as SQL text.
+    pub condition: String,
+}
+
+/// A foreign key.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct ForeignKey {
+    /// Its name.
+    pub name: String,
+    /// The referencing columns.
+    pub columns: Vec<usize>,
+    /// The oid of the table referred to.
+    pub table: u32,
+    /// Its columns: those of its primary key or of a unique index.
+    pub references: Vec<usize>,
+    /// ON DELETE.
+    pub on_delete: KeyAction,
+    /// ON UPDATE.
+    pub on_update: KeyAction,
+    /// Whether it is checked at COMMIT.
+    pub deferred: bool,
+}
+
+/// What happens to referencing rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum KeyAction {
+    #[default]
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+/// A view.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct View {
+    /// Its oid.
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// Its query, as SQL text.
+    pub query: String,
+    /// The schemas in which the query's names were looked up.
+    pub search_path: Vec<String>,
+    /// COMMENT ON VIEW.
+    pub comment: Option<String>,
+}
+
+/// A sequence.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Sequence {
+    /// Its oid.
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    #[serde(with = "crate::catalog::stored::oid")]
+    pub ty: Type,
+    /// The first value.
+    pub start: i64,
+    /// The step.
+    pub increment: i64,
+    /// The least value.
+    pub minimum: i64,
+    /// The greatest value.
+    pub maximum: i64,
+    /// Whether it starts again beyond its bounds.
+    pub cycle: bool,
+    /// How many values a session fetches at a time.
+    pub cache: i64,
+    /// The table and column that own it: it is dropped with them.
+    pub owner: Option<(u32, usize)>,
+}

@@ -1,0 +1,324 @@
+//! Operators and their precedence (section 4.1.6), by precedence climbing.
+
+use crate::error::{Result, SqlState};
+use crate::parse::lexer::TokenKind;
+use crate::parse::parser::Parser;
+use crate::parse::syntax::{At, Expr, ExprKind, LikeKind, OperatorName};
+
+/// Precedences, from loose to tight.
+pub(super) mod level {
+    pub const OR: u8 = 1;
+    pub const AND: u8 = 2;
+    pub const NOT: u8 = 3;
+    pub const IS: u8 = 4;
+    pub const COMPARISON: u8 = 5;
+    pub const MATCHING: u8 = 6;
+    pub const OTHER: u8 = 7;
+    pub const SUM: u8 = 8;
+    pub const PRODUCT: u8 = 9;
+    pub const POWER: u8 = 10;
+    pub const AT: u8 = 11;
+    pub const COLLATE: u8 = 12;
+    pub const SIGN: u8 = 13;
+}
+
+fn plain(symbol: &str) -> OperatorName {
+    OperatorName { schema: None, symbol: symbol.to_string() }
+}
+
+/// The precedence of an operator's symbol.
+fn level_of(symbol: &str) -> u8 {
+    match symbol {
+        "<" | ">" | "=" | "<=" | ">=" | "<>" => level::COMPARISON,
+        "+" | "-" => level::SUM,
+        "*" | "/" | "%" => level::PRODUCT,
+        "^" => level::POWER,
+        _ => level::OTHER,
+    }
+}
+
+impl Parser<'_> {
+    /// An expression.
+    pub fn expression(&mut self) -> Result<Expr> {
+        self.expression_above(0)
+    }
+
+    pub fn expressions(&mut self) -> Result<Vec<Expr>> {
+        self.list(Self::expression)
+    }
+
+    /// An expression whose operators bind at least this tightly.
+    pub fn expression_above(&mut self, least: u8) -> Result<Expr> {
+        self.nested(|parser| {
+            let mut left = parser.prefix(least)?;
+            while let Some(next) = parser.infix(least, &mut left)? {
+                left = next;
+            }
+            Ok(left)
+        })
+    }
+
+    fn prefix(&mut self, least: u8) -> Result<Expr> {
+        let at = self.position();
+        match self.peek(0) {
+            TokenKind::Word(word) if word == "not" && least <= level::NOT => {
+                self.advance();
+                let operand = self.expression_above(level::NOT)?;
+                let height = operand.height;
+                self.above(ExprKind::Not(Box::new(operand)), at, height)
+            }
+            TokenKind::Operator(symbol @ ("-" | "+")) => {
+                let operator = plain(symbol);
+                self.advance();
+                let operand = self.expression_above(level::SIGN)?;
+                self.signed(operator, operand, at)
+            }
+            TokenKind::Operator("<" | ">" | "=" | "<=" | ">=" | "<>" | "*" | "/" | "%" | "^") => {
+                Err(self.unexpected())
+            }
+            TokenKind::Operator(_) => self.prefix_operator(at),
+            TokenKind::Word(word) if word == "operator" && self.is_mark(1, "(") => self.prefix_operator(at),
+            _ => self.postfix(),
+        }
+    }
+
+    fn prefix_operator(&mut self, at: At) -> Result<Expr> {
+        let operator = self.operator_name()?;
+        let operand = self.expression_above(level::OTHER)?;
+        let height = operand.height;
+        self.above(ExprKind::Unary { operator, operand: Box::new(operand) }, at, height)
+    }
+
+    /// A sign: it becomes part of a number behind it.
+    fn signed(&mut self, operator: OperatorName, operand: Expr, at: At) -> Result<Expr> {
+        let negated = |digits: &String| match digits.strip_prefix('-') {
+            Some(positive) => positive.to_string(),
+            None => format!("-{digits}"),
+        };
+        let kind = match &operand.kind {
+            ExprKind::Integer(digits) if operator.symbol == "-" => ExprKind::Integer(negated(digits)),
+            ExprKind::Decimal(digits) if operator.symbol == "-" => ExprKind::Decimal(negated(digits)),
+            _ => {
+                let height = operand.height;
+                return self.above(ExprKind::Unary { operator, operand: Box::new(operand) }, at, height);
+            }
+        };
+        Ok(Expr { kind, at, height: 1 })
+    }
+
+    /// The expression with one more operator behind it, unless none follows that binds tightly enough.
+    fn infix(&mut self, least: u8, left: &mut Expr) -> Result<Option<Expr>> {
+        let at = self.position();
+        let level = match self.peek(0) {
+            TokenKind::Operator(symbol) => level_of(symbol),
+            TokenKind::Word(word) => match word.as_ref() {
+                "or" => level::OR,
+                "and" => level::AND,
+                "is" | "isnull" | "notnull" => level::IS,
+                "between" | "in" | "like" | "ilike" | "similar" => level::MATCHING,
+                "not" if self.is_matching_word(1) => level::MATCHING,
+                "operator" if self.is_mark(1, "(") => level::OTHER,
+                "at" if self.is_word(1, "time") && self.is_word(2, "zone") => level::AT,
+                "collate" => level::COLLATE,
+                "overlaps" if matches!(left.kind, ExprKind::Row(_)) => level::OTHER,
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if level < least {
+            return Ok(None);
+        }
+        let taken = std::mem::replace(left, Expr { kind: ExprKind::Null, at, height: 0 });
+        let next = match level {
+            level::OR => self.connective(taken, at, "or"),
+            level::AND => self.connective(taken, at, "and"),
+            level::IS => self.is(taken, at),
+            level::MATCHING => self.matching(taken, at),
+            level::AT => self.at_time_zone(taken, at),
+            level::COLLATE => self.collate(taken, at),
+            _ if self.accept("overlaps") => self.overlaps(taken, at),
+            _ => self.binary(taken, at, level),
+        };
+        next.map(Some)
+    }
+
+    fn is_matching_word(&self, ahead: usize) -> bool {
+        let TokenKind::Word(word) = self.peek(ahead) else { return false };
+        matches!(word.as_ref(), "between" | "in" | "like" | "ilike" | "similar")
+    }
+
+    /// `a AND b AND c` as one node.
+    fn connective(&mut self, left: Expr, at: At, word: &str) -> Result<Expr> {
+        let next_level = if word == "or" { level::OR + 1 } else { level::AND + 1 };
+        let mut height = left.height;
+        let mut operands = vec![left];
+        while self.accept(word) {
+            let operand = self.expression_above(next_level)?;
+            height = height.max(operand.height);
+            operands.push(operand);
+        }
+        let kind = if word == "or" { ExprKind::Or(operands) } else { ExprKind::And(operands) };
+        self.above(kind, at, height)
+    }
+
+    fn binary(&mut self, left: Expr, at: At, level: u8) -> Result<Expr> {
+        let operator = self.operator_name()?;
+        if self.is_one_of(&["any", "some", "all"]) && self.is_mark(1, "(") {
+            return self.quantified(left, operator, at);
+        }
+        let right = self.expression_above(level + 1)?;
+        if level == level::COMPARISON
+            && matches!(self.peek(0), TokenKind::Operator(symbol) if level_of(symbol) == level::COMPARISON)
+        {
+            return Err(self.unexpected());
+        }
+        let height = left.height.max(right.height);
+        self.above(ExprKind::Binary { operator, left: Box::new(left), right: Box::new(right) }, at, height)
+    }
+
+    /// `operand operator ANY (…)`.
+    fn quantified(&mut self, left: Expr, operator: OperatorName, at: At) -> Result<Expr> {
+        let all = self.is_word(0, "all");
+        self.advance();
+        self.expect_mark("(")?;
+        let operand = Box::new(left);
+        let (kind, height) = if self.starts_query() {
+            let query = Box::new(self.query()?);
+            let height = operand.height;
+            (ExprKind::QuantifiedQuery { operand, operator, query, all }, height)
+        } else {
+            let array = Box::new(self.expression()?);
+            let height = operand.height.max(array.height);
+            (ExprKind::QuantifiedArray { operand, operator, array, all }, height)
+        };
+        self.expect_mark(")")?;
+        self.above(kind, at, height)
+    }
+
+    /// `IS …`, ISNULL, NOTNULL.
+    fn is(&mut self, left: Expr, at: At) -> Result<Expr> {
+        let mut height = left.height;
+        let operand = Box::new(left);
+        let kind = if self.accept("isnull") {
+            ExprKind::IsNull { operand, negated: false }
+        } else if self.accept("notnull") {
+            ExprKind::IsNull { operand, negated: true }
+        } else {
+            self.expect("is")?;
+            let negated = self.accept("not");
+            if self.accept("null") {
+                ExprKind::IsNull { operand, negated }
+            } else if self.accept("true") {
+                ExprKind::IsTruth { operand, value: Some(true), negated }
+            } else if self.accept("false") {
+                ExprKind::IsTruth { operand, value: Some(false), negated }
+            } else if self.accept("unknown") {
+                ExprKind::IsTruth { operand, value: None, negated }
+            } else {
+                self.expect_words(&["distinct", "from"])?;
+                let right = Box::new(self.expression_above(level::IS + 1)?);
+                height = height.max(right.height);
+                ExprKind::IsDistinct { left: operand, right, negated }
+            }
+        };
+        self.above(kind, at, height)
+    }
+
+    /// BETWEEN, IN, LIKE and their kin.
+    fn matching(&mut self, left: Expr, at: At) -> Result<Expr> {
+        let negated = self.accept("not");
+        let operand = Box::new(left);
+        if self.accept("between") {
+            return self.between(operand, negated, at);
+        }
+        if self.accept("in") {
+            return self.in_list(operand, negated, at);
+        }
+        let kind = match () {
+            () if self.accept("like") => LikeKind::Like,
+            () if self.accept("ilike") => LikeKind::ILike,
+            () => {
+                self.expect_words(&["similar", "to"])?;
+                LikeKind::SimilarTo
+            }
+        };
+        if self.is_one_of(&["any", "some", "all"]) && self.is_mark(1, "(") && kind != LikeKind::SimilarTo {
+            let symbol = match (kind, negated) {
+                (LikeKind::Like, false) => "~~",
+                (LikeKind::Like, true) => "!~~",
+                (_, false) => "~~*",
+                (_, true) => "!~~*",
+            };
+            return self.quantified(*operand, plain(symbol), at);
+        }
+        let pattern = Box::new(self.expression_above(level::MATCHING + 1)?);
+        let mut height = operand.height.max(pattern.height);
+        let mut escape = None;
+        if self.accept("escape") {
+            let character = self.expression_above(level::MATCHING + 1)?;
+            height = height.max(character.height);
+            escape = Some(Box::new(character));
+        }
+        self.above(ExprKind::Like { kind, operand, pattern, escape, negated }, at, height)
+    }
+
+    fn between(&mut self, operand: Box<Expr>, negated: bool, at: At) -> Result<Expr> {
+        let symmetric = self.accept("symmetric");
+        if !symmetric {
+            self.accept("asymmetric");
+        }
+        let low = Box::new(self.expression_above(level::MATCHING + 1)?);
+        self.expect("and")?;
+        let high = Box::new(self.expression_above(level::MATCHING + 1)?);
+        let height = operand.height.max(low.height).max(high.height);
+        self.above(ExprKind::Between { operand, low, high, symmetric, negated }, at, height)
+    }
+
+    fn in_list(&mut self, operand: Box<Expr>, negated: bool, at: At) -> Result<Expr> {
+        self.expect_mark("(")?;
+        let (kind, height) = if self.starts_query() {
+            let query = Box::new(self.query()?);
+            let height = operand.height;
+            (ExprKind::InQuery { operand, query, negated }, height)
+        } else {
+            let list = self.expressions()?;
+            let height = list.iter().map(|expr| expr.height).max().unwrap_or(0).max(operand.height);
+            (ExprKind::InList { operand, list, negated }, height)
+        };
+        self.expect_mark(")")?;
+        self.above(kind, at, height)
+    }
+
+    fn at_time_zone(&mut self, left: Expr, at: At) -> Result<Expr> {
+        self.expect_words(&["at", "time", "zone"])?;
+        let zone = self.expression_above(level::AT + 1)?;
+        let height = left.height.max(zone.height);
+        let call = self.call_of("timezone", vec![zone, left], at);
+        self.above(call, at, height)
+    }
+
+    fn collate(&mut self, left: Expr, at: At) -> Result<Expr> {
+        self.expect("collate")?;
+        let collation = self.object_name()?;
+        let height = left.height;
+        self.above(ExprKind::Collate { operand: Box::new(left), collation }, at, height)
+    }
+
+    /// `(a, b) OVERLAPS (c, d)`.
+    fn overlaps(&mut self, left: Expr, at: At) -> Result<Expr> {
+        let right = self.expression_above(level::OTHER + 1)?;
+        let height = left.height.max(right.height);
+        match (left.kind, right.kind) {
+            (ExprKind::Row(mut left), ExprKind::Row(right)) if left.len() == 2 && right.len() == 2 => {
+                left.extend(right);
+                let call = self.call_of("overlaps", left, at);
+                self.above(call, at, height)
+            }
+            _ => Err(self.error(
+                at,
+                SqlState::SYNTAX_ERROR,
+                "wrong number of parameters on left or right side of OVERLAPS expression",
+            )),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Tokens: words, numbers, strings, operators, punctuation.
+//!
+//! Invariants: tokens lie in the text in order; the last token is the end of the text; operators follow PostgreSQL's
+//! rules (section 4.1.3: `--` and `/*` end one, a trailing `+` or `-` belongs to it only if it holds one of
+//! `~ ! @ # % ^ & | \` ?`).
+
+use std::borrow::Cow;
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// One token.
+#[derive(Clone, Debug)]
+pub(super) struct Token<'t> {
+    /// What it is.
+    pub kind: TokenKind<'t>,
+    /// Its first byte.
+    pub start: u32,
+    /// The byte behind its last.
+    pub end: u32,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum TokenKind<'t> {
+    /// A word, folded to lower case: a keyword or a name.
+    Word(Cow<'t, str>),
+    /// A quoted name.
+    Quoted(String),
+    /// Digits only.
+    Integer(&'t str),
+    /// A number with a point or an exponent.
+    Decimal(&'t str),
+    /// A string of any spelling, decoded.
+    Text(Cow<'t, str>),
+    /// `B'…'` or `X'…'`, as binary digits.
+    Bits(String),
+    /// `$n`
+    Parameter(u32),
+    /// An operator; `!=` is `<>`.
+    Operator(&'t str),
+    /// One of `( ) [ ] , ; : .` and of `:: .. := =>`.
+    Mark(&'static str),
+    /// The end of the text.
+    End,
+}
+
+/// The tokens of a text.
+///
+/// # Errors
+/// 42601 for unterminated strings, comments and names, and for bytes that begin no token; 22025 for a wrong escape.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
+    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0 };
+    let mut tokens = Vec::with_capacity(text.len() / 4 + 2);
+    loop {
+        lexer.skip_blanks()?;
+        let start = lexer.at;
+        let kind = lexer.token()?;
+        let end = kind == TokenKind::End;
+        tokens.push(Token { kind, start: start as u32, end: lexer.at as u32 });
+        if end {
+            return Ok(tokens);
+        }
+    }
+}
+
+struct Lexer<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+}
+
+const OPERATOR_BYTES: &[u8] = b"+-*/<>=~!@#%^&|`?";
+const MARKS: &[&str] = &["::", "..", ":=", "(", ")", "[", "]", ",", ";", ":", "."];
+
+fn starts_word(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+fn continues_word(byte: u8) -> bool {
+    starts_word(byte) || byte.is_ascii_digit() || byte == b'$'
+}
+
+impl<'t> Lexer<'t> {
+    fn peek(&self, ahead: usize) -> u8 {
+        self.bytes.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    fn error(&self, at: usize, message: String) -> SqlError {
+        let position = self.text[..at].chars().count() as u32 + 1;
+        SqlError::new(SqlState::SYNTAX_ERROR, message).at(position)
+    }
+
+    fn unterminated(&self, what: &str, start: usize) -> SqlError {
+        self.error(start, format!("unterminated {what} at or near \"{}\"", &self.text[start..]))
+    }
+
+    /// Passes over blanks and comments.
+    fn skip_blanks(&mut self) -> Result<()> {
+        loop {
+            match (self.peek(0), self.peek(1)) {
+                (b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, _) => self.at += 1,
+                (b'-', b'-') => self.skip_line(),
+                (b'/', b'*') => self.skip_comment()?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn skip_line(&mut self) {
+        let rest = &self.bytes[self.at..];
+        self.at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+    }
+
+    fn skip_comment(&mut self) -> Result<()> {
+        let start = self.at;
+        let mut depth = 0_usize;
+        loop {
+            match (self.peek(0), self.peek(1)) {
+                (b'/', b'*') => (depth, self.at) = (depth + 1, self.at + 2),
+                (b'*', b'/') => {
+                    (depth, self.at) = (depth - 1, self.at + 2);
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                _ if self.at >= self.bytes.len() => return Err(self.unterminated("/* comment", start)),
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn token(&mut self) -> Result<TokenKind<'t>> {
+        let (byte, next) = (self.peek(0), self.peek(1));
+        match byte {
+            _ if self.at >= self.bytes.len() => Ok(TokenKind::End),
+            b'\'' => Ok(TokenKind::Text(self.plain_string()?)),
+            b'"' => Ok(TokenKind::Quoted(self.quoted_name()?)),
+            b'e' | b'E' if next == b'\'' => {
+                self.at += 1;
+                Ok(TokenKind::Text(Cow::Owned(self.escaped_string()?)))
+            }
+            b'b' | b'B' | b'x' | b'X' if next == b'\'' => self.bits(byte.to_ascii_lowercase()),
+            b'n' | b'N' if next == b'\'' => {
+                self.at += 1;
+                Ok(TokenKind::Text(self.plain_string()?))
+            }
+            b'u' | b'U' if next == b'&' && matches!(self.peek(2), b'\'' | b'"') => self.unicode(),
+            b'$' => self.dollar(),
+            b'0'..=b'9' => self.number(),
+            b'.' if next.is_ascii_digit() => self.number(),
+            _ if starts_word(byte) => Ok(self.word()),
+            _ => self.operator_or_mark(),
+        }
+    }
+
+    fn word(&mut self) -> TokenKind<'t> {
+        let start = self.at;
+        while continues_word(self.peek(0)) {
+            self.at += 1;
+        }
+        let word = &self.text[start..self.at];
+        if word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            TokenKind::Word(Cow::Owned(word.to_ascii_lowercase()))
+        } else {
+            TokenKind::Word(Cow::Borrowed(word))
+        }
+    }
+
+    fn number(&mut self) -> Result<TokenKind<'t>> {
+        let start = self.at;
+        let mut whole = true;
+        self.digits();
+        if self.peek(0) == b'.' && self.peek(1) != b'.' {
+            whole = false;
+            self.at += 1;
+            self.digits();
+        }
+        if matches!(self.peek(0), b'e' | b'E') {
+            let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
+            if self.peek(1 + sign).is_ascii_digit() {
+                whole = false;
+                self.at += 1 + sign;
+                self.digits();
+            }
+        }
+        if starts_word(self.peek(0)) {
+            let digits = self.at;
+            self.word();
+            let near = &self.text[start..self.at.max(digits)];
+            return Err(
+                self.error(start, format!("trailing junk after numeric literal at or near \"{near}\""))
+            );
+        }
+        let number = &self.text[start..self.at];
+        Ok(if whole { TokenKind::Integer(number) } else { TokenKind::Decimal(number) })
+    }
+
+    fn digits(&mut self) {
+        while self.peek(0).is_ascii_digit() {
+            self.at += 1;
+        }
+    }
+
+    /// `$1` or `$tag$ … $tag$`.
+    fn dollar(&mut self) -> Result<TokenKind<'t>> {
+        let start = self.at;
+        if self.peek(1).is_ascii_digit() {
+            self.at += 1;
+            self.digits();
+            let number = self.text[start + 1..self.at].parse();
+            return number.map(TokenKind::Parameter).map_err(|_| {
+                self.error(start, format!("syntax error at or near \"{}\"", &self.text[start..self.at]))
+            });
+        }
+        let tag = self.bytes[start + 1..].iter().position(|&byte| byte == b'$' || !continues_word(byte));
+        let Some(length) = tag.filter(|&length| self.bytes[start + 1 + length] == b'$') else {
+            return Err(self.error(start, "syntax error at or near \"$\"".to_string()));
+        };
+        let body = start + length + 2;
+        let tag = &self.text[start..body];
+        match self.text[body..].find(tag) {
+            Some(end) => {
+                self.at = body + end + tag.len();
+                Ok(TokenKind::Text(Cow::Borrowed(&self.text[body..body + end])))
+            }
+            None => Err(self.unterminated("dollar-quoted string", start)),
+        }
+    }
+
+    fn operator_or_mark(&mut self) -> Result<TokenKind<'t>> {
+        let rest = &self.text[self.at..];
+        if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+            self.at += mark.len();
+            return Ok(TokenKind::Mark(mark));
+        }
+        let mut length = rest.bytes().take_while(|byte| OPERATOR_BYTES.contains(byte)).count();
+        for comment in ["--", "/*"] {
+            length = rest[..length].find(comment).unwrap_or(length);
+        }
+        let special = rest[..length].bytes().any(|byte| b"~!@#%^&|`?".contains(&byte));
+        while !special && length > 1 && matches!(rest.as_bytes()[length - 1], b'+' | b'-') {
+            length -= 1;
+        }
+        if length == 0 {
+            let near: String = rest.chars().take(1).collect();
+            return Err(self.error(self.at, format!("syntax error at or near \"{near}\"")));
+        }
+        self.at += length;
+        Ok(match &rest[..length] {
+            "!=" => TokenKind::Operator("<>"),
+            "=>" => TokenKind::Mark("=>"),
+            operator => TokenKind::Operator(operator),
+        })
+    }
+
+    fn quoted_name(&mut self) -> Result<String> {
+        let start = self.at;
+        let name = self.between(b'"').ok_or_else(|| self.unterminated("quoted identifier", start))?;
+        if name.is_empty() {
+            return Err(self.error(start, "zero-length delimited identifier at or near \"\"\"\"".to_string()));
+        }
+        Ok(name.replace("\"\"", "\""))
+    }
+
+    /// What lies between two quotes, doubled ones inside included; moves behind the closing one.
+    fn between(&mut self, quote: u8) -> Option<&'t str> {
+        let start = self.at + 1;
+        let mut at = start;
+        loop {
+            at += self.bytes.get(at..)?.iter().position(|&byte| byte == quote)?;
+            if self.bytes.get(at + 1) != Some(&quote) {
+                self.at = at + 1;
+                return Some(&self.text[start..at]);
+            }
+            at += 2;
+        }
+    }
+
+    /// A string in single quotes without escapes, and its continuations on further lines.
+    fn plain_string(&mut self) -> Result<Cow<'t, str>> {
+        let start = self.at;
+        let part = self.between(b'\'').ok_or_else(|| self.unterminated("quoted string", start))?;
+        let mut text =
+            if part.contains('\'') { Cow::Owned(part.replace("''", "'")) } else { Cow::Borrowed(part) };
+        while self.continues_string()? {
+            let part = self.between(b'\'').ok_or_else(|| self.unterminated("quoted string", start))?;
+            text.to_mut().push_str(&part.replace("''", "'"));
+        }
+        Ok(text)
+    }
+
+    /// Whether another string follows behind a line break: then both are one. Moves to its quote.
+    fn continues_string(&mut self) -> Result<bool> {
+        let end = self.at;
+        self.skip_blanks()?;
+        if self.peek(0) == b'\'' && self.bytes[end..self.at].contains(&b'\n') {
+            return Ok(true);
+        }
+        self.at = end;
+        Ok(false)
+    }
+
+    fn bits(&mut self, base: u8) -> Result<TokenKind<'t>> {
+        let start = self.at;
+        self.at += 1;
+        let digits = self.plain_string()?;
+        let radix = if base == b'b' { 2 } else { 16 };
+        let mut bits = String::new();
+        for digit in digits.chars() {
+            let Some(value) = digit.to_digit(radix) else {
+                let kind = if base == b'b' { "binary" } else { "hexadecimal" };
+                let message = format!("\"{digit}\" is not a valid {kind} digit");
+                return Err(
+                    SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message).at(start as u32 + 1)
+                );
+            };
+            bits += &if base == b'b' { format!("{value:b}") } else { format!("{value:04b}") };
+        }
+        Ok(TokenKind::Bits(bits))
+    }
+
+    /// A string with backslash escapes; the lexer stands on its quote.
+    fn escaped_string(&mut self) -> Result<String> {
+        let start = self.at - 1;
+        let mut bytes = Vec::new();
+        self.at += 1;
+        loop {
+            match self.peek(0) {
+                _ if self.at >= self.bytes.len() => return Err(self.unterminated("quoted string", start)),
+                b'\'' if self.peek(1) == b'\'' => {
+                    bytes.push(b'\'');
+                    self.at += 2;
+                }
+                b'\'' => {
+                    self.at += 1;
+                    if !self.continues_string()? {
+                        break;
+                    }
+                    self.at += 1;
+                }
+                b'\\' => self.escape(&mut bytes, start)?,
+                byte => {
+                    bytes.push(byte);
+                    self.at += 1;
+                }
+            }
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => Ok(text),
+            _ => Err(SqlError::new(
+                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                "invalid byte sequence for encoding \"UTF8\" in an escaped string",
+            )),
+        }
+    }
+
+    /// One backslash escape of `E'…'`.
+    fn escape(&mut self, bytes: &mut Vec<u8>, start: usize) -> Result<()> {
+        let escaped = self.peek(1);
+        self.at += 2;
+        let radix_and_digits = match escaped {
+            b'b' => return Ok(bytes.push(8)),
+            b'f' => return Ok(bytes.push(12)),
+            b'n' => return Ok(bytes.push(b'\n')),
+            b'r' => return Ok(bytes.push(b'\r')),
+            b't' => return Ok(bytes.push(b'\t')),
+            b'u' => return self.code_point(4, bytes),
+            b'U' => return self.code_point(8, bytes),
+            b'x' => (16, 2),
+            b'0'..=b'7' => {
+                self.at -= 1;
+                (8, 3)
+            }
+            _ if self.at > self.bytes.len() => return Err(self.unterminated("quoted string", start)),
+            byte => return Ok(bytes.push(byte)),
+        };
+        let (radix, digits) = radix_and_digits;
+        let (mut value, mut count) = (0_u32, 0);
+        while count < digits
+            && let Some(digit) = char::from(self.peek(0)).to_digit(radix)
+        {
+            (value, count) = (value * radix + digit, count + 1);
+            self.at += 1;
+        }
+        bytes.push(if count == 0 { b'x' } else { value as u8 });
+        Ok(())
+    }
+
+    /// The character of so many hexadecimal digits; surrogates come in pairs of escapes.
+    fn code_point(&mut self, digits: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let mut value = self.hexadecimal(digits)?;
+        if (0xd800..0xdc00).contains(&value) && self.peek(0) == b'\\' {
+            self.at += 2;
+            let low = self.hexadecimal(4)?;
+            value = 0x10000 + ((value - 0xd800) << 10) + (low.wrapping_sub(0xdc00) & 0x3ff);
+        }
+        let character = char::from_u32(value).filter(|&character| character != '\0');
+        let character =
+            character.ok_or_else(|| self.error(self.at, "invalid Unicode escape value".to_string()))?;
+        bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        Ok(())
+    }
+
+    fn hexadecimal(&mut self, digits: usize) -> Result<u32> {
+        let text = self.text.get(self.at..self.at + digits);
+        let value = text.and_then(|text| u32::from_str_radix(text, 16).ok());
+        let value = value.ok_or_else(|| {
+            let position = self.bytes.len().min(self.at) as u32 + 1;
+            SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid Unicode escape")
+                .with_hint("Unicode escapes must be \\uXXXX or \\UXXXXXXXX.")
+                .at(position)
+        })?;
+        self.at += digits;
+        Ok(value)
+    }
+
+    /// `U&'…'` and `U&"…"` with the backslash as the escape character.
+    fn unicode(&mut self) -> Result<TokenKind<'t>> {
+        self.at += 2;
+        let quote = self.peek(0);
+        let start = self.at;
+        let body = self.between(quote).ok_or_else(|| self.unterminated("quoted string", start))?;
+        let end = self.at;
+        let doubled = if quote == b'"' { ("\"\"", "\"") } else { ("''", "'") };
+        let body = body.replace(doubled.0, doubled.1);
+        let mut inner = Lexer { text: &body, bytes: body.as_bytes(), at: 0 };
+        let mut bytes = Vec::new();
+        while inner.at < inner.bytes.len() {
+            match (inner.peek(0), inner.peek(1)) {
+                (b'\\', b'\\') => {
+                    bytes.push(b'\\');
+                    inner.at += 2;
+                }
+                (b'\\', b'+') => {
+                    inner.at += 2;
+                    inner.code_point(6, &mut bytes)?;
+                }
+                (b'\\', _) => {
+                    inner.at += 1;
+                    inner.code_point(4, &mut bytes)?;
+                }
+                (byte, _) => {
+                    bytes.push(byte);
+                    inner.at += 1;
+                }
+            }
+        }
+        self.at = end;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(if quote == b'"' { TokenKind::Quoted(text) } else { TokenKind::Text(Cow::Owned(text)) })
+    }
+}

@@ -1,0 +1,532 @@
+//! CREATE, ALTER and DROP of everything but tables; COMMENT; TRUNCATE.
+
+use crate::error::Result;
+use crate::parse::parser::Parser;
+use crate::parse::syntax::{
+    AlterAction, AlterTable, AlterType, Comment, CreateDomain, CreateIndex, CreateView, Drop, IndexElement,
+    ObjectKind, ObjectName, PersistenceName, SequenceOption, SequenceStatement, Statement,
+};
+
+impl Parser<'_> {
+    /// CREATE.
+    pub fn create(&mut self) -> Result<Statement> {
+        let at = self.position();
+        self.expect("create")?;
+        let or_replace = self.accept_words(&["or", "replace"]);
+        if !self.accept("global") {
+            self.accept("local");
+        }
+        let persistence = match () {
+            () if self.accept("temporary") || self.accept("temp") => PersistenceName::Temporary,
+            () if self.accept("unlogged") => PersistenceName::Unlogged,
+            () => PersistenceName::Permanent,
+        };
+        match () {
+            () if self.accept("table") => self.create_table(persistence),
+            () if self.accept("recursive") => {
+                self.expect("view")?;
+                self.create_view(or_replace, persistence, false, true)
+            }
+            () if self.accept("view") => self.create_view(or_replace, persistence, false, false),
+            () if self.accept_words(&["materialized", "view"]) => {
+                self.create_view(or_replace, persistence, true, false)
+            }
+            () if self.accept("sequence") => self.create_sequence(persistence),
+            () if self.accept("unique") => {
+                self.expect("index")?;
+                self.create_index(true, at)
+            }
+            () if self.accept("index") => self.create_index(false, at),
+            () if self.accept("schema") => self.create_schema(),
+            () if self.accept("type") => self.create_type(at),
+            () if self.accept("domain") => self.create_domain(),
+            () => self.create_unsupported(at),
+        }
+    }
+
+    fn create_unsupported(&mut self, at: u32) -> Result<Statement> {
+        const KINDS: &[(&str, Option<&str>)] = &[
+            ("function", None),
+            ("procedure", None),
+            ("trigger", None),
+            ("rule", None),
+            (
+                "extension",
+                Some("The functions of common extensions, such as gen_random_uuid(), are built in."),
+            ),
+            ("policy", None),
+            ("role", None),
+            ("user", None),
+            ("database", Some("A directory holds one database; open another directory.")),
+            ("aggregate", None),
+            ("operator", None),
+            ("cast", None),
+            ("collation", None),
+            ("publication", None),
+            ("subscription", None),
+            ("tablespace", None),
+            ("statistics", Some("ANALYZE gathers the statistics that the planner uses.")),
+            ("foreign", None),
+            ("server", None),
+            ("language", None),
+            ("text", None),
+            ("event", None),
+            ("constraint", None),
+            ("conversion", None),
+            ("access", None),
+        ];
+        let Some((kind, hint)) = KINDS.iter().find(|(kind, _)| self.is_word(0, kind)) else {
+            return Err(self.unexpected());
+        };
+        self.skip_statement();
+        Ok(Statement::Unsupported { what: format!("CREATE {}", kind.to_uppercase()), hint: *hint, at })
+    }
+
+    fn create_view(
+        &mut self,
+        or_replace: bool,
+        persistence: PersistenceName,
+        materialized: bool,
+        recursive: bool,
+    ) -> Result<Statement> {
+        let if_not_exists = self.accept_words(&["if", "not", "exists"]);
+        let name = self.object_name()?;
+        let columns = if self.is_mark(0, "(") { self.names_in_parentheses()? } else { Vec::new() };
+        if self.is_word(0, "with") && self.is_mark(1, "(") {
+            self.advance();
+            self.storage_parameters()?;
+        }
+        self.expect("as")?;
+        let start = self.position();
+        let query = Box::new(self.query()?);
+        let text = self.text_since(start).to_string();
+        if self.accept("with") {
+            if materialized && (self.accept("data") || self.accept_words(&["no", "data"])) {
+            } else {
+                return Err(self.refused("WITH CHECK OPTION is not supported"));
+            }
+        }
+        let temporary = persistence == PersistenceName::Temporary;
+        Ok(Statement::CreateView(Box::new(CreateView {
+            name,
+            or_replace,
+            temporary,
+            materialized,
+            if_not_exists,
+            recursive,
+            columns,
+            query,
+            text,
+        })))
+    }
+
+    fn create_sequence(&mut self, persistence: PersistenceName) -> Result<Statement> {
+        let tolerant = self.accept_words(&["if", "not", "exists"]);
+        let name = self.object_name()?;
+        let options = self.sequence_options()?;
+        let temporary = persistence == PersistenceName::Temporary;
+        Ok(Statement::CreateSequence(Box::new(SequenceStatement { name, tolerant, temporary, options })))
+    }
+
+    pub fn sequence_options_in_parentheses(&mut self) -> Result<Vec<SequenceOption>> {
+        if !self.accept_mark("(") {
+            return Ok(Vec::new());
+        }
+        let options = self.sequence_options()?;
+        self.expect_mark(")")?;
+        Ok(options)
+    }
+
+    fn sequence_options(&mut self) -> Result<Vec<SequenceOption>> {
+        let mut options = Vec::new();
+        while let Some(option) = self.sequence_option()? {
+            options.push(option);
+        }
+        Ok(options)
+    }
+
+    fn sequence_option(&mut self) -> Result<Option<SequenceOption>> {
+        let option = match () {
+            () if self.accept("as") => SequenceOption::As(self.type_name()?),
+            () if self.accept("start") => {
+                self.accept("with");
+                SequenceOption::Start(self.signed_integer()?)
+            }
+            () if self.accept("restart") => {
+                let number = matches!(
+                    self.peek(0),
+                    crate::parse::lexer::TokenKind::Integer(_) | crate::parse::lexer::TokenKind::Operator(_)
+                );
+                let value = if self.accept("with") || number { Some(self.signed_integer()?) } else { None };
+                SequenceOption::Restart(value)
+            }
+            () if self.accept("increment") => {
+                self.accept("by");
+                SequenceOption::Increment(self.signed_integer()?)
+            }
+            () if self.accept("minvalue") => SequenceOption::Minimum(Some(self.signed_integer()?)),
+            () if self.accept("maxvalue") => SequenceOption::Maximum(Some(self.signed_integer()?)),
+            () if self.accept_words(&["no", "minvalue"]) => SequenceOption::Minimum(None),
+            () if self.accept_words(&["no", "maxvalue"]) => SequenceOption::Maximum(None),
+            () if self.accept_words(&["no", "cycle"]) => SequenceOption::Cycle(false),
+            () if self.accept("cycle") => SequenceOption::Cycle(true),
+            () if self.accept("cache") => SequenceOption::Cache(self.signed_integer()?),
+            () if self.accept_words(&["owned", "by"]) => {
+                let owner = if self.accept("none") { None } else { Some(self.object_name()?) };
+                SequenceOption::OwnedBy(owner)
+            }
+            () => return Ok(None),
+        };
+        Ok(Some(option))
+    }
+
+    fn create_index(&mut self, unique: bool, at: u32) -> Result<Statement> {
+        let concurrently = self.accept("concurrently");
+        let if_not_exists = self.accept_words(&["if", "not", "exists"]);
+        let name = if self.is_word(0, "on") { None } else { Some(self.name()?) };
+        self.expect("on")?;
+        self.accept("only");
+        let table = self.object_name()?;
+        let method = if self.accept("using") { Some(self.name()?) } else { None };
+        let elements = self.in_parentheses(Self::index_element)?;
+        let include = if self.accept("include") { self.names_in_parentheses()? } else { Vec::new() };
+        let nulls_not_distinct = self.accept_words(&["nulls", "not", "distinct"]);
+        self.accept_words(&["nulls", "distinct"]);
+        if self.is_word(0, "with") && self.is_mark(1, "(") {
+            self.advance();
+            self.storage_parameters()?;
+        }
+        if self.accept("tablespace") {
+            self.name()?;
+        }
+        let filter = if self.accept("where") { Some(self.text_expression(Self::expression)?) } else { None };
+        Ok(Statement::CreateIndex(Box::new(CreateIndex {
+            name,
+            table,
+            unique,
+            concurrently,
+            if_not_exists,
+            method,
+            elements,
+            include,
+            filter,
+            nulls_not_distinct,
+            at,
+        })))
+    }
+
+    fn index_element(&mut self) -> Result<IndexElement> {
+        let expr = if self.accept_mark("(") {
+            let expr = self.text_expression(Self::expression)?;
+            self.expect_mark(")")?;
+            expr
+        } else {
+            self.text_expression(Self::postfix)?
+        };
+        if self.accept("collate") {
+            self.object_name()?;
+        }
+        let class =
+            if self.is_one_of(&["asc", "desc", "nulls"]) || self.is_mark(0, ",") || self.is_mark(0, ")") {
+                None
+            } else {
+                let class = Some(self.object_name()?);
+                if self.is_mark(0, "(") {
+                    self.storage_parameters()?;
+                }
+                class
+            };
+        let descending = self.accept("desc");
+        if !descending {
+            self.accept("asc");
+        }
+        let nulls_first = match () {
+            () if self.accept_words(&["nulls", "first"]) => Some(true),
+            () if self.accept_words(&["nulls", "last"]) => Some(false),
+            () => None,
+        };
+        Ok(IndexElement { expr, class, descending, nulls_first })
+    }
+
+    fn create_schema(&mut self) -> Result<Statement> {
+        let if_not_exists = self.accept_words(&["if", "not", "exists"]);
+        if self.accept("authorization") {
+            return Ok(Statement::CreateSchema { name: self.name()?, if_not_exists });
+        }
+        let name = self.name()?;
+        if self.accept("authorization") {
+            self.label()?;
+        }
+        if !self.is_mark(0, ";") && !self.is_end() {
+            return Err(self.refused("elements inside CREATE SCHEMA are not supported"));
+        }
+        Ok(Statement::CreateSchema { name, if_not_exists })
+    }
+
+    fn create_type(&mut self, at: u32) -> Result<Statement> {
+        let name = self.object_name()?;
+        if self.accept_words(&["as", "enum"]) {
+            self.expect_mark("(")?;
+            let labels = if self.is_mark(0, ")") { Vec::new() } else { self.list(Self::string)? };
+            self.expect_mark(")")?;
+            return Ok(Statement::CreateEnum { name, labels });
+        }
+        self.skip_statement();
+        let hint = Some("Enums (CREATE TYPE name AS ENUM) and domains are supported.");
+        Ok(Statement::Unsupported { what: "CREATE TYPE of this kind".to_string(), hint, at })
+    }
+
+    fn create_domain(&mut self) -> Result<Statement> {
+        let name = self.object_name()?;
+        self.accept("as");
+        let ty = self.type_name()?;
+        let mut domain = CreateDomain { name, ty, default: None, not_null: false, checks: Vec::new() };
+        loop {
+            let constraint = if self.accept("constraint") { Some(self.name()?) } else { None };
+            match () {
+                () if self.accept("collate") => {
+                    self.object_name()?;
+                }
+                () if self.accept("default") => {
+                    domain.default = Some(self.text_expression(Self::restricted_expression)?);
+                }
+                () if self.accept_words(&["not", "null"]) => domain.not_null = true,
+                () if self.accept("null") => domain.not_null = false,
+                () if self.accept("check") => {
+                    self.expect_mark("(")?;
+                    domain.checks.push((constraint, self.text_expression(Self::expression)?));
+                    self.expect_mark(")")?;
+                }
+                () if constraint.is_some() => return Err(self.unexpected()),
+                () => return Ok(Statement::CreateDomain(Box::new(domain))),
+            }
+        }
+    }
+
+    fn object_kind(&mut self) -> Result<ObjectKind> {
+        let kind = match () {
+            () if self.accept("table") => ObjectKind::Table,
+            () if self.accept("index") => ObjectKind::Index,
+            () if self.accept("view") => ObjectKind::View,
+            () if self.accept_words(&["materialized", "view"]) => ObjectKind::MaterializedView,
+            () if self.accept("sequence") => ObjectKind::Sequence,
+            () if self.accept("schema") => ObjectKind::Schema,
+            () if self.accept("type") => ObjectKind::Type,
+            () if self.accept("domain") => ObjectKind::Domain,
+            () if self.accept("column") => ObjectKind::Column,
+            () if self.accept("constraint") => ObjectKind::Constraint,
+            () if self.accept("database") => ObjectKind::Database,
+            () if self.is_one_of(&[
+                "function",
+                "procedure",
+                "trigger",
+                "extension",
+                "role",
+                "user",
+                "rule",
+                "policy",
+                "aggregate",
+                "owned",
+                "collation",
+                "cast",
+                "operator",
+                "language",
+                "publication",
+                "subscription",
+                "server",
+                "statistics",
+            ]) =>
+            {
+                self.advance();
+                ObjectKind::Other
+            }
+            () => return Err(self.unexpected()),
+        };
+        Ok(kind)
+    }
+
+    /// DROP.
+    pub fn drop(&mut self) -> Result<Statement> {
+        let at = self.position();
+        self.expect("drop")?;
+        let start = self.position();
+        let kind = self.object_kind()?;
+        let what = format!("DROP {}", self.text_since(start).to_uppercase());
+        if matches!(
+            kind,
+            ObjectKind::Other | ObjectKind::Column | ObjectKind::Constraint | ObjectKind::Database
+        ) {
+            self.skip_statement();
+            return Ok(Statement::Unsupported { what, hint: None, at });
+        }
+        let concurrently = self.accept("concurrently");
+        let if_exists = self.accept_words(&["if", "exists"]);
+        let names = self.list(Self::object_name)?;
+        let cascade = self.cascade();
+        Ok(Statement::Drop(Drop { kind, names, if_exists, cascade, concurrently }))
+    }
+
+    /// COMMENT ON.
+    pub fn comment(&mut self) -> Result<Statement> {
+        let at = self.position();
+        self.expect_words(&["comment", "on"])?;
+        let kind = self.object_kind()?;
+        if kind == ObjectKind::Other {
+            self.skip_statement();
+            return Ok(Statement::Unsupported {
+                what: "COMMENT on such an object".to_string(),
+                hint: None,
+                at,
+            });
+        }
+        let name = self.object_name()?;
+        let on = if kind == ObjectKind::Constraint {
+            self.expect("on")?;
+            self.accept("domain");
+            Some(self.object_name()?)
+        } else {
+            None
+        };
+        self.expect("is")?;
+        let text = if self.accept("null") { None } else { Some(self.string()?) };
+        Ok(Statement::Comment(Comment { kind, name, on, text }))
+    }
+
+    /// TRUNCATE.
+    pub fn truncate(&mut self) -> Result<Statement> {
+        self.expect("truncate")?;
+        self.accept("table");
+        let tables = self.list(|parser| {
+            parser.accept("only");
+            let name = parser.object_name()?;
+            parser.accept_operator("*");
+            Ok(name)
+        })?;
+        let restart_identity = self.accept_words(&["restart", "identity"]);
+        self.accept_words(&["continue", "identity"]);
+        let cascade = self.cascade();
+        Ok(Statement::Truncate { tables, restart_identity, cascade })
+    }
+
+    /// ALTER.
+    pub fn alter(&mut self) -> Result<Statement> {
+        let at = self.position();
+        self.expect("alter")?;
+        match () {
+            () if self.accept("table") => self.alter_table(),
+            () if self.accept("sequence") => self.alter_sequence(),
+            () if self.accept("type") => self.alter_type(),
+            () if self.is_one_of(&["index", "view", "schema", "domain"])
+                || self.is_words(&["materialized", "view"]) =>
+            {
+                self.alter_other(at)
+            }
+            () => {
+                let start = self.position();
+                self.label()?;
+                let what = format!("ALTER {}", self.text_since(start).to_uppercase());
+                self.skip_statement();
+                Ok(Statement::Unsupported { what, hint: None, at })
+            }
+        }
+    }
+
+    fn alter_sequence(&mut self) -> Result<Statement> {
+        let tolerant = self.accept_words(&["if", "exists"]);
+        let name = self.object_name()?;
+        if self.accept_words(&["rename", "to"]) {
+            let to = self.name()?;
+            return Ok(Statement::Rename { kind: ObjectKind::Sequence, name, if_exists: tolerant, to });
+        }
+        if let Some(statement) = self.owner_or_schema(&name, tolerant, "ALTER SEQUENCE")? {
+            return Ok(statement);
+        }
+        let options = self.sequence_options()?;
+        if options.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(Statement::AlterSequence(Box::new(SequenceStatement {
+            name,
+            tolerant,
+            temporary: false,
+            options,
+        })))
+    }
+
+    /// `OWNER TO role` without effect, and `SET SCHEMA name`.
+    fn owner_or_schema(
+        &mut self,
+        name: &ObjectName,
+        if_exists: bool,
+        tag: &'static str,
+    ) -> Result<Option<Statement>> {
+        if self.accept_words(&["owner", "to"]) {
+            self.label()?;
+            return Ok(Some(Statement::NoEffect { tag }));
+        }
+        if self.accept_words(&["set", "schema"]) {
+            let actions = vec![AlterAction::SetSchema(self.name()?)];
+            let name = name.clone();
+            return Ok(Some(Statement::AlterTable(Box::new(AlterTable { name, if_exists, actions }))));
+        }
+        Ok(None)
+    }
+
+    fn alter_type(&mut self) -> Result<Statement> {
+        let name = self.object_name()?;
+        let change = match () {
+            () if self.accept_words(&["add", "value"]) => {
+                let if_not_exists = self.accept_words(&["if", "not", "exists"]);
+                let value = self.string()?;
+                let place = match () {
+                    () if self.accept("before") => Some((true, self.string()?)),
+                    () if self.accept("after") => Some((false, self.string()?)),
+                    () => None,
+                };
+                AlterType::AddValue { value, if_not_exists, place }
+            }
+            () if self.accept_words(&["rename", "value"]) => {
+                let from = self.string()?;
+                self.expect("to")?;
+                AlterType::RenameValue { from, to: self.string()? }
+            }
+            () if self.accept_words(&["rename", "to"]) => AlterType::Rename(self.name()?),
+            () => {
+                return match self.owner_or_schema(&name, false, "ALTER TYPE")? {
+                    Some(statement @ Statement::NoEffect { .. }) => Ok(statement),
+                    _ => Err(self.refused("ALTER TYPE of this kind is not supported")),
+                };
+            }
+        };
+        Ok(Statement::AlterType { name, change })
+    }
+
+    /// ALTER INDEX, VIEW, SCHEMA, DOMAIN: RENAME TO; OWNER and storage parameters without effect.
+    fn alter_other(&mut self, at: u32) -> Result<Statement> {
+        let (kind, tag) = match () {
+            () if self.accept("index") => (ObjectKind::Index, "ALTER INDEX"),
+            () if self.accept("view") => (ObjectKind::View, "ALTER VIEW"),
+            () if self.accept("schema") => (ObjectKind::Schema, "ALTER SCHEMA"),
+            () if self.accept("domain") => (ObjectKind::Domain, "ALTER DOMAIN"),
+            () => {
+                self.skip_statement();
+                let what = "ALTER MATERIALIZED VIEW".to_string();
+                return Ok(Statement::Unsupported { what, hint: None, at });
+            }
+        };
+        let if_exists = self.accept_words(&["if", "exists"]);
+        let name = self.object_name()?;
+        if self.accept_words(&["rename", "to"]) {
+            return Ok(Statement::Rename { kind, name, if_exists, to: self.name()? });
+        }
+        if self.accept_words(&["owner", "to"]) {
+            self.label()?;
+            return Ok(Statement::NoEffect { tag });
+        }
+        if self.accept("set") && self.is_mark(0, "(") {
+            self.storage_parameters()?;
+            return Ok(Statement::NoEffect { tag });
+        }
+        Err(self.refused(&format!("{tag} of this kind is not supported")))
+    }
+}

@@ -1,0 +1,324 @@
+//! The parser's cursor over the tokens: looking ahead, accepting, expecting, and its errors.
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::keywords;
+use crate::parse::lexer::{Token, TokenKind, tokens};
+use crate::parse::syntax::{At, Expr, ExprKind, Name, ObjectName, OperatorName};
+use crate::parse::{HEIGHT_MAX, NESTING_MAX};
+
+/// A position in characters from 1, as clients are told, of a byte offset.
+pub(crate) fn character_position(text: &str, at: At) -> u32 {
+    let bytes = text.as_bytes().get(..at as usize).unwrap_or(text.as_bytes());
+    bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as u32 + 1
+}
+
+/// A parser in the midst of a text.
+pub(super) struct Parser<'t> {
+    pub text: &'t str,
+    tokens: Vec<Token<'t>>,
+    at: usize,
+    nesting: u32,
+    /// The highest number of a parameter in the statement so far.
+    pub parameters: u32,
+}
+
+impl<'t> Parser<'t> {
+    pub fn new(text: &'t str) -> Result<Parser<'t>> {
+        if text.len() >= u32::MAX as usize {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the text is longer than 4 GB"));
+        }
+        Ok(Parser { text, tokens: tokens(text)?, at: 0, nesting: 0, parameters: 0 })
+    }
+
+    /// The token `ahead` of the current one.
+    pub fn peek(&self, ahead: usize) -> &TokenKind<'t> {
+        &self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].kind
+    }
+
+    /// Where the current token stands.
+    pub fn position(&self) -> At {
+        self.tokens[self.at].start
+    }
+
+    /// Where the token before the current one ended.
+    pub fn last_end(&self) -> At {
+        self.at.checked_sub(1).map_or(0, |last| self.tokens[last].end)
+    }
+
+    /// The text from a position to the end of the token before the current one.
+    pub fn text_since(&self, start: At) -> &'t str {
+        &self.text[start as usize..(self.last_end() as usize).max(start as usize)]
+    }
+
+    pub fn advance(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+    }
+
+    /// The place, to which [`Parser::rewind`] can go back.
+    pub fn mark(&self) -> usize {
+        self.at
+    }
+
+    pub fn rewind(&mut self, mark: usize) {
+        self.at = mark;
+    }
+
+    pub fn is_word(&self, ahead: usize, word: &str) -> bool {
+        matches!(self.peek(ahead), TokenKind::Word(found) if found == word)
+    }
+
+    pub fn is_words(&self, words: &[&str]) -> bool {
+        words.iter().enumerate().all(|(ahead, word)| self.is_word(ahead, word))
+    }
+
+    pub fn is_one_of(&self, words: &[&str]) -> bool {
+        matches!(self.peek(0), TokenKind::Word(found) if words.contains(&found.as_ref()))
+    }
+
+    pub fn is_mark(&self, ahead: usize, mark: &str) -> bool {
+        matches!(self.peek(ahead), TokenKind::Mark(found) if *found == mark)
+    }
+
+    pub fn is_operator(&self, ahead: usize, operator: &str) -> bool {
+        matches!(self.peek(ahead), TokenKind::Operator(found) if *found == operator)
+    }
+
+    pub fn is_end(&self) -> bool {
+        matches!(self.peek(0), TokenKind::End)
+    }
+
+    /// Passes over the keyword if it is there.
+    pub fn accept(&mut self, word: &str) -> bool {
+        let found = self.is_word(0, word);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// Passes over these keywords if all are there.
+    pub fn accept_words(&mut self, words: &[&str]) -> bool {
+        let found = self.is_words(words);
+        if found {
+            self.at += words.len();
+        }
+        found
+    }
+
+    pub fn accept_mark(&mut self, mark: &str) -> bool {
+        let found = self.is_mark(0, mark);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub fn accept_operator(&mut self, operator: &str) -> bool {
+        let found = self.is_operator(0, operator);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub fn expect(&mut self, word: &str) -> Result<()> {
+        if self.accept(word) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    pub fn expect_words(&mut self, words: &[&str]) -> Result<()> {
+        words.iter().try_for_each(|word| self.expect(word))
+    }
+
+    pub fn expect_mark(&mut self, mark: &str) -> Result<()> {
+        if self.accept_mark(mark) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    pub fn expect_operator(&mut self, operator: &str) -> Result<()> {
+        if self.accept_operator(operator) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    pub fn end_of_text(&self) -> Result<()> {
+        if self.is_end() { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// `syntax error at or near` the current token.
+    pub fn unexpected(&self) -> SqlError {
+        let token = &self.tokens[self.at];
+        let message = match token.kind {
+            TokenKind::End => "syntax error at end of input".to_string(),
+            _ => {
+                let near = &self.text[token.start as usize..token.end as usize];
+                format!("syntax error at or near \"{near}\"")
+            }
+        };
+        self.error(token.start, SqlState::SYNTAX_ERROR, message)
+    }
+
+    pub fn error(&self, at: At, state: SqlState, message: impl Into<String>) -> SqlError {
+        SqlError::new(state, message).at(character_position(self.text, at))
+    }
+
+    /// Runs a rule one level deeper.
+    pub fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.nesting >= NESTING_MAX {
+            return Err(self.too_deep());
+        }
+        self.nesting += 1;
+        let result = crate::stack::grow(|| rule(self));
+        self.nesting -= 1;
+        result
+    }
+
+    pub fn too_deep(&self) -> SqlError {
+        self.error(self.position(), SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+            .with_hint(format!("Statements nest at most {NESTING_MAX} levels deep; split the statement."))
+    }
+
+    /// An expression over others, one level higher than the highest of them.
+    pub fn above(&self, kind: ExprKind, at: At, height: u32) -> Result<Expr> {
+        if height >= HEIGHT_MAX {
+            return Err(self.too_deep());
+        }
+        Ok(Expr { kind, at, height: height + 1 })
+    }
+
+    /// A list with commas, of at least one item.
+    pub fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.accept_mark(",") {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// A list with commas in parentheses.
+    pub fn in_parentheses<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.expect_mark("(")?;
+        let items = self.list(item)?;
+        self.expect_mark(")")?;
+        Ok(items)
+    }
+
+    fn name_if(&mut self, allowed: impl Fn(&str) -> bool) -> Option<Name> {
+        let text = match self.peek(0) {
+            TokenKind::Word(word) if allowed(word) => word.to_string(),
+            TokenKind::Quoted(name) => name.clone(),
+            _ => return None,
+        };
+        let at = self.position();
+        self.advance();
+        Some(Name { text: truncated(text), at })
+    }
+
+    /// The name of a column or a table.
+    pub fn name(&mut self) -> Result<Name> {
+        self.accept_name().ok_or_else(|| self.unexpected())
+    }
+
+    pub fn accept_name(&mut self) -> Option<Name> {
+        self.name_if(keywords::may_name_column)
+    }
+
+    /// Any word as a name: behind AS and behind a point.
+    pub fn label(&mut self) -> Result<Name> {
+        self.name_if(|_| true).ok_or_else(|| self.unexpected())
+    }
+
+    /// A name that may stand behind an expression without AS.
+    pub fn bare_label(&mut self) -> Option<Name> {
+        self.name_if(keywords::may_be_bare_alias)
+    }
+
+    /// The name of a function or a type.
+    pub fn function_name(&mut self) -> Option<Name> {
+        self.name_if(keywords::may_name_function)
+    }
+
+    /// A name that may be qualified.
+    pub fn object_name(&mut self) -> Result<ObjectName> {
+        let mut parts = vec![self.name()?];
+        while self.accept_mark(".") {
+            parts.push(self.label()?);
+        }
+        if parts.len() > 3 {
+            let message = format!(
+                "improper qualified name (too many dotted names): {}",
+                ObjectName { parts: parts.clone() }
+            );
+            return Err(self.error(parts[0].at, SqlState::SYNTAX_ERROR, message));
+        }
+        Ok(ObjectName { parts })
+    }
+
+    pub fn names_in_parentheses(&mut self) -> Result<Vec<Name>> {
+        self.in_parentheses(Self::name)
+    }
+
+    /// A string literal.
+    pub fn string(&mut self) -> Result<String> {
+        match self.peek(0) {
+            TokenKind::Text(text) => {
+                let text = text.to_string();
+                self.advance();
+                Ok(text)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// A whole number with a sign.
+    pub fn signed_integer(&mut self) -> Result<i64> {
+        let negative = if self.accept_operator("-") {
+            true
+        } else {
+            self.accept_operator("+");
+            false
+        };
+        let TokenKind::Integer(digits) = *self.peek(0) else { return Err(self.unexpected()) };
+        let text = if negative { format!("-{digits}") } else { digits.to_string() };
+        let value = text.parse().map_err(|_| {
+            self.error(
+                self.position(),
+                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                format!("value \"{text}\" is out of range for type bigint"),
+            )
+        })?;
+        self.advance();
+        Ok(value)
+    }
+
+    /// `OPERATOR(schema.symbol)`, or a plain operator.
+    pub fn operator_name(&mut self) -> Result<OperatorName> {
+        if self.accept("operator") {
+            self.expect_mark("(")?;
+            let mut schema = None;
+            while !matches!(self.peek(0), TokenKind::Operator(_)) {
+                schema = Some(self.label()?.text);
+                self.expect_mark(".")?;
+            }
+            let name = self.plain_operator()?;
+            self.expect_mark(")")?;
+            return Ok(OperatorName { schema, symbol: name });
+        }
+        Ok(OperatorName { schema: None, symbol: self.plain_operator()? })
+    }
+
+    fn plain_operator(&mut self) -> Result<String> {
+        match *self.peek(0) {
+            TokenKind::Operator(symbol) => {
+                self.advance();
+                Ok(symbol.to_string())
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+}
+
+/// Names keep their first 63 bytes, as in PostgreSQL.
+fn truncated(mut name: String) -> String {
+    if name.len() > 63 {
+        let end = (0..=63).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+        name.truncate(end);
+    }
+    name
+}

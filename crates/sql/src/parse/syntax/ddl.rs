@@ -1,0 +1,333 @@
+//! Schema changes.
+
+use crate::parse::syntax::{At, Expr, Name, ObjectName, Query, TextExpr, TypeName};
+
+/// CREATE TABLE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateTable {
+    pub name: ObjectName,
+    pub persistence: PersistenceName,
+    pub if_not_exists: bool,
+    pub columns: Vec<ColumnDefinition>,
+    pub constraints: Vec<TableConstraint>,
+    pub likes: Vec<LikeClause>,
+    /// `ON COMMIT`, for temporary tables.
+    pub on_commit: OnCommit,
+}
+
+/// CREATE TABLE … AS.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateTableAs {
+    pub name: ObjectName,
+    pub persistence: PersistenceName,
+    pub if_not_exists: bool,
+    pub columns: Vec<Name>,
+    pub on_commit: OnCommit,
+    pub query: Box<Query>,
+    pub with_data: bool,
+}
+
+/// TEMPORARY, UNLOGGED, or neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PersistenceName {
+    #[default]
+    Permanent,
+    Temporary,
+    Unlogged,
+}
+
+/// What happens to a temporary table at COMMIT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnCommit {
+    #[default]
+    PreserveRows,
+    DeleteRows,
+    Drop,
+}
+
+/// `LIKE table INCLUDING …`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LikeClause {
+    pub table: ObjectName,
+    /// At which position among the columns it stands.
+    pub position: usize,
+    /// What is included, in lower case: `defaults`, `constraints`, `indexes`, `identity`, `generated`, `all`, …
+    pub including: Vec<String>,
+}
+
+/// A column of CREATE TABLE or ADD COLUMN.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnDefinition {
+    pub name: Name,
+    pub ty: TypeName,
+    pub collation: Option<ObjectName>,
+    pub constraints: Vec<ColumnConstraint>,
+}
+
+/// A constraint of a column, perhaps with a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnConstraint {
+    pub name: Option<Name>,
+    pub kind: ColumnConstraintKind,
+    pub at: At,
+}
+
+/// The kinds of column constraints.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ColumnConstraintKind {
+    Null,
+    NotNull,
+    Default(TextExpr),
+    Identity { always: bool, options: Vec<SequenceOption> },
+    Generated(TextExpr),
+    Check(TextExpr),
+    Unique,
+    PrimaryKey,
+    References(Reference),
+}
+
+/// What a foreign key refers to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reference {
+    pub table: ObjectName,
+    pub columns: Vec<Name>,
+    pub on_delete: ReferenceAction,
+    pub on_update: ReferenceAction,
+    pub deferrable: bool,
+    pub initially_deferred: bool,
+}
+
+/// What happens to referencing rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReferenceAction {
+    #[default]
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+/// A constraint of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TableConstraint {
+    pub name: Option<Name>,
+    pub kind: TableConstraintKind,
+    /// `NOT VALID`.
+    pub not_valid: bool,
+    pub at: At,
+}
+
+/// The kinds of table constraints.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TableConstraintKind {
+    Check(TextExpr),
+    Unique {
+        columns: Vec<Name>,
+        include: Vec<Name>,
+    },
+    PrimaryKey {
+        columns: Vec<Name>,
+        include: Vec<Name>,
+    },
+    /// `UNIQUE` or `PRIMARY KEY USING INDEX`.
+    UsingIndex {
+        index: Name,
+        primary: bool,
+    },
+    ForeignKey {
+        columns: Vec<Name>,
+        reference: Reference,
+    },
+}
+
+/// ALTER TABLE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AlterTable {
+    pub name: ObjectName,
+    pub if_exists: bool,
+    pub actions: Vec<AlterAction>,
+}
+
+/// What ALTER TABLE does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterAction {
+    AddColumn {
+        column: ColumnDefinition,
+        if_not_exists: bool,
+    },
+    DropColumn {
+        name: Name,
+        if_exists: bool,
+        cascade: bool,
+    },
+    AddConstraint(TableConstraint),
+    DropConstraint {
+        name: Name,
+        if_exists: bool,
+        cascade: bool,
+    },
+    ValidateConstraint(Name),
+    SetDefault {
+        column: Name,
+        default: Option<TextExpr>,
+    },
+    SetNotNull {
+        column: Name,
+        not_null: bool,
+    },
+    SetType {
+        column: Name,
+        ty: TypeName,
+        using: Option<Expr>,
+    },
+    AddIdentity {
+        column: Name,
+        always: bool,
+        options: Vec<SequenceOption>,
+    },
+    DropIdentity {
+        column: Name,
+        if_exists: bool,
+    },
+    DropExpression {
+        column: Name,
+        if_exists: bool,
+    },
+    RenameTable(Name),
+    RenameColumn {
+        from: Name,
+        to: Name,
+    },
+    RenameConstraint {
+        from: Name,
+        to: Name,
+    },
+    SetSchema(Name),
+    SetPersistence(PersistenceName),
+    /// Storage parameters, statistics targets, owners: accepted without effect.
+    Ignored,
+}
+
+/// CREATE INDEX.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateIndex {
+    pub name: Option<Name>,
+    pub table: ObjectName,
+    pub unique: bool,
+    pub concurrently: bool,
+    pub if_not_exists: bool,
+    /// `USING method`.
+    pub method: Option<Name>,
+    pub elements: Vec<IndexElement>,
+    pub include: Vec<Name>,
+    pub filter: Option<TextExpr>,
+    pub nulls_not_distinct: bool,
+    pub at: At,
+}
+
+/// An element of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IndexElement {
+    pub expr: TextExpr,
+    pub class: Option<ObjectName>,
+    pub descending: bool,
+    pub nulls_first: Option<bool>,
+}
+
+/// CREATE VIEW.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateView {
+    pub name: ObjectName,
+    pub or_replace: bool,
+    pub temporary: bool,
+    pub materialized: bool,
+    pub if_not_exists: bool,
+    pub recursive: bool,
+    pub columns: Vec<Name>,
+    pub query: Box<Query>,
+    /// How the query was written.
+    pub text: String,
+}
+
+/// CREATE SEQUENCE and ALTER SEQUENCE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SequenceStatement {
+    pub name: ObjectName,
+    /// IF NOT EXISTS of CREATE, IF EXISTS of ALTER.
+    pub tolerant: bool,
+    pub temporary: bool,
+    pub options: Vec<SequenceOption>,
+}
+
+/// An option of a sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SequenceOption {
+    As(TypeName),
+    Start(i64),
+    /// `RESTART [WITH n]`.
+    Restart(Option<i64>),
+    Increment(i64),
+    /// `None`: NO MINVALUE.
+    Minimum(Option<i64>),
+    Maximum(Option<i64>),
+    Cycle(bool),
+    Cache(i64),
+    /// `None`: OWNED BY NONE.
+    OwnedBy(Option<ObjectName>),
+}
+
+/// CREATE DOMAIN.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CreateDomain {
+    pub name: ObjectName,
+    pub ty: TypeName,
+    pub default: Option<TextExpr>,
+    pub not_null: bool,
+    pub checks: Vec<(Option<Name>, TextExpr)>,
+}
+
+/// The kinds of objects that DROP, COMMENT and RENAME name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    Table,
+    Index,
+    View,
+    MaterializedView,
+    Sequence,
+    Schema,
+    Type,
+    Domain,
+    Column,
+    Constraint,
+    Database,
+    Other,
+}
+
+/// DROP.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Drop {
+    pub kind: ObjectKind,
+    pub names: Vec<ObjectName>,
+    pub if_exists: bool,
+    pub cascade: bool,
+    pub concurrently: bool,
+}
+
+/// COMMENT ON.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Comment {
+    pub kind: ObjectKind,
+    pub name: ObjectName,
+    /// The table of a constraint.
+    pub on: Option<ObjectName>,
+    pub text: Option<String>,
+}
+
+/// What is done to an enum type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AlterType {
+    AddValue { value: String, if_not_exists: bool, place: Option<(bool, String)> },
+    RenameValue { from: String, to: String },
+    Rename(Name),
+}

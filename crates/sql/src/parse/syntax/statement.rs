@@ -1,0 +1,224 @@
+//! Statements.
+
+use crate::parse::syntax::{
+    AlterTable, AlterType, At, Comment, Copy, CreateDomain, CreateIndex, CreateTable, CreateTableAs,
+    CreateView, Delete, Drop, Expr, Insert, Merge, Name, ObjectKind, ObjectName, Query, SequenceStatement,
+    TypeName, Update,
+};
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Statement {
+    Query(Box<Query>),
+    Insert(Box<Insert>),
+    Update(Box<Update>),
+    Delete(Box<Delete>),
+    Merge(Box<Merge>),
+    Copy(Box<Copy>),
+    CreateTable(Box<CreateTable>),
+    CreateTableAs(Box<CreateTableAs>),
+    AlterTable(Box<AlterTable>),
+    CreateIndex(Box<CreateIndex>),
+    CreateView(Box<CreateView>),
+    CreateSequence(Box<SequenceStatement>),
+    AlterSequence(Box<SequenceStatement>),
+    CreateSchema {
+        name: Name,
+        if_not_exists: bool,
+    },
+    CreateEnum {
+        name: ObjectName,
+        labels: Vec<String>,
+    },
+    AlterType {
+        name: ObjectName,
+        change: AlterType,
+    },
+    CreateDomain(Box<CreateDomain>),
+    Drop(Drop),
+    Rename {
+        kind: ObjectKind,
+        name: ObjectName,
+        if_exists: bool,
+        to: Name,
+    },
+    Comment(Comment),
+    Truncate {
+        tables: Vec<ObjectName>,
+        restart_identity: bool,
+        cascade: bool,
+    },
+    Begin(TransactionModes),
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
+    Savepoint(Name),
+    RollbackTo(Name),
+    Release(Name),
+    LockTable {
+        tables: Vec<ObjectName>,
+        mode: String,
+        no_wait: bool,
+    },
+    Set {
+        scope: SetScope,
+        name: String,
+        value: SetValue,
+    },
+    SetTransaction {
+        modes: TransactionModes,
+        session: bool,
+    },
+    SetConstraints {
+        deferred: bool,
+    },
+    Show(String),
+    /// `None`: RESET ALL.
+    Reset(Option<String>),
+    Discard(String),
+    Prepare {
+        name: Name,
+        types: Vec<TypeName>,
+        statement: Box<Statement>,
+        text: String,
+    },
+    Execute {
+        name: Name,
+        args: Vec<Expr>,
+    },
+    /// `None`: DEALLOCATE ALL.
+    Deallocate(Option<Name>),
+    Declare(DeclareCursor),
+    Fetch(Fetch),
+    /// `None`: CLOSE ALL.
+    Close(Option<Name>),
+    Explain {
+        options: ExplainOptions,
+        statement: Box<Statement>,
+        text: String,
+    },
+    Vacuum {
+        tables: Vec<ObjectName>,
+        analyze: bool,
+    },
+    Analyze {
+        tables: Vec<ObjectName>,
+    },
+    Checkpoint,
+    Listen(Name),
+    Notify {
+        channel: Name,
+        payload: Option<String>,
+    },
+    /// `None`: UNLISTEN *.
+    Unlisten(Option<Name>),
+    /// GRANT, REVOKE, ALTER … OWNER TO: accepted, without effect where there are no roles to tell apart.
+    NoEffect {
+        tag: &'static str,
+    },
+    /// What is refused with 0A000.
+    Unsupported {
+        what: String,
+        hint: Option<&'static str>,
+        at: At,
+    },
+}
+
+/// A statement among several, and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ParsedStatement {
+    pub statement: Statement,
+    /// From its first token to the end of its last.
+    pub start: usize,
+    pub end: usize,
+    /// The highest number of a parameter.
+    pub parameters: u32,
+}
+
+/// The modes of BEGIN and SET TRANSACTION; none: not said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TransactionModes {
+    pub isolation: Option<Isolation>,
+    pub read_only: Option<bool>,
+    pub deferrable: Option<bool>,
+}
+
+/// The isolation levels that can be asked for. All are served as serializable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    /// As SHOW prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadUncommitted => "read uncommitted",
+            Isolation::ReadCommitted => "read committed",
+            Isolation::RepeatableRead => "repeatable read",
+            Isolation::Serializable => "serializable",
+        }
+    }
+}
+
+/// How long SET applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetScope {
+    Session,
+    Local,
+}
+
+/// What a setting is set to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SetValue {
+    Default,
+    /// One value or a list; each as text.
+    Values(Vec<String>),
+}
+
+/// DECLARE CURSOR.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DeclareCursor {
+    pub name: Name,
+    pub binary: bool,
+    /// `None`: not said.
+    pub scroll: Option<bool>,
+    pub hold: bool,
+    pub query: Box<Query>,
+    pub text: String,
+}
+
+/// FETCH and MOVE.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fetch {
+    pub cursor: Name,
+    pub direction: FetchDirection,
+    /// Whether rows are only passed over.
+    pub moves: bool,
+}
+
+/// Which rows a FETCH returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchDirection {
+    /// Negative: backward; `i64::MAX` and `i64::MIN`: all.
+    Forward(i64),
+    Absolute(i64),
+    Relative(i64),
+}
+
+/// The options of EXPLAIN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExplainOptions {
+    pub analyze: bool,
+    pub verbose: bool,
+    pub json: bool,
+    /// `COSTS OFF` and `TIMING OFF` leave those figures out.
+    pub costs: bool,
+    pub timing: bool,
+}
