@@ -4,7 +4,9 @@
 //! were bound to an older one are bound again. Oids are never used twice.
 
 mod relation;
+pub(crate) mod stored;
 
 pub(crate) use relation::{
-    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table, View,
+    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table,
+    View,
 };

@@ -31,7 +31,7 @@ pub(crate) struct Table {
     pub persistence: Persistence,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
-    /// Where its rows lie. None for a table of this transaction that the engine does not have yet.
+    /// Where its rows lie.
     pub engine: heddledb::Table,
 }
 

@@ -9,13 +9,12 @@ mod expression;
 mod query;
 mod statement;
 
-pub(crate) use expression::{
-    Arm, BoundExpr, MinMax, Quantifier, Subquery, SubqueryKind, TruthValue,
-};
+pub(crate) use expression::{Arm, BoundExpr, MinMax, Quantifier, Subquery, SubqueryKind, TruthValue};
 pub(crate) use query::{
     BoundAggregate, BoundColumn, BoundCte, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort,
-    BoundTarget, BoundWindow, CteBody, CteId, Distinct, Frame, FrameBound, FrameExclusion, FrameUnit, FunctionCall, JoinKind,
-    LockStrength, LockWait, QueryBody, RelationId, RelationKind, RowLock, SetOperation, SortKey, WindowFunction,
+    BoundTarget, BoundWindow, CteBody, CteId, Distinct, Frame, FrameBound, FrameExclusion, FrameUnit,
+    FunctionCall, JoinKind, LockStrength, LockWait, QueryBody, RelationId, RelationKind, RowLock,
+    SetOperation, SortKey, WindowFunction,
 };
 pub(crate) use statement::{
     BoundCheck, BoundDelete, BoundInsert, BoundMerge, BoundStatement, BoundUpdate, ConflictAction,
