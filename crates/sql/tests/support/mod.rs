@@ -1,0 +1,6 @@
+//! What the tests of this crate share.
+
+#![allow(dead_code, reason = "each test file uses a part of this module")]
+
+pub mod oracle;
+pub mod samples;
