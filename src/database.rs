@@ -78,6 +78,10 @@ impl Database {
         self.shared.engine()
     }
 
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.shared.check_open()
+    }
+
     /// Runs a closure as a transaction, on this thread. It is run again when it met a concurrent change; it returns
     /// when everything that it wrote and read is durable.
     ///
@@ -224,7 +228,13 @@ impl Database {
         let clocks = engine.clocks();
         let relaxed =
             |counter: &crate::base::atomics::AtomicU64| counter.load(crate::base::atomics::Ordering::Relaxed);
+        let versions = engine.store().versions().counts();
         let mut statistics = Statistics {
+            snapshots_opened: engine.snapshots().opened(),
+            snapshots_open: versions.snapshots,
+            snapshots_failed: versions.failures,
+            snapshot_versions: versions.versions,
+            snapshot_bytes: versions.bytes,
             memory_bytes: engine.store().slabs().budget().used(),
             log_groups: relaxed(&clocks.groups),
             log_transactions: relaxed(&clocks.grouped),

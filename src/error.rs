@@ -247,6 +247,15 @@ pub enum Error {
         /// How many they may take.
         limit: u64,
     },
+    /// A snapshot needed versions of rows that were released because all versions together exceeded their limit.
+    #[error(
+        "the snapshot is too old: the rows that changed since it was taken exceed the limit of {limit} bytes; take a new one, \
+         use it for less time, or raise Options::snapshot_limit"
+    )]
+    SnapshotTooOld {
+        /// How many bytes versions for snapshots may take.
+        limit: u64,
+    },
     /// A body reached for what its action does not declare.
     #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
     OutsideFootprint {
@@ -482,7 +491,10 @@ pub enum Error {
 impl Error {
     /// Whether the same call may succeed when it is made again, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Conflict | Error::Busy { .. } | Error::NoLogSpace { .. })
+        matches!(
+            self,
+            Error::Conflict | Error::Busy { .. } | Error::NoLogSpace { .. } | Error::SnapshotTooOld { .. }
+        )
     }
 
     /// The five-letter code that PostgreSQL's clients know this kind of error by.
@@ -502,6 +514,7 @@ impl Error {
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
             Error::MemoryFull { .. } => "53200",
+            Error::SnapshotTooOld { .. } => "72000",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
             Error::LogFailed { .. } => "58030",
             Error::ReadOnly => "25006",

@@ -53,6 +53,7 @@ mod protocol;
 mod range;
 mod row;
 mod schedule;
+mod snapshot;
 mod storage;
 mod table;
 #[doc(hidden)]
@@ -86,10 +87,11 @@ pub use procedure::{
 };
 pub use protocol::{LockConflict, ProtocolKind, SerialVariant};
 pub use range::Range;
-pub use row::Row;
+pub use row::{OwnedRow, Row};
 pub use schedule::{
     ConflictCounts, Deciding, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune,
 };
+pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 pub use storage::trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use table::{Column, ColumnName, Table};

@@ -128,6 +128,7 @@ pub struct Options {
     pub(crate) checkpoint_directories: Vec<PathBuf>,
     pub(crate) follower_socket: Option<PathBuf>,
     pub(crate) memory_limit: Option<u64>,
+    pub(crate) snapshot_limit: u64,
     pub(crate) log_directory: Option<PathBuf>,
     pub(crate) read_only: bool,
     pub(crate) time_samples: usize,
@@ -178,6 +179,7 @@ impl Default for Options {
             checkpoint_directories: Vec::new(),
             follower_socket: None,
             memory_limit: None,
+            snapshot_limit: 1 << 30,
             log_directory: None,
             read_only: false,
             time_samples: 0,
@@ -503,6 +505,15 @@ impl Options {
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// How many bytes versions of rows may take that only open snapshots need ([`Database::snapshot`](crate::Database::snapshot)),
+    /// apart from [`memory_limit`](Self::memory_limit); a long value counts for each version that has it. Beyond it the oldest
+    /// snapshot fails with [`Error::SnapshotTooOld`]; transactions go on. Default: 1 GiB.
+    #[must_use]
+    pub fn snapshot_limit(mut self, bytes: u64) -> Self {
+        self.snapshot_limit = bytes;
         self
     }
 

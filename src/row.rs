@@ -7,6 +7,9 @@ use crate::storage::table::TableCore;
 use crate::table::{ColumnName, position};
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
 
+mod owned;
+pub use owned::OwnedRow;
+
 /// A row that was read: a copy of its fixed part, and references to its long values. It stays as it was read,
 /// whatever the transaction writes afterwards.
 #[derive(Clone, Copy)]
@@ -106,6 +109,15 @@ macro_rules! getters {
                     $pattern => Ok($value),
                     _ => Err(self.wrong(position, $expected)),
                 }
+            }
+        )*}
+        impl OwnedRow {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The column is unknown, is of another type, or is NULL.
+            pub fn $name<'tx>(&'tx self, column: impl ColumnName) -> Result<$result> {
+                self.row().$name(column)
             }
         )*}
     };

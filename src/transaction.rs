@@ -315,7 +315,7 @@ impl<'t, 'a> Tx<'t, 'a> {
     }
 }
 
-fn index_position(table: &TableCore, index: &str) -> Result<usize> {
+pub(crate) fn index_position(table: &TableCore, index: &str) -> Result<usize> {
     let indexes = table.definition().indexes();
     indexes.iter().position(|candidate| candidate.name == index).ok_or_else(|| Error::UnknownIndex {
         table: table.definition().name().to_string(),

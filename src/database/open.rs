@@ -59,6 +59,7 @@ pub(crate) struct Shared {
 /// An empty store with the options' bounds.
 fn new_store(options: &Options, logged: bool) -> Store {
     let store = Store::new(FIRST, options.max_worker_contexts, logged);
+    store.versions().set_limit(options.snapshot_limit);
     if let Some(bytes) = options.memory_limit {
         store.slabs().budget().set_limit(bytes);
     }

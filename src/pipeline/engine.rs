@@ -14,6 +14,7 @@ use crate::pipeline::output::Output;
 use crate::pipeline::phases::PhaseChange;
 use crate::pipeline::retry::Retry;
 use crate::pipeline::sampler::Sampler;
+use crate::pipeline::snapshots::SnapshotRequests;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;
 use crate::protocol::{Held, Protocol};
@@ -40,6 +41,7 @@ pub(crate) struct Engine {
     retry: Retry,
     stash: Stash,
     phase_change: PhaseChange,
+    snapshots: SnapshotRequests,
     /// If it is sampled where time goes.
     sampler: Option<Sampler>,
 }
@@ -70,6 +72,7 @@ impl Engine {
             retry,
             stash: Stash::default(),
             phase_change: PhaseChange::default(),
+            snapshots: SnapshotRequests::default(),
             sampler,
         })
     }
@@ -100,6 +103,11 @@ impl Engine {
     /// Where the coordinator and the log stage meet.
     pub(crate) fn phase_change(&self) -> &PhaseChange {
         &self.phase_change
+    }
+
+    /// Where callers ask for snapshots, and the log stage opens them.
+    pub(crate) fn snapshots(&self) -> &SnapshotRequests {
+        &self.snapshots
     }
 
     /// How far the log is durable.

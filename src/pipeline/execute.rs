@@ -189,7 +189,7 @@ fn attempt<B: Body + ?Sized>(
     if !workspace.placeholders.is_empty() {
         collect_placeholders(workspace, guard);
     }
-    collect_deleted(workspace, || engine.progress().durable(), guard);
+    collect_deleted(workspace, engine.store().versions(), || engine.progress().durable(), guard);
     verdict
 }
 

@@ -21,6 +21,7 @@ use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::Checkpointer;
 use crate::pipeline::engine::Engine;
+use crate::pipeline::snapshots::Registered;
 use crate::pipeline::event_count::EventCount;
 use crate::pipeline::statistics::Stage;
 use crate::protocol::Phase;
@@ -108,6 +109,10 @@ impl LogStage {
         self.engine.store().epochs().close();
         self.write_and_release();
         self.write_and_release();
+        if self.engine.progress().failure().is_some() {
+            change_within_epoch(&self.engine);
+        }
+        self.engine.snapshots().close();
     }
 
     fn write_and_release(&self) {
@@ -137,18 +142,16 @@ impl LogStage {
     }
 
     fn wait_for_work(&self) {
-        let stop = || self.stop.load(Ordering::SeqCst);
-        let early = || stop() || self.engine.phase_change().wanted().is_some();
+        let change = || self.engine.phase_change().wanted().is_some() || self.engine.snapshots().is_wanted();
+        let early = || self.stop.load(Ordering::SeqCst) || change();
         if self.engine.progress().failure().is_some() {
             // Nothing is committed any more; but a split phase must end, so that what is durable can be read.
-            change_phase_within_epoch(&self.engine);
-            let wanted = || stop() || self.engine.phase_change().wanted().is_some();
-            return self.engine.log_event_count().sleep(Duration::from_millis(100), wanted);
+            change_within_epoch(&self.engine);
+            return self.engine.log_event_count().sleep(Duration::from_millis(100), early);
         }
         let Some(group_time) = self.group_time else {
             let idle = if self.preparation.is_some() { Duration::from_millis(100) } else { TICK };
-            let wanted = || stop() || self.engine.phase_change().wanted().is_some();
-            let appended = || wanted() || self.preparation.is_some() && self.something_appended();
+            let appended = || early() || self.preparation.is_some() && self.something_appended();
             return self.engine.log_event_count().sleep(idle, appended);
         };
         if !self.something_appended() {
@@ -250,25 +253,63 @@ impl OwnLog {
 }
 
 /// Raises the global epoch, and waits until nobody adds to the one before. Where a change of phases is wanted, it is made
-/// in between, while nobody is in a commit section: so the change is at the end of an epoch.
-fn close_epoch(engine: &Engine) -> u64 {
+/// in between, while nobody is in a commit section: so the change is at the end of an epoch. A snapshot that is wanted is
+/// opened at the end of the epoch, too; what is split is merged into its records for that, and split again.
+fn close_epoch(engine: &Arc<Engine>) -> u64 {
     let epochs = engine.store().epochs();
-    let all = || engine.store().worker_contexts().all().map(WorkerContext::published);
-    if let Some(phase) = engine.phase_change().wanted() {
-        if !epochs.try_close_gate() {
-            // Who runs alone has the gate: the change is made with another epoch, a little later.
-            std::thread::sleep(Duration::from_micros(100));
-            return seal_next(engine);
-        }
-        epochs.wait_for_all(all());
-        // Nobody is inside: all commits of this phase are of this epoch or an earlier one, and it is sealed.
-        let epoch = epochs.advance();
-        engine.phase_change().perform(engine, phase, (epoch, epoch + 1), &crossbeam_epoch::pin());
-        // SAFETY: closed above.
-        unsafe { epochs.open_gate() };
+    let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
+    if change.is_none() && (asked.is_none() || !is_split(engine)) {
+        let opening = Opening::begin(engine, asked);
+        let epoch = seal_next(engine);
+        opening.finish();
         return epoch;
     }
-    seal_next(engine)
+    if !epochs.try_close_gate() {
+        // The thread that runs alone has the gate: the change is made with another epoch, a little later.
+        std::thread::sleep(Duration::from_micros(100));
+        return seal_next(engine);
+    }
+    epochs.wait_for_all(engine.store().worker_contexts().all().map(WorkerContext::published));
+    let opening = Opening::begin(engine, asked);
+    // Nobody is inside: all commits of this phase are of this epoch or an earlier one, and it is sealed.
+    let epoch = epochs.advance();
+    let (between, guard) = ((epoch, epoch + 1), crossbeam_epoch::pin());
+    match (change, engine.protocol().phases()) {
+        (Some(phase), _) => engine.phase_change().perform(engine, phase, between, &guard),
+        (None, Some(phases)) => phases.merge(engine.store(), between, &guard),
+        (None, None) => {}
+    }
+    // SAFETY: closed above.
+    unsafe { epochs.open_gate() };
+    opening.finish();
+    epoch
+}
+
+/// A snapshot of the global epoch that is registered, and not sealed yet; or none, if none is wanted.
+#[must_use]
+struct Opening<'e> {
+    engine: &'e Arc<Engine>,
+    snapshot: Option<(u64, Arc<Registered>)>,
+}
+
+impl<'e> Opening<'e> {
+    /// Before the global epoch rises.
+    fn begin(engine: &'e Arc<Engine>, asked: Option<u64>) -> Opening<'e> {
+        let open = || engine.store().versions().open(engine.store().epochs().current());
+        Opening { engine, snapshot: asked.map(|asked| (asked, Registered::new(engine, open()))) }
+    }
+
+    /// Once the epoch is sealed.
+    fn finish(self) {
+        if let Some((asked, snapshot)) = self.snapshot {
+            self.engine.snapshots().answer(asked, snapshot);
+        }
+    }
+}
+
+/// Whether any column is split now; only the log stage changes that.
+fn is_split(engine: &Engine) -> bool {
+    engine.store().splits().current(&crossbeam_epoch::pin()).is_some()
 }
 
 fn seal_next(engine: &Engine) -> u64 {
@@ -278,21 +319,36 @@ fn seal_next(engine: &Engine) -> u64 {
     epoch
 }
 
-/// Ends a split phase although its epoch cannot end, because the log cannot be written: so that reads go on.
-/// Any other change is refused.
-fn change_phase_within_epoch(engine: &Engine) {
-    match engine.phase_change().wanted() {
-        None => return,
-        Some(Phase::Joined) => {}
-        Some(Phase::Split | Phase::SplitAgain) => return engine.phase_change().refuse(),
+/// Does what is wanted at the end of an epoch although its epoch cannot end, because the log cannot be written: so that reads
+/// go on. A split phase ends; any other change of phases is refused. A snapshot is opened; commits go on with the next epoch,
+/// which is not before the log is written again.
+fn change_within_epoch(engine: &Arc<Engine>) {
+    let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
+    if matches!(change, Some(Phase::Split | Phase::SplitAgain)) {
+        engine.phase_change().refuse();
+    }
+    let joins = change == Some(Phase::Joined);
+    if !joins && asked.is_none() {
+        return;
     }
     let epochs = engine.store().epochs();
     epochs.close_gate();
     epochs.wait_for_all(engine.store().worker_contexts().all().map(WorkerContext::published));
     let epoch = epochs.current();
-    engine.phase_change().perform(engine, Phase::Joined, (epoch, epoch), &crossbeam_epoch::pin());
+    if asked.is_some() {
+        epochs.end_commits_of(epoch);
+    }
+    let opening = Opening::begin(engine, asked);
+    let guard = crossbeam_epoch::pin();
+    if joins {
+        engine.phase_change().perform(engine, Phase::Joined, (epoch, epoch), &guard);
+    } else if let Some(phases) = engine.protocol().phases() {
+        // Not split again: an epoch has one merge.
+        phases.change(engine.store(), Phase::Joined, (epoch, epoch), &guard);
+    }
     // SAFETY: closed above.
     unsafe { epochs.open_gate() };
+    opening.finish();
 }
 
 impl Preparation {
@@ -307,7 +363,7 @@ impl Preparation {
     ///
     /// # Errors
     /// [`Error::LogFailed`]: it fails in another way for long.
-    fn ensure_room(&self, engine: &Engine, bytes: u64, stop: &AtomicBool) -> Result<()> {
+    fn ensure_room(&self, engine: &Arc<Engine>, bytes: u64, stop: &AtomicBool) -> Result<()> {
         let mut failures = 0;
         while self.segments.remaining_bytes() < bytes {
             if let Err(error) = self.segments.prepare_next() {
@@ -319,8 +375,9 @@ impl Preparation {
                 if stop.load(Ordering::SeqCst) {
                     return Ok(());
                 }
-                change_phase_within_epoch(engine);
-                std::thread::sleep(RETRY);
+                change_within_epoch(engine);
+                let wanted = || stop.load(Ordering::SeqCst) || engine.snapshots().is_wanted();
+                engine.log_event_count().sleep(RETRY, wanted);
             }
         }
         Ok(())

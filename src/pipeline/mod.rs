@@ -10,7 +10,7 @@
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
 //! `output` the stages; `work_queues` who takes and who steals; `partition` execution by executors that own the data;
-//! `bell` wakes the log stage. Beside all of them `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
+//! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Beside all of them `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
 //! the schedule; `sampler` looks where time goes.
 
 pub(crate) mod call;
@@ -29,6 +29,7 @@ pub(crate) mod phases;
 pub(crate) mod queue;
 pub(crate) mod retry;
 pub(crate) mod sampler;
+pub(crate) mod snapshots;
 pub(crate) mod stash;
 pub(crate) mod statistics;
 pub(crate) mod threads;

@@ -51,8 +51,8 @@ impl StageClocks {
     }
 }
 
-/// What the engine has counted since it was opened. Every number only rises: take it before and after an interval,
-/// and subtract.
+/// What the engine has counted since it was opened. Numbers only rise, unless they say what is the case now: take them before
+/// and after an interval, and subtract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -83,6 +83,16 @@ pub struct Statistics {
     /// Bytes of memory that rows take now, as [`Options::memory_limit`](crate::Options::memory_limit) counts them; long values
     /// are counted only where there is a limit.
     pub memory_bytes: u64,
+    /// Snapshots that were opened; callers that ask at one time share one.
+    pub snapshots_opened: u64,
+    /// Snapshots that are open now.
+    pub snapshots_open: u64,
+    /// Snapshots that have failed, because versions exceeded [`Options::snapshot_limit`](crate::Options::snapshot_limit).
+    pub snapshots_failed: u64,
+    /// Versions of rows that only open snapshots need now.
+    pub snapshot_versions: u64,
+    /// Bytes of memory that they take.
+    pub snapshot_bytes: u64,
     /// Groups written to the log.
     pub log_groups: u64,
     /// Transactions in them.
@@ -133,6 +143,11 @@ impl Sub for Statistics {
             went_parallel: self.went_parallel - before.went_parallel,
             went_serial: self.went_serial - before.went_serial,
             memory_bytes: self.memory_bytes,
+            snapshots_opened: self.snapshots_opened - before.snapshots_opened,
+            snapshots_open: self.snapshots_open,
+            snapshots_failed: self.snapshots_failed - before.snapshots_failed,
+            snapshot_versions: self.snapshot_versions,
+            snapshot_bytes: self.snapshot_bytes,
             log_groups: self.log_groups - before.log_groups,
             log_transactions: self.log_transactions - before.log_transactions,
             log_bytes: self.log_bytes - before.log_bytes,

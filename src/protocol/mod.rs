@@ -264,6 +264,10 @@ pub(crate) trait Phases: Send + Sync {
     /// has commits of, and the first of the next one. Whether it was done: a joined phase can always begin.
     fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool;
 
+    /// Merges what is split into its records and splits it again, so that the records are whole as of an epoch, and the phase
+    /// goes on. As for [`change`](Self::change).
+    fn merge(&self, store: &Store, epochs: (u64, u64), guard: &Guard);
+
     /// Splits a column of a record by hand, from the next phase on; or no longer.
     fn label(&self, wanted: Wanted, on: bool);
 

@@ -207,7 +207,7 @@ fn commit_any<T: Taking>(
             workspace.last_stamp = stamp;
             for (position, entry) in pending.iter().enumerate() {
                 let table = workspace.writes.touched()[position].table();
-                install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
+                install::<T>((table, store.versions()), entry, stamp, &mut workspace.deleted, guard);
             }
             published.leave();
         }
@@ -249,6 +249,9 @@ fn stamp<T: Taking>(
     })?;
     if store.epochs().is_closed() {
         return Err(CommitFailure::Refused(Error::Closed, Stamp::ZERO));
+    }
+    if !store.epochs().takes_commits_of(epoch) {
+        return Err(CommitFailure::EpochFull);
     }
     let mut charged = 0;
     if store.is_logged() {

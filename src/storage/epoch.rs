@@ -20,13 +20,15 @@ use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Condvar, Mutex, RawMutex};
 
 use crate::base::activity::{Activity, at};
-use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::barrier::Barrier;
 
 /// What a worker context shows while it is in no commit section.
 const OUTSIDE: u64 = 0;
 /// The first epoch of a new database; epoch 0 is "nothing".
 pub(crate) const FIRST: u64 = 1;
+/// All epochs are over.
+const CLOSED: u64 = u64::MAX;
 /// Set in the global epoch's word while the gate is closed.
 const GATE: u64 = 1 << 63;
 
@@ -40,8 +42,8 @@ pub(crate) struct Epochs {
     /// Who waits for the gate to open.
     waiting: Mutex<()>,
     opened: Condvar,
-    /// Whether nothing is taken into any epoch any more.
-    closed: AtomicBool,
+    /// Commits are of later epochs than this.
+    ended: AtomicU64,
     limit: Option<Limit>,
 }
 
@@ -72,7 +74,7 @@ impl Epochs {
             gate: RawMutex::INIT,
             waiting: Mutex::new(()),
             opened: Condvar::new(),
-            closed: AtomicBool::new(false),
+            ended: AtomicU64::new(0),
             limit: None,
         }
     }
@@ -221,7 +223,20 @@ impl Epochs {
     ///
     /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what worker contexts published.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        self.ended.store(CLOSED, Ordering::SeqCst);
+    }
+
+    /// No commit is of this epoch any more, although it is the global one. The caller has closed the gate and waited for all, so that
+    /// no commit section that is under way has to learn it.
+    pub(crate) fn end_commits_of(&self, epoch: u64) {
+        self.ended.fetch_max(epoch, Ordering::SeqCst);
+    }
+
+    /// Whether a commit may be of this epoch, which is the global one as it has read it in its commit section. The argument is
+    /// that of [`is_closed`](Self::is_closed).
+    #[inline]
+    pub(crate) fn takes_commits_of(&self, epoch: u64) -> bool {
+        self.ended.load(Ordering::SeqCst) < epoch
     }
 
     /// Whether who has entered a commit section must leave it with nothing done.
@@ -230,7 +245,7 @@ impl Epochs {
     /// sees what was published.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.ended.load(Ordering::SeqCst) == CLOSED
     }
 
     /// Waits until nobody can add to `epoch` any more. The waiting is short: commit sections run no user code.

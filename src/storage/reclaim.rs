@@ -1,7 +1,8 @@
 //! Takes absent records out of the indexes and gives their memory back.
 //!
 //! A deleted record stays in its indexes until its delete is durable, so that whoever misses the row meets the
-//! record and waits for that epoch; a placeholder that its call did not fill goes at once. Taking out is: kill the
+//! record and waits for that epoch, and until no open snapshot needs a version of it; a placeholder that its call did not fill
+//! goes at once. Taking out is: kill the
 //! record (its word from exactly the absent word noted to [`DEAD`], by compare-and-swap), unlink it, and free it
 //! when everybody who was pinned then has unpinned. A record that was filled again in the meantime has another word,
 //! so the swap fails and it stays. A commit that fills an absent record takes it by compare-and-swap too: one of the
@@ -17,8 +18,9 @@ use crate::storage::record::{Record, RecordPointer};
 use crate::storage::row::{RowLayout, free_block};
 use crate::storage::slab::Slabs;
 use crate::storage::table::{TableCore, free_record};
+use crate::storage::versions::Versions;
 use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER, Stamp};
-use crate::storage::workspace::Workspace;
+use crate::storage::workspace::{Deleted, Workspace};
 
 /// So many deleted records are kept before anything is done about them: the work is shared.
 const MANY: usize = 64;
@@ -33,16 +35,22 @@ pub(crate) fn collect_placeholders(workspace: &mut Workspace, guard: &Guard) {
     }
 }
 
-/// Takes out deleted records whose deletes are durable, once there are enough of them.
+/// Takes out deleted records whose deletes are durable, once there are enough of them. Those of which snapshots need versions
+/// stay for now: they are the side table's.
 #[inline]
-pub(crate) fn collect_deleted(workspace: &mut Workspace, durable: impl Fn() -> u64, guard: &Guard) {
+pub(crate) fn collect_deleted(
+    workspace: &mut Workspace,
+    versions: &Versions,
+    durable: impl Fn() -> u64,
+    guard: &Guard,
+) {
     if workspace.deleted.len() >= MANY {
-        collect_many_deleted(workspace, durable(), guard);
+        collect_many_deleted(workspace, versions, durable(), guard);
     }
 }
 
 #[cold]
-fn collect_many_deleted(workspace: &mut Workspace, durable: u64, guard: &Guard) {
+fn collect_many_deleted(workspace: &mut Workspace, versions: &Versions, durable: u64, guard: &Guard) {
     // A worker context's stamps rise, so those that are durable come first: looking at the others at the end of each call
     // would take the square of their number while the log is slow.
     let ready =
@@ -50,9 +58,20 @@ fn collect_many_deleted(workspace: &mut Workspace, durable: u64, guard: &Guard) 
     for deleted in workspace.deleted.drain(..ready) {
         // SAFETY: the table is alive as long as the store is, and so the workspace.
         let table = unsafe { &*deleted.table };
-        if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard) {
+        if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard)
+            && let Some(deleted) = versions.keep_deleted(record, deleted)
+        {
             take_out(table, record, deleted.word, guard);
         }
+    }
+}
+
+/// Takes out a deleted record that snapshots needed, and need no more.
+pub(super) fn collect_deleted_record(deleted: &Deleted, guard: &Guard) {
+    // SAFETY: the table is alive as long as the store is, and so are its versions.
+    let table = unsafe { &*deleted.table };
+    if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard) {
+        take_out(table, record, deleted.word, guard);
     }
 }
 

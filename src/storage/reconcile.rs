@@ -119,7 +119,7 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
         arena.reset();
         let slices = &gathered[first..first + columns.len()];
         first += columns.len();
-        merge(record, columns, slices, stamp, &arena, guard)?;
+        merge(store, record, columns, slices, stamp, (&arena, guard))?;
     }
     store.splits().replace(None, guard);
     Ok(())
@@ -127,12 +127,12 @@ pub(crate) fn end_split(store: &Store, set: &SplitSet, epoch: u64, guard: &Guard
 
 /// Merges the slices of one record's columns into it.
 fn merge(
+    store: &Store,
     record: Record<'_>,
     columns: &[SplitColumn],
     slices: &[Slice],
     stamp: Stamp,
-    arena: &Bump,
-    guard: &Guard,
+    (arena, guard): (&Bump, &Guard),
 ) -> Result<()> {
     let word = record.word().load(Ordering::Acquire);
     if slices.iter().all(Slice::is_untouched) {
@@ -156,6 +156,10 @@ fn merge(
     let mut made: Vec<u64> = Vec::new();
     // SAFETY: as above.
     unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    if word < store.versions().bound() {
+        // As every install does, before the row changes.
+        store.versions().preserve(&columns[0].table, record, word, stamp, guard);
+    }
     record.word().store(word | BUSY, Ordering::Relaxed);
     // Release fence: as in `commit::install`; the gate keeps writers out, and not readers.
     fence(Ordering::Release);

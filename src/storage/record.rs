@@ -159,15 +159,21 @@ impl<'g> Record<'g> {
             if word & ABSENT != 0 {
                 return word;
             }
-            let row = self.row();
-            let words = row.len().min(copy.len());
-            // SAFETY: there is room for so many words.
-            unsafe { copy_words(&row[..words], copy.as_mut_ptr()) };
+            self.copy(copy);
             fence(Ordering::Acquire);
             if self.word().load(Ordering::Relaxed) == word {
                 return word;
             }
         }
+    }
+
+    /// Copies the row's first words, whatever they are at this moment: the caller finds out what the copy is worth.
+    #[inline]
+    pub(crate) fn copy(self, copy: &mut [u64]) {
+        let row = self.row();
+        let words = row.len().min(copy.len());
+        // SAFETY: there is room for so many words.
+        unsafe { copy_words(&row[..words], copy.as_mut_ptr()) };
     }
 
     /// Copies the row into an arena, and gives back its word, if it can be had in one look: nobody has the record, it is

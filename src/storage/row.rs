@@ -11,20 +11,19 @@
 //! what an addition to one column touches is one word. What a block holds never changes; a row that gets another
 //! value gets another block, and the old one is retired by epoch.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
-
 use bumpalo::Bump;
 use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, Ordering};
-use crate::base::prefetch::prefetch_line;
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
 
 mod aside;
+mod block;
 mod number;
+use block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
+pub(crate) use block::{block_bytes, free_block, is_block, prefetch_block, share_block};
 pub(crate) use number::Number;
 
 /// The most bytes that the values of one row may have together.
@@ -449,111 +448,12 @@ impl ColumnLayout {
     }
 }
 
-/// Begins to bring a block's first lines into the cache.
-pub(crate) fn prefetch_block(word: u64) {
-    let block = std::ptr::without_provenance::<u8>(word as usize);
-    prefetch_line(block);
-    prefetch_line(block.wrapping_add(64));
-}
-
-/// Whether a variable column's word is the address of a block.
-pub(crate) fn is_block(word: u64) -> bool {
-    word != 0 && word & 1 == 0
-}
-
 /// How many bytes a value has that don't lie in words.
 pub(crate) fn byte_length(value: ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(text) => text.len(),
         ValueRef::Bytes(bytes) | ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) => bytes.len(),
         _ => 0,
-    }
-}
-
-fn block_layout(bytes: usize) -> Layout {
-    match Layout::from_size_align(8 + bytes, 8) {
-        Ok(layout) => layout,
-        Err(_) => panic!("a value of {bytes} bytes is larger than the address space"),
-    }
-}
-
-fn in_arena(arena: &Bump, layout: Layout) -> NonNull<u8> {
-    arena.alloc_layout(layout)
-}
-
-fn in_heap(layout: Layout) -> NonNull<u8> {
-    // SAFETY: a block's layout has at least the 8 bytes of the length.
-    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
-}
-
-/// The word of a variable column with these bytes; `long` makes it for bytes that don't fit into a word.
-#[inline]
-fn word_of(bytes: &[u8], long: impl FnOnce(&[u8]) -> u64) -> u64 {
-    if bytes.len() > INLINE_BYTES {
-        return long(bytes);
-    }
-    let mut word = [0; 8];
-    word[0] = (bytes.len() as u8) << 1 | 1;
-    word[1..=bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
-}
-
-/// The word of a variable column whose bytes lie in a block; `room` makes the block.
-fn word_of_block(bytes: &[u8], room: impl FnOnce(Layout) -> NonNull<u8>) -> u64 {
-    let block = room(block_layout(bytes.len()));
-    // SAFETY: the block is fresh, 8-aligned, and has room for the length and the bytes.
-    unsafe {
-        block.cast::<u64>().write(bytes.len() as u64);
-        block.add(8).copy_from_nonoverlapping(NonNull::from(bytes).cast::<u8>(), bytes.len());
-    }
-    block.as_ptr().expose_provenance() as u64
-}
-
-/// The bytes behind a variable column's word.
-///
-/// # Safety
-/// `word` was made by `word_of`, and its block, if it has one, is alive for `'r`.
-unsafe fn bytes_of(word: &u64) -> &[u8] {
-    if *word & 1 == 1 {
-        // SAFETY: a word's own eight bytes are plain bytes; little-endian puts the length first.
-        let bytes: &[u8; 8] = unsafe { &*std::ptr::from_ref(word).cast() };
-        return &bytes[1..1 + usize::from(bytes[0] >> 1)];
-    }
-    if *word == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's promise: a live block of a length and that many bytes, which nobody changes.
-    unsafe {
-        let block = std::ptr::with_exposed_provenance::<u8>(*word as usize);
-        let bytes = block.cast::<u64>().read() as usize;
-        std::slice::from_raw_parts(block.add(8), bytes)
-    }
-}
-
-const _: () =
-    assert!(cfg!(target_endian = "little"), "inline values lie in a word as little-endian machines have it");
-
-/// How many bytes a block takes.
-///
-/// # Safety
-/// `word` is the address of a block that is alive.
-pub(crate) unsafe fn block_bytes(word: u64) -> usize {
-    debug_assert!(is_block(word));
-    // SAFETY: the caller's promise; a block begins with the length of its bytes.
-    8 + unsafe { std::ptr::with_exposed_provenance::<u64>(word as usize).read() } as usize
-}
-
-/// Frees a block of the heap.
-///
-/// # Safety
-/// `word` is a block's address made with [`Blocks::Heap`], which nobody uses any more and nobody frees twice.
-pub(crate) unsafe fn free_block(word: u64) {
-    debug_assert!(is_block(word));
-    // SAFETY: the caller's promise; the layout is the one it was made with.
-    unsafe {
-        let block = std::ptr::with_exposed_provenance_mut::<u8>(word as usize);
-        let bytes = block.cast::<u64>().read() as usize;
-        dealloc(block, block_layout(bytes));
     }
 }
 

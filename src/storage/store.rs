@@ -15,6 +15,7 @@ use crate::storage::slab::Slabs;
 use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::trace::Trace;
+use crate::storage::versions::Versions;
 use crate::storage::worker_context::{WorkerContext, WorkerContexts};
 
 /// Tells stores of one process apart.
@@ -27,6 +28,7 @@ pub(crate) struct Store {
     epochs: Epochs,
     worker_contexts: WorkerContexts,
     splits: Splits,
+    versions: Versions,
     /// Every table that there ever was: none is freed before the store is.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     logged: bool,
@@ -62,6 +64,7 @@ impl Store {
             epochs: Epochs::new(epoch),
             worker_contexts: WorkerContexts::new(worker_contexts),
             splits: Splits::default(),
+            versions: Versions::default(),
             tables: RwLock::new(tables),
             logged,
             trace: None,
@@ -132,6 +135,12 @@ impl Store {
     /// What is split now.
     pub(crate) fn splits(&self) -> &Splits {
         &self.splits
+    }
+
+    /// Versions of records that open snapshots need.
+    #[inline]
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     /// Whether commits write redo.

@@ -29,7 +29,9 @@ use crate::types::key::{EncodedKey, KeyKind, encode_component};
 use crate::types::{DataType, ValueRef};
 
 mod bulk;
+mod range_scan;
 pub(crate) use bulk::{FreshRecords, FreshRow};
+pub(crate) use range_scan::RangeScan;
 
 /// A table's number: never used again once given.
 pub(crate) type TableId = u32;

@@ -46,6 +46,7 @@ mod engine {
     pub(crate) mod range;
     pub(crate) mod row;
     pub(crate) mod schedule;
+    pub(crate) mod snapshot;
     pub(crate) mod storage;
     pub(crate) mod table;
     pub(crate) mod testing;

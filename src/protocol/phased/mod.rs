@@ -208,6 +208,10 @@ impl Phases for Phased {
         self.state.change(store, phase, epochs, guard)
     }
 
+    fn merge(&self, store: &Store, epochs: (u64, u64), guard: &Guard) {
+        self.state.merge(store, epochs, guard);
+    }
+
     fn label(&self, wanted: Wanted, on: bool) {
         self.state.label(wanted, on);
     }

@@ -35,6 +35,8 @@ struct Inner {
     /// What will be split in the next split phase.
     chosen: Vec<Wanted>,
     labels: Vec<Wanted>,
+    /// What split columns had taken in this phase when their slices were last merged within it.
+    merged_writes: Vec<(Candidate, u64)>,
     /// How many calls had committed when the present phase, or this turn of it, began.
     committed: u64,
     /// The number of the last split phase.
@@ -86,6 +88,7 @@ impl State {
         let mut inner = self.inner.lock();
         let committed = inner.committed_since(store);
         let writes = inner.writes_so_far(store);
+        inner.merged_writes.clear();
         let report = SplitReport { length: lasted, committed, stashed, samples, writes };
         let decision = inner.classifier.end_of_split(&report);
         inner.choose(&decision);
@@ -108,6 +111,18 @@ impl State {
                 inner.split(store, epochs.1, guard) || phase == Phase::SplitAgain
             }
         }
+    }
+
+    /// See [`Phases::merge`](super::super::Phases::merge).
+    pub(super) fn merge(&self, store: &Store, epochs: (u64, u64), guard: &Guard) {
+        let mut inner = self.inner.lock();
+        let Some(set) = inner.set.clone() else { return };
+        inner.merged_writes = inner.writes_so_far(store);
+        inner.reconcile(store, epochs.0, guard);
+        let again = set.columns().iter().map(Wanted::from).collect();
+        let chosen = std::mem::replace(&mut inner.chosen, again);
+        inner.split(store, epochs.1, guard);
+        inner.chosen = chosen;
     }
 
     pub(super) fn label(&self, wanted: Wanted, on: bool) {
@@ -147,8 +162,10 @@ impl Inner {
         let columns = set.columns().iter().enumerate();
         columns
             .map(|(number, column)| {
-                let writes = all().map(|slices| slices.writes(set.phase(), number)).sum();
-                (candidate(&Wanted::from(column)), writes)
+                let candidate = candidate(&Wanted::from(column));
+                let before = self.merged_writes.iter().find(|(other, _)| *other == candidate);
+                let writes: u64 = all().map(|slices| slices.writes(set.phase(), number)).sum();
+                (candidate, writes + before.map_or(0, |(_, writes)| *writes))
             })
             .collect()
     }

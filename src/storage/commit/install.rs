@@ -8,19 +8,24 @@ use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
 use crate::storage::row::block_bytes;
 use crate::storage::table::TableCore;
+use crate::storage::versions::Versions;
 use crate::storage::word::{BUSY, PLACEHOLDER, SPLIT, Stamp};
 use crate::storage::workspace::Deleted;
 
 /// Installs what was worked out for one record. Nothing here can fail.
 #[inline]
 pub(super) fn install<T: Taking>(
-    table: &TableCore,
+    (table, versions): (&TableCore, &Versions),
     entry: &Pending<'_>,
     stamp: Stamp,
     deleted: &mut Vec<Deleted>,
     guard: &Guard,
 ) {
     let word = entry.record.word();
+    if entry.word < versions.bound() && !matches!(entry.change, Change::Nothing) {
+        // Before the row changes, and before its word does where it is deleted: see `Versions::read`.
+        versions.preserve(table, entry.record, entry.word, stamp, guard);
+    }
     // A record whose other columns change stays split.
     let present = if T::SPLITS { stamp.present() | entry.word & SPLIT } else { stamp.present() };
     match &entry.change {

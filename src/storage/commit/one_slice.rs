@@ -84,7 +84,7 @@ fn stamp(
 ) -> Option<(Stamp, Option<usize>)> {
     let epochs = call.store.epochs();
     let epoch = epochs.current();
-    if !validate(&Taken::Nothing) || epochs.is_closed() {
+    if !validate(&Taken::Nothing) || !epochs.takes_commits_of(epoch) {
         return None;
     }
     let mut charged = None;

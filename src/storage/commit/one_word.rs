@@ -68,7 +68,7 @@ fn change_and_stamp(
         return None;
     }
     let epoch = epochs.current();
-    if !validate(&Taken::One(record)) || epochs.is_closed() {
+    if !validate(&Taken::One(record)) || !epochs.takes_commits_of(epoch) {
         return None;
     }
     let floor = call.seen.get().max(Stamp::of(word)).max(call.workspace.last_stamp);
@@ -97,6 +97,11 @@ fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: Cha
         append(call.worker_context, call.workspace, stamp);
     }
     call.workspace.last_stamp = stamp;
+    let versions = call.store.versions();
+    if word < versions.bound() {
+        // Before the row changes: as in `install::install`.
+        versions.preserve(call.workspace.writes.touched()[0].table(), record, word, stamp, call.guard);
+    }
     // Where rivals are excluded it is not busy yet. Relaxed, and the fence: as in `install::make_busy`.
     record.word().store(word | BUSY, Ordering::Relaxed);
     fence(Ordering::Release);

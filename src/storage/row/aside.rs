@@ -4,10 +4,14 @@
 //! a buffer the value's bytes lie. So a row is put together once, when it is inserted; at the commit its words are
 //! copied, and each long value once, into the block that it keeps.
 
+use std::num::NonZero;
+use std::ptr::NonNull;
+
 use bumpalo::Bump;
 
 use super::number::{SHORT_TEXT, is_usual_text};
-use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape, in_arena, in_heap, is_block, word_of, word_of_block};
+use super::block::{block_bytes, bytes_of, in_arena, in_heap, is_block, word_of, word_of_block};
+use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape};
 use crate::types::ValueRef;
 
 /// How many bits the length takes: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
@@ -92,6 +96,35 @@ impl RowLayout {
             made.extend([word]);
             word
         });
+    }
+
+    /// Gives copied rows copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no more.
+    ///
+    /// # Safety
+    /// `words` are whole rows of this layout with live blocks.
+    pub(crate) unsafe fn move_blocks_to_buffer(&self, words: &mut [u64]) -> Vec<u64> {
+        let Some(rows) = NonZero::new(self.words).filter(|_| self.has_blocks) else { return Vec::new() };
+        let room = |word: u64| {
+            // SAFETY: the caller's promise.
+            if is_block(word) { unsafe { block_bytes(word) }.div_ceil(8) } else { 0 }
+        };
+        let blocks = words.chunks_exact(rows.get()).flat_map(|row| self.blocks(row));
+        let mut buffer: Vec<u64> = Vec::with_capacity(blocks.map(room).sum());
+        for row in words.chunks_exact_mut(rows.get()) {
+            for &at in &self.variable_words {
+                let word = row[at as usize];
+                if is_block(word) {
+                    let start = buffer.len();
+                    // Within its capacity: the buffer does not move.
+                    buffer.resize(start + room(word), 0);
+                    // SAFETY: the place is inside of the buffer, and the block is the caller's promise.
+                    let (place, bytes) =
+                        unsafe { (buffer.as_mut_ptr().add(start).cast::<u8>(), bytes_of(&word)) };
+                    row[at as usize] = NonNull::new(place).map_or(0, |place| word_of_block(bytes, |_| place));
+                }
+            }
+        }
+        buffer
     }
 
     /// What was put aside lies so many bytes further on.

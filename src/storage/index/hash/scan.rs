@@ -25,6 +25,11 @@ pub(crate) struct HashCursor {
 }
 
 impl HashCursor {
+    /// The first hash with the prefix.
+    pub(crate) fn start(self) -> u64 {
+        self.start
+    }
+
     /// The last hash with the prefix.
     fn last(self) -> u64 {
         self.start | last_with_prefix(self.depth)
@@ -64,6 +69,12 @@ impl HashIndex {
             return Some(HashCursor { bucket: cursor.bucket + 1, ..cursor });
         }
         cursor.last().checked_add(1).map(|start| self.cursor_at(start, guard))
+    }
+
+    /// The cursor at the beginning of the segment that holds this hash.
+    pub(crate) fn cursor_holding(&self, hash: u64, guard: &Guard) -> HashCursor {
+        let depth = self.locate(hash, guard).depth;
+        HashCursor { start: hash & !last_with_prefix(depth), depth, bucket: 0 }
     }
 
     /// The cursor at the beginning of the segment that begins at this hash.

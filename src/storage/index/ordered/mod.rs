@@ -6,7 +6,7 @@
 //!
 //! - `latch.rs`: the version word, and the memory orderings;
 //! - `node.rs`: what a node is, and the search in it; `locked.rs`: changing it;
-//! - `descent.rs`: going down; `restructure.rs`: splits, merges, the root.
+//! - `descent.rs`: going down; `restructure.rs`: splits, merges, the root; `separators.rs`: keys that cut a range into pieces.
 //!
 //! # Why it is right
 //!
@@ -62,6 +62,7 @@ mod latch;
 mod locked;
 mod node;
 mod restructure;
+mod separators;
 
 #[cfg(test)]
 mod tests;

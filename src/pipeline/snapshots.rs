@@ -1,0 +1,143 @@
+//! Requests for snapshots: callers ask, and the log stage opens one for all that are asking at that moment.
+//!
+//! A snapshot ends with an epoch, so the log stage opens it where it ends one: it registers the snapshot, raises the global
+//! epoch, waits for the commit sections of the epoch before, and answers. So a request waits for the group that is being written
+//! at most, and not for the disk afterwards: that is the reader's, where it meets what is not durable yet.
+//!
+//! # Invariants
+//!
+//! - A request is answered with a snapshot that was registered after it was made. So the snapshot contains whatever was
+//!   acknowledged before.
+//! - Every request is answered: the log stage looks for requests before it sleeps, and refuses those that come after its end.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::error::{Error, Result};
+use crate::pipeline::engine::Engine;
+use crate::storage::versions::OpenSnapshot;
+
+/// A snapshot that is open for as long as this lives.
+pub(crate) struct Registered {
+    engine: Arc<Engine>,
+    snapshot: Arc<OpenSnapshot>,
+}
+
+impl Registered {
+    /// A snapshot that [`Versions::open`](crate::storage::versions::Versions::open) has given.
+    pub(crate) fn new(engine: &Arc<Engine>, snapshot: Arc<OpenSnapshot>) -> Arc<Registered> {
+        Arc::new(Registered { engine: engine.clone(), snapshot })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The last epoch that it contains.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.snapshot.epoch()
+    }
+
+    /// Fails if a version that it needs may have been released; to be asked after each read.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`].
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.snapshot.has_failed() {
+            return Ok(());
+        }
+        Err(Error::SnapshotTooOld { limit: self.engine.store().versions().limit() })
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.engine.store().versions().close(&self.snapshot, &crossbeam_epoch::pin());
+    }
+}
+
+/// Where callers and the log stage meet.
+#[derive(Default)]
+pub(crate) struct SnapshotRequests {
+    /// Whether there is a request without an answer: for the log stage's looks.
+    wanted: AtomicBool,
+    state: Mutex<State>,
+    answered: Condvar,
+    opened: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many requests were made, and how many of them, the first ones, are answered.
+    asked: u64,
+    answered: u64,
+    /// How many callers have not left with their answer yet.
+    waiting: usize,
+    /// The last answer, while a caller waits.
+    snapshot: Option<Arc<Registered>>,
+    is_closed: bool,
+}
+
+impl SnapshotRequests {
+    /// Asks the log stage for a snapshot, and waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn ask(&self, engine: &Engine) -> Result<Arc<Registered>> {
+        let mut state = self.state.lock();
+        state.asked += 1;
+        state.waiting += 1;
+        let own = state.asked;
+        // SeqCst, as all that the log stage looks at before it sleeps (see `EventCount`).
+        self.wanted.store(true, Ordering::SeqCst);
+        engine.log_event_count().ring();
+        while state.answered < own && !state.is_closed {
+            self.answered.wait(&mut state);
+        }
+        let answer = state.snapshot.clone().filter(|_| state.answered >= own);
+        state.waiting -= 1;
+        let kept = if state.waiting == 0 { state.snapshot.take() } else { None };
+        drop(state);
+        drop(kept);
+        answer.ok_or(Error::Closed)
+    }
+
+    /// Whether the log stage has something to do here.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
+    }
+
+    /// The requests made so far, if any of them has no answer.
+    pub(crate) fn asked(&self) -> Option<u64> {
+        if !self.is_wanted() {
+            return None;
+        }
+        let state = self.state.lock();
+        (state.asked > state.answered).then_some(state.asked)
+    }
+
+    /// Answers the first `asked` requests with a snapshot that has been registered since, and whose epoch is sealed.
+    pub(crate) fn answer(&self, asked: u64, snapshot: Arc<Registered>) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.answered = asked;
+        self.wanted.store(state.asked > asked, Ordering::SeqCst);
+        let before = state.snapshot.replace(snapshot);
+        self.answered.notify_all();
+        drop(state);
+        drop(before);
+    }
+
+    /// The log stage ends: whoever asks from here on is refused.
+    pub(crate) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.answered.notify_all();
+    }
+
+    /// How many snapshots were opened.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,233 @@
+//! Snapshots: read-only views of all tables as of one epoch.
+//!
+//! # Invariants
+//!
+//! - A snapshot contains every transaction that was acknowledged before it was asked for (strict serializability), and of every
+//!   transaction either all or nothing.
+//! - What is read in it is handed out once the log is durable through the epochs of what was met.
+//! - It holds no slot of a worker context, no lock, and between two calls no pin. No transaction conflicts with it or waits for it.
+
+mod scan;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crossbeam_epoch::pin;
+
+pub use self::scan::SnapshotScan;
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::pipeline::nesting;
+use crate::pipeline::snapshots::Registered;
+use crate::range::Range;
+use crate::row::OwnedRow;
+use crate::storage::index::Lookup;
+use crate::storage::table::RangeScan;
+use crate::storage::versions::{Found, Met, Rows};
+use crate::table::Table;
+use crate::transaction::index_position;
+use crate::types::ValueRef;
+
+/// A read-only view of all tables as of one moment.
+///
+/// It contains everything that was acknowledged before it was asked for, and nothing of what commits later. Reading in it never
+/// conflicts with transactions, waits for none, and makes none wait. Several threads can read in it at once; clones are
+/// the same snapshot. Versions of rows that change while it is open are kept for it, up to
+/// [`Options::snapshot_limit`](crate::Options::snapshot_limit): so drop it when it is needed no more.
+///
+/// ```
+/// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};
+/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
+/// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
+/// db.run(|tx| (1..=3).try_for_each(|id| tx.insert(&accounts, row![id, 100])))?;
+/// let snapshot = db.snapshot()?;
+/// db.run(|tx| tx.add(&accounts, key![1], "balance", -100))?;
+/// let mut sum = 0;
+/// for account in snapshot.scan(&accounts, Range::all())? {
+///     sum += account?.int("balance")?;
+/// }
+/// assert_eq!(sum, 300);
+/// let first = snapshot.get(&accounts, key![1])?.expect("it was there");
+/// assert_eq!(first.int("balance")?, 100);
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Snapshot {
+    registered: Arc<Registered>,
+}
+
+impl Database {
+    /// Takes a snapshot of all tables. It waits for the group that is being written to the log at most; whoever asks meanwhile
+    /// shares it. It works on a full disk and after the log has failed, too.
+    ///
+    /// # Errors
+    /// [`Error::Nested`] inside a transaction; [`Error::Closed`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        nesting::check("taking a snapshot")?;
+        self.check_open()?;
+        Ok(Snapshot { registered: self.engine().snapshots().ask(self.engine())? })
+    }
+
+    /// Runs a closure with a snapshot: for reports of any length, which run once, beside all transactions.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64).primary_key(["id"]))?;
+    /// # db.run(|tx| tx.insert(&accounts, row![7]))?;
+    /// let accounts = db.read(|snapshot| Ok(snapshot.scan(&accounts, Range::all())?.count()))?;
+    /// assert_eq!(accounts, 1);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`snapshot`](Self::snapshot); what the closure fails with.
+    pub fn read<T>(&self, body: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+        body(&self.snapshot()?)
+    }
+}
+
+impl Snapshot {
+    /// The last epoch that it contains.
+    pub fn epoch(&self) -> u64 {
+        self.registered.epoch()
+    }
+
+    /// The row of this key.
+    ///
+    /// # Errors
+    /// A key that does not fit the table; [`Error::SnapshotTooOld`]; [`Error::LogFailed`] where the row never became durable.
+    pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<OwnedRow>> {
+        self.check_table(table)?;
+        let core = table.core();
+        let key = core.encode_key(key.as_ref(), true)?;
+        let mut rows = Rows::new(table.shared().clone());
+        let met = {
+            let guard = pin();
+            match core.find(core.hash(&key), &key, &guard) {
+                Lookup::Missing(_) => Met::default(),
+                Lookup::Found(record) => {
+                    let versions = self.registered.engine().store().versions();
+                    rows.fill(versions, (&[record], None), self.epoch(), &guard)
+                }
+            }
+        };
+        release(&self.registered, met)?;
+        Ok((rows.len() > 0).then(|| OwnedRow::new(Arc::new(rows), 0)))
+    }
+
+    /// Whether there is a row of this key.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn exists<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+        self.check_table(table)?;
+        let core = table.core();
+        let key = core.encode_key(key.as_ref(), true)?;
+        let guard = pin();
+        let found = match core.find(core.hash(&key), &key, &guard) {
+            Lookup::Missing(_) => Found::Nothing(0),
+            Lookup::Found(record) => {
+                self.registered.engine().store().versions().read(record, self.epoch(), &mut [])
+            }
+        };
+        drop(guard);
+        let (there, epoch) = match found {
+            Found::Row(epoch) => (true, epoch),
+            Found::Nothing(epoch) => (false, epoch),
+        };
+        release(&self.registered, Met { epoch, is_missing: false })?;
+        Ok(there)
+    }
+
+    /// Reads a range of a table, in the order of its primary key.
+    ///
+    /// # Errors
+    /// [`Error::NoOrderedIndex`], unless it is [`Range::all`]; values that do not fit the key.
+    pub fn scan(&self, table: &Table, range: Range) -> Result<SnapshotScan> {
+        let scan = self.range_scan(table, &range)?;
+        Ok(SnapshotScan::new(&self.registered, table.shared(), None, scan, range.row_limit()))
+    }
+
+    /// Cuts a range of a table into at most `parts` scans of about the same length, in their order, which several threads can
+    /// read beside each other. A limit holds for each of them.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn scan_parts(&self, table: &Table, range: Range, parts: usize) -> Result<Vec<SnapshotScan>> {
+        let scans = self.range_scan(table, &range)?.split(table.core(), parts, &pin());
+        let scan =
+            |scan| SnapshotScan::new(&self.registered, table.shared(), None, scan, range.row_limit());
+        Ok(scans.into_iter().map(scan).collect())
+    }
+
+    /// Reads a range of a secondary index, in its order. The range's keys are values of the indexed columns.
+    ///
+    /// # Errors
+    /// [`Error::UnknownIndex`]; values that do not fit the indexed columns.
+    pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<SnapshotScan> {
+        let (number, scan) = self.index_scan(table, index, &range)?;
+        Ok(SnapshotScan::new(&self.registered, table.shared(), Some(number), scan, range.row_limit()))
+    }
+
+    /// Cuts a range of a secondary index into scans, as [`scan_parts`](Self::scan_parts) does.
+    ///
+    /// # Errors
+    /// As [`scan_index`](Self::scan_index).
+    pub fn scan_index_parts(
+        &self,
+        table: &Table,
+        index: &str,
+        range: Range,
+        parts: usize,
+    ) -> Result<Vec<SnapshotScan>> {
+        let (number, scan) = self.index_scan(table, index, &range)?;
+        let scans = scan.split(&table.core().secondary()[number].table, parts, &pin());
+        let scan =
+            |scan| SnapshotScan::new(&self.registered, table.shared(), Some(number), scan, range.row_limit());
+        Ok(scans.into_iter().map(scan).collect())
+    }
+
+    fn range_scan(&self, table: &Table, range: &Range) -> Result<RangeScan> {
+        self.check_table(table)?;
+        let core = table.core();
+        let (_, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
+        RangeScan::new(core, lower, upper, range.is_backward())
+    }
+
+    fn index_scan(&self, table: &Table, index: &str, range: &Range) -> Result<(usize, RangeScan)> {
+        self.check_table(table)?;
+        let core = table.core();
+        let number = index_position(core, index)?;
+        let (_, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
+        Ok((number, RangeScan::new(&core.secondary()[number].table, lower, upper, range.is_backward())?))
+    }
+
+    fn check_table(&self, table: &Table) -> Result<()> {
+        if table.core().store() == self.registered.engine().store().identity() {
+            return Ok(());
+        }
+        Err(Error::ForeignTable { table: table.name().to_string() })
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Snapshot").field("epoch", &self.epoch()).finish()
+    }
+}
+
+/// What was read may be handed out: the snapshot has what it needs, and the log is durable through what was met.
+///
+/// # Errors
+/// [`Error::SnapshotTooOld`]; the log has failed before what was met became durable.
+fn release(registered: &Registered, met: Met) -> Result<()> {
+    registered.check()?;
+    if met.is_missing {
+        let detail = "an entry of a secondary index leads to no row".to_string();
+        return Err(Error::Inconsistent { detail });
+    }
+    registered.engine().progress().wait(met.epoch)?;
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Keys that cut a range into pieces, for threads that scan it beside each other.
+//!
+//! Any keys would do: they only say how evenly the pieces are filled. So nothing that is read here is validated. What is followed
+//! are slots, by the argument of the folder's `mod.rs`: an address found there was in the tree when the thread was pinned already.
+
+use std::ops::Bound;
+
+use crossbeam_epoch::Guard;
+
+use super::OrderedIndex;
+use super::node::Node;
+use crate::types::key::EncodedKey;
+
+/// So many times more pieces are looked for than are wanted, so that they can be put together evenly.
+const FINER: usize = 8;
+
+impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
+    /// Keys inside of a range, ascending, between which lie about the same numbers of records: where the nodes of the highest
+    /// level begin that cuts the range finely enough for so many pieces.
+    pub(crate) fn separators(
+        &self,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        pieces: usize,
+        guard: &Guard,
+    ) -> Vec<EncodedKey> {
+        let Ok(root) = self.root(guard) else { return Vec::new() };
+        let mut nodes: Vec<&Node<FAN_OUT>> = vec![root.node];
+        while nodes.len() < pieces.saturating_mul(FINER) && nodes.iter().all(|node| !node.is_leaf()) {
+            let below = nodes.iter().flat_map(|node| {
+                (0..node.count()).filter_map(|index| Some(node.child(node.slot(index).ok()?)))
+            });
+            let below: Vec<_> = below.filter(|node| meets(node, lower, upper)).collect();
+            if below.is_empty() {
+                break;
+            }
+            nodes = below;
+        }
+        let inside = |key: &&[u8]| {
+            let is_behind = match lower {
+                Bound::Included(lower) | Bound::Excluded(lower) => *key > lower,
+                Bound::Unbounded => !key.is_empty(),
+            };
+            is_behind && !ends_before(upper, key)
+        };
+        let mut keys: Vec<&[u8]> = nodes.iter().map(|node| &node.low()[..]).filter(inside).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.into_iter().map(EncodedKey::from).collect()
+    }
+}
+
+/// Whether a range ends before this key, or at it.
+fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {
+    match upper {
+        Bound::Included(upper) | Bound::Excluded(upper) => key >= upper,
+        Bound::Unbounded => false,
+    }
+}
+
+/// Whether a node's range has keys in common with another range.
+fn meets<const FAN_OUT: usize>(node: &Node<FAN_OUT>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+    let begins_in_time = !node.low().is_empty() && ends_before(upper, node.low());
+    let ends_in_time = match (node.high(), lower) {
+        (Some(high), Bound::Included(lower) | Bound::Excluded(lower)) => &high[..] > lower,
+        _ => true,
+    };
+    !begins_in_time && ends_in_time
+}

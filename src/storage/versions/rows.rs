@@ -1,0 +1,127 @@
+//! Rows as of a snapshot's epoch, copied with their long values: they outlive the pin under which they were read.
+
+use std::sync::Arc;
+
+use crossbeam_epoch::Guard;
+
+use super::{Found, Versions};
+use crate::storage::index::Lookup;
+use crate::storage::record::Record;
+use crate::storage::table::TableCore;
+use crate::types::ValueRef;
+
+/// How many records ahead of its reading a record is fetched.
+const AHEAD: usize = 8;
+
+/// Rows of one table.
+pub(crate) struct Rows {
+    table: Arc<TableCore>,
+    words: Vec<u64>,
+    /// What the rows' words lead to, unless they hold their values.
+    blocks: Vec<u64>,
+    len: usize,
+}
+
+/// What was met while rows were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// The highest epoch of what was met, absence included: of data that may not be durable yet.
+    pub(crate) epoch: u64,
+    /// Whether an index entry led to no row: either the snapshot has failed, or the index is damaged.
+    pub(crate) is_missing: bool,
+}
+
+impl Rows {
+    /// No rows.
+    pub(crate) fn new(table: Arc<TableCore>) -> Rows {
+        Rows { table, words: Vec::new(), blocks: Vec::new(), len: 0 }
+    }
+
+    /// Whose rows these are.
+    #[inline]
+    pub(crate) fn table(&self) -> &TableCore {
+        &self.table
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The words of the row at this position.
+    #[inline]
+    pub(crate) fn row(&self, at: usize) -> &[u64] {
+        let words = self.table.layout().words();
+        &self.words[at * words..][..words]
+    }
+
+    /// Puts the rows in place of what was there that these records had at the end of `epoch`; where they are entries of a
+    /// secondary index, the rows that they lead to.
+    pub(crate) fn fill<'g>(
+        &mut self,
+        versions: &Versions,
+        (records, entries_of): (&[Record<'g>], Option<&TableCore>),
+        epoch: u64,
+        guard: &'g Guard,
+    ) -> Met {
+        self.words.clear();
+        self.len = 0;
+        let mut met = Met::default();
+        let table = self.table.clone();
+        let of = entries_of.unwrap_or(&table);
+        records.iter().take(AHEAD).for_each(|&record| of.prefetch_record(record));
+        let mut entry = vec![0; entries_of.map_or(0, |index| index.layout().words())];
+        for (at, &record) in records.iter().enumerate() {
+            records.get(at + AHEAD).into_iter().for_each(|&record| of.prefetch_record(record));
+            let record = match entries_of {
+                None => Some(record),
+                Some(index) => match versions.read(record, epoch, &mut entry) {
+                    Found::Nothing(since) => {
+                        met.epoch = met.epoch.max(since);
+                        continue;
+                    }
+                    Found::Row(_) => row_of_entry(&table, index, &entry, guard),
+                },
+            };
+            let found = record.is_some_and(|record| self.push(versions, record, epoch, &mut met));
+            met.is_missing |= entries_of.is_some() && !found;
+        }
+        // SAFETY: the rows were just read, and the thread is pinned: their blocks are alive.
+        self.blocks = unsafe { table.layout().move_blocks_to_buffer(&mut self.words) };
+        met
+    }
+
+    /// Adds the row that a record had. Whether it had one.
+    fn push(&mut self, versions: &Versions, record: Record<'_>, epoch: u64, met: &mut Met) -> bool {
+        let start = self.words.len();
+        self.words.resize(start + self.table.layout().words(), 0);
+        let (is_row, since) = match versions.read(record, epoch, &mut self.words[start..]) {
+            Found::Row(since) => (true, since),
+            Found::Nothing(since) => (false, since),
+        };
+        met.epoch = met.epoch.max(since);
+        if is_row {
+            self.len += 1;
+        } else {
+            self.words.truncate(start);
+        }
+        is_row
+    }
+}
+
+/// The record that an entry of a secondary index leads to.
+fn row_of_entry<'g>(
+    table: &TableCore,
+    index: &TableCore,
+    entry: &[u64],
+    guard: &'g Guard,
+) -> Option<Record<'g>> {
+    // SAFETY: the entry was just read, and the thread is pinned.
+    let ValueRef::Bytes(key) = (unsafe { index.layout().value(entry, 0) }) else { return None };
+    match table.find(table.hash(key), key, guard) {
+        // SAFETY: the thread is pinned for as long as the guard lives, and so the record is alive.
+        Lookup::Found(record) => Some(unsafe { record.pointer().as_record() }),
+        Lookup::Missing(_) => None,
+    }
+}
