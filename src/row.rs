@@ -111,15 +111,6 @@ macro_rules! getters {
                 }
             }
         )*}
-        impl OwnedRow {$(
-            $(#[$doc])*
-            ///
-            /// # Errors
-            /// The column is unknown, is of another type, or is NULL.
-            pub fn $name<'tx>(&'tx self, column: impl ColumnName) -> Result<$result> {
-                self.row().$name(column)
-            }
-        )*}
     };
 }
 

@@ -157,8 +157,7 @@ impl Snapshot {
     /// As [`scan`](Self::scan).
     pub fn scan_parts(&self, table: &Table, range: Range, parts: usize) -> Result<Vec<SnapshotScan>> {
         let scans = self.range_scan(table, &range)?.split(table.core(), parts, &pin());
-        let scan =
-            |scan| SnapshotScan::new(&self.registered, table.shared(), None, scan, range.row_limit());
+        let scan = |scan| SnapshotScan::new(&self.registered, table.shared(), None, scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
     }
 

@@ -125,9 +125,10 @@ impl SnapshotRequests {
         state.answered = asked;
         self.wanted.store(state.asked > asked, Ordering::SeqCst);
         let before = state.snapshot.replace(snapshot);
-        self.answered.notify_all();
         drop(state);
+        // It is closed with this if its callers have not come for it, who get the new one.
         drop(before);
+        self.answered.notify_all();
     }
 
     /// The log stage ends: whoever asks from here on is refused.

@@ -7,7 +7,7 @@ use super::Row;
 use crate::error::Result;
 use crate::storage::versions::Rows;
 use crate::table::ColumnName;
-use crate::types::{Value, ValueRef};
+use crate::types::{Date, Decimal, Timestamp, Uuid, Value, ValueRef};
 
 /// A row that was read and stays as it was read, for as long as it is kept and on any thread: what snapshots give.
 ///
@@ -46,19 +46,46 @@ impl OwnedRow {
         self.row().is_null(column)
     }
 
-    /// An integer.
-    ///
-    /// # Errors
-    /// The column is unknown, is of another type, or is NULL.
-    #[inline]
-    pub fn int(&self, column: impl ColumnName) -> Result<i64> {
-        self.row().int(column)
-    }
-
     /// Every column's value, owned.
     pub fn to_values(&self) -> Vec<Value> {
         self.row().to_values()
     }
+}
+
+macro_rules! getters {
+    ($($(#[$doc:meta])* $name:ident -> $result:ty;)*) => {
+        impl OwnedRow {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// The column is unknown, is of another type, or is NULL.
+            #[inline]
+            pub fn $name(&self, column: impl ColumnName) -> Result<$result> {
+                self.row().$name(column)
+            }
+        )*}
+    };
+}
+
+getters! {
+    /// An integer.
+    int -> i64;
+    /// A truth value.
+    boolean -> bool;
+    /// A floating point number.
+    float -> f64;
+    /// An exact number.
+    decimal -> Decimal;
+    /// A text.
+    text -> &str;
+    /// Bytes.
+    bytes -> &[u8];
+    /// A day.
+    date -> Date;
+    /// A time.
+    timestamp -> Timestamp;
+    /// An identifier.
+    uuid -> Uuid;
 }
 
 impl fmt::Debug for OwnedRow {

@@ -22,8 +22,8 @@ use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, ch
 mod aside;
 mod block;
 mod number;
-use block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
 pub(crate) use block::{block_bytes, free_block, is_block, prefetch_block, share_block};
+use block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
 pub(crate) use number::Number;
 
 /// The most bytes that the values of one row may have together.

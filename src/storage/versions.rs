@@ -146,11 +146,7 @@ impl Default for Versions {
 }
 
 /// The newest snapshot in `[begin, end)`: the one that a version of that interval is listed under.
-fn newest_within(
-    open: &[(Arc<OpenSnapshot>, usize)],
-    begin: u64,
-    end: u64,
-) -> Option<&Arc<OpenSnapshot>> {
+fn newest_within(open: &[(Arc<OpenSnapshot>, usize)], begin: u64, end: u64) -> Option<&Arc<OpenSnapshot>> {
     let older = open.partition_point(|(snapshot, _)| snapshot.epoch < end);
     let (newest, _) = open[..older].last()?;
     (newest.epoch >= begin).then_some(newest)
@@ -218,11 +214,6 @@ impl Versions {
     fn renew_bound(&self, open: &[(Arc<OpenSnapshot>, usize)]) {
         let bound = open.last().map_or(0, |(newest, _)| Stamp::new(newest.epoch + 1, 0).present());
         self.bound.store(bound, Ordering::Release);
-    }
-
-    /// The oldest open snapshot's epoch.
-    pub(crate) fn oldest(&self) -> Option<u64> {
-        self.open.read().first().map(|(oldest, _)| oldest.epoch)
     }
 
     /// What the table holds.

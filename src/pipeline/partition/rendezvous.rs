@@ -209,7 +209,12 @@ impl Bench<'_> {
         let guard = pin();
         part.leave_placeholders(workspace);
         collect_placeholders(workspace, &guard);
-        collect_deleted(workspace, self.engine.store().versions(), || self.engine.progress().durable(), &guard);
+        collect_deleted(
+            workspace,
+            self.engine.store().versions(),
+            || self.engine.progress().durable(),
+            &guard,
+        );
     }
 
     fn end(&mut self, phase: &Phase, outcome: Outcome, rows: Vec<Vec<Value>>) {

@@ -29,7 +29,7 @@ fn delete(rig: &Rig, key: i64) {
 fn collect(rig: &Rig, durable: u64) {
     let mut slot_guard = rig.store.worker_contexts().take();
     let guard = crossbeam_epoch::pin();
-    collect_deleted(&mut slot_guard.parts().1.workspace, || durable, &guard);
+    collect_deleted(&mut slot_guard.parts().1.workspace, rig.store.versions(), || durable, &guard);
 }
 
 #[test]

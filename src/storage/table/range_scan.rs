@@ -103,7 +103,12 @@ impl RangeScan {
         let ends = first + inside < records.len();
         records.truncate(first + inside);
         let next = page.next.filter(|next| {
-            !ends && if self.backward { !is_at_or_below(next, &self.lower) } else { !is_above(next, &self.upper) }
+            !ends
+                && if self.backward {
+                    !is_at_or_below(next, &self.lower)
+                } else {
+                    !is_above(next, &self.upper)
+                }
         })?;
         let next = EncodedKey::from(next);
         Some(Place::Ordered(if self.backward { Bound::Excluded(next) } else { Bound::Included(next) }))
