@@ -108,7 +108,7 @@ impl Stand {
         self.protocol.end_group(&mut attempt.held().borrow_mut());
         drop(attempt);
         collect_placeholders(workspace, &guard);
-        collect_deleted(workspace, || u64::MAX, &guard);
+        collect_deleted(workspace, self.store.versions(), || u64::MAX, &guard);
         committed
     }
 }
