@@ -143,12 +143,14 @@ impl CommonArguments {
             format!("--threads={}", self.threads),
             format!("--think-us={}", self.think_us),
             format!("--protocol={protocol}"),
-            format!("--lock-conflict={}", self.lock_conflict),
             "--retry=immediate".to_owned(),
             "--generators=1".to_owned(),
             "--durability=none".to_owned(),
             "--json".to_owned(),
         ]);
+        if protocol == "locking" {
+            arguments.push(format!("--lock-conflict={}", self.lock_conflict));
+        }
         arguments.extend_from_slice(more);
         progress.next(&arguments.join(" "));
         let output =

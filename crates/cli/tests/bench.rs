@@ -146,9 +146,9 @@ fn every_durability_stage_layout_and_variant_keeps_the_books() {
         &["--stages=staged", "--clients=4"],
         &["--stages=folded", "--clients=4"],
         &["--stages=staged", "--clients=4", "--input-threads=2", "--output-threads=2"],
-        &["--variant=naive"],
-        &["--variant=precommit", "--clients=4"],
-        &["--sites=2", "--branches=3", "--clients=4"],
+        &["--protocol=serial", "--variant=naive"],
+        &["--protocol=serial", "--variant=precommit", "--clients=4"],
+        &["--protocol=serial", "--sites=2", "--branches=3", "--clients=4"],
         &["--preset=tpk", "--threads=1"],
     ];
     let base = ["bench", "debit-credit", "--accounts-per-branch=500", "--transactions=300", "--json"];

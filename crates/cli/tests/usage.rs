@@ -59,7 +59,7 @@ fn no_command_unknown_commands_and_unknown_options_are_refused() {
     refused(&["bench", "debit-credit", "--lock-conflict", "die"], &["--lock-conflict", "no-wait"]);
     refused(&["bench", "incr1", "--split", "incr1.value"], &["--split", "TABLE.COLUMN:KEY:OPERATION"]);
     refused(&["bench", "incr1", "--split", "incr1.value:1:double"], &["--split", "multiply"]);
-    let small = ["bench", "incr1", "--keys", "10", "--durability", "none"];
+    let small = ["bench", "incr1", "--keys=10", "--durability=none", "--protocol=phased"];
     refused(&[&small[..], &["--split", "nowhere.value:1:add"]].concat(), &["nowhere"]);
     refused(&[&small[..], &["--split", "incr1.id:1:add"]].concat(), &["--split incr1.id:1:add"]);
     refused(&["bench", "incr1", "--contender", "magic"], &["--contender", "atomic"]);
@@ -83,10 +83,13 @@ fn values_out_of_range_are_refused_by_name() {
     bench("--branches", "0", "--branches");
     bench("--accounts-per-branch", "0", "--accounts-per-branch");
     bench("--bad-percent", "101", "--bad-percent");
-    bench("--group-size", "0", "group");
-    bench("--group-ms", "-1", "group");
-    bench("--sites", "0", "sites");
-    bench("--phase-ms", "-1", "phase");
+    let of = |option: &'static str, value: &'static str, word: &'static str| {
+        refused(&["bench", "debit-credit", option, value], &[word]);
+    };
+    of("--durability=group", "--group-size=0", "group_size");
+    of("--durability=group", "--group-ms=-1", "group_milliseconds");
+    of("--protocol=serial", "--sites=0", "serial_partitions");
+    of("--protocol=phased", "--phase-ms=-1", "phase_milliseconds");
     for (workload, option) in [
         ("incr1", "--keys=1"),
         ("incr1", "--hot-percent=101"),
@@ -128,6 +131,55 @@ fn options_that_do_not_go_together_are_refused() {
     refused(&[&atomic[..], &["--rate", "100"]].concat(), &["--rate"]);
     refused(&[&atomic[..], &["--dir", "somewhere"]].concat(), &["--dir"]);
     refused(&[&atomic[..], &["--verify-recovery"]].concat(), &["--verify-recovery"]);
+}
+
+/// Each option belongs to what the second list gives: it is refused without, and the message names that.
+#[test]
+fn options_that_cannot_apply_are_refused_by_name() {
+    let none = "--durability=none";
+    let of_protocols: [(&str, &str); 8] = [
+        ("--sites=2", "serial"),
+        ("--variant=naive", "serial"),
+        ("--lock-conflict=no-wait", "locking"),
+        ("--phase-ms=5", "phased"),
+        ("--split=branch.balance:1:add", "phased"),
+        ("--executors=2", "partitioned"),
+        ("--boundaries=fixed", "partitioned"),
+        ("--plan=serial", "partitioned"),
+    ];
+    let short = ["bench", "debit-credit", "--accounts-per-branch=10", "--transactions=1", none];
+    for (option, protocol) in of_protocols {
+        let name = option.split('=').next().unwrap();
+        let wanted = format!("--protocol {protocol}");
+        refused(&[&short[..], &[option]].concat(), &[name, &wanted]);
+        let output = heddle(&[&short[..], &[option, "--protocol", protocol]].concat());
+        assert!(output.status.success(), "{option} under {protocol}: {}", errors(&output));
+    }
+    for option in [
+        "--group-size=2",
+        "--group-ms=2",
+        "--checkpoint=never",
+        "--checkpoint-seconds=1",
+        "--checkpoint-spread=0.5",
+        "--checkpoint-transactions=10",
+        "--checkpoint-dir=/tmp/somewhere",
+        "--follower",
+        "--verify-recovery",
+    ] {
+        let name = option.split('=').next().unwrap();
+        refused(&[&short[..], &[option]].concat(), &[name, "--durability group"]);
+    }
+    refused(&[&short[..], &["--input-threads=2"]].concat(), &["--input-threads", "--stages staged"]);
+    let folded = ["--stages=folded", "--input-threads=2"];
+    refused(&[&short[..], &folded].concat(), &["--input-threads", "--stages staged"]);
+    let single = ["--stages=single", "--threads=1", "--output-threads=2"];
+    refused(&[&short[..], &single].concat(), &["--output-threads", "--stages staged"]);
+    refused(&[&short[..], &["--queue-calls=9"]].concat(), &["--queue-calls", "--schedule"]);
+    refused(&[&short[..], &["--max-in-flight=9"]].concat(), &["--max-in-flight", "--clients"]);
+    for workload in ["tatp", "tpcc"] {
+        let routing = ["bench", workload, none, "--routing=apart"];
+        refused(&routing, &["--routing", "--protocol partitioned"]);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `options` | options that all workloads share, and what they mean to the engine and the driver |
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
+//! | `applicable` | refuses options that a run would ignore |
 //! | `split` | labels by hand, for a protocol that splits records |
 //! | `schedule`, `target` | who places calls, and where; the rate for a response time |
 //! | `checkpoints`, `follower` | when checkpoints are made, and by whom |
@@ -16,6 +17,7 @@
 //! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
 //! | `trace` | the access trace as a picture |
 
+mod applicable;
 mod beside;
 mod checkpoints;
 mod disk;

@@ -6,6 +6,7 @@ use heddle_workloads::smallbank::SmallBank;
 use heddle_workloads::tatp::{self, Tatp};
 use heddle_workloads::tpcc::{self, Tpcc};
 
+use super::applicable::check_protocol;
 use super::options::CommonOptions;
 use super::partitions::Rows;
 use super::workloads::Plan;
@@ -69,8 +70,9 @@ pub struct TatpArguments {
     #[arg(long, value_name = "N", default_value_t = Tatp::default().probe_records)]
     probe_records: u32,
     /// Whether rows of one subscriber lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
-    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
-    routing: Rows,
+    /// [default: together]
+    #[arg(long, value_enum, value_name = "HOW")]
+    routing: Option<Rows>,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -90,6 +92,7 @@ impl TatpArguments {
         options.refuse_acknowledgements("tatp")?;
         options.shows_time |= self.shift_seconds > 0.0;
         options.shifts_after = (self.shift_seconds > 0.0).then_some(self.shift_seconds);
+        check_protocol(&options, "--routing", self.routing.is_some(), "partitioned")?;
         let only =
             self.only.as_ref().and_then(|only| Tatp::TRANSACTIONS.iter().position(|name| name == only));
         let workload = Tatp {
@@ -103,7 +106,7 @@ impl TatpArguments {
             hot_percent: self.hot_percent,
             probe_records: self.probe_records,
             shift_seconds: self.shift_seconds,
-            apart: self.routing == Rows::Apart,
+            apart: self.routing == Some(Rows::Apart),
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;
@@ -192,8 +195,9 @@ pub struct TpccArguments {
     #[arg(long, value_enum, value_name = "WHERE")]
     terminals: Option<Terminals>,
     /// Whether rows of one warehouse lie at one executor: together, or apart, so that a call has parts (the partitioned protocol)
-    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
-    routing: Rows,
+    /// [default: together]
+    #[arg(long, value_enum, value_name = "HOW")]
+    routing: Option<Rows>,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -218,6 +222,7 @@ impl TpccArguments {
     /// Puts the options together, and refuses what does not fit.
     pub fn plan(&self) -> Result<Plan> {
         let options = self.common.clone();
+        check_protocol(&options, "--routing", self.routing.is_some(), "partitioned")?;
         let only =
             self.only.as_ref().and_then(|only| Tpcc::TRANSACTIONS.iter().position(|name| name == only));
         let workload = Tpcc {
@@ -233,7 +238,7 @@ impl TpccArguments {
             shift_seconds: self.shift_seconds,
             remote_percent: self.remote_percent,
             home: self.is_home(),
-            apart: self.routing == Rows::Apart,
+            apart: self.routing == Some(Rows::Apart),
             pause: Pause::microseconds(options.think_us),
         };
         let path = options.path(false)?;

@@ -64,8 +64,9 @@ pub struct CommonOptions {
     #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "Engine")]
     pub retry: Retry,
     /// What a call does that meets a lock of another call's: wait, no-wait (the locking protocol)
-    #[arg(long, value_name = "HOW", default_value_t = LockConflict::default(), help_heading = "Engine")]
-    pub lock_conflict: LockConflict,
+    /// [default: wait]
+    #[arg(long, value_name = "HOW", help_heading = "Engine")]
+    pub lock_conflict: Option<LockConflict>,
     /// Longest split phase of the phased protocol, in milliseconds, fractions allowed: about so long readers of a split
     /// record wait [default: 20]
     #[arg(long, value_name = "M", help_heading = "Engine")]
@@ -222,7 +223,7 @@ impl CommonOptions {
             .protocol(self.protocol)
             .durability(self.durability)
             .retry(self.retry)
-            .lock_conflict(self.lock_conflict)
+            .lock_conflict(self.lock_conflict.unwrap_or_default())
             .time_samples(self.time_samples)
             .access_trace(self.access_trace.is_some());
         if let Some(threads) = self.threads {
@@ -266,7 +267,6 @@ impl CommonOptions {
             ("seed", self.seed.into()),
             ("warmup", self.warmup.into()),
             ("retry", self.retry.to_string().into()),
-            ("lock_conflict", self.lock_conflict.to_string().into()),
         ];
         if let CallPath::OwnCalls { in_flight } = path {
             parameters.push(("in_flight", in_flight.into()));
@@ -282,6 +282,7 @@ impl CommonOptions {
         given("stages", self.stages.map(|stages| stages.to_string().into()));
         given("input_threads", self.input_threads.map(Into::into));
         given("output_threads", self.output_threads.map(Into::into));
+        given("lock_conflict", self.lock_conflict.map(|how| how.to_string().into()));
         given("sites", self.sites.map(Into::into));
         given("processor", self.processor.map(Into::into));
         given("log_dir", self.log_dir.as_ref().map(|path| path.display().to_string().into()));

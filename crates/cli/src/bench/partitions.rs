@@ -9,19 +9,18 @@ use serde_json::{Value, json};
 pub struct PartitionOptions {
     /// Executors, who own the data (the partitioned protocol) [default: as many as --threads, at most one for each processor]
     #[arg(long, value_name = "N", help_heading = "Engine")]
-    executors: Option<usize>,
-    /// Boundaries between executors (the partitioned protocol): moving to where the load is even, or fixed
-    #[arg(long, value_enum, value_name = "HOW", default_value_t, help_heading = "Engine")]
-    boundaries: Boundaries,
-    /// Which way calls over several executors go (the partitioned protocol): auto, parallel, serial
-    #[arg(long, value_name = "HOW", default_value_t = Plan::default(), help_heading = "Engine")]
-    plan: Plan,
+    pub executors: Option<usize>,
+    /// Boundaries between executors (the partitioned protocol): moving to where the load is even, or fixed [default: moving]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Engine")]
+    pub boundaries: Option<Boundaries>,
+    /// Which way calls over several executors go (the partitioned protocol): auto, parallel, serial [default: auto]
+    #[arg(long, value_name = "HOW", help_heading = "Engine")]
+    pub plan: Option<Plan>,
 }
 
 /// What boundaries do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Boundaries {
-    #[default]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Boundaries {
     Moving,
     Fixed,
 }
@@ -29,7 +28,8 @@ enum Boundaries {
 impl PartitionOptions {
     /// Tells the engine.
     pub fn apply(self, options: Options) -> Options {
-        let options = options.moving_boundaries(self.boundaries == Boundaries::Moving).plan(self.plan);
+        let moving = self.boundaries != Some(Boundaries::Fixed);
+        let options = options.moving_boundaries(moving).plan(self.plan.unwrap_or_default());
         match self.executors {
             Some(executors) => options.executors(executors),
             None => options,
@@ -38,8 +38,8 @@ impl PartitionOptions {
 
     /// What was said otherwise than usual.
     pub fn parameters(self) -> Vec<(&'static str, Value)> {
-        let fixed = (self.boundaries == Boundaries::Fixed).then_some(("boundaries", "fixed".into()));
-        let plan = (self.plan != Plan::Auto).then(|| ("plan", self.plan.to_string().into()));
+        let fixed = (self.boundaries == Some(Boundaries::Fixed)).then_some(("boundaries", "fixed".into()));
+        let plan = self.plan.map(|plan| ("plan", plan.to_string().into()));
         let executors = self.executors.map(|executors| ("executors", executors.into()));
         fixed.into_iter().chain(plan).chain(executors).collect()
     }
@@ -64,10 +64,9 @@ pub fn plans(statistics: &Statistics) -> Value {
 }
 
 /// How the rows of a workload's tables are divided among executors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rows {
     /// What belongs together lies together: most calls are one executor's.
-    #[default]
     Together,
     /// Rows of one owner lie at several executors: calls have parts that can run beside each other.
     Apart,

@@ -63,11 +63,6 @@ impl Place {
         })
     }
 
-    /// Whether the database can be opened again.
-    pub fn is_on_disk(&self) -> bool {
-        self.home.directory().is_some()
-    }
-
     /// Where the database is, and its log if that is elsewhere; nothing, if it is in memory.
     pub fn directories(&self) -> Option<(&Path, Option<&Path>)> {
         Some((self.home.directory()?, self.log.as_ref().and_then(Home::directory)))

@@ -13,7 +13,7 @@ use super::options::CommonOptions;
 use super::place::Place;
 use super::progress::Progress;
 use super::workloads::{Plan, WorkloadArguments};
-use super::{json, processor, table, target, trace};
+use super::{applicable, json, processor, table, target, trace};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -54,11 +54,6 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
     check_options(&plan)?;
     settings.check(plan.workload.is_finite())?;
     let place = Place::choose(&plan.options)?;
-    if plan.options.verify_recovery && !(plan.options.is_durable() && place.is_on_disk()) {
-        return Err(Failure::Usage(
-            "--verify-recovery needs a log to recover from; give --durability group or async".to_owned(),
-        ));
-    }
     if plan.contender.is_some() && plan.options.access_trace.is_some() {
         let wrong = "--access-trace is of the engine's records; leave it out, or run in the engine";
         return Err(Failure::Usage(wrong.to_owned()));
@@ -83,15 +78,7 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
 /// Refuses options that do not go together.
 fn check_options(plan: &Plan) -> Result {
     plan.options.schedule.check(plan.workload.partition_key())?;
-    if plan.options.checkpoints.checkpoint_transactions.is_some() && !plan.options.is_durable() {
-        let wrong = "--checkpoint-transactions needs a log; give --durability group or async";
-        return Err(Failure::Usage(wrong.to_owned()));
-    }
-    let checkpoints = &plan.options.checkpoints;
-    if (checkpoints.follower || checkpoints.follower_socket.is_some()) && !plan.options.is_durable() {
-        let wrong = "a follower needs a log; give --durability group or async";
-        return Err(Failure::Usage(wrong.to_owned()));
-    }
+    applicable::check(&plan.options, plan.path)?;
     match plan.options.target_mean_ms {
         Some(target) if !(0.001..=1e6).contains(&target) => {
             Err(Failure::Usage(format!("--target-mean-ms {target} is out of range; give 0.001 to 1000000")))

@@ -234,8 +234,10 @@ impl DebitCreditArguments {
         let usual = match self.preset {
             None => DebitCredit::default(),
             Some(Preset::Tpk) => {
-                options.group_size.get_or_insert(TPK_GROUP_SIZE);
-                options.group_ms.get_or_insert(TPK_GROUP_MILLISECONDS);
+                if options.is_durable() {
+                    options.group_size.get_or_insert(TPK_GROUP_SIZE);
+                    options.group_ms.get_or_insert(TPK_GROUP_MILLISECONDS);
+                }
                 DebitCredit::tpk()
             }
         };
