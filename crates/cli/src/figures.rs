@@ -26,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   heddle figures policies                            table 3 of the conflict prediction paper: 36 runs of some 40 seconds
   heddle figures policies --protocol optimistic      a half of it
+  heddle figures policies --quick                    a few minutes, on little data
   heddle figures policies --seconds 1 --history-seconds 1 --json
   heddle figures aborts                              its table 4: aborts by what was written, and by what was read; 6 runs, a minute";
 
@@ -41,9 +42,13 @@ enum Which {
 /// What all runs of a table share.
 #[derive(Args, Clone)]
 struct CommonArguments {
-    /// How long each run is measured
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
-    seconds: f64,
+    /// Short runs on little data: shows that every run completes, and no more [default: for --seconds 0.3, --items 1000,
+    /// --customers 30, --history-seconds 0.3]
+    #[arg(long)]
+    quick: bool,
+    /// How long each run is measured [default: 3]
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
     /// Of this protocol alone: optimistic, locking [default: both]
     #[arg(long, value_name = "NAME", value_parser = ["optimistic", "locking"])]
     protocol: Option<String>,
@@ -56,12 +61,12 @@ struct CommonArguments {
     /// What locking does at a rival's lock: wait, no-wait
     #[arg(long, value_name = "HOW", default_value = "no-wait")]
     lock_conflict: String,
-    /// Items of TPC-C; the paper has 10,000
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    items: u32,
-    /// Customers of each of TPC-C's districts; the paper has 300
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    customers: u32,
+    /// Items of TPC-C; the paper has 10,000 [default: 100000]
+    #[arg(long, value_name = "N")]
+    items: Option<u32>,
+    /// Customers of each of TPC-C's districts; the paper has 300 [default: 300]
+    #[arg(long, value_name = "N")]
+    customers: Option<u32>,
     /// Print one JSON object on the last line of standard output
     #[arg(long)]
     json: bool,
@@ -73,9 +78,9 @@ struct PoliciesArguments {
     /// The mean response time at which they are compared
     #[arg(long, value_name = "M", default_value_t = 500.0)]
     target_mean_ms: f64,
-    /// How long predict learns first; the paper has 5
-    #[arg(long, value_name = "S", default_value_t = 2.0)]
-    history_seconds: f64,
+    /// How long predict learns first; the paper has 5 [default: 2]
+    #[arg(long, value_name = "S")]
+    history_seconds: Option<f64>,
     #[command(flatten)]
     common: CommonArguments,
 }
@@ -94,13 +99,14 @@ pub fn run(arguments: &Arguments) -> Result {
 /// Tells how far it has come.
 struct Progress {
     done: usize,
+    failed: usize,
     runs: usize,
     begun: Instant,
 }
 
 impl Progress {
     fn new(runs: usize) -> Progress {
-        Progress { done: 0, runs, begun: Instant::now() }
+        Progress { done: 0, failed: 0, runs, begun: Instant::now() }
     }
 
     /// The next run begins.
@@ -115,6 +121,12 @@ impl Progress {
         self.done += 1;
         output::report(format_args!("{} of {}{left}: heddle {command}", self.done, self.runs));
     }
+
+    /// Fails if a run has failed; the table is complete all the same.
+    fn outcome(&self) -> Result {
+        let Progress { failed, runs, .. } = *self;
+        if failed == 0 { Ok(()) } else { Err(Failure::Failed(format!("{failed} of {runs} runs failed"))) }
+    }
 }
 
 /// A time in words.
@@ -124,22 +136,28 @@ fn duration(seconds: f64) -> String {
 }
 
 impl CommonArguments {
+    /// What was given, or the default, which is small for a quick table.
+    fn or_default<T>(&self, given: Option<T>, usual: T, quick: T) -> T {
+        given.unwrap_or(if self.quick { quick } else { usual })
+    }
+
     /// The protocols of the table.
     fn protocols(&self) -> Vec<(&'static str, u32)> {
         let wanted = |(name, _): &(&str, u32)| self.protocol.as_deref().is_none_or(|only| only == *name);
         PROTOCOLS.into_iter().filter(wanted).collect()
     }
 
+    /// Runs a benchmark; `None` if it fails, which the table shows.
     fn bench(
         &self,
         progress: &mut Progress,
         workload: &str,
         protocol: &str,
         more: &[String],
-    ) -> Result<Value> {
+    ) -> Result<Option<Value>> {
         let mut arguments: Vec<String> = ["bench", workload].map(ToString::to_string).to_vec();
         arguments.extend([
-            format!("--seconds={}", self.seconds),
+            format!("--seconds={}", self.or_default(self.seconds, 3.0, 0.3)),
             format!("--threads={}", self.threads),
             format!("--think-us={}", self.think_us),
             format!("--protocol={protocol}"),
@@ -152,23 +170,26 @@ impl CommonArguments {
             arguments.push(format!("--lock-conflict={}", self.lock_conflict));
         }
         arguments.extend_from_slice(more);
-        progress.next(&arguments.join(" "));
+        let command = arguments.join(" ");
+        progress.next(&command);
         let output =
             Command::new(std::env::current_exe()?).args(&arguments).stderr(Stdio::inherit()).output()?;
-        if !output.status.success() {
-            return Err(Failure::Failed(format!("heddle {} has failed: see above", arguments.join(" "))));
-        }
         let text = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(text.lines().last().unwrap_or_default())
-            .map_err(|error| Failure::Failed(format!("a run has printed no JSON: {error}")))
+        let object = serde_json::from_str(text.lines().last().unwrap_or_default()).ok();
+        let object = object.filter(|_| output.status.success());
+        if object.is_none() {
+            progress.failed += 1;
+            output::report(format_args!("heddle {command} failed: see above"));
+        }
+        Ok(object)
     }
 
     fn tpcc(&self, warehouses: u32) -> Vec<String> {
         vec![
             "--mix=neworder-payment".to_owned(),
             format!("--warehouses={warehouses}"),
-            format!("--items={}", self.items),
-            format!("--customers={}", self.customers),
+            format!("--items={}", self.or_default(self.items, 100_000, 1_000)),
+            format!("--customers={}", self.or_default(self.customers, 300, 30)),
         ]
     }
 }
@@ -189,7 +210,8 @@ fn schedules(history_seconds: f64) -> Vec<(String, Vec<String>)> {
 
 fn policies(arguments: &PoliciesArguments) -> Result {
     let mut rows = Vec::new();
-    let (all, protocols) = (schedules(arguments.history_seconds), arguments.common.protocols());
+    let history = arguments.common.or_default(arguments.history_seconds, 2.0, 0.3);
+    let (all, protocols) = (schedules(history), arguments.common.protocols());
     let mut progress = Progress::new(all.len() * protocols.len());
     for (name, schedule) in all {
         let mut row = json!({ "schedule": name });
@@ -197,10 +219,13 @@ fn policies(arguments: &PoliciesArguments) -> Result {
             let target = format!("--target-mean-ms={}", arguments.target_mean_ms);
             let more = [arguments.common.tpcc(warehouses), schedule.clone(), vec![target]].concat();
             let object = arguments.common.bench(&mut progress, "tpcc", protocol, &more)?;
-            row[protocol] = json!({
-                "throughput": object["throughput"],
-                "abort_rate": object["abort_rate"],
-                "mean_ms": number(&object, "/latency_us/mean") / 1e3,
+            row[protocol] = object.map_or_else(failed, |object| {
+                json!({
+                    "throughput": object["throughput"],
+                    "abort_rate": object["abort_rate"],
+                    "mean_ms": number(&object, "/latency_us/mean") / 1e3,
+                    "unthrottled": object["unthrottled"] == true,
+                })
             });
         }
         rows.push(row);
@@ -214,17 +239,29 @@ fn policies(arguments: &PoliciesArguments) -> Result {
     });
     let heading = ["schedule or policy".to_owned()].into_iter().chain(heading).collect();
     let cells = |row: &Value| {
-        let of_protocol = |(protocol, _): &(&str, u32)| {
-            let at = |key: &str| number(row, &format!("/{protocol}/{key}"));
-            [
-                format!("{:.0}", at("throughput")),
-                format!("{:.3}", at("abort_rate")),
-                format!("{:.0}", at("mean_ms")),
-            ]
-        };
+        let of_protocol = |(protocol, _): &(&str, u32)| policy_cells(&row[*protocol]);
         [text_of(row, "schedule")].into_iter().chain(protocols.iter().flat_map(of_protocol)).collect()
     };
-    tell(arguments.common.json, "policies", heading, &rows, cells)
+    tell(arguments.common.json, "policies", heading, &rows, cells)?;
+    progress.outcome()
+}
+
+/// Throughput, abort rate and mean response time of one run.
+fn policy_cells(run: &Value) -> [String; 3] {
+    if run["failed"] == true {
+        return ["failed".to_owned(), String::new(), String::new()];
+    }
+    let note = if run["unthrottled"] == true { " (unthrottled)" } else { "" };
+    [
+        format!("{:.0}", number(run, "/throughput")),
+        format!("{:.3}", number(run, "/abort_rate")),
+        format!("{:.0}{note}", number(run, "/mean_ms")),
+    ]
+}
+
+/// What stands for a run that failed.
+fn failed() -> Value {
+    json!({ "failed": true })
 }
 
 /// The workloads of the paper's table 4, with their options.
@@ -244,30 +281,36 @@ fn aborts(arguments: &CommonArguments) -> Result {
         for (protocol, warehouses) in arguments.protocols() {
             let (workload, options) = &workloads(arguments, warehouses)[place];
             let object = arguments.bench(&mut progress, workload, protocol, options)?;
-            let (write, read) = (number(&object, "/aborts/write"), number(&object, "/aborts/read"));
-            rows.push(json!({
-                "workload": workload,
-                "protocol": protocol,
-                "write": write,
-                "read": read,
-                "ratio": if read > 0.0 { json!(write / read) } else { Value::Null },
-                "abort_rate": object["abort_rate"],
-            }));
+            let mut row = object.map_or_else(failed, |object| abort_figures(&object));
+            row["workload"] = json!(workload);
+            row["protocol"] = json!(protocol);
+            rows.push(row);
         }
     }
     let heading = ["benchmark", "protocol", "write aborts", "read aborts", "ratio", "abort rate"];
     let cells = |row: &Value| {
         let ratio = row["ratio"].as_f64().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-        vec![
-            text_of(row, "workload"),
-            text_of(row, "protocol"),
-            format!("{:.0}", number(row, "/write")),
-            format!("{:.0}", number(row, "/read")),
-            ratio,
-            format!("{:.3}", number(row, "/abort_rate")),
-        ]
+        let mut cells = vec![text_of(row, "workload"), text_of(row, "protocol")];
+        if row["failed"] == true {
+            cells.extend(["failed", "", "", ""].map(str::to_owned));
+        } else {
+            let counts = ["/write", "/read"].map(|count| format!("{:.0}", number(row, count)));
+            cells.extend(counts.into_iter().chain([ratio, format!("{:.3}", number(row, "/abort_rate"))]));
+        }
+        cells
     };
-    tell(arguments.json, "aborts", heading.map(ToString::to_string).to_vec(), &rows, cells)
+    tell(arguments.json, "aborts", heading.map(ToString::to_string).to_vec(), &rows, cells)?;
+    progress.outcome()
+}
+
+fn abort_figures(object: &Value) -> Value {
+    let (write, read) = (number(object, "/aborts/write"), number(object, "/aborts/read"));
+    json!({
+        "write": write,
+        "read": read,
+        "ratio": if read > 0.0 { json!(write / read) } else { Value::Null },
+        "abort_rate": object["abort_rate"],
+    })
 }
 
 fn number(object: &Value, path: &str) -> f64 {

@@ -127,6 +127,34 @@ fn the_rate_for_a_response_time_is_searched_and_told() {
 }
 
 #[test]
+fn a_target_that_is_met_at_full_load_is_marked() {
+    let object = json(&with(&PLACED, &["--schedule=random", "--target-mean-ms=1000000"]));
+    assert_eq!((&object["check"], &object["unthrottled"]), (&"ok".into(), &true.into()));
+    assert!(object.get("offered_rate").is_none());
+    assert!(json(&PLACED).get("unthrottled").is_none(), "where there is no target, nothing is said");
+}
+
+/// TPC-C refuses districts without customers, so that one run of each protocol fails.
+#[test]
+fn a_table_of_figures_goes_on_after_a_run_that_fails() {
+    let aborts = ["figures", "aborts", "--quick", "--threads=2", "--think-us=0", "--protocol=locking"];
+    let output = heddle(&with(&aborts, &["--customers=0", "--json"]));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("1 of 3 runs failed") && told.contains("--customers"), "{told}");
+    let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = table["aborts"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for (row, workload) in rows.iter().zip(["smallbank", "tatp", "tpcc"]) {
+        assert_eq!(row["workload"], workload);
+        assert_eq!(row["failed"] == true, workload == "tpcc", "{row}");
+        assert_eq!(row["write"].is_number(), workload != "tpcc", "{row}");
+    }
+    let text = heddle(&with(&aborts, &["--customers=0"]));
+    assert!(String::from_utf8_lossy(&text.stdout).contains("failed"));
+}
+
+#[test]
 fn automatic_admission_is_asked_for_by_name() {
     let object = json(&with(&PLACED, &["--generators=1", "--max-in-flight=auto"]));
     assert_eq!((&object["check"], &object["params"]["max_in_flight"]), (&"ok".into(), &"auto".into()));

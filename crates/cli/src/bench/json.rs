@@ -76,6 +76,9 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(rate) = settings.rate {
         put("offered_rate", rate.into());
     }
+    if findings.is_throttled().is_some_and(|throttled| !throttled) {
+        put("unthrottled", true.into());
+    }
     if !findings.partitions.is_empty() {
         owned(findings, &mut object);
     }

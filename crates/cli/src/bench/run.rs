@@ -45,6 +45,13 @@ pub struct Findings<'a> {
     pub partitions: Vec<Partition>,
 }
 
+impl Findings<'_> {
+    /// Whether transactions had to be held back to meet the mean response time that was asked for, if one was.
+    pub fn is_throttled(&self) -> Option<bool> {
+        self.plan.options.target_mean_ms.map(|_| self.settings.rate.is_some())
+    }
+}
+
 /// Runs a benchmark from beginning to end.
 pub fn run(arguments: &WorkloadArguments) -> Result {
     let plan = arguments.plan()?;
@@ -104,7 +111,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         let found = target::search(&db, plan, &settings, milliseconds, &progress)?;
         before += found.marks;
         // What the schedule had to learn it has learned.
-        settings = Settings { rate: Some(found.rate), warmup: plan.options.warmup, ..settings };
+        settings = Settings { rate: found.rate, warmup: plan.options.warmup, ..settings };
     }
     let bound = plan.workload.bind(&db, settings.callers())?;
     follower.as_mut().map_or(Ok(()), |follower| follower.wait_until_attached(&db))?;

@@ -97,6 +97,9 @@ fn results(findings: &Findings<'_>) -> Table {
     if let Some(offered) = settings.rate {
         line("offered per second", rate(offered));
     }
+    if findings.is_throttled() == Some(false) {
+        line("target mean", "met at full load, unthrottled".to_owned());
+    }
     if report.aborted > 0 {
         line("run again", format!("{} ({})", grouped(report.aborted), percent(report.abort_rate())));
     }
