@@ -222,6 +222,12 @@ impl Database {
         self.shared.recovery()
     }
 
+    /// The most calls in the pipeline at once, now: it changes with
+    /// [`Options::automatic_admission`](crate::Options::automatic_admission).
+    pub fn max_in_flight(&self) -> usize {
+        self.engine().in_flight().limit()
+    }
+
     /// What has been counted since the database was opened.
     pub fn statistics(&self) -> Statistics {
         let engine = self.engine();

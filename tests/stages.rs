@@ -156,3 +156,54 @@ fn who_waits_for_room_in_a_queue_is_not_busy() {
         assert!(busy > Duration::ZERO && busy < all / 4, "busy for {busy:?} of {all:?}");
     });
 }
+
+/// The log's thread looks ten times a second; while the worker has the log, that thread waits for it.
+#[test]
+fn a_thread_that_waits_for_the_log_does_not_work_on_it() {
+    let disk = SimulatedDisk::new();
+    let start = Instant::now();
+    let bank = bank_with(single(options(&disk)));
+    disk.hold_syncs();
+    let submitted = bank.db.submit(&bank.insert, args![1_000, 1]).expect("there is room");
+    disk.wait_for_held_syncs(1);
+    thread::sleep(Duration::from_millis(400));
+    disk.release_syncs();
+    submitted.wait().expect("committed");
+    // A call that is told later than what the log's thread counts.
+    bank.db.call(&bank.insert, args![2_000, 2]).expect("committed");
+    let busy = bank.db.statistics().log_busy;
+    assert!(busy >= Duration::from_millis(400), "the flush counts: {busy:?}");
+    assert!(busy <= start.elapsed(), "{busy:?}");
+}
+
+/// A reader of the counter pauses while a rival commits, so that its first attempt aborts.
+#[test]
+fn a_call_says_how_many_of_its_attempts_have_aborted() {
+    for stages in [Stages::Folded, Stages::Staged] {
+        let options = Options::default().durability(Durability::None).stages(stages).workers(1);
+        let db = Database::in_memory(options).expect("a database");
+        let definition = TableDefinition::new("counter").column("id", DataType::Int64);
+        let definition = definition.column("n", DataType::Int64).not_null().primary_key(["id"]);
+        let table = db.create_table(definition).expect("it is new");
+        db.run(|tx| tx.insert(&table, row![1, 0])).expect("committed");
+        let (rival, counter) = (db.clone(), table.clone());
+        let first = std::sync::atomic::AtomicBool::new(true);
+        let body = move |action: &heddledb::ActionContext| {
+            let n = action.get()?.map_or(Ok(0), |row| row.int("n"))?;
+            if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                let (rival, counter) = (rival.clone(), counter.clone());
+                let change = move || rival.run(|tx| tx.add(&counter, key![1], "n", 10));
+                thread::spawn(change).join().expect("it ends").expect("committed");
+            }
+            action.update(&[("n", (n + 1).into())])
+        };
+        let action = Action::write(&table).key(|_, key| key.push(1)).body(body);
+        let increment = db.register(ProcedureDefinition::new("increment").phase([action])).expect("new");
+        let (result, aborted) = db.submit(&increment, args![]).expect("there is room").wait_counting();
+        assert_eq!((result.is_ok(), aborted), (true, 1));
+        let (_, aborted) = db.submit(&increment, args![]).expect("there is room").wait_counting();
+        assert_eq!(aborted, 0);
+        let table = db.table("counter").expect("it is there");
+        assert_eq!(db.run(|tx| tx.get(&table, key![1])?.expect("a row").int("n")), Ok(12));
+    }
+}

@@ -100,7 +100,7 @@ impl LogWriter {
     ///
     /// # Panics
     /// If the epoch does not rise: the log would be unreadable.
-    pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<()> {
+    pub(crate) fn append_group(&mut self, epoch: u64, payload: &[&[u8]]) -> Result<u64> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -111,9 +111,9 @@ impl LogWriter {
             return Err(Error::LogFull { needed, available });
         }
         match self.write_group(epoch, source) {
-            Ok(()) => {
+            Ok(flushes) => {
                 self.last_epoch = epoch;
-                Ok(())
+                Ok(flushes)
             }
             Err(error) => {
                 let failure = Error::LogFailed { reason: error.to_string() };
@@ -129,7 +129,7 @@ impl LogWriter {
         self.failure.as_ref()
     }
 
-    fn write_group(&mut self, epoch: u64, mut source: Source<'_>) -> Result<()> {
+    fn write_group(&mut self, epoch: u64, mut source: Source<'_>) -> Result<u64> {
         if has_bug!(self.segments.disk(), AcknowledgedBeforeSync) {
             self.current.file.sync_data().map_err(writing(&self.current.segment.path))?;
         }
@@ -169,7 +169,7 @@ impl LogWriter {
         self.sync(&filled)?;
         start.into_iter().for_each(|start| self.segments.note_group(start, written));
         self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
-        Ok(())
+        Ok(1 + filled.len() as u64)
     }
 
     /// Makes durable what was written to the present segment, and to those that it filled before.

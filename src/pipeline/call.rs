@@ -10,7 +10,7 @@ use std::thread::{self, Thread};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::execute::Body;
 use crate::pipeline::nesting;
@@ -204,6 +204,8 @@ impl Work for Call {
 /// Where a call's result goes.
 pub(crate) struct Answer {
     state: Mutex<State>,
+    /// How many attempts of the call have aborted.
+    aborted: AtomicU32,
 }
 
 struct State {
@@ -229,7 +231,13 @@ impl Answer {
                 taken: false,
                 relay: Vec::new(),
             }),
+            aborted: AtomicU32::new(0),
         })
+    }
+
+    /// Counts aborted attempts of the call. Relaxed: `give`, which follows, publishes the count with the result.
+    pub(crate) fn count_aborted(&self, attempts: u32) {
+        self.aborted.fetch_add(attempts, Ordering::Relaxed);
     }
 
     /// Tells the result, and wakes the task that waits for it; a thread that sleeps for it is given back, to be woken.
@@ -293,6 +301,18 @@ impl Submitted {
     pub fn is_done(&self) -> bool {
         let state = self.answer.state.lock();
         state.result.is_some() || state.taken
+    }
+
+    /// How many attempts of the call have aborted, once its result is there.
+    pub fn aborted(&self) -> u32 {
+        // Relaxed: see `Answer::count_aborted`.
+        self.answer.aborted.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the result, as [`wait`](Self::wait) does, and says how many attempts of the call have aborted.
+    pub fn wait_counting(self) -> (Result<Output>, u32) {
+        let answer = self.answer.clone();
+        (self.wait(), Submitted { answer }.aborted())
     }
 
     /// Waits for the result: it is told when everything that the call wrote and read is durable.

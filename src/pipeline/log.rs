@@ -116,21 +116,24 @@ impl LogStage {
     }
 
     fn write_and_release(&self) {
+        let mut groups = self.groups.lock();
+        // Only now: while another thread holds the lock, its time counts, and this thread waits.
         let start = Instant::now();
-        self.close_group(&mut self.groups.lock());
+        self.close_group(&mut groups);
         self.engine.clocks().add(Stage::Log, start);
+        drop(groups);
         self.release();
     }
 
     /// The same, if nobody else is at it and there is room for sure. Whether it was done.
     fn try_write_and_release(&self) -> bool {
-        let start = Instant::now();
         let has_room = self.preparation.as_ref().is_none_or(|preparation| preparation.has_room());
         let Some(mut groups) = self.groups.try_lock().filter(|_| has_room) else { return false };
+        let start = Instant::now();
         self.close_group(&mut groups);
+        self.engine.clocks().add(Stage::Log, start);
         // What is released may close the database, which waits for the log's thread.
         drop(groups);
-        self.engine.clocks().add(Stage::Log, start);
         self.release();
         true
     }
@@ -207,13 +210,15 @@ impl LogStage {
             let parts: Vec<&[u8]> =
                 buffers.iter().map(|buffer| buffer.bytes.as_slice()).chain(merged).collect();
             let room = preparation.ensure_room(&engine, group_bytes_max(bytes as u64), &self.stop);
-            if let Err(error) = room.and_then(|()| writer.append_group(epoch, &parts)) {
-                engine.progress().fail(error);
-                // Whoever was let in before commits nothing any more: with `Async` it would be told as a success.
-                engine.store().epochs().close();
-                return;
+            match room.and_then(|()| writer.append_group(epoch, &parts)) {
+                Ok(flushes) => engine.clocks().add_group(transactions, bytes as u64, flushes),
+                Err(error) => {
+                    engine.progress().fail(error);
+                    // A transaction that was admitted before commits nothing: `Async` would report it as committed.
+                    engine.store().epochs().close();
+                    return;
+                }
             }
-            engine.clocks().add_group(transactions, bytes as u64);
         }
         for buffer in &mut buffers {
             buffer.bytes.clear();

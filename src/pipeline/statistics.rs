@@ -38,12 +38,12 @@ impl StageClocks {
         self.busy[stage as usize].fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Notes a group that was written.
-    pub(crate) fn add_group(&self, transactions: u64, bytes: u64) {
+    /// Counts a group that was written with so many flushes.
+    pub(crate) fn add_group(&self, transactions: u64, bytes: u64, flushes: u64) {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.grouped.fetch_add(transactions, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.flushes.fetch_add(1, Ordering::Relaxed);
+        self.flushes.fetch_add(flushes, Ordering::Relaxed);
     }
 
     pub(crate) fn busy(&self, stage: Stage) -> Duration {
@@ -99,7 +99,7 @@ pub struct Statistics {
     pub log_transactions: u64,
     /// Bytes of redo in them.
     pub log_bytes: u64,
-    /// Flushes of the log.
+    /// Flushes of the log to disk: one for each group, and one more for each segment that a group fills.
     pub log_flushes: u64,
     /// Calls that an idle worker took from another's queue.
     pub stolen: u64,

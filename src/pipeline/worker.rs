@@ -174,6 +174,9 @@ fn take_and_execute(
             if let Some(references) = &calls[place].noted {
                 input.schedule().ended(references, outcome.attempts.saturating_sub(1));
             }
+            if outcome.attempts > 1 {
+                calls[place].answer.count_aborted(outcome.attempts - 1);
+            }
             if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
                 Counters::count(&counters.readers_waited);
             }

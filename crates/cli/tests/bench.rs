@@ -121,6 +121,22 @@ fn clients_wait_for_durable_answers_in_groups() {
     assert_eq!((&object["check"], &object["clients"]), (&"ok".into(), &8.into()));
     assert!(number(&object, "/log/mean_group") >= 1.0);
     assert!(number(&object, "/latency_us/p50") > 0.0);
+    let means = object["handover_mean"].as_object().unwrap();
+    assert!(means.values().all(|mean| mean.as_f64().is_some_and(|mean| mean >= 1.0)), "{means:?}");
+}
+
+/// Pauses make transactions overlap, so that some abort and retry.
+#[test]
+fn aborts_are_counted_by_transaction_whichever_thread_calls() {
+    let hot = ["bench", "smallbank", "--accounts=4", "--hot=0", "--think-us=500", "--threads=4"];
+    let run = ["--transactions=400", "--durability=none", "--retry=immediate", "--json"];
+    for callers in ["--clients=0", "--clients=4", "--generators=1"] {
+        let object = json(&[&hot[..], &run, &[callers]].concat());
+        let transactions = object["by_transaction"].as_object().unwrap().values();
+        let aborted: f64 = transactions.map(|one| number(one, "/aborted")).sum();
+        assert!(aborted > 0.0, "{callers}: {object}");
+        assert_eq!(aborted, number(&object, "/aborted"), "{callers}");
+    }
 }
 
 #[test]

@@ -158,6 +158,8 @@ fn a_table_of_figures_goes_on_after_a_run_that_fails() {
 fn automatic_admission_is_asked_for_by_name() {
     let object = json(&with(&PLACED, &["--generators=1", "--max-in-flight=auto"]));
     assert_eq!((&object["check"], &object["params"]["max_in_flight"]), (&"ok".into(), &"auto".into()));
+    assert!(number(&object, "/max_in_flight") >= 1.0, "the limit that was found");
+    assert!(json(&with(&PLACED, &["--generators=1"])).get("max_in_flight").is_none());
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_group_is_not_acknowledged_before_its_sync() {
     assert!(!appending.is_finished());
     assert!(open(&disk.crash_image(0), &pages(9, 2)).expect("a good log").groups.is_empty());
     disk.release_syncs();
-    assert_eq!(appending.join().expect("the thread ends well"), Ok(()));
+    assert_eq!(appending.join().expect("the thread ends well"), Ok(1));
     assert_eq!(open(&disk.crash_image(0), &pages(9, 2)).expect("a good log").groups.len(), 1);
 }
 

@@ -82,7 +82,7 @@ impl Opened {
         while self.segments.remaining_bytes() < group_bytes_max(group.payload.len() as u64) {
             self.segments.prepare_next()?;
         }
-        self.writer.append_group(group.epoch, &[&group.payload])
+        self.writer.append_group(group.epoch, &[&group.payload]).map(drop)
     }
 }
 

@@ -62,8 +62,19 @@ fn one_group_is_one_write_and_one_sync() {
     let disk = SimulatedDisk::new();
     let mut opened = open(&disk, &pages(20, 10)).expect("a database");
     let before = disk.operations();
-    opened.writer.append_group(1, &[&group(1, 20_000).payload]).expect("there is room");
-    assert_eq!(disk.operations() - before, 2);
+    let flushes = opened.writer.append_group(1, &[&group(1, 20_000).payload]).expect("there is room");
+    assert_eq!((flushes, disk.operations() - before), (1, 2));
+}
+
+#[test]
+fn a_group_that_fills_segments_is_flushed_in_each_of_them() {
+    let disk = SimulatedDisk::new();
+    let mut opened = open(&disk, &pages(3, 2)).expect("a database");
+    opened.segments.prepare_next().expect("the disk is healthy");
+    opened.segments.prepare_next().expect("the disk is healthy");
+    let group = group(1, 4 * PAGE_BYTES as usize);
+    let flushes = opened.writer.append_group(1, &[&group.payload]).expect("there is room");
+    assert_eq!(flushes, 3);
 }
 
 #[test]

@@ -66,6 +66,9 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(schedule) = &findings.schedule {
         put("schedule_state", schedule_state(schedule));
     }
+    if let Some(limit) = findings.max_in_flight {
+        put("max_in_flight", limit.into());
+    }
     put("stolen", report.statistics.stolen.into());
     put("readers_waited", report.statistics.readers_waited.into());
     put("locks_per_100", locks(report));
@@ -114,10 +117,12 @@ fn parameters(findings: &Findings<'_>) -> Value {
 fn transaction(report: &TransactionReport) -> (String, Value) {
     let mut value = json!({
         "committed": report.committed,
-        "aborted": report.aborted,
         "failed": report.failed,
         "mean_us": report.mean_microseconds,
     });
+    if let Some(aborted) = report.aborted {
+        value["aborted"] = aborted.into();
+    }
     if !report.failed_by_reason.is_empty() {
         value["failed_by_reason"] = json!(report.failed_by_reason);
     }
@@ -202,10 +207,12 @@ fn schedule_state(report: &ScheduleReport) -> Value {
     })
 }
 
-/// Calls per hand-over to each stage behind the first.
+/// Mean batch that each stage dequeued, for stages with a queue.
 fn handovers(report: &Report) -> Value {
-    let behind = stages(report).into_iter().skip(1);
-    behind.map(|stage| (stage.name.to_owned(), stage.handover_mean.into())).collect::<Map<_, _>>().into()
+    let means = stages(report)
+        .into_iter()
+        .filter_map(|stage| Some((stage.name.to_owned(), stage.handover_mean?.into())));
+    means.collect::<Map<_, _>>().into()
 }
 
 /// Attempts that were run again because of what they would have written, and because of what they had read.

@@ -9,7 +9,7 @@ use heddledb::{CheckpointStatus, Database, Options, Partition, PhaseReport, Reco
 
 use super::disk::{Files, Peak};
 use super::follower::{Follower, socket_in};
-use super::options::CommonOptions;
+use super::options::{CommonOptions, Limit};
 use super::place::Place;
 use super::progress::Progress;
 use super::workloads::{Plan, WorkloadArguments};
@@ -41,6 +41,8 @@ pub struct Findings<'a> {
     pub disk: Option<Peak>,
     /// What the schedule knew at the end, if it is one that learns.
     pub schedule: Option<ScheduleReport>,
+    /// The limit on calls in flight that the engine found, if it was asked to.
+    pub max_in_flight: Option<usize>,
     /// What each executor owned at the end, if the protocol has any.
     pub partitions: Vec<Partition>,
 }
@@ -125,6 +127,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     let report = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let (schedule, partitions) = (db.schedule(), db.partitions());
+    let max_in_flight = (plan.options.max_in_flight == Some(Limit::Auto)).then(|| db.max_in_flight());
     // Whatever holds on to the database has to let go before it can be closed.
     drop(bound);
     let marks = before + report.marks;
@@ -156,6 +159,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         checkpoints,
         disk,
         schedule,
+        max_in_flight,
         partitions,
     })
 }
@@ -204,6 +208,7 @@ fn measure_contender<'a>(
         checkpoints: None,
         disk: None,
         schedule: None,
+        max_in_flight: None,
         partitions: Vec::new(),
     })
 }

@@ -107,6 +107,9 @@ fn results(findings: &Findings<'_>) -> Table {
     if moves > 0 {
         line("ranges changed", grouped(moves));
     }
+    if let Some(limit) = findings.max_in_flight {
+        line("calls in flight, limit found", grouped(limit as u64));
+    }
     if report.statistics.stolen > 0 {
         line("run by another worker", grouped(report.statistics.stolen));
     }

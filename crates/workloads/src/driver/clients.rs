@@ -65,10 +65,14 @@ fn make(
     let Some(call) = calls.get(0) else { unreachable!("whoever asks has looked whether there is a call") };
     let (procedure, marks) = (call.procedure, call.marks);
     let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));
-    let result = if closures {
-        bound.run_closure(db, call)
+    let (result, run_again) = if closures {
+        // How many attempts a closure took only the engine's statistics tell.
+        (bound.run_closure(db, call), 0)
     } else {
-        db.call(&generator.procedures()[procedure], calls.take_args(0))
+        match db.submit(&generator.procedures()[procedure], calls.take_args(0)) {
+            Ok(submitted) => submitted.wait_counting(),
+            Err(error) => (Err(error), 0),
+        }
     };
     let at = Instant::now();
     let outcome = outcome(*bound, result)?;
@@ -77,6 +81,5 @@ fn make(
         acknowledgements.write(&line)?;
     }
     let latency = Some(at.saturating_duration_since(arrival));
-    // How often the engine ran this call again is known only to its statistics.
-    Ok(Release { procedure, marks, outcome, run_again: 0, at, latency })
+    Ok(Release { procedure, marks, outcome, run_again, at, latency })
 }

@@ -154,10 +154,10 @@ impl Loop<'_> {
         {
             acknowledgements.write(&call.line)?;
         }
+        let run_again = call.submitted.aborted();
         let UnderWay { procedure, marks, arrival, .. } = call;
         let latency = Some(at.saturating_duration_since(arrival));
-        // How often the engine ran this call again is known only to its statistics.
-        let release = Release { procedure, marks, outcome, run_again: 0, at, latency };
+        let release = Release { procedure, marks, outcome, run_again, at, latency };
         self.recorder.record(&self.context.interval, release);
         self.context.interval.count_released(1);
         Ok(())
