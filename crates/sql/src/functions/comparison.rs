@@ -11,15 +11,15 @@ use crate::types::{Value, compare_floats};
 
 /// The six operators over one pair of types, with a function that compares.
 macro_rules! comparisons {
-    ($($left:literal $right:literal $compare:path),* $(,)?) => {
+    ($($left:literal $right:literal $compare:path $(; $stable:ident)?),* $(,)?) => {
         /// The table.
         pub(super) const OPERATORS: &[Definition] = &[$(
-            scalar(concat!("=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_eq()))),
-            scalar(concat!("<>(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_ne()))),
-            scalar(concat!("<(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_lt()))),
-            scalar(concat!("<=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_le()))),
-            scalar(concat!(">(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_gt()))),
-            scalar(concat!(">=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_ge()))),
+            scalar(concat!("=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_eq()))) $(.$stable())?,
+            scalar(concat!("<>(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_ne()))) $(.$stable())?,
+            scalar(concat!("<(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_lt()))) $(.$stable())?,
+            scalar(concat!("<=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_le()))) $(.$stable())?,
+            scalar(concat!(">(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_gt()))) $(.$stable())?,
+            scalar(concat!(">=(", $left, ", ", $right, ") bool"), |c, v| Ok(Value::Bool($compare(c, v)?.is_ge()))) $(.$stable())?,
         )*];
     };
 }
@@ -49,12 +49,12 @@ comparisons! {
     "bytea" "bytea" same,
     "date" "date" same,
     "date" "timestamp" dates_and_timestamps,
-    "date" "timestamptz" dates_and_timestamps,
+    "date" "timestamptz" dates_and_timestamps; stable,
     "timestamp" "date" dates_and_timestamps,
     "timestamp" "timestamp" same,
-    "timestamp" "timestamptz" dates_and_timestamps,
-    "timestamptz" "date" dates_and_timestamps,
-    "timestamptz" "timestamp" dates_and_timestamps,
+    "timestamp" "timestamptz" dates_and_timestamps; stable,
+    "timestamptz" "date" dates_and_timestamps; stable,
+    "timestamptz" "timestamp" dates_and_timestamps; stable,
     "timestamptz" "timestamptz" same,
     "time" "time" same,
     "timetz" "timetz" same,

@@ -204,7 +204,7 @@ impl Session {
 
     /// Sends lines and reads everything up to the end mark; the SQLSTATE stands behind the last escape character.
     fn send(&mut self, text: &str) -> String {
-        write!(self.input, "{text}\\echo '\\033':SQLSTATE'{END_MARK}'\n").unwrap();
+        writeln!(self.input, "{text}\\echo '\\033':SQLSTATE'{END_MARK}'").unwrap();
         self.input.flush().unwrap();
         let mut received = Vec::new();
         let mark = END_MARK.as_bytes();

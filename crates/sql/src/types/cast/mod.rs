@@ -1,12 +1,15 @@
 //! Casts: which there are, whether they happen silently, and how they are done.
 //!
 //! ```text
-//! numbers   integers, floats, numeric, boolean, oids       strings   text and its kin, lengths
+//! numbers   integers, floats, numeric, boolean, oids       strings     text and its kin, lengths
+//! moments   dates, times and intervals                     documents   json and jsonb
 //! ```
 //!
 //! Invariants: the table is PostgreSQL's `pg_cast` for the types that exist here, with the same contexts. Beside it there
 //! are the casts through text: from any type to a string type on assignment, from a string type to any type explicitly.
 
+mod documents;
+mod moments;
 mod numbers;
 mod strings;
 
@@ -15,6 +18,8 @@ use crate::types::array::ArrayValue;
 use crate::types::text::{from_text, to_text};
 use crate::types::{Category, Environment, Modifier, Type, Value};
 
+pub(crate) use moments::timestamp_to_date;
+pub(crate) use numbers::{numeric_to_float8, to_float4};
 pub use strings::apply_modifier;
 
 /// Where a cast is asked for; each includes those before it.
@@ -53,7 +58,8 @@ const fn relabel(from: Type, to: Type, context: CastContext, run: CastFunction) 
 }
 
 /// The tables of casts.
-const TABLES: &[&[CastEntry]] = &[numbers::CASTS, numbers::OBJECTS, strings::CASTS];
+const TABLES: &[&[CastEntry]] =
+    &[numbers::CASTS, numbers::OBJECTS, strings::CASTS, moments::CASTS, documents::CASTS];
 
 /// Every line of the cast tables.
 pub fn all_casts() -> impl Iterator<Item = &'static CastEntry> {

@@ -87,11 +87,11 @@ fn out_of_range(kind: &str) -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{kind} out of range"))
 }
 
-fn to_int2(value: i64) -> Result<Value> {
+pub(super) fn to_int2(value: i64) -> Result<Value> {
     i16::try_from(value).map(Value::Int2).map_err(|_| out_of_range("smallint"))
 }
 
-fn to_int4(value: i64) -> Result<Value> {
+pub(super) fn to_int4(value: i64) -> Result<Value> {
     i32::try_from(value).map(Value::Int4).map_err(|_| out_of_range("integer"))
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn to_float4(value: f64) -> Result<Value> {
     Ok(Value::Float4(narrow))
 }
 
-fn numeric_to_float4(value: &Numeric) -> Result<Value> {
+pub(super) fn numeric_to_float4(value: &Numeric) -> Result<Value> {
     match value {
         Numeric::NaN => Ok(Value::Float4(f32::NAN)),
         Numeric::Infinity => Ok(Value::Float4(f32::INFINITY)),

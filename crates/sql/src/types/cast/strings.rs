@@ -5,7 +5,7 @@ use super::{CastEntry, entry, relabel};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::array::ArrayValue;
 use crate::types::interval::round_micros;
-use crate::types::text::to_text;
+use crate::types::text::{char_from_text, char_text, to_text};
 use crate::types::{Environment, Modifier, Type, Value};
 
 /// The table.
@@ -22,14 +22,14 @@ pub(super) const CASTS: &[CastEntry] = &[
     entry(Type::Name, Type::Text, Implicit, |_, v| Ok(v.clone())),
     entry(Type::Name, Type::Varchar, Assignment, |_, v| Ok(v.clone())),
     entry(Type::Name, Type::Bpchar, Assignment, |_, v| Ok(Value::Bpchar(v.str().into()))),
-    entry(Type::Char, Type::Text, Implicit, |_, v| Ok(v.clone())),
-    entry(Type::Char, Type::Varchar, Assignment, |_, v| Ok(v.clone())),
-    entry(Type::Char, Type::Bpchar, Assignment, |_, v| Ok(Value::Bpchar(v.str().into()))),
-    entry(Type::Text, Type::Char, Assignment, |_, v| Ok(first_character(v.str()))),
-    entry(Type::Varchar, Type::Char, Assignment, |_, v| Ok(first_character(v.str()))),
-    entry(Type::Bpchar, Type::Char, Assignment, |_, v| Ok(first_character(v.str()))),
+    entry(Type::Char, Type::Text, Implicit, |_, v| Ok(Value::text(char_text(v.str())))),
+    entry(Type::Char, Type::Varchar, Assignment, |_, v| Ok(Value::text(char_text(v.str())))),
+    entry(Type::Char, Type::Bpchar, Assignment, |_, v| Ok(Value::Bpchar(char_text(v.str()).into()))),
+    entry(Type::Text, Type::Char, Assignment, |_, v| Ok(char_from_text(v.str()))),
+    entry(Type::Varchar, Type::Char, Assignment, |_, v| Ok(char_from_text(v.str()))),
+    entry(Type::Bpchar, Type::Char, Assignment, |_, v| Ok(char_from_text(v.str()))),
     entry(Type::Char, Type::Int4, Explicit, |_, v| {
-        Ok(Value::Int4(v.str().bytes().next().map_or(0, |byte| i32::from(byte as i8))))
+        Ok(Value::Int4(v.str().chars().next().map_or(0, |code| i32::from(code as u8 as i8))))
     }),
     entry(Type::Int4, Type::Char, Explicit, int4_to_char),
     entry(Type::Bool, Type::Text, Assignment, |_, v| Ok(bool_text(v))),
@@ -44,14 +44,10 @@ fn name(text: &str) -> Result<Value> {
     Ok(Value::text(&text[..end]))
 }
 
-fn first_character(text: &str) -> Value {
-    Value::text(&text[..text.chars().next().map_or(0, char::len_utf8)])
-}
-
 fn int4_to_char(_: &mut dyn Environment, value: &Value) -> Result<Value> {
     match value.int4() {
         0 => Ok(Value::text("")),
-        code @ 1..=127 => Ok(Value::text((code as u8 as char).to_string())),
+        code @ -128..=127 => Ok(Value::text((code as u8 as char).to_string())),
         _ => Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range")),
     }
 }

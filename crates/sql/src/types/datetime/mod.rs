@@ -8,6 +8,9 @@
 //! Invariants: the calendar is the proleptic Gregorian one; year 0 is 1 BC. Days and microseconds count from
 //! 2000-01-01. Timestamps lie between 4713-11-24 BC and the end of 294276, dates up to 5874897.
 
+pub mod parse;
+pub mod parse_interval;
+pub mod print;
 pub mod zone;
 
 use crate::error::{Result, SqlError, SqlState};
@@ -177,9 +180,9 @@ pub fn date_to_timestamp(days: i32) -> Result<i64> {
     }
 }
 
-/// The same for comparisons: later dates count as infinity.
+/// The same for comparisons: later dates are above every timestamp and below infinity.
 pub fn date_to_timestamp_clamped(days: i32) -> i64 {
-    date_to_timestamp(days).unwrap_or(INFINITY)
+    date_to_timestamp(days).unwrap_or(TIMESTAMP_END)
 }
 
 /// The order of a timestamp in a zone and an instant.

@@ -1,5 +1,7 @@
 //! Floats as text: the shortest decimal form that reads back as the same float, as PostgreSQL prints it.
 
+use num_bigint::BigUint;
+
 use crate::error::{Result, SqlError, SqlState};
 
 use super::invalid_syntax;
@@ -13,7 +15,7 @@ const FLOAT4_FIXED_DIGITS: i32 = 6;
 pub fn float8_text(value: f64, extra_digits: i32) -> String {
     match special(value) {
         Some(text) => text.to_string(),
-        None if extra_digits > 0 => arrange(&format!("{value:e}"), FLOAT8_FIXED_DIGITS),
+        None if extra_digits > 0 => arrange(&shortest_double(value), FLOAT8_FIXED_DIGITS),
         None => format_significant(value, (15 + extra_digits).max(1) as usize),
     }
 }
@@ -22,9 +24,61 @@ pub fn float8_text(value: f64, extra_digits: i32) -> String {
 pub fn float4_text(value: f32, extra_digits: i32) -> String {
     match special(f64::from(value)) {
         Some(text) => text.to_string(),
-        None if extra_digits > 0 => arrange(&format!("{value:e}"), FLOAT4_FIXED_DIGITS),
+        None if extra_digits > 0 => arrange(&shortest_real(value), FLOAT4_FIXED_DIGITS),
         None => format_significant(f64::from(value), (6 + extra_digits).max(1) as usize),
     }
+}
+
+/// The shortest digits that lie strictly between the neighbors' midpoints. Rust also accepts a midpoint itself where it
+/// reads back as the same float; PostgreSQL does not.
+fn shortest_real(value: f32) -> String {
+    let shortest = format!("{value:e}");
+    let is_midpoint = |text: &str| {
+        // Texts of nine digits and midpoints of reals are exact in 64 bits.
+        let exact = text.parse::<f64>().unwrap_or(f64::NAN).abs();
+        let magnitude = value.abs();
+        let middle = |other: f32| (f64::from(magnitude) + f64::from(other)) / 2.0;
+        exact == middle(magnitude.next_up()) || exact == middle(magnitude.next_down())
+    };
+    if !is_midpoint(&shortest) {
+        return shortest;
+    }
+    (0..9)
+        .map(|digits| format!("{value:.digits$e}"))
+        .find(|text| text.parse() == Ok(value) && !is_midpoint(text))
+        .unwrap_or(shortest)
+}
+
+/// The same for doubles; only whole numbers beyond 2^53 can be midpoints with so few digits.
+fn shortest_double(value: f64) -> String {
+    let shortest = format!("{value:e}");
+    if value.abs() < 9_007_199_254_740_992.0 {
+        return shortest;
+    }
+    let is_midpoint = |text: &str| {
+        let exact = whole_number(text);
+        let magnitude = whole_number(&format!("{:.400e}", value.abs()));
+        let twice = exact.map(|exact| exact * 2u8);
+        let middle = |other: f64| Some(whole_number(&format!("{other:.400e}"))? + magnitude.clone()?);
+        twice == middle(value.abs().next_up()) || twice == middle(value.abs().next_down())
+    };
+    if !is_midpoint(&shortest) {
+        return shortest;
+    }
+    (0..17)
+        .map(|digits| format!("{value:.digits$e}"))
+        .find(|text| text.parse() == Ok(value) && !is_midpoint(text))
+        .unwrap_or(shortest)
+}
+
+/// The magnitude of a whole number in scientific form; none if it is not whole.
+fn whole_number(text: &str) -> Option<BigUint> {
+    let (mantissa, exponent) = text.trim_start_matches('-').split_once('e')?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let shift = exponent.parse::<i64>().ok()? - fraction.len() as i64;
+    let digits = BigUint::parse_bytes(format!("{whole}{fraction}").as_bytes(), 10)?;
+    Some(digits * BigUint::from(10u8).pow(u32::try_from(shift).ok()?))
 }
 
 fn special(value: f64) -> Option<&'static str> {
@@ -131,9 +185,11 @@ mod tests {
             (1.0 / 3.0, "0.3333333333333333"),
             (f64::INFINITY, "Infinity"),
             (2.5e300, "2.5e+300"),
+            (1e23, "9.999999999999999e+22"),
         ] {
             assert_eq!(float8_text(value, 1), text);
         }
+        assert_eq!(float4_text(3e10, 1), "3.0000001e+10");
         assert_eq!(float4_text(1e6, 1), "1e+06");
         assert_eq!(float4_text(123_456.0, 1), "123456");
         assert_eq!(float8_text(1.0 / 3.0, 0), "0.333333333333333");

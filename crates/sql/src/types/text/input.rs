@@ -1,20 +1,20 @@
 //! The input function of every type.
 
+use super::array::parse_array;
 use super::float::{parse_float4, parse_float8};
 use super::invalid_syntax;
+use super::json::{check_json, parse_jsonb};
 use super::output::object_kind;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::array::ArrayValue;
+use crate::types::datetime::parse;
+use crate::types::datetime::parse_interval::parse_interval;
 use crate::types::environment::ObjectKind;
 use crate::types::{Environment, Modifier, Type, Value};
 
 /// A text as a value of a type. The modifier matters to `interval` only: lengths and precisions are the business of
 /// [`crate::types::cast::apply_modifier`].
-pub fn from_text(
-    environment: &dyn Environment,
-    kind: Type,
-    _modifier: Modifier,
-    text: &str,
-) -> Result<Value> {
+pub fn from_text(environment: &dyn Environment, kind: Type, modifier: Modifier, text: &str) -> Result<Value> {
     Ok(match kind {
         Type::Bool => Value::Bool(parse_bool(text).ok_or_else(|| invalid_syntax("boolean", text))?),
         Type::Int2 => Value::Int2(small_integer(text, "smallint")? as i16),
@@ -26,10 +26,41 @@ pub fn from_text(
         Type::Text | Type::Varchar | Type::Unknown | Type::Cstring => Value::text(text),
         Type::Name => Value::text(truncated_name(text)),
         Type::Bpchar => Value::Bpchar(text.into()),
-        Type::Char => Value::text(&text[..text.chars().next().map_or(0, char::len_utf8)]),
+        Type::Char => char_from_text(text),
         Type::Bytea => Value::bytes(parse_bytea(text)?),
         Type::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(|| invalid_syntax("uuid", text))?),
         Type::Oid | Type::Xid => Value::Oid(parse_oid(text, &kind.display_name())?),
+        Type::Date => {
+            Value::Date(parse::parse_date(text, environment.transaction_start(), environment.formats())?)
+        }
+        Type::Time => {
+            Value::Time(parse::parse_time(text, environment.transaction_start(), environment.formats())?)
+        }
+        Type::Timetz => {
+            let (time, zone) =
+                parse::parse_timetz(text, environment.transaction_start(), environment.formats())?;
+            Value::Timetz(time, zone)
+        }
+        Type::Timestamp => Value::Timestamp(parse::parse_timestamp(
+            text,
+            environment.transaction_start(),
+            environment.formats(),
+        )?),
+        Type::Timestamptz => Value::Timestamptz(parse::parse_timestamptz(
+            text,
+            environment.transaction_start(),
+            environment.formats(),
+        )?),
+        Type::Interval => Value::Interval(parse_interval(text, modifier)?),
+        Type::Json => {
+            check_json(text)?;
+            Value::Json(text.into())
+        }
+        Type::Jsonb => Value::jsonb(parse_jsonb(text)?),
+        Type::Array(element) => Value::array(parse_array(environment, element.get(), modifier, text)?),
+        Type::Int2Vector => vector(environment, Type::Int2, text)?,
+        Type::OidVector => vector(environment, Type::Oid, text)?,
+        Type::Void => Value::Void,
         Type::Enum(oid) => enum_value(environment, oid, text)?,
         reg if reg.is_reg() => Value::Oid(parse_object(environment, reg, text)?),
         other => {
@@ -37,6 +68,34 @@ pub fn from_text(
             return Err(SqlError::unsupported(message));
         }
     })
+}
+
+/// `int2vector` and `oidvector`: numbers with blanks between; the first has subscript 0.
+fn vector(environment: &dyn Environment, element: Type, text: &str) -> Result<Value> {
+    let read = |item: &str| from_text(environment, element, Modifier::NONE, item);
+    let values = text.split_ascii_whitespace().map(read).collect::<Result<Vec<Value>>>()?;
+    Ok(Value::array(ArrayValue::list_from(element, 0, values)))
+}
+
+/// A `"char"`: one byte, kept as the character with that code. Longer texts are cut; `\\ooo` is a byte in octal digits.
+pub(crate) fn char_from_text(text: &str) -> Value {
+    let bytes = text.as_bytes();
+    let code = match bytes {
+        [b'\\', high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7'] => {
+            (high - b'0') * 64 + (middle - b'0') * 8 + low - b'0'
+        }
+        [first, ..] => *first,
+        [] => 0,
+    };
+    if code == 0 { Value::text("") } else { Value::text(char::from(code).to_string()) }
+}
+
+/// A `"char"` as it is printed: bytes that are not ASCII in octal digits.
+pub(crate) fn char_text(value: &str) -> String {
+    match value.chars().next() {
+        Some(code) if !code.is_ascii() => format!("\\{:03o}", code as u32),
+        _ => value.to_string(),
+    }
 }
 
 /// The longest name, in bytes.
@@ -190,10 +249,27 @@ fn parse_object(environment: &dyn Environment, kind: Type, text: &str) -> Result
     }
     let object = object_kind(kind).unwrap_or(ObjectKind::Relation);
     let found = match object {
-        ObjectKind::Type => environment.type_by_name(text).map(Type::oid),
+        ObjectKind::Type => {
+            let found = environment.type_by_name(text).map(Type::oid);
+            if found.is_none() && !looks_like_name(text) {
+                let message = format!("syntax error at or near \"{text}\"");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            found
+        }
         other => environment.object_by_name(other, text)?,
     };
     found.ok_or_else(|| missing_object(object, text))
+}
+
+/// Whether a text could be the name of a type at all.
+fn looks_like_name(text: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_quoted = part.len() > 2 && part.starts_with('"') && part.ends_with('"');
+        let is_word = part.chars().all(|c| c == '_' || c == '$' || c.is_alphanumeric());
+        is_quoted || is_word && part.starts_with(|c: char| c == '_' || c.is_alphabetic())
+    };
+    text.trim().trim_end_matches("[]").split('.').all(is_part)
 }
 
 fn missing_object(kind: ObjectKind, name: &str) -> SqlError {

@@ -5,12 +5,18 @@
 //! float    shortest decimal forms   array    `{1,2,NULL}`    record    `(1,x)`    json   documents
 //! ```
 
+mod array;
 mod float;
 mod input;
+mod json;
 mod output;
+mod record;
 
 pub use float::{float4_text, float8_text, format_significant, parse_float4, parse_float8};
+pub(crate) use input::{char_from_text, char_text, parse_escaped, parse_hex, truncated_name};
 pub use input::{from_text, parse_bool, parse_integer};
+pub use json::{check_json, jsonb_text, parse_jsonb, pretty_text, push_json_string, write_jsonb};
+pub(crate) use output::push_hex;
 pub use output::{bytea_text, to_text, uuid_text, write_text};
 
 use crate::error::{SqlError, SqlState};

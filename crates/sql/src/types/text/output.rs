@@ -2,8 +2,14 @@
 
 use std::fmt::Write;
 
+use super::array::write_array;
 use super::float::{float4_text, float8_text};
+use super::input::char_text;
+use super::json::write_jsonb;
+use super::record::write_record;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::array::ArrayValue;
+use crate::types::datetime::print;
 use crate::types::environment::{ByteaStyle, ObjectKind};
 use crate::types::{Environment, Type, Value};
 
@@ -26,14 +32,40 @@ pub fn write_text(environment: &dyn Environment, kind: Type, value: &Value, out:
         Value::Float4(value) => out.write_str(&float4_text(*value, formats.extra_float_digits)),
         Value::Float8(value) => out.write_str(&float8_text(*value, formats.extra_float_digits)),
         Value::Numeric(value) => write!(out, "{value}"),
+        Value::Text(text) if kind == Type::Char => out.write_str(&char_text(text)),
         Value::Text(text) | Value::Bpchar(text) | Value::Json(text) => out.write_str(text),
         Value::Bytes(bytes) => out.write_str(&bytea_text(bytes, formats.bytea_style)),
         Value::Uuid(bytes) => out.write_str(&uuid_text(bytes)),
         Value::Oid(oid) => out.write_str(&oid_text(environment, kind, *oid)),
         Value::Enum(order) => out.write_str(&enum_label(environment, kind, *order)?),
-        other => return Err(SqlError::internal(format!("no text form of {other:?}"))),
+        Value::Date(days) => out.write_str(&print::date_text(*days, formats)),
+        Value::Time(time) => out.write_str(&print::time_text(*time)),
+        Value::Timetz(time, zone) => out.write_str(&print::timetz_text(*time, *zone)),
+        Value::Timestamp(micros) => out.write_str(&print::timestamp_text(*micros, formats)),
+        Value::Timestamptz(micros) => out.write_str(&print::timestamptz_text(*micros, formats)?),
+        Value::Interval(interval) => out.write_str(&print::interval_text(*interval, formats.interval_style)),
+        Value::Jsonb(tree) => {
+            write_jsonb(tree, out);
+            Ok(())
+        }
+        Value::Array(array) if matches!(kind, Type::Int2Vector | Type::OidVector) => {
+            return write_vector(environment, array, out);
+        }
+        Value::Array(array) => return write_array(environment, array, out),
+        Value::Record(record) => return write_record(environment, record, out),
     };
     written.map_err(|_| SqlError::internal("a text could not be written"))
+}
+
+/// `int2vector` and `oidvector`: elements with blanks between.
+fn write_vector(environment: &dyn Environment, array: &ArrayValue, out: &mut String) -> Result<()> {
+    for (at, value) in array.values.iter().enumerate() {
+        if at > 0 {
+            out.push(' ');
+        }
+        write_text(environment, array.element, value, out)?;
+    }
+    Ok(())
 }
 
 /// A `bytea` as text.

@@ -1,0 +1,389 @@
+//! Every entry of the function, operator and cast tables against PostgreSQL 15: results, types and SQLSTATEs over
+//! generated arguments, and whether each entry exists there with the same result type, strictness and volatility.
+
+mod support;
+
+use heddle_sql::error::SqlError;
+use heddle_sql::functions::resolve::{
+    Called, Resolved, resolve_function, resolve_operator, resolve_prefix_operator,
+};
+use heddle_sql::functions::{
+    Function, FunctionContext, FunctionKind, Volatility, all_functions, all_operators,
+};
+use heddle_sql::types::cast::{Cast, CastContext, all_casts};
+use heddle_sql::types::text::{from_text, to_text};
+use heddle_sql::types::{Modifier, PlainEnvironment, Type, Value};
+use support::oracle::{Evaluated, Oracle, Session};
+use support::samples::{Random, literal, samples};
+
+/// How many calls of each entry are compared.
+const CALLS_PER_ENTRY: usize = 60;
+/// How many differences are printed.
+const PRINTED_MAX: usize = 60;
+
+/// Functions whose results have no reason to be equal.
+const UNCOMPARED: &[&str] = &[
+    "random",
+    "setseed",
+    "now",
+    "transaction_timestamp",
+    "statement_timestamp",
+    "clock_timestamp",
+    "timeofday",
+    "gen_random_uuid",
+    "version",
+    "current_schema",
+    "current_schemas",
+    "current_database",
+    "current_user",
+    "session_user",
+    "pg_backend_pid",
+    "current_setting",
+    "set_config",
+    "nextval",
+    "currval",
+    "lastval",
+    "setval",
+    "pg_sleep",
+    "getdatabaseencoding",
+    "pg_postmaster_start_time",
+    "txid_current",
+    "pg_get_userbyid",
+    "inet_server_addr",
+    "inet_client_addr",
+    "inet_server_port",
+    "inet_client_port",
+    "pg_is_in_recovery",
+    "pg_conf_load_time",
+    "pg_current_xact_id",
+];
+
+/// 2024-06-15 12:00:00 UTC.
+const NOW: i64 = 771_768_000_000_000;
+
+/// One comparison: how the statement says it, and what this crate answers.
+struct Comparison {
+    expression: String,
+    ours: Evaluated,
+}
+
+fn error_of(error: &SqlError) -> Evaluated {
+    Evaluated::Error(error.state().as_str().to_string())
+}
+
+/// Concrete types for declared ones.
+fn concrete(declared: &[Type], element: Type) -> Vec<Type> {
+    let decide = |kind: &Type| match kind {
+        Type::AnyElement | Type::AnyNonArray | Type::AnyCompatible | Type::AnyCompatibleNonArray => element,
+        Type::AnyArray | Type::AnyCompatibleArray => Type::array_of(element),
+        Type::Any => element,
+        other => *other,
+    };
+    declared.iter().map(decide).collect()
+}
+
+fn call(resolved: &Resolved, arguments: &[(Type, &str)]) -> Result<Option<String>, SqlError> {
+    let mut environment = PlainEnvironment::new(NOW);
+    let mut values = Vec::new();
+    for ((kind, text), wanted) in arguments.iter().zip(&resolved.arguments) {
+        let value = from_text(&environment, *kind, Modifier::NONE, text)?;
+        let cast = Cast::find(*kind, *wanted, Modifier::NONE, CastContext::Implicit).expect("coercible");
+        values.push(cast.apply(&mut environment, &value)?);
+    }
+    let mut types = resolved.arguments.clone();
+    if let Some(from) = resolved.packs_from {
+        let element = types[from];
+        let rest = values.split_off(from);
+        values.push(Value::array(heddle_sql::types::array::ArrayValue::list(element, rest)));
+        types.truncate(from);
+        types.push(Type::array_of(element));
+    }
+    let FunctionKind::Scalar(run) = resolved.function.kind else { panic!("not a scalar function") };
+    let mut context = FunctionContext {
+        environment: &mut environment,
+        argument_types: &types,
+        result_type: resolved.result,
+    };
+    let result = run(&mut context, &values)?;
+    if result.is_null() {
+        return Ok(None);
+    }
+    to_text(&environment, resolved.result, &result).map(Some)
+}
+
+fn evaluate(resolved: &Resolved, arguments: &[(Type, &str)]) -> Evaluated {
+    match call(resolved, arguments) {
+        Ok(text) => Evaluated::Value(resolved.result.display_name(), text),
+        Err(error) => error_of(&error),
+    }
+}
+
+/// Calls of one entry over samples of its arguments.
+fn comparisons(
+    random: &mut Random,
+    function: &'static Function,
+    render: impl Fn(&[String]) -> String,
+    resolve: impl Fn(&[Type]) -> Option<Resolved>,
+) -> Vec<Comparison> {
+    let is_polymorphic = function.arguments.iter().any(|it| it.is_polymorphic() || *it == Type::Any);
+    let elements: &[Type] =
+        if is_polymorphic { &[Type::Int4, Type::Text, Type::Numeric] } else { &[Type::Text] };
+    let mut found = Vec::new();
+    for &element in elements {
+        let kinds = concrete(&function.arguments, element);
+        let pools: Vec<Vec<&str>> = kinds.iter().map(|&kind| samples(kind)).collect();
+        if pools.iter().any(Vec::is_empty) {
+            continue;
+        }
+        let Some(resolved) = resolve(&kinds) else {
+            panic!("{} is not found by its own types", function.signature)
+        };
+        let all: usize = pools.iter().map(Vec::len).product();
+        for at in 0..all.min(CALLS_PER_ENTRY) {
+            let mut rest = at;
+            let texts: Vec<&str> = pools
+                .iter()
+                .map(|pool| {
+                    let index =
+                        if all <= CALLS_PER_ENTRY { rest % pool.len() } else { random.below(pool.len()) };
+                    rest /= pool.len();
+                    pool[index]
+                })
+                .collect();
+            let arguments: Vec<(Type, &str)> = kinds.iter().copied().zip(texts).collect();
+            let written: Vec<String> = arguments
+                .iter()
+                .map(|(kind, text)| format!("{}::{}", literal(text), kind.sql_name().unwrap()))
+                .map(|text| text.replace("::character", "::bpchar").replace("::bpchar varying", "::varchar"))
+                .collect();
+            found.push(Comparison { expression: render(&written), ours: evaluate(&resolved, &arguments) });
+        }
+    }
+    found
+}
+
+/// Whether two answers agree; floats may differ in their last digits where a transcendental function made them.
+fn agree(ours: &Evaluated, theirs: &Evaluated) -> bool {
+    match (ours, theirs) {
+        (Evaluated::Value(kind, Some(text)), Evaluated::Value(other_kind, Some(other)))
+            if kind == other_kind && kind == "double precision" =>
+        {
+            match (text.parse::<f64>(), other.parse::<f64>()) {
+                (Ok(left), Ok(right)) => text == other || (left - right).abs() <= left.abs() * 1e-14,
+                _ => text == other,
+            }
+        }
+        (ours, theirs) => ours == theirs,
+    }
+}
+
+fn compare(session: &mut Session, comparisons: &[Comparison]) {
+    let expressions: Vec<String> = comparisons.iter().map(|it| it.expression.clone()).collect();
+    let answers = session.evaluate(&expressions);
+    assert_eq!(answers.len(), comparisons.len());
+    let differing: Vec<_> =
+        comparisons.iter().zip(&answers).filter(|(it, theirs)| !agree(&it.ours, theirs)).collect();
+    println!("{} of {} expressions differ", differing.len(), comparisons.len());
+    let most: usize =
+        std::env::var("HEDDLE_PRINTED").ok().and_then(|it| it.parse().ok()).unwrap_or(PRINTED_MAX);
+    for (it, theirs) in differing.iter().take(most) {
+        println!("{}\n    ours   {:?}\n    theirs {theirs:?}", it.expression, it.ours);
+    }
+    assert!(differing.is_empty(), "{} expressions differ from PostgreSQL", differing.len());
+}
+
+fn only(name: &str) -> bool {
+    std::env::var("HEDDLE_ONLY").map_or(true, |wanted| wanted.split(',').any(|it| it == name))
+}
+
+#[test]
+fn functions_agree_with_postgresql() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut session = oracle.connect();
+    let mut random = Random(1);
+    let mut all = Vec::new();
+    for function in all_functions() {
+        let is_compared =
+            matches!(function.kind, FunctionKind::Scalar(_)) && !UNCOMPARED.contains(&function.name);
+        if !is_compared || !only(function.name) {
+            continue;
+        }
+        let render = |arguments: &[String]| format!("{}({})", function.name, arguments.join(", "));
+        let resolve = |kinds: &[Type]| match resolve_function(function.name, kinds, function.is_variadic) {
+            Ok(Called::Function(resolved)) => Some(resolved),
+            _ => None,
+        };
+        if function.is_variadic {
+            let render = |arguments: &[String]| {
+                let (last, first) = arguments.split_last().unwrap();
+                let first: String = first.iter().map(|it| format!("{it}, ")).collect();
+                format!("{}({first}VARIADIC {last})", function.name)
+            };
+            if function.arguments.last() != Some(&Type::Any) {
+                all.extend(comparisons(&mut random, function, render, resolve));
+                continue;
+            }
+            let resolve = |kinds: &[Type]| match resolve_function(function.name, kinds, false) {
+                Ok(Called::Function(resolved)) => Some(resolved),
+                _ => None,
+            };
+            let render = |arguments: &[String]| format!("{}({})", function.name, arguments.join(", "));
+            all.extend(comparisons(&mut random, function, render, resolve));
+            continue;
+        }
+        all.extend(comparisons(&mut random, function, render, resolve));
+    }
+    compare(&mut session, &all);
+}
+
+#[test]
+fn operators_agree_with_postgresql() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut session = oracle.connect();
+    let mut random = Random(2);
+    let mut all = Vec::new();
+    for operator in all_operators() {
+        if !only(operator.name) {
+            continue;
+        }
+        let render = |arguments: &[String]| match arguments {
+            [operand] => format!("({} {operand})", operator.name),
+            operands => format!("({})", operands.join(&format!(" {} ", operator.name))),
+        };
+        let resolve = |kinds: &[Type]| match kinds {
+            [operand] => resolve_prefix_operator(operator.name, *operand).ok(),
+            [left, right] => resolve_operator(operator.name, *left, *right).ok(),
+            _ => None,
+        };
+        all.extend(comparisons(&mut random, operator, render, resolve));
+    }
+    compare(&mut session, &all);
+}
+
+#[test]
+fn casts_agree_with_postgresql() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut session = oracle.connect();
+    let kinds: Vec<Type> = Type::BUILT_IN.iter().copied().filter(|&kind| !samples(kind).is_empty()).collect();
+    let arrays = [Type::Int4, Type::Text, Type::Float8, Type::Numeric].map(Type::array_of);
+    let kinds: Vec<Type> = kinds.into_iter().filter(|&it| it != Type::Unknown).chain(arrays).collect();
+    let mut all = Vec::new();
+    for &from in &kinds {
+        for &to in &kinds {
+            for text in samples(from) {
+                let (from_name, to_name) = (name_in_cast(from), name_in_cast(to));
+                let expression = format!("CAST({}::{from_name} AS {to_name})", literal(text));
+                all.push(Comparison { expression, ours: cast(from, to, text) });
+            }
+        }
+    }
+    compare(&mut session, &all);
+}
+
+fn name_in_cast(kind: Type) -> String {
+    if kind == Type::Bpchar { "bpchar".to_string() } else { kind.sql_name().unwrap() }
+}
+
+fn cast(from: Type, to: Type, text: &str) -> Evaluated {
+    let mut environment = PlainEnvironment::new(NOW);
+    let Some(cast) = Cast::find(from, to, Modifier::NONE, CastContext::Explicit) else {
+        return Evaluated::Error("42846".to_string());
+    };
+    let result = from_text(&environment, from, Modifier::NONE, text)
+        .and_then(|value| cast.apply(&mut environment, &value))
+        .and_then(
+            |value| if value.is_null() { Ok(None) } else { to_text(&environment, to, &value).map(Some) },
+        );
+    match result {
+        Ok(text) => Evaluated::Value(to.display_name(), text),
+        Err(error) => error_of(&error),
+    }
+}
+
+fn type_oids(kinds: &[Type]) -> String {
+    kinds.iter().map(|kind| kind.oid().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn entries_are_those_of_pg_proc_and_pg_operator() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut session = oracle.connect();
+    let answer = session.run(
+        "SELECT proname, proargtypes::text, prorettype::text, proisstrict::text, provolatile::text, prokind::text, proretset::text
+         FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+         UNION ALL SELECT oprname, trim(CASE WHEN oprleft = 0 THEN '' ELSE oprleft::text || ' ' END || oprright::text),
+                oprresult::text, proisstrict::text, provolatile::text, 'o', 'false'
+         FROM pg_operator JOIN pg_proc ON pg_proc.oid = oprcode",
+    );
+    let mut wrong = Vec::new();
+    let entries =
+        all_functions().iter().map(|it| (it, false)).chain(all_operators().iter().map(|it| (it, true)));
+    for (function, is_operator) in entries {
+        let arguments = type_oids(&function.arguments);
+        let found = answer.rows.iter().find(|row| {
+            let is_same_kind = (row[5].as_deref() == Some("o")) == is_operator;
+            is_same_kind
+                && row[0].as_deref() == Some(function.name)
+                && row[1].as_deref() == Some(arguments.as_str())
+        });
+        let Some(row) = found else {
+            wrong.push(format!("{}: not in PostgreSQL", function.signature));
+            continue;
+        };
+        let volatility = match function.volatility {
+            Volatility::Immutable => "i",
+            Volatility::Stable => "s",
+            Volatility::Volatile => "v",
+        };
+        let facts = [&row[2], &row[3], &row[4], &row[5]].map(|it| it.as_deref().unwrap_or_default());
+        let kind = match function.kind {
+            FunctionKind::Aggregate { .. } => "a",
+            FunctionKind::Window(_) => "w",
+            _ => "f",
+        };
+        let kind = if is_operator { "o" } else { kind };
+        let result = function.result.oid().to_string();
+        let strict = if kind == "a" || kind == "w" {
+            facts[1]
+        } else if function.is_strict {
+            "true"
+        } else {
+            "false"
+        };
+        if facts != [result.as_str(), strict, volatility, kind] {
+            wrong.push(format!("{}: {facts:?} in PostgreSQL", function.signature));
+        }
+    }
+    for line in &wrong {
+        println!("{line}");
+    }
+    assert!(wrong.is_empty(), "{} entries differ from pg_proc or pg_operator", wrong.len());
+}
+
+#[test]
+fn casts_are_those_of_pg_cast() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut session = oracle.connect();
+    let answer = session.run("SELECT castsource::int, casttarget::int, castcontext::text FROM pg_cast");
+    let number = |text: &Option<String>| text.as_deref().and_then(|it| it.parse::<u32>().ok()).unwrap_or(0);
+    let mut theirs = Vec::new();
+    for row in &answer.rows {
+        let (from, to) = (Type::from_oid(number(&row[0])), Type::from_oid(number(&row[1])));
+        let (Some(from), Some(to)) = (from, to) else { continue };
+        if from != to {
+            theirs.push((from, to, row[2].clone().unwrap_or_default()));
+        }
+    }
+    let ours = all_casts().map(|it| {
+        let context = match it.context {
+            CastContext::Implicit => "i",
+            CastContext::Assignment => "a",
+            CastContext::Explicit => "e",
+        };
+        (it.from, it.to, context.to_string())
+    });
+    let ours: Vec<_> = ours.collect();
+    let missing: Vec<_> = theirs.iter().filter(|it| !ours.contains(it)).collect();
+    let invented: Vec<_> = ours.iter().filter(|it| !theirs.contains(it)).collect();
+    assert!(missing.is_empty() && invented.is_empty(), "missing {missing:?}\ninvented {invented:?}");
+}
