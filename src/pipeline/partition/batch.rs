@@ -106,7 +106,7 @@ impl GroupResults {
     }
 
     /// Expects the outcomes of this many more transactions, before they are admitted.
-    pub(super) fn expect(&self, transactions: usize) {
+    pub(super) fn expect_outcomes(&self, transactions: usize) {
         // Relaxed: the admission orders it before their outcomes. If all earlier ones have ended by now, the waiter was
         // unparked unnecessarily, which does no harm.
         self.left.fetch_add(transactions, Ordering::Relaxed);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_worker_waits_for_every_outcome_of_its_group() {
         let group = GroupResults::new();
-        group.expect(50);
+        group.expect_outcomes(50);
         thread::scope(|scope| {
             for half in 0..2 {
                 let group = &group;
@@ -206,7 +206,7 @@ mod tests {
                 });
             }
             assert_eq!(epochs(&group.wait()), (0..50).collect::<Vec<u64>>());
-            group.expect(1);
+            group.expect_outcomes(1);
             scope.spawn(|| group.report(7, outcome(107), Output::default()));
             assert_eq!(epochs(&group.wait()), [107]);
         });
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_batch_returns_at_once_and_keeps_its_memory() {
         let group = GroupResults::new();
-        group.expect(3);
+        group.expect_outcomes(3);
         let mut batch: Box<Batch> = Box::default();
         batch.group = Some(group.clone());
         batch.outcomes.extend([2, 0].map(|position| (position, outcome(position as u64), Output::default())));
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn transactions_that_were_not_admitted_are_not_waited_for() {
         let group = GroupResults::new();
-        group.expect(2);
+        group.expect_outcomes(2);
         group.cancel(2);
         assert!(group.wait().outcomes.is_empty());
     }

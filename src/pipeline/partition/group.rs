@@ -48,6 +48,7 @@ pub(crate) struct GroupMemory {
     /// Positions of transactions that are not routed yet, in order.
     unrouted: Vec<usize>,
     /// The open batch of each executor.
+    #[expect(clippy::vec_box, reason = "batches travel in their boxes")]
     batches: Vec<Box<Batch>>,
     #[expect(clippy::vec_box, reason = "batches travel in their boxes")]
     spare_batches: Vec<Box<Batch>>,
@@ -235,7 +236,7 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         }
         let mut transaction = self.members[position].send();
         let results = self.results().clone();
-        results.expect(1);
+        results.expect_outcomes(1);
         transaction.sink = Sink::Group(results.clone(), position);
         if !self.executors.submit_to_several(transaction) {
             results.cancel(1);
@@ -270,7 +271,7 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
                 continue;
             }
             let results = self.results().clone();
-            results.expect(transactions);
+            results.expect_outcomes(transactions);
             batch.group = Some(results.clone());
             let queues = &self.executors.queues;
             match queues.admit_batch(transactions, executor, self.version, batch, Work::Batch) {
