@@ -1,14 +1,19 @@
 //! Checks a whole database: constraints, and indexes against tables. (Checksums are checked whenever the log is read.)
+//!
+//! It reads a snapshot, page by page, so it runs beside all transactions.
+
+use std::cell::Cell;
+use std::ops::Bound;
 
 use crossbeam_epoch::{Guard, pin};
 
 use crate::error::{Error, Result};
+use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::show_key;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
-use crate::storage::store::Store;
-use crate::storage::table::TableCore;
-use crate::storage::word::ABSENT;
+use crate::storage::table::{RangeScan, TableCore};
+use crate::storage::versions::Found;
 use crate::types::{ValueRef, check};
 
 /// What a check has looked at.
@@ -23,23 +28,30 @@ pub struct CheckReport {
     pub index_entries: u64,
 }
 
-/// Checks every table.
+/// Checks every table as of a snapshot.
 ///
 /// # Errors
-/// [`Error::Inconsistent`]: the first thing that is wrong.
-pub(crate) fn check_store(store: &Store, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
+/// [`Error::Inconsistent`]: the first thing that is wrong; [`Error::SnapshotTooOld`]; the log has failed before what was read
+/// became durable.
+pub(crate) fn check_snapshot(
+    snapshot: &Registered,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let mut steps = Steps { done: 0, total: 0, progress };
-    let tables = store.all_tables();
-    steps.total = tables.iter().map(|table| steps_of(table)).sum();
+    let tables = snapshot.engine().store().all_tables();
+    let view = View { snapshot, met: Cell::new(0) };
+    for table in &tables {
+        steps.total += steps_of(table)?;
+    }
     for table in tables {
-        let guard = pin();
         report.tables += 1;
-        report.rows += check_rows(&table, &guard, &mut steps)?;
+        report.rows += view.check_rows(&table, &mut steps)?;
         for (position, secondary) in table.secondary().iter().enumerate() {
-            report.index_entries += check_index(&table, position, &secondary.table, &guard, &mut steps)?;
+            report.index_entries += view.check_index(&table, position, &secondary.table, &mut steps)?;
         }
     }
+    snapshot.engine().progress().wait(view.met.get())?;
     Ok(report)
 }
 
@@ -64,100 +76,142 @@ impl Steps<'_> {
 }
 
 /// About how many records the check of a table looks at: each row once for itself and once for each index, and each entry.
-fn steps_of(table: &TableCore) -> u64 {
-    let mut rows = 0;
-    table.for_each_record(&pin(), |_| rows += 1);
-    rows * (1 + 2 * table.secondary().len() as u64)
-}
-
-/// Runs `check` on every present record, with its row.
-fn each_row(
-    table: &TableCore,
-    guard: &Guard,
-    steps: &mut Steps<'_>,
-    mut check: impl FnMut(Record<'_>, &[u64]) -> Result<()>,
-) -> Result<u64> {
-    let mut rows = 0;
-    let mut result = Ok(());
-    let mut words = vec![0; table.layout().words()];
-    table.for_each_record(guard, |record| {
-        if result.is_ok() && record.read(&mut words) & ABSENT == 0 {
-            rows += 1;
-            steps.advance();
-            result = check(record, &words);
-        }
-    });
-    result.map(|()| rows)
-}
-
-fn wrong<T>(table: &TableCore, key: &[u8], what: &str) -> Result<T> {
-    let detail = format!("{} ({}): {what}", table.definition().name(), show_key(table, key));
-    Err(Error::Inconsistent { detail })
-}
-
-fn check_rows(table: &TableCore, guard: &Guard, steps: &mut Steps<'_>) -> Result<u64> {
-    let layout = table.layout();
-    let in_scans = each_row(table, guard, steps, |record, words| {
-        // SAFETY: the row was just read, and the thread is pinned.
-        let value = |column: usize| unsafe { layout.value(words, column) };
-        for column in 0..layout.len() {
-            let definition = layout.column(column);
-            if let Err(error) =
-                check::check(value(column), &definition.data_type, definition.not_null, &definition.name)
-            {
-                return wrong(table, record.key(), &error.to_string());
-            }
-        }
-        let key: Vec<ValueRef<'_>> = table.definition().key().iter().map(|&column| value(column)).collect();
-        let place = match table.encode_key(&key, true) {
-            Ok(place) => place,
-            Err(error) => return wrong(table, record.key(), &error.to_string()),
-        };
-        if place.as_slice() != record.key() {
-            return wrong(table, record.key(), "its key columns are not those of its place");
-        }
-        match table.find(table.hash(record.key()), record.key(), guard) {
-            Lookup::Found(found) if found == record => Ok(()),
-            _ => wrong(table, record.key(), "a scan finds it, a look-up by its key does not"),
-        }
+fn steps_of(table: &TableCore) -> Result<u64> {
+    let mut records = 0;
+    each_page(table, |page, _| {
+        records += page.len() as u64;
+        Ok(())
     })?;
-    Ok(in_scans)
+    Ok(records * (1 + 2 * table.secondary().len() as u64))
 }
 
-fn check_index(
-    table: &TableCore,
-    position: usize,
-    index: &TableCore,
-    guard: &Guard,
-    steps: &mut Steps<'_>,
-) -> Result<u64> {
-    let name = &table.secondary()[position].definition.name;
-    let entry_of = |record: Record<'_>, words: &[u64]| {
-        // SAFETY: the row was just read, and the thread is pinned.
-        table.index_key(position, record.key(), |column| Ok(unsafe { table.layout().value(words, column) }))
-    };
-    let rows = each_row(table, guard, steps, |record, words| {
-        let key = match entry_of(record, words) {
-            Ok(key) => key,
-            Err(error) => return wrong(table, record.key(), &error.to_string()),
-        };
-        let entry = match index.find(index.hash(&key), &key, guard) {
-            Lookup::Found(entry) => entry,
-            Lookup::Missing(_) => return wrong(table, record.key(), &format!("index {name:?} lacks it")),
-        };
-        let mut row = vec![0; index.layout().words()];
-        let present = entry.read(&mut row) & ABSENT == 0;
-        // SAFETY: as above.
-        if present && unsafe { index.layout().value(&row, 0) } == ValueRef::Bytes(record.key()) {
-            return Ok(());
-        }
-        wrong(table, record.key(), &format!("index {name:?} leads to another row"))
-    })?;
-    // Each row has its own entry; if there are as many entries, none leads nowhere.
-    let entries = each_row(index, guard, steps, |_, _| Ok(()))?;
-    if entries != rows {
-        let detail = format!("index {name:?} has {entries} entries for {rows} rows");
-        return Err(Error::Inconsistent { detail });
+/// Runs `visit` on every page of a table; nothing is pinned in between.
+fn each_page(table: &TableCore, mut visit: impl FnMut(&[Record<'_>], &Guard) -> Result<()>) -> Result<()> {
+    let mut scan = RangeScan::new(table, Bound::Unbounded, Bound::Unbounded, false)?;
+    let mut has_more = true;
+    while has_more {
+        let (guard, mut page) = (pin(), Vec::new());
+        has_more = scan.page(table, &mut page, &guard);
+        visit(&page, &guard)?;
     }
-    Ok(entries)
+    Ok(())
+}
+
+/// The snapshot that is checked.
+struct View<'s> {
+    snapshot: &'s Registered,
+    /// The highest epoch of what was read.
+    met: Cell<u64>,
+}
+
+impl View<'_> {
+    /// Copies a record's row. Whether it had one.
+    fn read(&self, record: Record<'_>, words: &mut [u64]) -> Result<bool> {
+        let versions = self.snapshot.engine().store().versions();
+        let found = versions.read(record, self.snapshot.epoch(), words);
+        self.snapshot.check()?;
+        let (is_row, epoch) = match found {
+            Found::Row(epoch) => (true, epoch),
+            Found::Nothing(epoch) => (false, epoch),
+        };
+        self.met.set(self.met.get().max(epoch));
+        Ok(is_row)
+    }
+
+    /// Runs `check` on every row of a table.
+    fn each_row(
+        &self,
+        table: &TableCore,
+        steps: &mut Steps<'_>,
+        mut check: impl FnMut(Record<'_>, &[u64], &Guard) -> Result<()>,
+    ) -> Result<u64> {
+        let mut rows = 0;
+        let mut words = vec![0; table.layout().words()];
+        each_page(table, |page, guard| {
+            for &record in page {
+                if self.read(record, &mut words)? {
+                    rows += 1;
+                    steps.advance();
+                    check(record, &words, guard)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    fn wrong<T>(&self, table: &TableCore, key: &[u8], what: &str) -> Result<T> {
+        // What a snapshot that is too old lacks is not wrong.
+        self.snapshot.check()?;
+        let detail = format!("{} ({}): {what}", table.definition().name(), show_key(table, key));
+        Err(Error::Inconsistent { detail })
+    }
+
+    fn check_rows(&self, table: &TableCore, steps: &mut Steps<'_>) -> Result<u64> {
+        let layout = table.layout();
+        self.each_row(table, steps, |record, words, guard| {
+            // SAFETY: the row was just read, and the thread is pinned.
+            let value = |column: usize| unsafe { layout.value(words, column) };
+            for column in 0..layout.len() {
+                let definition = layout.column(column);
+                if let Err(error) =
+                    check::check(value(column), &definition.data_type, definition.not_null, &definition.name)
+                {
+                    return self.wrong(table, record.key(), &error.to_string());
+                }
+            }
+            let key: Vec<ValueRef<'_>> =
+                table.definition().key().iter().map(|&column| value(column)).collect();
+            let place = match table.encode_key(&key, true) {
+                Ok(place) => place,
+                Err(error) => return self.wrong(table, record.key(), &error.to_string()),
+            };
+            if place.as_slice() != record.key() {
+                return self.wrong(table, record.key(), "its key columns are not those of its place");
+            }
+            match table.find(table.hash(record.key()), record.key(), guard) {
+                Lookup::Found(found) if found == record => Ok(()),
+                _ => self.wrong(table, record.key(), "a scan finds it, a look-up by its key does not"),
+            }
+        })
+    }
+
+    fn check_index(
+        &self,
+        table: &TableCore,
+        position: usize,
+        index: &TableCore,
+        steps: &mut Steps<'_>,
+    ) -> Result<u64> {
+        let name = &table.secondary()[position].definition.name;
+        let rows = self.each_row(table, steps, |record, words, guard| {
+            // SAFETY: the row was just read, and the thread is pinned.
+            let value_of = |column| Ok(unsafe { table.layout().value(words, column) });
+            let key = match table.index_key(position, record.key(), value_of) {
+                Ok(key) => key,
+                Err(error) => return self.wrong(table, record.key(), &error.to_string()),
+            };
+            let entry = match index.find(index.hash(&key), &key, guard) {
+                Lookup::Found(entry) => entry,
+                Lookup::Missing(_) => {
+                    return self.wrong(table, record.key(), &format!("index {name:?} lacks it"));
+                }
+            };
+            let mut row = vec![0; index.layout().words()];
+            let is_there = self.read(entry, &mut row)?;
+            // SAFETY: as above.
+            if is_there && unsafe { index.layout().value(&row, 0) } == ValueRef::Bytes(record.key()) {
+                return Ok(());
+            }
+            self.wrong(table, record.key(), &format!("index {name:?} leads to another row"))
+        })?;
+        // Each row has its own entry; if there are as many entries, none leads nowhere.
+        let entries = self.each_row(index, steps, |_, _, _| Ok(()))?;
+        if entries != rows {
+            self.snapshot.check()?;
+            let detail = format!("index {name:?} has {entries} entries for {rows} rows");
+            return Err(Error::Inconsistent { detail });
+        }
+        Ok(entries)
+    }
 }

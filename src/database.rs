@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::base::activity::Activity;
-use crate::check::{CheckReport, check_store};
+use crate::check::{CheckReport, check_snapshot};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -287,10 +287,12 @@ impl Database {
         self.shared.input().schedule().report()
     }
 
-    /// Checks the whole database: constraints, and indexes against tables. Nothing is committed meanwhile.
+    /// Checks the whole database: constraints, and indexes against tables, as of one moment: in a
+    /// snapshot, beside all transactions.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::Nested`] inside a transaction.
+    /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::SnapshotTooOld`]; [`Error::Nested`] inside a
+    /// transaction.
     pub fn check(&self) -> Result<CheckReport> {
         self.check_with(&mut |_, _| ())
     }
@@ -302,9 +304,7 @@ impl Database {
     pub fn check_with(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
         nesting::check("a check")?;
         self.shared.check_open()?;
-        // It looks at records past every protocol, so that none could tell whether what it saw was one state.
-        let _still = self.engine().store().stand_still();
-        check_store(self.engine().store(), progress)
+        check_snapshot(&*self.engine().snapshots().ask(self.engine())?, progress)
     }
 
     /// Waits until everything is durable, and closes the database, for all its handles.

@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crossbeam_epoch::pin;
+use parking_lot::Mutex;
 
 pub use self::scan::SnapshotScan;
 use crate::database::Database;
@@ -54,7 +55,14 @@ use crate::types::ValueRef;
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
+    view: Arc<View>,
+}
+
+/// What clones of a snapshot and its scans share.
+struct View {
     registered: Arc<Registered>,
+    /// The first error of a read: a body that ignores it has no result.
+    fault: Mutex<Option<Error>>,
 }
 
 impl Database {
@@ -66,7 +74,8 @@ impl Database {
     pub fn snapshot(&self) -> Result<Snapshot> {
         nesting::check("taking a snapshot")?;
         self.check_open()?;
-        Ok(Snapshot { registered: self.engine().snapshots().ask(self.engine())? })
+        let registered = self.engine().snapshots().ask(self.engine())?;
+        Ok(Snapshot { view: Arc::new(View { registered, fault: Mutex::new(None) }) })
     }
 
     /// Runs a closure with a snapshot: for reports of any length, which run once, beside all transactions.
@@ -82,16 +91,19 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`snapshot`](Self::snapshot); what the closure fails with.
+    /// As [`snapshot`](Self::snapshot); what the closure fails with; what a read in it failed with, also where the closure
+    /// ignores it (`scan.count()` counts an error, `scan.flatten()` skips it).
     pub fn read<T>(&self, body: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
-        body(&self.snapshot()?)
+        let snapshot = self.snapshot()?;
+        let value = body(&snapshot)?;
+        snapshot.view.fault.lock().take().map_or(Ok(value), Err)
     }
 }
 
 impl Snapshot {
     /// The last epoch that it contains.
     pub fn epoch(&self) -> u64 {
-        self.registered.epoch()
+        self.view.registered.epoch()
     }
 
     /// The row of this key.
@@ -108,12 +120,12 @@ impl Snapshot {
             match core.find(core.hash(&key), &key, &guard) {
                 Lookup::Missing(_) => Met::default(),
                 Lookup::Found(record) => {
-                    let versions = self.registered.engine().store().versions();
+                    let versions = self.view.registered.engine().store().versions();
                     rows.fill(versions, (&[record], None), self.epoch(), &guard)
                 }
             }
         };
-        release(&self.registered, met)?;
+        self.view.release(met)?;
         Ok((rows.len() > 0).then(|| OwnedRow::new(Arc::new(rows), 0)))
     }
 
@@ -129,7 +141,7 @@ impl Snapshot {
         let found = match core.find(core.hash(&key), &key, &guard) {
             Lookup::Missing(_) => Found::Nothing(0),
             Lookup::Found(record) => {
-                self.registered.engine().store().versions().read(record, self.epoch(), &mut [])
+                self.view.registered.engine().store().versions().read(record, self.epoch(), &mut [])
             }
         };
         drop(guard);
@@ -137,7 +149,7 @@ impl Snapshot {
             Found::Row(epoch) => (true, epoch),
             Found::Nothing(epoch) => (false, epoch),
         };
-        release(&self.registered, Met { epoch, is_missing: false })?;
+        self.view.release(Met { epoch, is_missing: false })?;
         Ok(there)
     }
 
@@ -147,7 +159,7 @@ impl Snapshot {
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`]; values that do not fit the key.
     pub fn scan(&self, table: &Table, range: Range) -> Result<SnapshotScan> {
         let scan = self.range_scan(table, &range)?;
-        Ok(SnapshotScan::new(&self.registered, table.shared(), None, scan, range.row_limit()))
+        Ok(SnapshotScan::new(&self.view, table.shared(), None, scan, range.row_limit()))
     }
 
     /// Cuts a range of a table into at most `parts` scans of about the same length, in their order, which several threads can
@@ -157,7 +169,7 @@ impl Snapshot {
     /// As [`scan`](Self::scan).
     pub fn scan_parts(&self, table: &Table, range: Range, parts: usize) -> Result<Vec<SnapshotScan>> {
         let scans = self.range_scan(table, &range)?.split(table.core(), parts, &pin());
-        let scan = |scan| SnapshotScan::new(&self.registered, table.shared(), None, scan, range.row_limit());
+        let scan = |scan| SnapshotScan::new(&self.view, table.shared(), None, scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
     }
 
@@ -167,7 +179,7 @@ impl Snapshot {
     /// [`Error::UnknownIndex`]; values that do not fit the indexed columns.
     pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<SnapshotScan> {
         let (number, scan) = self.index_scan(table, index, &range)?;
-        Ok(SnapshotScan::new(&self.registered, table.shared(), Some(number), scan, range.row_limit()))
+        Ok(SnapshotScan::new(&self.view, table.shared(), Some(number), scan, range.row_limit()))
     }
 
     /// Cuts a range of a secondary index into scans, as [`scan_parts`](Self::scan_parts) does.
@@ -184,7 +196,7 @@ impl Snapshot {
         let (number, scan) = self.index_scan(table, index, &range)?;
         let scans = scan.split(&table.core().secondary()[number].table, parts, &pin());
         let scan =
-            |scan| SnapshotScan::new(&self.registered, table.shared(), Some(number), scan, range.row_limit());
+            |scan| SnapshotScan::new(&self.view, table.shared(), Some(number), scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
     }
 
@@ -204,7 +216,7 @@ impl Snapshot {
     }
 
     fn check_table(&self, table: &Table) -> Result<()> {
-        if table.core().store() == self.registered.engine().store().identity() {
+        if table.core().store() == self.view.registered.engine().store().identity() {
             return Ok(());
         }
         Err(Error::ForeignTable { table: table.name().to_string() })
@@ -217,16 +229,22 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// What was read may be handed out: the snapshot has what it needs, and the log is durable through what was met.
-///
-/// # Errors
-/// [`Error::SnapshotTooOld`]; the log has failed before what was met became durable.
-fn release(registered: &Registered, met: Met) -> Result<()> {
-    registered.check()?;
-    if met.is_missing {
-        let detail = "an entry of a secondary index leads to no row".to_string();
-        return Err(Error::Inconsistent { detail });
+impl View {
+    /// What was read may be handed out: the snapshot has what it needs, and the log is durable through what was met.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`]; the log has failed before what was met became durable.
+    fn release(&self, met: Met) -> Result<()> {
+        let released = self.registered.check().and_then(|()| {
+            if met.is_missing {
+                let detail = "an entry of a secondary index leads to no row".to_string();
+                return Err(Error::Inconsistent { detail });
+            }
+            self.registered.engine().progress().wait(met.epoch)
+        });
+        if let Err(error) = &released {
+            self.fault.lock().get_or_insert_with(|| error.clone());
+        }
+        released.map(drop)
     }
-    registered.engine().progress().wait(met.epoch)?;
-    Ok(())
 }

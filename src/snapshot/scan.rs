@@ -8,16 +8,15 @@ use std::sync::Arc;
 
 use crossbeam_epoch::pin;
 
-use super::release;
+use super::View;
 use crate::error::Result;
-use crate::pipeline::snapshots::Registered;
 use crate::row::OwnedRow;
 use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Rows;
 
 /// The rows of a range in a snapshot, one after the other.
 pub struct SnapshotScan {
-    registered: Arc<Registered>,
+    view: Arc<View>,
     table: Arc<TableCore>,
     /// Which secondary index is read, if one is.
     index: Option<usize>,
@@ -32,14 +31,14 @@ pub struct SnapshotScan {
 
 impl SnapshotScan {
     pub(super) fn new(
-        registered: &Arc<Registered>,
+        view: &Arc<View>,
         table: &Arc<TableCore>,
         index: Option<usize>,
         scan: RangeScan,
         limit: usize,
     ) -> SnapshotScan {
         SnapshotScan {
-            registered: registered.clone(),
+            view: view.clone(),
             table: table.clone(),
             index,
             scan,
@@ -62,10 +61,10 @@ impl SnapshotScan {
         let met = {
             let (guard, mut records) = (pin(), Vec::new());
             self.has_more = self.scan.page(index.unwrap_or(&self.table), &mut records, &guard);
-            let versions = self.registered.engine().store().versions();
-            rows.fill(versions, (&records, index), self.registered.epoch(), &guard)
+            let versions = self.view.registered.engine().store().versions();
+            rows.fill(versions, (&records, index), self.view.registered.epoch(), &guard)
         };
-        release(&self.registered, met)
+        self.view.release(met)
     }
 }
 

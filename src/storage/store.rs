@@ -16,7 +16,7 @@ use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::trace::Trace;
 use crate::storage::versions::Versions;
-use crate::storage::worker_context::{WorkerContext, WorkerContexts};
+use crate::storage::worker_context::WorkerContexts;
 
 /// Tells stores of one process apart.
 static NEXT_STORE: AtomicU64 = AtomicU64::new(1);
@@ -34,18 +34,6 @@ pub(crate) struct Store {
     logged: bool,
     /// If accesses are traced.
     trace: Option<Box<Trace>>,
-}
-
-/// As long as it lives, nobody commits.
-pub(crate) struct StandStill<'s> {
-    epochs: &'s Epochs,
-}
-
-impl Drop for StandStill<'_> {
-    fn drop(&mut self) {
-        // SAFETY: `Store::stand_still` has closed it, and nobody else opens it.
-        unsafe { self.epochs.open_gate() };
-    }
 }
 
 impl Store {
@@ -113,14 +101,6 @@ impl Store {
     #[inline]
     pub(crate) fn worker_contexts(&self) -> &WorkerContexts {
         &self.worker_contexts
-    }
-
-    /// Waits until nobody is in a commit section, and lets nobody in: the rows of all tables, and their indexes, are as
-    /// they are at one moment, for as long as the answer lives. The caller holds nothing that a commit may wait for.
-    pub(crate) fn stand_still(&self) -> StandStill<'_> {
-        self.epochs.close_gate();
-        self.epochs.wait_for_all(self.worker_contexts.all().map(WorkerContext::published));
-        StandStill { epochs: &self.epochs }
     }
 
     /// How many calls all worker contexts have committed.

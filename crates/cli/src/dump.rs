@@ -53,21 +53,10 @@ impl From<csv::Error> for Stopped {
 fn write(db: &Database, table: &Table, to: impl Write) -> std::result::Result<(), Stopped> {
     let mut writer = csv::Writer::from_writer(to);
     writer.write_record(table.definition().columns().iter().map(|column| column.name.as_str()))?;
-    // The database is open for reading only, so that nothing can make the transaction run again and print twice.
-    let mut stopped = None;
-    db.run(|tx| {
-        for row in tx.scan(table, Range::all())? {
-            let fields = row?.to_values().into_iter().map(field);
-            if let Err(error) = writer.write_record(fields) {
-                stopped = Some(Stopped::from(error));
-                break;
-            }
-        }
-        Ok(())
-    })
-    .map_err(Stopped::Engine)?;
-    if let Some(stopped) = stopped {
-        return Err(stopped);
+    let snapshot = db.snapshot().map_err(Stopped::Engine)?;
+    for row in snapshot.scan(table, Range::all()).map_err(Stopped::Engine)? {
+        let row = row.map_err(Stopped::Engine)?;
+        writer.write_record(row.to_values().into_iter().map(field))?;
     }
     writer.flush().map_err(Stopped::Reader)
 }

@@ -1,27 +1,33 @@
 //! Whole tables: loading, counting, checking.
 
-use heddledb::{Database, Error, Range, Result, Row, Table, Tx, key};
+use heddledb::{Database, Error, Range, Result, Row, Snapshot, Table, Tx, key};
 
 use crate::workload::integers_of_key;
 
-/// Acknowledged keys looked up per transaction.
+/// Acknowledged keys looked up in one snapshot.
 const BATCH: usize = 1_000;
 
-/// Calls `each` with every row of a table, in one transaction. `start` makes the result anew whenever the
-/// transaction has to run again.
+/// Calls `each` with every row of a table, in a snapshot of its own.
 pub(crate) fn fold<T>(
     db: &Database,
     table: &Table,
-    start: impl Fn() -> T,
+    start: impl FnOnce() -> T,
     each: impl Fn(&mut T, &Row<'_>) -> Result<()>,
 ) -> Result<T> {
-    db.run(|tx| {
-        let mut result = start();
-        for row in tx.scan(table, Range::all())? {
-            each(&mut result, &row?)?;
-        }
-        Ok(result)
-    })
+    db.read(|snapshot| fold_in(snapshot, table, start(), each))
+}
+
+/// Calls `each` with every row of a table in a snapshot: so several tables can be compared while they are being changed.
+pub(crate) fn fold_in<T>(
+    snapshot: &Snapshot,
+    table: &Table,
+    mut result: T,
+    each: impl Fn(&mut T, &Row<'_>) -> Result<()>,
+) -> Result<T> {
+    for row in snapshot.scan(table, Range::all())? {
+        each(&mut result, &row?.row())?;
+    }
+    Ok(result)
 }
 
 /// The table of this name, or `None` where the database has none.
@@ -35,15 +41,15 @@ pub(crate) fn table_if_there(db: &Database, name: &str) -> Result<Option<Table>>
 
 /// How many rows a table has.
 pub(crate) fn count(db: &Database, table: &Table) -> Result<u64> {
-    fold(
-        db,
-        table,
-        || 0,
-        |rows, _| {
-            *rows += 1;
-            Ok(())
-        },
-    )
+    db.read(|snapshot| count_in(snapshot, table))
+}
+
+/// How many rows a table has in a snapshot.
+pub(crate) fn count_in(snapshot: &Snapshot, table: &Table) -> Result<u64> {
+    fold_in(snapshot, table, 0, |rows, _| {
+        *rows += 1;
+        Ok(())
+    })
 }
 
 /// Checks that every acknowledged call of this kind has its row in a history whose key is three integers.
@@ -62,9 +68,9 @@ pub(crate) fn check_acknowledged(
     for batch in keys.chunks(BATCH) {
         let parsed =
             batch.iter().map(|key| integers_of_key(key, 3)).collect::<std::result::Result<Vec<_>, _>>()?;
-        let lost = db.run(|tx| {
+        let lost = db.read(|snapshot| {
             for (key, text) in parsed.iter().zip(batch) {
-                if !tx.exists(&history, key![key[0], key[1], key[2]])? {
+                if !snapshot.exists(&history, key![key[0], key[1], key[2]])? {
                     return Ok(Some(text));
                 }
             }

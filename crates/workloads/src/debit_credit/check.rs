@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heddledb::{Database, Result, Row};
+use heddledb::{Database, Result, Row, Snapshot};
 
 use super::TELLERS_PER_BRANCH;
 use super::tables::{ACCOUNT, BRANCH, HISTORY, OPENING_BALANCE, TELLER};
@@ -24,7 +24,9 @@ type Bank = BTreeMap<i64, Books>;
 
 /// Checks all branches, and the number of history records where it is known.
 pub(super) fn check(db: &Database, marks: Option<u64>) -> Result<(), String> {
-    let (bank, history_records) = read(db).map_err(|error| format!("reading the bank failed: {error}"))?;
+    let (bank, history_records) = db
+        .read(|snapshot| read(db, snapshot))
+        .map_err(|error| format!("reading the bank failed: {error}"))?;
     if let Some(expected) = marks
         && expected != history_records
     {
@@ -56,24 +58,24 @@ impl Books {
     }
 }
 
-/// Reads all four tables; a table that is missing counts as empty, because a load may have been cut short.
-fn read(db: &Database) -> Result<(Bank, u64)> {
+/// Reads all four tables in one snapshot; a table that is missing counts as empty, because a load may have been cut short.
+fn read(db: &Database, snapshot: &Snapshot) -> Result<(Bank, u64)> {
     let mut bank = Bank::new();
-    add_table(db, BRANCH, &mut bank, |bank, row| {
+    add_table((db, snapshot), BRANCH, &mut bank, |bank, row| {
         books(bank, row, "branch")?.branch = Some(row.int("balance")?.into());
         Ok(())
     })?;
-    add_table(db, TELLER, &mut bank, |bank, row| {
+    add_table((db, snapshot), TELLER, &mut bank, |bank, row| {
         let books = books(bank, row, "branch")?;
         books.tellers += i128::from(row.int("balance")?);
         books.teller_records += 1;
         Ok(())
     })?;
-    add_table(db, ACCOUNT, &mut bank, |bank, row| {
+    add_table((db, snapshot), ACCOUNT, &mut bank, |bank, row| {
         books(bank, row, "branch")?.accounts += i128::from(row.int("balance")?) - i128::from(OPENING_BALANCE);
         Ok(())
     })?;
-    let history_records = add_table(db, HISTORY, &mut bank, |bank, row| {
+    let history_records = add_table((db, snapshot), HISTORY, &mut bank, |bank, row| {
         let amount = i128::from(row.int("amount")?);
         books(bank, row, "branch")?.history_written_here += amount;
         books(bank, row, "account_branch")?.history_of_accounts += amount;
@@ -88,36 +90,17 @@ fn books<'a>(bank: &'a mut Bank, row: &Row<'_>, column: &str) -> Result<&'a mut 
 
 /// Adds every row of a table to the books, and gives the number of rows.
 fn add_table(
-    db: &Database,
+    (db, snapshot): (&Database, &Snapshot),
     name: &str,
     bank: &mut Bank,
     add: impl Fn(&mut Bank, &Row<'_>) -> Result<()>,
 ) -> Result<u64> {
     let Some(table) = scan::table_if_there(db, name)? else { return Ok(0) };
-    let (part, rows) = scan::fold(
-        db,
-        &table,
-        || (Bank::new(), 0),
-        |(part, rows), row| {
-            *rows += 1;
-            add(part, row)
-        },
-    )?;
-    for (branch, read) in part {
-        bank.entry(branch).or_default().merge(read);
-    }
+    let (_, rows) = scan::fold_in(snapshot, &table, (bank, 0), |(bank, rows), row| {
+        *rows += 1;
+        add(bank, row)
+    })?;
     Ok(rows)
-}
-
-impl Books {
-    fn merge(&mut self, other: Books) {
-        self.branch = self.branch.or(other.branch);
-        self.tellers += other.tellers;
-        self.teller_records += other.teller_records;
-        self.history_written_here += other.history_written_here;
-        self.accounts += other.accounts;
-        self.history_of_accounts += other.history_of_accounts;
-    }
 }
 
 /// Checks that the history record of every acknowledged call is there.

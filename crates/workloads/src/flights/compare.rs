@@ -1,6 +1,6 @@
 //! Compares the tables with a plain pass.
 
-use heddledb::{Column, DataType, Database, Row, Table, Value};
+use heddledb::{Column, DataType, Row, Snapshot, Table, Value};
 
 use super::plain_pass::{Cell, Content, PlainPass};
 use super::row::{FlightKey, FlightRow, NUMBERS};
@@ -8,13 +8,13 @@ use super::tables::Tables;
 use crate::scan;
 
 /// Every table against the pass; the error names the first difference.
-pub(super) fn compare(db: &Database, tables: &Tables, pass: &PlainPass) -> Result<(), String> {
-    compare_flights(db, &tables.flight, pass)?;
-    compare_table(db, &tables.carrier, &pass.carriers())?;
-    compare_table(db, &tables.airport, &pass.airports())?;
-    compare_table(db, &tables.origin, &pass.origins())?;
-    compare_table(db, &tables.destination, &pass.destinations())?;
-    compare_table(db, &tables.plane, &pass.planes())
+pub(super) fn compare(snapshot: &Snapshot, tables: &Tables, pass: &PlainPass) -> Result<(), String> {
+    compare_flights(snapshot, &tables.flight, pass)?;
+    compare_table(snapshot, &tables.carrier, &pass.carriers())?;
+    compare_table(snapshot, &tables.airport, &pass.airports())?;
+    compare_table(snapshot, &tables.origin, &pass.origins())?;
+    compare_table(snapshot, &tables.destination, &pass.destinations())?;
+    compare_table(snapshot, &tables.plane, &pass.planes())
 }
 
 fn unreadable(table: &Table, error: heddledb::Error) -> String {
@@ -22,13 +22,10 @@ fn unreadable(table: &Table, error: heddledb::Error) -> String {
 }
 
 /// Flights are many, so they are compared one by one while the table is read.
-fn compare_flights(db: &Database, table: &Table, pass: &PlainPass) -> Result<(), String> {
+fn compare_flights(snapshot: &Snapshot, table: &Table, pass: &PlainPass) -> Result<(), String> {
     let columns = FlightColumns::of(table).map_err(|error| unreadable(table, error))?;
-    let (rows, difference) = scan::fold(
-        db,
-        table,
-        || (0, None),
-        |(rows, difference): &mut (usize, Option<String>), row| {
+    let (rows, difference) =
+        scan::fold_in(snapshot, table, (0, None), |(rows, difference): &mut (usize, Option<String>), row| {
             *rows += 1;
             if difference.is_none() {
                 let found = columns.read(row)?;
@@ -39,9 +36,8 @@ fn compare_flights(db: &Database, table: &Table, pass: &PlainPass) -> Result<(),
                 };
             }
             Ok(())
-        },
-    )
-    .map_err(|error| unreadable(table, error))?;
+        })
+        .map_err(|error| unreadable(table, error))?;
     match difference {
         Some(difference) => Err(format!("table flight: {difference}")),
         None if rows != pass.flights.len() => {
@@ -119,8 +115,8 @@ fn text(row: &Row<'_>, column: Column) -> heddledb::Result<Option<String>> {
     if row.is_null(column)? { Ok(None) } else { Ok(Some(row.text(column)?.to_owned())) }
 }
 
-fn compare_table(db: &Database, table: &Table, expected: &Content) -> Result<(), String> {
-    let found = content(db, table).map_err(|error| unreadable(table, error))?;
+fn compare_table(snapshot: &Snapshot, table: &Table, expected: &Content) -> Result<(), String> {
+    let found = content(snapshot, table).map_err(|error| unreadable(table, error))?;
     let name = table.name();
     for (key, expected) in expected {
         match found.get(key) {
@@ -144,10 +140,10 @@ fn compare_table(db: &Database, table: &Table, expected: &Content) -> Result<(),
 }
 
 /// A table whose first column is its key, as text.
-fn content(db: &Database, table: &Table) -> heddledb::Result<Content> {
+fn content(snapshot: &Snapshot, table: &Table) -> heddledb::Result<Content> {
     let types: Vec<DataType> =
         table.definition().columns().iter().map(|column| column.data_type.clone()).collect();
-    scan::fold(db, table, Content::new, |content, row| {
+    scan::fold_in(snapshot, table, Content::new(), |content, row| {
         let mut cells =
             row.to_values().into_iter().zip(&types).map(|(value, data_type)| cell(value, data_type));
         let Some(Cell::One(Value::Text(key))) = cells.next().transpose()? else {

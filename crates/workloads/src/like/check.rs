@@ -1,6 +1,6 @@
 //! Whether every like has been counted once at its user and once at its page.
 
-use heddledb::Database;
+use heddledb::{Database, Snapshot};
 
 use super::{NO_PAGE, PAGE, USER};
 use crate::scan;
@@ -31,8 +31,9 @@ struct Likes {
 
 /// Checks both sums, and the number of likes where it is known.
 pub(super) fn check(db: &Database, marks: Option<u64>) -> Result<(), String> {
-    let pages = likes_of(db, PAGE, None)?;
-    let users = likes_of(db, USER, Some(pages.rows))?;
+    let snapshot = db.snapshot().map_err(|error| error.to_string())?;
+    let pages = likes_of((db, &snapshot), PAGE, None)?;
+    let users = likes_of((db, &snapshot), USER, Some(pages.rows))?;
     for likes in [&pages, &users] {
         if let Some(wrong) = &likes.wrong {
             return Err(wrong.clone());
@@ -51,10 +52,10 @@ pub(super) fn check(db: &Database, marks: Option<u64>) -> Result<(), String> {
 
 /// Reads a table, and for users looks whether their last pages are pages. A table that is missing counts as empty,
 /// because a load may have been cut short.
-fn likes_of(db: &Database, name: &str, pages: Option<i64>) -> Result<Likes, String> {
+fn likes_of((db, snapshot): (&Database, &Snapshot), name: &str, pages: Option<i64>) -> Result<Likes, String> {
     let failed = |error| format!("{name}s can't be read: {error}");
     let Some(table) = scan::table_if_there(db, name).map_err(failed)? else { return Ok(Likes::default()) };
-    let read = scan::fold(db, &table, Likes::default, |all, row| {
+    let read = scan::fold_in(snapshot, &table, Likes::default(), |all, row| {
         let (id, likes) = (row.int("id")?, row.int("likes")?);
         all.sum += i128::from(likes);
         all.rows += 1;

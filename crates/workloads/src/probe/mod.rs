@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use heddledb::{DataType, Database, Output, PrimaryIndex, Procedure, Table, TableDefinition, row};
+use heddledb::{DataType, Database, Output, PrimaryIndex, Procedure, Snapshot, Table, TableDefinition, row};
 use serde_json::json;
 
 use crate::calls::{Call, Calls};
@@ -104,7 +104,7 @@ impl Workload for Probe {
 
     fn marks(&self, db: &Database) -> Result<u64> {
         match scan::table_if_there(db, TABLE)? {
-            Some(table) => Ok(sum_of_updates(db, &table)? / PROBES as u64),
+            Some(table) => Ok(sum_of_updates(&db.snapshot()?, &table)? / PROBES as u64),
             None => Ok(0),
         }
     }
@@ -112,10 +112,11 @@ impl Workload for Probe {
     fn check(&self, db: &Database, marks: Option<u64>) -> Result<(), String> {
         let read = |error| format!("the probed records can't be read: {error}");
         let Some(table) = scan::table_if_there(db, TABLE).map_err(read)? else { return Ok(()) };
-        if let Some(record) = torn_record(db, &table).map_err(read)? {
+        let snapshot = db.snapshot().map_err(read)?;
+        if let Some(record) = torn_record(&snapshot, &table).map_err(read)? {
             return Err(format!("record {record} holds one half of an update"));
         }
-        let updates = sum_of_updates(db, &table).map_err(read)?;
+        let updates = sum_of_updates(&snapshot, &table).map_err(read)?;
         if !updates.is_multiple_of(PROBES as u64) {
             return Err(format!(
                 "{updates} record updates are no multiple of {PROBES}: a transaction is half there"
@@ -150,31 +151,21 @@ fn definition() -> TableDefinition {
         .primary_index(PrimaryIndex::Hash)
 }
 
-fn sum_of_updates(db: &Database, table: &Table) -> heddledb::Result<u64> {
-    scan::fold(
-        db,
-        table,
-        || 0,
-        |sum, row| {
-            *sum += row.int("updates")?.unsigned_abs();
-            Ok(())
-        },
-    )
+fn sum_of_updates(snapshot: &Snapshot, table: &Table) -> heddledb::Result<u64> {
+    scan::fold_in(snapshot, table, 0, |sum, row| {
+        *sum += row.int("updates")?.unsigned_abs();
+        Ok(())
+    })
 }
 
 /// A record whose two counters differ.
-fn torn_record(db: &Database, table: &Table) -> heddledb::Result<Option<i64>> {
-    scan::fold(
-        db,
-        table,
-        || None,
-        |torn, row| {
-            if row.int("updates")? != row.int("echo")? {
-                *torn = Some(row.int("record")?);
-            }
-            Ok(())
-        },
-    )
+fn torn_record(snapshot: &Snapshot, table: &Table) -> heddledb::Result<Option<i64>> {
+    scan::fold_in(snapshot, table, None, |torn, row| {
+        if row.int("updates")? != row.int("echo")? {
+            *torn = Some(row.int("record")?);
+        }
+        Ok(())
+    })
 }
 
 /// The experiment on an open database.

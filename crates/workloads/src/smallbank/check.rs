@@ -1,6 +1,6 @@
 //! Whether every cent is where it was moved.
 
-use heddledb::Database;
+use heddledb::{Database, Snapshot};
 
 use super::tables::{ACCOUNT, CHECKING, SAVINGS, START};
 use crate::scan;
@@ -31,16 +31,16 @@ impl Sums {
 pub(super) fn marks(db: &Database) -> crate::Result<u64> {
     let mut changes = 0;
     for name in [SAVINGS, CHECKING] {
-        changes += sums(db, name)?.0.changes;
+        changes += sums((db, &db.snapshot()?), name)?.0.changes;
     }
     Ok(changes)
 }
 
 /// The sums of a table, and its first account that is wrong by itself. A table that is missing counts as empty, because a
 /// load may have been cut short.
-fn sums(db: &Database, name: &str) -> heddledb::Result<(Sums, Option<String>)> {
+fn sums((db, snapshot): (&Database, &Snapshot), name: &str) -> heddledb::Result<(Sums, Option<String>)> {
     let Some(table) = scan::table_if_there(db, name)? else { return Ok(Default::default()) };
-    scan::fold(db, &table, <(Sums, Option<String>)>::default, |(sums, wrong), row| {
+    scan::fold_in(snapshot, &table, <(Sums, Option<String>)>::default(), |(sums, wrong), row| {
         let (balance, changes) = (row.int("balance")?, row.int("changes")?);
         let (moved_in, moved_out) = (row.int("moved_in")?, row.int("moved_out")?);
         let all = Sums {
@@ -66,13 +66,14 @@ fn sums(db: &Database, name: &str) -> heddledb::Result<(Sums, Option<String>)> {
 
 /// Checks each account by itself, the total, and the number of changes where it is known.
 pub(super) fn check(db: &Database, marks: Option<u64>) -> Result<(), String> {
-    let of = |name| sums(db, name).map_err(|error| format!("{name} can't be read: {error}"));
+    let snapshot = db.snapshot().map_err(|error| error.to_string())?;
+    let of = |name| sums((db, &snapshot), name).map_err(|error| format!("{name} can't be read: {error}"));
     let ((savings, wrong_saving), (checking, wrong_checking)) = (of(SAVINGS)?, of(CHECKING)?);
     if let Some(wrong) = wrong_saving.or(wrong_checking) {
         return Err(wrong);
     }
     let owners = match scan::table_if_there(db, ACCOUNT) {
-        Ok(Some(table)) => scan::count(db, &table),
+        Ok(Some(table)) => scan::count_in(&snapshot, &table),
         Ok(None) => Ok(0),
         Err(error) => Err(error),
     };

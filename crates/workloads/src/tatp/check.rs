@@ -131,15 +131,10 @@ fn read(db: &Database) -> Result<Register> {
         .into_iter()
         .filter_map(|(name, add)| Some(scan::table_if_there(db, name).transpose()?.map(|table| (table, add))))
         .collect::<Result<_>>()?;
-    // One transaction: the tables have to agree with each other.
-    db.run(|tx| {
-        let mut register = Register::default();
-        for (table, add) in &tables {
-            for row in tx.scan(table, heddledb::Range::all())? {
-                add(&mut register, &row?)?;
-            }
-        }
-        Ok(register)
+    // One snapshot: the tables have to agree with each other.
+    db.read(|snapshot| {
+        let start = Register::default();
+        tables.iter().try_fold(start, |register, (table, add)| scan::fold_in(snapshot, table, register, add))
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heddledb::{Database, Range, Result, Table, ValueRef, key};
+use heddledb::{Database, Range, Result, Snapshot, Table, ValueRef, key};
 
 use crate::scan;
 use crate::tpcc::tables::{
@@ -79,39 +79,41 @@ pub(super) struct Stock {
 const NULL: i64 = i64::MIN;
 
 /// Some columns of a range's rows, as numbers: amounts in cents, times in microseconds.
-///
-/// They are gathered anew whenever the transaction runs again, as it does where a split phase was under way.
 fn numbers<const N: usize>(
-    db: &Database,
+    snapshot: &Snapshot,
     table: &Table,
     range: &Range,
     columns: [&str; N],
 ) -> Result<Vec<[i64; N]>> {
     let columns = columns.map(|name| table.column(name)).into_iter().collect::<Result<Vec<_>>>()?;
-    db.run(|tx| {
-        let mut rows = Vec::new();
-        for row in tx.scan(table, range.clone())? {
-            let row = row?;
-            let mut numbers = [NULL; N];
-            for (number, column) in numbers.iter_mut().zip(&columns) {
-                *number = match row.get(*column)? {
-                    ValueRef::Int(value) => value,
-                    // Amounts have 12 digits.
-                    ValueRef::Decimal(value) => value.unscaled() as i64,
-                    ValueRef::Timestamp(value) => value.microseconds(),
-                    _ => NULL,
-                };
-            }
-            rows.push(numbers);
+    let mut rows = Vec::new();
+    for row in snapshot.scan(table, range.clone())? {
+        let row = row?;
+        let mut numbers = [NULL; N];
+        for (number, column) in numbers.iter_mut().zip(&columns) {
+            *number = match row.get(*column)? {
+                ValueRef::Int(value) => value,
+                // Amounts have 12 digits.
+                ValueRef::Decimal(value) => value.unscaled() as i64,
+                ValueRef::Timestamp(value) => value.microseconds(),
+                _ => NULL,
+            };
         }
-        Ok(rows)
-    })
+        rows.push(numbers);
+    }
+    Ok(rows)
+}
+
+/// What is read: all tables as of one moment.
+struct View<'d> {
+    db: &'d Database,
+    snapshot: &'d Snapshot,
 }
 
 /// The same of a whole table; none of one that is missing, because a load may have been cut short.
-fn all<const N: usize>(db: &Database, name: &str, columns: [&str; N]) -> Result<Vec<[i64; N]>> {
-    match scan::table_if_there(db, name)? {
-        Some(table) => numbers(db, &table, &Range::all(), columns),
+fn all<const N: usize>(view: &View<'_>, name: &str, columns: [&str; N]) -> Result<Vec<[i64; N]>> {
+    match scan::table_if_there(view.db, name)? {
+        Some(table) => numbers(view.snapshot, &table, &Range::all(), columns),
         None => Ok(Vec::new()),
     }
 }
@@ -119,16 +121,20 @@ fn all<const N: usize>(db: &Database, name: &str, columns: [&str; N]) -> Result<
 impl Books {
     /// Reads all tables.
     pub fn read(db: &Database) -> Result<Self> {
-        let mut books = Self { items: all(db, ITEM, ["i_id"])?.len() as u64, ..Self::default() };
-        books.read_places(db)?;
-        books.read_payments(db)?;
-        books.read_orders(db)?;
-        books.read_stocks(db)?;
-        // Order lines are many: a transaction for each district keeps what is read at a time small.
-        if let Some(order_line) = scan::table_if_there(db, ORDER_LINE)? {
+        db.read(|snapshot| Self::read_view(&View { db, snapshot }))
+    }
+
+    fn read_view(view: &View<'_>) -> Result<Self> {
+        let mut books = Self { items: all(view, ITEM, ["i_id"])?.len() as u64, ..Self::default() };
+        books.read_places(view)?;
+        books.read_payments(view)?;
+        books.read_orders(view)?;
+        books.read_stocks(view)?;
+        // Order lines are many: what is read at a time is kept small.
+        if let Some(order_line) = scan::table_if_there(view.db, ORDER_LINE)? {
             let districts: Vec<(i64, i64)> = books.districts.keys().copied().collect();
             for place in districts {
-                books.read_lines(db, &order_line, place)?;
+                books.read_lines(view.snapshot, &order_line, place)?;
             }
         }
         Ok(books)
@@ -144,17 +150,17 @@ impl Books {
     }
 
     /// Warehouses, districts, customers.
-    fn read_places(&mut self, db: &Database) -> Result<()> {
-        for [warehouse, paid] in all(db, WAREHOUSE, ["w_id", "w_ytd"])? {
+    fn read_places(&mut self, view: &View<'_>) -> Result<()> {
+        for [warehouse, paid] in all(view, WAREHOUSE, ["w_id", "w_ytd"])? {
             self.warehouses.entry(warehouse).or_default().paid = Some(paid.into());
         }
         let columns = ["d_w_id", "d_id", "d_ytd", "d_next_o_id"];
-        for [warehouse, district, paid, next] in all(db, DISTRICT, columns)? {
+        for [warehouse, district, paid, next] in all(view, DISTRICT, columns)? {
             self.district(warehouse, district).own = Some((paid.into(), next));
         }
         let columns =
             ["c_w_id", "c_d_id", "c_id", "c_balance", "c_ytd_payment", "c_payment_cnt", "c_delivery_cnt"];
-        for [warehouse, district, id, balance, paid, payments, deliveries] in all(db, CUSTOMER, columns)? {
+        for [warehouse, district, id, balance, paid, payments, deliveries] in all(view, CUSTOMER, columns)? {
             let customer = Customer {
                 is_there: true,
                 balance: balance.into(),
@@ -168,9 +174,10 @@ impl Books {
         Ok(())
     }
 
-    fn read_payments(&mut self, db: &Database) -> Result<()> {
+    fn read_payments(&mut self, view: &View<'_>) -> Result<()> {
         let columns = ["h_w_id", "h_d_id", "h_c_w_id", "h_c_d_id", "h_c_id", "h_amount"];
-        for [warehouse, district, of_warehouse, of_district, customer, amount] in all(db, HISTORY, columns)? {
+        for [warehouse, district, of_warehouse, of_district, customer, amount] in all(view, HISTORY, columns)?
+        {
             let amount = i128::from(amount);
             self.warehouses.entry(warehouse).or_default().history += amount;
             let paid_at = self.district(warehouse, district);
@@ -184,22 +191,22 @@ impl Books {
         Ok(())
     }
 
-    fn read_orders(&mut self, db: &Database) -> Result<()> {
+    fn read_orders(&mut self, view: &View<'_>) -> Result<()> {
         let columns = ["o_w_id", "o_d_id", "o_id", "o_c_id", "o_carrier_id", "o_ol_cnt"];
-        for [warehouse, district, id, customer, carrier, lines] in all(db, ORDERS, columns)? {
+        for [warehouse, district, id, customer, carrier, lines] in all(view, ORDERS, columns)? {
             let has_carrier = carrier != NULL;
             let order = Order { is_there: true, customer, has_carrier, lines, ..Order::default() };
             self.district(warehouse, district).orders.insert(id, order);
         }
-        for [warehouse, district, id] in all(db, NEW_ORDER, ["no_w_id", "no_d_id", "no_o_id"])? {
+        for [warehouse, district, id] in all(view, NEW_ORDER, ["no_w_id", "no_d_id", "no_o_id"])? {
             self.district(warehouse, district).new_orders.push(id);
         }
         Ok(())
     }
 
-    fn read_stocks(&mut self, db: &Database) -> Result<()> {
+    fn read_stocks(&mut self, view: &View<'_>) -> Result<()> {
         let columns = ["s_w_id", "s_i_id", "s_ytd", "s_order_cnt", "s_remote_cnt"];
-        for [warehouse, item, quantity, orders, remote] in all(db, STOCK, columns)? {
+        for [warehouse, item, quantity, orders, remote] in all(view, STOCK, columns)? {
             let [quantity, orders, remote] = [quantity, orders, remote].map(i128::from);
             self.stocks.insert((warehouse, item), Stock { is_there: true, quantity, orders, remote });
         }
@@ -207,9 +214,14 @@ impl Books {
     }
 
     /// A district's order lines, after orders, customers and stocks.
-    fn read_lines(&mut self, db: &Database, table: &Table, (warehouse, number): (i64, i64)) -> Result<()> {
+    fn read_lines(
+        &mut self,
+        snapshot: &Snapshot,
+        table: &Table,
+        (warehouse, number): (i64, i64),
+    ) -> Result<()> {
         let columns = ["ol_o_id", "ol_i_id", "ol_supply_w_id", "ol_delivery_d", "ol_quantity", "ol_amount"];
-        let lines = numbers(db, table, &Range::prefix(key![warehouse, number]), columns)?;
+        let lines = numbers(snapshot, table, &Range::prefix(key![warehouse, number]), columns)?;
         let district = self.districts.entry((warehouse, number)).or_default();
         // As many orders as customers were there at first, and no stock has supplied them.
         let first_orders = district.customers.len() as i64;
