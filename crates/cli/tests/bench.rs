@@ -318,9 +318,10 @@ fn boundaries_follow_a_load_that_shifts() {
     assert!(number(&fixed, "/partitions/0/share") > 0.9, "{fixed}");
 }
 
-/// The throughput before the load shifts, meanwhile and after; how much of it has returned depends on the machine.
+/// Calls that pause take as long on however many processors: what one executor alone has to do is a quarter of what four can. Clients'
+/// calls are run by executors' own threads; workers' own calls would be in different rooms of the one executor.
 #[test]
-fn a_shift_of_the_load_is_reported() {
+fn throughput_returns_when_boundaries_follow_the_load() {
     const SHIFTING: [&str; 11] = [
         "bench",
         "tatp",
@@ -330,17 +331,15 @@ fn a_shift_of_the_load_is_reported() {
         "--clients=16",
         "--think-us=300",
         "--shift-seconds=0.7",
-        "--seconds=2",
+        "--seconds=4",
         "--protocol=partitioned",
         "--durability=none",
     ];
+    let moved = json(&with(&SHIFTING, &["--json"]));
+    assert!(number(&moved, "/shift/returned") > 0.6, "{moved}");
     let fixed = json(&with(&SHIFTING, &["--json", "--boundaries=fixed"]));
     let left = number(&fixed, "/shift/after") / number(&fixed, "/shift/before");
-    assert!((number(&fixed, "/shift/returned") - left).abs() < 1e-6, "{fixed}");
-    assert!(number(&fixed, "/partitions/0/share") > 0.9, "{fixed}");
-    let moved = json(&with(&SHIFTING, &["--json"]));
-    assert!(number(&moved, "/shift/returned") > 0.0, "{moved}");
-    assert!(number(&moved, "/partitions/0/share") < 0.7, "{moved}");
+    assert!(left < 0.5 && (number(&fixed, "/shift/returned") - left).abs() < 1e-6, "{fixed}");
     let told = succeed(&with(&SHIFTING, &["--warmup=0.3"]));
     assert!(told.contains("before the load shifted") && told.contains("of before)"), "{told}");
     let (shorter, never) =

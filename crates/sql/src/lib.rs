@@ -18,6 +18,7 @@
 // The folders land one after the other; what calls what is whole when all have.
 #![allow(dead_code, unused_imports)]
 
+mod access;
 mod bind;
 mod catalog;
 mod compile;

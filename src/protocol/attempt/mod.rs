@@ -258,10 +258,10 @@ impl<'a> Attempt<'a> {
         InScope { attempt: self }
     }
 
-    /// Marks the attempt as misrouted: its values lead to another key than key resolution found.
+    /// Its values lead elsewhere than was looked up before it began: it comes to nothing.
     #[cold]
-    pub(crate) fn was_misrouted(&self) -> Error {
-        self.held.borrow_mut().misrouted = true;
+    pub(crate) fn was_misled(&self) -> Error {
+        self.held.borrow_mut().misled = true;
         Error::Conflict
     }
 

@@ -1,1 +1,29 @@
-//! Planning: access paths and join order, chosen by statistics.
+//! Plans: access paths, join order and methods, by what is known of the tables.
+//!
+//! ```text
+//! query, group        SELECT and what stands around it        from, tree      FROM and WHERE as what is to be joined
+//! join_order, join    which item next, by which method        semi_join       EXISTS and IN as joins
+//! path, scan          how a table's rows are found            statistics, selectivity   how many there will be
+//! translate           bound expressions over a row's slots    node, expression          what `run` executes
+//! ```
+//!
+//! # Invariants
+//! - A plan knows no values of parameters: it is made once and run often, by several threads at once.
+
+pub(crate) mod expression;
+mod from;
+mod group;
+mod join;
+mod join_order;
+pub(crate) mod layout;
+pub(crate) mod node;
+mod path;
+pub(crate) mod planner;
+mod query;
+pub(crate) mod scan;
+mod selectivity;
+mod semi_join;
+pub(crate) mod statistics;
+mod translate;
+mod tree;
+mod walk;

@@ -1,1 +1,3 @@
-//! Rewriting bound statements: constants are folded, correlated subqueries become joins.
+//! Rewriting of bound trees before they are planned.
+
+pub(crate) mod substitute;

@@ -1,1 +1,177 @@
-//! Running plans: the evaluator of bound expressions, the operators, and the statements that write.
+//! Runs plans: the evaluator of expressions, the operators, and the statements that write.
+//!
+//! ```text
+//! evaluate, subquery   expressions over a row             operator/   each node of a plan, in batches of rows
+//! batch, order         rows, how they compare and hash    write/      INSERT, UPDATE, DELETE, MERGE and what they check
+//! memory, spill        limits, and rows on disk
+//! ```
+//!
+//! # Invariants
+//! - A run belongs to one attempt of one transaction: whatever it has computed is thrown away when the attempt is.
+
+pub(crate) mod batch;
+mod evaluate;
+pub(crate) mod memory;
+pub(crate) mod operator;
+pub(crate) mod order;
+mod spill;
+mod subquery;
+
+use std::rc::Rc;
+
+use crate::access::{Rows, Writes};
+use crate::error::{Result, SqlError};
+use crate::plan::expression::Expr;
+use crate::plan::node::Plan;
+use crate::run::batch::Batch;
+use crate::run::memory::Memory;
+use crate::run::order::Hashing;
+use crate::run::subquery::Cached;
+use crate::types::{Environment, PlainEnvironment, Value};
+
+/// What a statement runs with.
+pub(crate) struct Run<'e> {
+    pub(crate) rows: &'e dyn Rows,
+    /// None: the statement only reads.
+    pub(crate) writes: Option<&'e dyn Writes>,
+    pub(crate) environment: &'e mut dyn Environment,
+    parameters: &'e [Value],
+    /// What inner queries see of the rows around them, by number.
+    outer: Vec<Value>,
+    pub(crate) memory: Memory,
+    pub(crate) hashing: Hashing,
+    /// A joined row that is under examination; kept for its memory.
+    pub(crate) joined: Vec<Value>,
+    case_operands: Vec<Value>,
+    ctes: Vec<Option<Rc<Vec<Batch>>>>,
+    cte_plans: Vec<Option<&'e Plan>>,
+    cached: Vec<Option<Cached>>,
+    /// For each node how many rows it has given, if that is asked.
+    pub(crate) counts: Option<Vec<u64>>,
+    interrupt: u32,
+}
+
+/// How many numbers of each kind a statement has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sizes {
+    pub(crate) outers: usize,
+    pub(crate) caches: usize,
+    pub(crate) kept: usize,
+    pub(crate) nodes: usize,
+}
+
+impl<'e> Run<'e> {
+    pub(crate) fn new(
+        rows: &'e dyn Rows,
+        writes: Option<&'e dyn Writes>,
+        environment: &'e mut dyn Environment,
+        parameters: &'e [Value],
+        sizes: Sizes,
+        memory_bytes: usize,
+    ) -> Run<'e> {
+        Run {
+            rows,
+            writes,
+            environment,
+            parameters,
+            outer: vec![Value::Null; sizes.outers],
+            memory: Memory::new(memory_bytes),
+            hashing: Hashing::default(),
+            joined: Vec::new(),
+            case_operands: Vec::new(),
+            ctes: vec![None; sizes.kept],
+            cte_plans: vec![None; sizes.kept],
+            cached: std::iter::repeat_with(|| None).take(sizes.caches).collect(),
+            counts: None,
+            interrupt: 0,
+        }
+    }
+
+    /// Gives an outer number its value.
+    pub(crate) fn set_outer(&mut self, number: usize, value: Value) {
+        self.outer[number] = value;
+    }
+
+    /// Learns how a common table expression is evaluated, and forgets what it held.
+    pub(crate) fn define_cte(&mut self, number: usize, plan: &'e Plan) {
+        self.cte_plans[number] = Some(plan);
+        self.ctes[number] = None;
+    }
+
+    /// The rows of a common table expression.
+    pub(crate) fn cte(&mut self, number: usize) -> Result<Rc<Vec<Batch>>> {
+        if let Some(rows) = &self.ctes[number] {
+            return Ok(rows.clone());
+        }
+        let Some(plan) = self.cte_plans[number] else {
+            return Err(SqlError::internal("a common table expression has not been defined"));
+        };
+        let rows = Rc::new(self.collect(plan)?);
+        self.ctes[number] = Some(rows.clone());
+        Ok(rows)
+    }
+
+    /// Sets the rows that a recursion's next round reads, or those that a statement in WITH has returned.
+    pub(crate) fn set_work_table(&mut self, number: usize, rows: Rc<Vec<Batch>>) {
+        self.ctes[number] = Some(rows);
+    }
+
+    pub(crate) fn work_table(&self, number: usize) -> Rc<Vec<Batch>> {
+        self.ctes[number].clone().unwrap_or_default()
+    }
+
+    /// All rows of a plan.
+    pub(crate) fn collect(&mut self, plan: &'e Plan) -> Result<Vec<Batch>> {
+        let mut operator = operator::operator(plan, self)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = operator.next(self)? {
+            let bytes: usize = batch.rows().map(memory::row_bytes).sum();
+            self.memory.charge(bytes)?;
+            batches.push(batch);
+        }
+        Ok(batches)
+    }
+
+    /// Gives a cancellation the chance to end the statement.
+    ///
+    /// # Errors
+    /// 57014, or what else the session says.
+    pub(crate) fn check_interrupt(&mut self) -> Result<()> {
+        self.interrupt = self.interrupt.wrapping_add(1);
+        if self.interrupt.is_multiple_of(64) { self.environment.check_interrupt() } else { Ok(()) }
+    }
+}
+
+/// The value of an expression of constants; none: it fails.
+pub(crate) fn constant_value(expr: &Expr) -> Option<Value> {
+    let mut environment = PlainEnvironment::new(0);
+    let mut run = Run::new(&NoRows, None, &mut environment, &[], Sizes::default(), 0);
+    run.evaluate(expr, &[]).ok()
+}
+
+/// What constants are evaluated with: there are no tables.
+struct NoRows;
+
+impl Rows for NoRows {
+    fn get(
+        &self,
+        _table: &heddledb::Table,
+        _key: &[heddledb::ValueRef<'_>],
+        _each: &mut dyn FnMut(&heddledb::Row<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn exists(&self, _table: &heddledb::Table, _key: &[heddledb::ValueRef<'_>]) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn scan<'s>(
+        &'s self,
+        _table: &heddledb::Table,
+        _index: Option<&str>,
+        _range: heddledb::Range,
+    ) -> Result<Box<dyn crate::access::RowScan + 's>> {
+        Err(SqlError::internal("constants read no tables"))
+    }
+}

@@ -208,6 +208,14 @@ pub trait Environment {
         std::process::id() as i32
     }
 
+    /// Asked now and then by what runs long.
+    ///
+    /// # Errors
+    /// 57014: the statement is canceled.
+    fn check_interrupt(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// A notice to the client.
     fn notice(&mut self, _message: SqlError) {}
 }

@@ -1,0 +1,186 @@
+//! The one door to the engine: what statements read rows through, and write them through.
+//!
+//! Everything that runs a statement sees a [`Rows`] and, if it writes, a [`Writes`]; nothing outside this file names the
+//! engine's transactions. A transaction of the engine (`Database::run`) is one implementation.
+//!
+//! # Invariants
+//! - An error of the engine's that means "abort and retry" reaches the engine as it was: it is never replaced by the
+//!   statement's own ([`run`]).
+//! - Rows are lent, not given: what is kept of one is copied into values of SQL.
+
+use heddledb::{Column, Database, Error, Range, Row, Savepoint, Scan, Table, Tx, ValueRef};
+
+use crate::error::SqlError;
+
+/// A commutative operation of the engine's on a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commute {
+    Add,
+    Multiply,
+    Max,
+    Min,
+}
+
+/// Reads rows as of one moment; a transaction's own writes are seen.
+pub(crate) trait Rows {
+    /// The row of this primary key, lent to `each`. Whether there is one.
+    fn get(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError>;
+
+    /// Whether there is a row of this primary key: conflicts with inserts and deletes of it only.
+    fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError>;
+
+    /// Reads a range of the primary key, or of the index of this name.
+    fn scan<'s>(
+        &'s self,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError>;
+}
+
+/// Writes rows. What was written is seen by later reads.
+pub(crate) trait Writes: Rows {
+    fn insert(&self, table: &Table, row: &[ValueRef<'_>]) -> Result<(), SqlError>;
+    fn update(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        changes: &[(Column, ValueRef<'_>)],
+    ) -> Result<(), SqlError>;
+    fn delete(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError>;
+    fn commute(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        column: Column,
+        operation: Commute,
+        operand: ValueRef<'_>,
+    ) -> Result<(), SqlError>;
+    fn savepoint(&self) -> Mark;
+    fn roll_back_to(&self, mark: &Mark);
+}
+
+/// A point to which writes can be taken back.
+pub(crate) struct Mark(Savepoint);
+
+/// The rows of a range, one after the other.
+pub(crate) trait RowScan {
+    /// Lends the next rows to `each` until it says that it has enough (`false`). Whether there may be more.
+    fn read(&mut self, each: &mut dyn FnMut(&Row<'_>) -> Result<bool, SqlError>) -> Result<bool, SqlError>;
+}
+
+impl RowScan for Scan<'_, '_> {
+    fn read(&mut self, each: &mut dyn FnMut(&Row<'_>) -> Result<bool, SqlError>) -> Result<bool, SqlError> {
+        for row in self {
+            if !each(&row?)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Rows for Tx<'_, '_> {
+    fn get(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError> {
+        match Tx::get(self, table, key)? {
+            Some(row) => each(&row).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Ok(Tx::exists(self, table, key)?)
+    }
+
+    fn scan<'s>(
+        &'s self,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError> {
+        let scan = match index {
+            Some(index) => self.scan_index(table, index, range),
+            None => Tx::scan(self, table, range),
+        };
+        Ok(Box::new(scan?))
+    }
+}
+
+impl Writes for Tx<'_, '_> {
+    fn insert(&self, table: &Table, row: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        Ok(Tx::insert(self, table, row)?)
+    }
+
+    fn update(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        changes: &[(Column, ValueRef<'_>)],
+    ) -> Result<(), SqlError> {
+        Ok(Tx::update(self, table, key, changes)?)
+    }
+
+    fn delete(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Ok(Tx::delete(self, table, key)?)
+    }
+
+    fn commute(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        column: Column,
+        operation: Commute,
+        operand: ValueRef<'_>,
+    ) -> Result<(), SqlError> {
+        match operation {
+            Commute::Add => self.add(table, key, column, operand)?,
+            Commute::Multiply => self.multiply(table, key, column, operand)?,
+            Commute::Max => self.max(table, key, column, operand)?,
+            Commute::Min => self.min(table, key, column, operand)?,
+        }
+        Ok(())
+    }
+
+    fn savepoint(&self) -> Mark {
+        Mark(Tx::savepoint(self))
+    }
+
+    fn roll_back_to(&self, mark: &Mark) {
+        self.rollback_to(&mark.0);
+    }
+}
+
+/// Runs statements as one transaction of the engine, which retries it after a conflict; durable when this returns.
+///
+/// # Errors
+/// The body's own, once the engine has validated what the body read; the engine's.
+pub(crate) fn run<T>(
+    database: &Database,
+    mut body: impl FnMut(&dyn Writes) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    let mut failure = None;
+    let outcome = database.run(|tx| {
+        failure = None;
+        body(tx).map_err(|error| {
+            if error.is_retryable() {
+                return Error::Conflict;
+            }
+            failure = Some(error);
+            heddledb::fail("a statement failed")
+        })
+    });
+    outcome.map_err(|error| match (error, failure) {
+        (Error::Failed { .. }, Some(failure)) => failure,
+        (error, _) => SqlError::from(error),
+    })
+}

@@ -1,0 +1,187 @@
+//! Expressions as the evaluator runs them: columns are slots of a row, functions are pointers.
+//!
+//! # Invariants
+//! - An expression belongs to one node of one plan; its slots are those of the node's input.
+//! - A subquery's plan names what it sees of the row around it by outer numbers, which its bindings set.
+
+use crate::bind::tree::{MinMax, Quantifier, TruthValue};
+use crate::functions::{Function, ScalarFunction};
+use crate::plan::node::{Binding, Plan};
+use crate::types::{Type, Value};
+
+/// An expression over a row.
+#[derive(Debug, Clone)]
+pub(crate) enum Expr {
+    Constant(Value),
+    Slot(usize),
+    Parameter(usize),
+    Outer(usize),
+    /// The operand of the innermost CASE around.
+    CaseOperand,
+    Call(Box<Call>),
+    /// A comparison of two values of one type by their order.
+    Compare(Comparison, Box<[Expr; 2]>),
+    Cast(Box<Cast>),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    IsNull(Box<Expr>, bool),
+    IsTruth(Box<Expr>, TruthValue, bool),
+    IsDistinct(Box<[Expr; 2]>, Box<Call>, bool),
+    Case(Box<Case>),
+    Coalesce(Vec<Expr>),
+    NullIf(Box<[Expr; 2]>, Box<Call>),
+    MinMax(MinMax, Vec<Expr>),
+    InList(Box<InList>),
+    Quantified(Box<QuantifiedArray>),
+    Array(Vec<Expr>, Type),
+    Row(Vec<Expr>, Vec<Type>),
+    /// An array, and a subscript for each dimension.
+    Subscript(Box<(Expr, Vec<Expr>)>),
+    Slice(Box<(Expr, Option<Expr>, Option<Expr>)>),
+    Field(Box<Expr>, usize),
+    Subquery(std::sync::Arc<SubPlan>),
+}
+
+/// A call of a function or an operator.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) function: &'static Function,
+    pub(crate) code: ScalarFunction,
+    pub(crate) arguments: Vec<Expr>,
+    /// Whether it is a comparison of two values of one type by their own order.
+    pub(crate) is_comparison: bool,
+    /// The arguments' types, where polymorphic ones are decided.
+    pub(crate) types: Vec<Type>,
+    pub(crate) result: Type,
+}
+
+/// The six comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Comparison {
+    /// Whether it holds of values in this order.
+    #[inline]
+    pub(crate) fn holds(self, ordering: std::cmp::Ordering) -> bool {
+        match self {
+            Comparison::Equal => ordering.is_eq(),
+            Comparison::NotEqual => ordering.is_ne(),
+            Comparison::Less => ordering.is_lt(),
+            Comparison::LessEqual => ordering.is_le(),
+            Comparison::Greater => ordering.is_gt(),
+            Comparison::GreaterEqual => ordering.is_ge(),
+        }
+    }
+
+    /// The comparison that says the same with its sides swapped.
+    pub(crate) fn swapped(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessEqual => Comparison::GreaterEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterEqual => Comparison::LessEqual,
+            other => other,
+        }
+    }
+
+    /// The comparison of an operator's symbol.
+    pub(crate) fn of_symbol(symbol: &str) -> Option<Comparison> {
+        Some(match symbol {
+            "=" => Comparison::Equal,
+            "<>" | "!=" => Comparison::NotEqual,
+            "<" => Comparison::Less,
+            "<=" => Comparison::LessEqual,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::GreaterEqual,
+            _ => return None,
+        })
+    }
+}
+
+/// A conversion.
+#[derive(Debug, Clone)]
+pub(crate) struct Cast {
+    pub(crate) operand: Expr,
+    pub(crate) cast: crate::types::cast::Cast,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) operand: Option<Expr>,
+    pub(crate) arms: Vec<(Expr, Expr)>,
+    pub(crate) otherwise: Expr,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct InList {
+    pub(crate) operand: Expr,
+    pub(crate) list: Vec<Expr>,
+    pub(crate) equals: Call,
+    pub(crate) negated: bool,
+    /// The list's values, if all of them are constants and compare by their order, sorted; and whether NULL is one.
+    pub(crate) constants: Option<(Vec<Value>, bool)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct QuantifiedArray {
+    pub(crate) operand: Expr,
+    pub(crate) array: Expr,
+    pub(crate) operator: Call,
+    pub(crate) quantifier: Quantifier,
+}
+
+/// A query inside an expression.
+#[derive(Debug)]
+pub(crate) struct SubPlan {
+    pub(crate) plan: Plan,
+    pub(crate) kind: SubPlanKind,
+    /// What it sees of the row around it; empty: it is run once.
+    pub(crate) bindings: Vec<Binding>,
+    /// Where its results are kept.
+    pub(crate) cache: usize,
+    /// Whether the same bindings give the same rows: nothing in it is volatile.
+    pub(crate) is_stable: bool,
+}
+
+/// What is made of a subquery's rows.
+#[derive(Debug)]
+pub(crate) enum SubPlanKind {
+    Exists,
+    /// The value of this column of the one row.
+    Scalar(usize),
+    /// The first column of all rows, as an array of this element type.
+    Array(Type),
+    /// `left operator ANY/ALL (query)`.
+    Quantified {
+        left: Vec<Expr>,
+        operators: Vec<Call>,
+        quantifier: Quantifier,
+    },
+}
+
+impl Expr {
+    /// The constant that it is.
+    pub(crate) fn as_constant(&self) -> Option<&Value> {
+        match self {
+            Expr::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// All of these hold.
+    pub(crate) fn all(mut conditions: Vec<Expr>) -> Option<Expr> {
+        match conditions.len() {
+            0 => None,
+            1 => conditions.pop(),
+            _ => Some(Expr::And(conditions)),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! FROM and WHERE as what is to be joined, and under which conditions.
+//!
+//! Inner joins and the comma list become one list of items in any order; an outer join is one item with two sides. Simple queries in FROM
+//! (views, mostly) are merged into the query around them. Conditions are cut at their ANDs, and each is put where all that it
+//! names is known.
+//!
+//! # Invariants
+//! - A condition of WHERE is not moved into the side of an outer join whose rows may be missing; but if it is never true
+//!   of missing rows, the join is an inner one.
+
+use std::sync::Arc;
+
+use crate::bind::tree::{
+    BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, JoinKind, QueryBody, RelationId,
+    RelationKind,
+};
+use crate::plan::planner::Planner;
+use crate::plan::walk::{conjuncts, is_volatile, relations_of};
+use crate::rewrite::substitute::substituted;
+
+/// Items that are joined in any order, and the conditions between them.
+#[derive(Debug, Default)]
+pub(crate) struct JoinTree {
+    pub(crate) items: Vec<Item>,
+    pub(crate) conditions: Vec<BoundExpr>,
+}
+
+/// What is joined.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Relation(Arc<BoundRelation>),
+    Outer(Box<OuterJoin>),
+}
+
+/// An outer join: `full`, or else the right side's rows may be missing.
+#[derive(Debug)]
+pub(crate) struct OuterJoin {
+    pub(crate) full: bool,
+    pub(crate) left: JoinTree,
+    pub(crate) right: JoinTree,
+    pub(crate) on: Vec<BoundExpr>,
+}
+
+impl Item {
+    /// The relations that it consists of.
+    pub(crate) fn relations(&self) -> Vec<RelationId> {
+        match self {
+            Item::Relation(relation) => vec![relation.id],
+            Item::Outer(join) => {
+                [&join.left, &join.right].into_iter().flat_map(JoinTree::relations).collect()
+            }
+        }
+    }
+}
+
+impl JoinTree {
+    /// The relations that it consists of.
+    pub(crate) fn relations(&self) -> Vec<RelationId> {
+        self.items.iter().flat_map(Item::relations).collect()
+    }
+}
+
+/// What flattening knows of the query whose FROM it is.
+struct Flatten<'q, 'p, 's> {
+    planner: &'p mut Planner<'s>,
+    relations: &'q [BoundRelation],
+    /// Whether queries may be merged into this one.
+    merges: bool,
+}
+
+impl Planner<'_> {
+    /// What a query joins.
+    pub(crate) fn join_tree(&mut self, select: &BoundSelect, from: &[BoundFrom], merges: bool) -> JoinTree {
+        let mut tree = JoinTree::default();
+        let mut flatten = Flatten { planner: self, relations: &select.relations, merges };
+        for item in from {
+            flatten.add(item, &mut tree, false);
+        }
+        if let Some(filter) = &select.filter {
+            let filter = substituted(filter, &self.merged);
+            conjuncts(&filter, &mut tree.conditions);
+        }
+        push_down(tree)
+    }
+}
+
+impl Flatten<'_, '_, '_> {
+    /// Adds an item of FROM. `nullable`: its rows may be missing in the result.
+    fn add(&mut self, from: &BoundFrom, tree: &mut JoinTree, nullable: bool) {
+        match from {
+            BoundFrom::Relation(id) => self.add_relation(*id, tree, nullable),
+            BoundFrom::Join { kind: JoinKind::Cross | JoinKind::Inner, left, right, on } => {
+                self.add(left, tree, nullable);
+                self.add(right, tree, nullable);
+                self.conditions(on.as_ref(), &mut tree.conditions);
+            }
+            BoundFrom::Join { kind, left, right, on } => {
+                // A right join is a left join with its sides swapped.
+                let (left, right) = if *kind == JoinKind::Right { (right, left) } else { (left, right) };
+                let full = *kind == JoinKind::Full;
+                let mut join =
+                    OuterJoin { full, left: JoinTree::default(), right: JoinTree::default(), on: Vec::new() };
+                self.add(left, &mut join.left, nullable || full);
+                self.add(right, &mut join.right, true);
+                self.conditions(on.as_ref(), &mut join.on);
+                tree.items.push(Item::Outer(Box::new(join)));
+            }
+        }
+    }
+
+    fn conditions(&mut self, on: Option<&BoundExpr>, into: &mut Vec<BoundExpr>) {
+        if let Some(on) = on {
+            conjuncts(&substituted(on, &self.planner.merged), into);
+        }
+    }
+
+    fn add_relation(&mut self, id: RelationId, tree: &mut JoinTree, nullable: bool) {
+        let Some(relation) = self.relations.iter().find(|relation| relation.id == id) else { return };
+        if let (RelationKind::Query(query), true) = (&relation.kind, self.merges)
+            && let Some(select) = mergeable(query, nullable)
+        {
+            let mut inner = Flatten { planner: self.planner, relations: &select.relations, merges: true };
+            for from in &select.from {
+                inner.add(from, tree, nullable);
+            }
+            if let Some(filter) = &select.filter {
+                conjuncts(&substituted(filter, &self.planner.merged), &mut tree.conditions);
+            }
+            let columns = select.targets.iter().map(|target| substituted(&target.expr, &self.planner.merged));
+            let columns: Vec<BoundExpr> = columns.collect();
+            self.planner.merged.insert(id, columns);
+            return;
+        }
+        let mut relation = relation.clone();
+        if relation.lateral
+            && let RelationKind::Function { calls, .. } = &mut relation.kind
+        {
+            for call in calls {
+                match call {
+                    crate::bind::tree::FunctionCall::Set { args, .. } => {
+                        args.iter_mut().for_each(|arg| *arg = substituted(arg, &self.planner.merged));
+                    }
+                    crate::bind::tree::FunctionCall::Scalar(expr) => {
+                        *expr = substituted(expr, &self.planner.merged)
+                    }
+                }
+            }
+        }
+        tree.items.push(Item::Relation(Arc::new(relation)));
+    }
+}
+
+/// The SELECT of a query that can be merged into the one around it.
+fn mergeable(query: &BoundQuery, nullable: bool) -> Option<&BoundSelect> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let is_plain = query.ctes.is_empty()
+        && query.order_by.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && query.locks.is_empty()
+        && select.grouping_sets.is_none()
+        && select.having.is_none()
+        && select.windows.is_empty()
+        && select.distinct == Distinct::No
+        && !select.set_returning
+        && !select.from.is_empty()
+        && !select.relations.iter().any(|relation| relation.lateral);
+    let keeps_nulls = || select.targets.iter().all(|target| matches!(target.expr, BoundExpr::Column { .. }));
+    let one_relation = matches!(select.from[..], [BoundFrom::Relation(_)]) && select.filter.is_none();
+    let is_simple = |expr: &BoundExpr| !is_volatile(expr) && !crate::plan::walk::has_subquery(expr);
+    let merges = is_plain
+        && select.targets.iter().all(|target| is_simple(&target.expr))
+        && (!nullable || (keeps_nulls() && one_relation));
+    merges.then_some(&**select)
+}
+
+/// Puts conditions into the sides of outer joins where they can be, and makes inner joins of outer ones where they must be.
+fn push_down(mut tree: JoinTree) -> JoinTree {
+    let mut items = Vec::new();
+    let mut conditions = std::mem::take(&mut tree.conditions);
+    let mut waiting = tree.items;
+    waiting.reverse();
+    while let Some(item) = waiting.pop() {
+        let mut join = match item {
+            Item::Outer(join) => join,
+            relation => {
+                items.push(relation);
+                continue;
+            }
+        };
+        let rejects = |tree: &JoinTree, conditions: &[BoundExpr]| {
+            let relations = tree.relations();
+            conditions.iter().any(|condition| rejects_missing(condition, &relations))
+        };
+        let (rejects_left, rejects_right) =
+            (rejects(&join.left, &conditions), rejects(&join.right, &conditions));
+        if join.full && rejects_left && !rejects_right {
+            join.full = false;
+        } else if join.full && rejects_right && !rejects_left {
+            join.full = false;
+            std::mem::swap(&mut join.left, &mut join.right);
+        } else if rejects_right && (!join.full || rejects_left) {
+            // An inner join after all.
+            conditions.append(&mut join.on);
+            for side in [join.right, join.left] {
+                conditions.extend(side.conditions);
+                waiting.extend(side.items.into_iter().rev());
+            }
+            continue;
+        }
+        if !join.full {
+            let left = join.left.relations();
+            let is_left = |condition: &mut BoundExpr| {
+                let relations = relations_of(condition);
+                !relations.is_empty()
+                    && relations.iter().all(|relation| left.contains(relation))
+                    && !is_volatile(condition)
+            };
+            join.left.conditions.extend(conditions.extract_if(.., is_left));
+            let right = join.right.relations();
+            let is_right = |condition: &mut BoundExpr| {
+                let relations = relations_of(condition);
+                relations.iter().all(|relation| right.contains(relation)) && !is_volatile(condition)
+            };
+            join.right.conditions.extend(join.on.extract_if(.., is_right));
+        }
+        join.left = push_down(join.left);
+        join.right = push_down(join.right);
+        items.push(Item::Outer(join));
+    }
+    JoinTree { items, conditions }
+}
+
+/// Whether a condition is never true where all columns of these relations are NULL.
+fn rejects_missing(condition: &BoundExpr, relations: &[RelationId]) -> bool {
+    match condition {
+        BoundExpr::Operator { operator, args, .. } if operator.is_strict => {
+            args.iter().any(|arg| is_null_of_missing(arg, relations))
+        }
+        BoundExpr::IsNull { operand, negated: true } => is_null_of_missing(operand, relations),
+        BoundExpr::InList { operand, .. } => is_null_of_missing(operand, relations),
+        BoundExpr::Quantified { operand, .. } => is_null_of_missing(operand, relations),
+        BoundExpr::And(parts) => parts.iter().any(|part| rejects_missing(part, relations)),
+        BoundExpr::Or(parts) => parts.iter().all(|part| rejects_missing(part, relations)),
+        BoundExpr::Column { .. } => is_null_of_missing(condition, relations),
+        _ => false,
+    }
+}
+
+/// Whether an expression is NULL where all columns of these relations are.
+fn is_null_of_missing(expr: &BoundExpr, relations: &[RelationId]) -> bool {
+    match expr {
+        BoundExpr::Column { relation, .. } => relations.contains(relation),
+        BoundExpr::Operator { operator, args, .. } if operator.is_strict => {
+            args.iter().any(|arg| is_null_of_missing(arg, relations))
+        }
+        BoundExpr::Call { function, args, .. } if function.is_strict => {
+            args.iter().any(|arg| is_null_of_missing(arg, relations))
+        }
+        BoundExpr::Cast { operand, .. } => is_null_of_missing(operand, relations),
+        _ => false,
+    }
+}

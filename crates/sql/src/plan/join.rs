@@ -1,0 +1,315 @@
+//! Joins: how two sides come together, by which method.
+//!
+//! A table can be looked up by the left side's values; both sides can be hashed by equal keys; else each row meets each.
+//! The cheapest of what is possible is taken.
+//!
+//! # Invariants
+//! - A side that sees the other side's rows (LATERAL) is planned in a frame of its own and run for each row.
+
+use std::sync::Arc;
+
+use crate::bind::tree::{BoundExpr, BoundRelation};
+use crate::catalog::Table;
+use crate::error::{Result, SqlError};
+use crate::plan::expression::{Comparison, Expr};
+use crate::plan::layout::{Layout, Stage};
+use crate::plan::node::{HashNode, JoinKind, LookupNode, LoopNode, Node};
+use crate::plan::path::{self, Candidate, Restriction};
+use crate::plan::planner::{Frame, Planner};
+use crate::plan::statistics::TableStatistics;
+use crate::plan::translate::orders_by_value;
+use crate::plan::walk::{is_volatile, relations_of};
+
+/// What a row costs that is put into a hash table, and one that looks for partners there.
+const BUILD_COST: f64 = 1.8;
+const PROBE_COST: f64 = 1.0;
+/// What a pair of rows costs in a nested loop.
+const PAIR_COST: f64 = 0.4;
+
+/// One side of a join, on its own.
+pub(crate) struct Side {
+    pub(crate) base: Base,
+    /// Conditions on this side alone; those of a [`Base::Stage`] are in it already.
+    pub(crate) own: Vec<BoundExpr>,
+    pub(crate) rows: f64,
+    pub(crate) cost: f64,
+}
+
+pub(crate) enum Base {
+    Table {
+        relation: Arc<BoundRelation>,
+        table: Arc<Table>,
+        statistics: Arc<TableStatistics>,
+    },
+    /// A plan, and what it sees of the other side.
+    Stage(Box<Stage>, Frame),
+}
+
+/// How a join is done.
+#[derive(Debug)]
+pub(crate) enum Method {
+    Lookup(Vec<Restriction>, Candidate),
+    Hash,
+    Loop,
+}
+
+/// An equality whose sides can be hashed: the left side's expression, and the right's.
+pub(crate) fn equality(condition: &BoundExpr) -> Option<(&BoundExpr, &BoundExpr)> {
+    let BoundExpr::Operator { operator, args, .. } = condition else { return None };
+    let [left, right] = &args[..] else { return None };
+    let is_int =
+        |ty| matches!(ty, crate::types::Type::Int2 | crate::types::Type::Int4 | crate::types::Type::Int8);
+    let compares =
+        (left.ty() == right.ty() && orders_by_value(left.ty())) || (is_int(left.ty()) && is_int(right.ty()));
+    let is_equal = Comparison::of_symbol(operator.name) == Some(Comparison::Equal);
+    (is_equal && compares && !is_volatile(condition)).then_some((left, right))
+}
+
+/// The two sides of an equality between rows of one layout and rows of another, in this order.
+fn key_pair<'c>(
+    condition: &'c BoundExpr,
+    left: &Layout,
+    right: &Layout,
+) -> Option<(&'c BoundExpr, &'c BoundExpr)> {
+    let (one, other) = equality(condition)?;
+    let only = |expr: &BoundExpr, layout: &Layout, not: &Layout| {
+        let relations = relations_of(expr);
+        let is_here = relations.iter().any(|relation| layout.has_relation(*relation));
+        is_here && !relations.iter().any(|relation| not.has_relation(*relation))
+    };
+    if only(one, left, right) && only(other, right, left) {
+        Some((one, other))
+    } else if only(one, right, left) && only(other, left, right) {
+        Some((other, one))
+    } else {
+        None
+    }
+}
+
+/// A join to be planned.
+pub(crate) struct Join {
+    pub(crate) kind: JoinKind,
+    pub(crate) conditions: Vec<BoundExpr>,
+    pub(crate) null_aware: bool,
+    /// How many rows are expected.
+    pub(crate) rows: f64,
+}
+
+impl Planner<'_> {
+    /// Joins a plan with another side.
+    pub(crate) fn attach(&mut self, left: Stage, side: Side, join: Join) -> Result<Stage> {
+        if let Base::Table { relation, table, statistics } = &side.base
+            && !join.null_aware
+            && matches!(join.kind, JoinKind::Inner | JoinKind::Left | JoinKind::Semi | JoinKind::Anti)
+        {
+            let all: Vec<&BoundExpr> = side.own.iter().chain(&join.conditions).collect();
+            let mut restrictions = Vec::new();
+            for (number, condition) in all.iter().enumerate() {
+                path::restrictions(condition, number, relation.id, &|_| true, &mut restrictions);
+            }
+            let candidate = path::best(table, statistics, &restrictions, &|_| true);
+            let has_keys = join.conditions.iter().any(|condition| equality(condition).is_some());
+            let lookup_cost = left.plan.rows * (candidate.cost + 1.0);
+            let other_cost = if has_keys {
+                side.cost + side.rows * BUILD_COST + left.plan.rows * PROBE_COST
+            } else {
+                side.cost + side.rows * left.plan.rows * PAIR_COST
+            };
+            let uses_left = restrictions.iter().any(|restriction| restriction.condition >= side.own.len());
+            if !candidate.is_full && uses_left && lookup_cost < other_cost {
+                return self.lookup(left, side, join, restrictions, candidate);
+            }
+        }
+        let (stage, frame) = self.side_stage(side)?;
+        if frame.outers.is_empty() {
+            let keys = join
+                .conditions
+                .iter()
+                .any(|condition| key_pair(condition, &left.layout, &stage.layout).is_some());
+            if keys {
+                return self.hash(left, stage, join);
+            }
+        }
+        self.nested_loop(left, stage, frame, join)
+    }
+
+    /// A side as a plan of its own.
+    pub(crate) fn side_stage(&mut self, side: Side) -> Result<(Stage, Frame)> {
+        match side.base {
+            Base::Stage(stage, frame) => Ok((*stage, frame)),
+            Base::Table { relation, table, statistics } => {
+                Ok((self.scan(&relation, &table, &statistics, side.own, &[])?, Frame::default()))
+            }
+        }
+    }
+
+    fn lookup(
+        &mut self,
+        left: Stage,
+        side: Side,
+        join: Join,
+        restrictions: Vec<Restriction>,
+        candidate: Candidate,
+    ) -> Result<Stage> {
+        let Base::Table { relation, table, .. } = side.base else {
+            return Err(SqlError::internal("only tables are looked up"));
+        };
+        let own = side.own.len();
+        let all: Vec<BoundExpr> = side.own.into_iter().chain(join.conditions).collect();
+        let covered = path::covered(&table, &restrictions, &candidate);
+        let path = self.path(&restrictions, &candidate, &left.layout)?;
+        let columns = self.columns_of(&relation);
+        let layout = Layout::of_relation(relation.id, columns.iter().copied());
+        let kept = |number: &usize| !covered.contains(number);
+        let filter =
+            (0..own).filter(kept).map(|number| self.expr(&all[number], &layout)).collect::<Result<_>>()?;
+        let joined = left.layout.joined(left.plan.width, &layout);
+        let condition = (own..all.len())
+            .filter(kept)
+            .map(|number| self.expr(&all[number], &joined))
+            .collect::<Result<_>>()?;
+        let width = left.plan.width + if join.kind.shows_right() { columns.len() } else { 0 };
+        let cost = left.plan.cost + left.plan.rows * candidate.cost;
+        let scan = crate::plan::node::ScanNode {
+            table: table.clone(),
+            path,
+            columns,
+            filter: Expr::all(filter),
+            backward: false,
+        };
+        let layout = if join.kind.shows_right() { joined } else { left.layout };
+        let node = LookupNode { left: left.plan, scan, kind: join.kind, condition: Expr::all(condition) };
+        let plan = self.plan(Node::Lookup(Box::new(node)), width, join.rows, cost);
+        Ok(Stage { plan, layout, order: left.order })
+    }
+
+    fn hash(&mut self, mut left: Stage, mut right: Stage, mut join: Join) -> Result<Stage> {
+        // The smaller side is hashed.
+        let swaps = match join.kind {
+            JoinKind::Inner | JoinKind::Full => left.plan.rows < right.plan.rows,
+            JoinKind::Left => left.plan.rows * 4.0 < right.plan.rows,
+            _ => false,
+        };
+        if swaps {
+            std::mem::swap(&mut left, &mut right);
+            if join.kind == JoinKind::Left {
+                join.kind = JoinKind::Right;
+            }
+        }
+        let (mut left_keys, mut right_keys, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        for condition in &join.conditions {
+            match key_pair(condition, &left.layout, &right.layout) {
+                Some((of_left, of_right)) => {
+                    let wide = of_left.ty() != of_right.ty();
+                    left_keys.push(self.key_expr(of_left, wide, &left.layout)?);
+                    right_keys.push(self.key_expr(of_right, wide, &right.layout)?);
+                }
+                None => rest.push(condition),
+            }
+        }
+        let left_keys = self.slots(&mut left, left_keys);
+        let right_keys = self.slots(&mut right, right_keys);
+        let joined = left.layout.joined(left.plan.width, &right.layout);
+        let condition =
+            rest.into_iter().map(|condition| self.expr(condition, &joined)).collect::<Result<_>>()?;
+        let shows_right = join.kind.shows_right();
+        let width = left.plan.width + if shows_right { right.plan.width } else { 0 };
+        let cost =
+            left.plan.cost + right.plan.cost + right.plan.rows * BUILD_COST + left.plan.rows * PROBE_COST;
+        let layout = if shows_right { joined } else { left.layout };
+        let order =
+            if matches!(join.kind, JoinKind::Full | JoinKind::Right) { Vec::new() } else { left.order };
+        let node = HashNode {
+            left: left.plan,
+            right: right.plan,
+            kind: join.kind,
+            left_keys,
+            right_keys,
+            condition: Expr::all(condition),
+            null_aware: join.null_aware,
+        };
+        let plan = self.plan(Node::Hash(Box::new(node)), width, join.rows, cost);
+        // Hash joins that spill give their rows part by part.
+        drop(order);
+        Ok(Stage { plan, layout, order: Vec::new() })
+    }
+
+    /// A key of a hash join; integers of different widths are hashed as the widest.
+    fn key_expr(&mut self, expr: &BoundExpr, wide: bool, layout: &Layout) -> Result<Expr> {
+        let key = self.expr(expr, layout)?;
+        if !wide || expr.ty() == crate::types::Type::Int8 {
+            return Ok(key);
+        }
+        crate::plan::translate::cast(
+            key,
+            expr.ty(),
+            crate::types::Type::Int8,
+            crate::types::Modifier::NONE,
+            false,
+        )
+    }
+
+    /// The slots that hold expressions over a stage's rows; what is no slot yet is computed into one.
+    pub(crate) fn slots(&mut self, stage: &mut Stage, exprs: Vec<Expr>) -> Vec<usize> {
+        let width = stage.plan.width;
+        let mut added = Vec::new();
+        let mut slots = Vec::new();
+        for expr in exprs {
+            match expr {
+                Expr::Slot(slot) => slots.push(slot),
+                other => {
+                    slots.push(width + added.len());
+                    added.push(other);
+                }
+            }
+        }
+        if !added.is_empty() {
+            let (rows, cost) = (stage.plan.rows, stage.plan.cost);
+            let expressions: Vec<Expr> = (0..width).map(Expr::Slot).chain(added).collect();
+            let width = expressions.len();
+            let input = Box::new(std::mem::replace(&mut stage.plan, crate::plan::node::Plan::nothing()));
+            stage.plan = self.plan(Node::Project { input, expressions }, width, rows, cost);
+        }
+        slots
+    }
+
+    fn nested_loop(&mut self, left: Stage, right: Stage, frame: Frame, join: Join) -> Result<Stage> {
+        if !frame.outers.is_empty() && matches!(join.kind, JoinKind::Right | JoinKind::Full) {
+            return Err(SqlError::new(
+                crate::error::SqlState::INVALID_COLUMN_REFERENCE,
+                "the combining JOIN type must be INNER or LEFT for a LATERAL reference",
+            ));
+        }
+        let bindings = self.bindings(&frame, &left.layout);
+        let joined = left.layout.joined(left.plan.width, &right.layout);
+        let condition = self.exprs(&join.conditions, &joined)?;
+        let shows_right = join.kind.shows_right();
+        let width = left.plan.width + if shows_right { right.plan.width } else { 0 };
+        let cost = match bindings.is_empty() {
+            true => left.plan.cost + right.plan.cost + left.plan.rows * right.plan.rows * PAIR_COST,
+            false => left.plan.cost + left.plan.rows * right.plan.cost.max(1.0),
+        };
+        let layout = if shows_right { joined } else { left.layout };
+        let order =
+            if matches!(join.kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { left.order };
+        let node = LoopNode {
+            left: left.plan,
+            right: right.plan,
+            kind: join.kind,
+            condition: Expr::all(condition),
+            bindings,
+        };
+        let plan = self.plan(Node::Loop(Box::new(node)), width, join.rows, cost);
+        Ok(Stage { plan, layout, order })
+    }
+}
+
+/// What a join would cost, without planning it: the left side's rows, the right side, and whether they share keys.
+pub(crate) fn estimated_cost(left_rows: f64, side: &Side, lookup: Option<f64>, has_keys: bool) -> f64 {
+    let other = if has_keys {
+        side.cost + side.rows * BUILD_COST + left_rows * PROBE_COST
+    } else {
+        side.cost + side.rows * left_rows * PAIR_COST
+    };
+    lookup.map_or(other, |cost| other.min(left_rows * (cost + 1.0)))
+}

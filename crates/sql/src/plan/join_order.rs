@@ -1,0 +1,206 @@
+//! Join order: which item is joined next.
+//!
+//! Greedy: from each of a few starting points, the item that is connected by an equality and leaves the fewest rows comes next; the
+//! cheapest of these orders is taken. Items without a connection come when nothing else is left.
+//!
+//! # Invariants
+//! - An item that sees others (LATERAL) comes after them.
+//! - The time is bounded by starts × items², whatever the conditions; nothing is enumerated.
+
+use crate::bind::tree::{BoundExpr, RelationId};
+use crate::plan::join::{Base, Side, equality, estimated_cost};
+use crate::plan::path::{self, Restriction};
+use crate::plan::planner::Planner;
+use crate::plan::walk::relations_of;
+
+/// From how many items an order is tried.
+const STARTS_MAX: usize = 8;
+
+/// A set of items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ItemSet(Vec<u64>);
+
+impl ItemSet {
+    pub(crate) fn new(items: usize) -> ItemSet {
+        ItemSet(vec![0; items.div_ceil(64)])
+    }
+
+    pub(crate) fn insert(&mut self, item: usize) {
+        self.0[item / 64] |= 1 << (item % 64);
+    }
+
+    pub(crate) fn contains(&self, item: usize) -> bool {
+        self.0[item / 64] & (1 << (item % 64)) != 0
+    }
+
+    pub(crate) fn is_subset(&self, other: &ItemSet) -> bool {
+        self.0.iter().zip(&other.0).all(|(mine, theirs)| mine & !theirs == 0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+}
+
+/// A condition between items.
+pub(crate) struct Condition {
+    pub(crate) expr: BoundExpr,
+    pub(crate) items: ItemSet,
+    /// Which share of the pairs it lets through.
+    share: f64,
+    /// The items of the two sides of an equality.
+    sides: Option<(ItemSet, ItemSet)>,
+}
+
+/// An item to be joined.
+pub(crate) struct Unit {
+    pub(crate) side: Side,
+    pub(crate) relations: Vec<RelationId>,
+    pub(crate) requires: ItemSet,
+    /// For a table, what conditions say of its columns, and which items give the values.
+    restrictions: Vec<Restriction>,
+    needs: Vec<ItemSet>,
+}
+
+impl Unit {
+    pub(crate) fn new(side: Side, relations: Vec<RelationId>, requires: ItemSet) -> Unit {
+        Unit { side, relations, requires, restrictions: Vec::new(), needs: Vec::new() }
+    }
+}
+
+impl Planner<'_> {
+    /// A condition, and the items that it names.
+    pub(crate) fn condition(&self, expr: BoundExpr, units: &[Unit]) -> Condition {
+        let items_of = |expr: &BoundExpr| {
+            let mut items = ItemSet::new(units.len());
+            for relation in self.all_relations(relations_of(expr)) {
+                if let Some(item) = units.iter().position(|unit| unit.relations.contains(&relation)) {
+                    items.insert(item);
+                }
+            }
+            items
+        };
+        let items = items_of(&expr);
+        let sides = equality(&expr).map(|(left, right)| (items_of(left), items_of(right)));
+        let sides = sides.filter(|(left, right)| !left.is_empty() && !right.is_empty());
+        let share = self.selectivity.of(&expr);
+        Condition { expr, items, share, sides }
+    }
+
+    /// Notes what conditions say of tables' columns.
+    pub(crate) fn note_restrictions(&self, units: &mut [Unit], conditions: &[Condition]) {
+        for number in 0..units.len() {
+            let Base::Table { relation, .. } = &units[number].side.base else { continue };
+            let id = relation.id;
+            let mut restrictions = Vec::new();
+            let own = units[number].side.own.len();
+            for (at, condition) in units[number].side.own.iter().enumerate() {
+                path::restrictions(condition, at, id, &|_| true, &mut restrictions);
+            }
+            for (at, condition) in conditions.iter().enumerate() {
+                if condition.items.contains(number) {
+                    path::restrictions(&condition.expr, own + at, id, &|_| true, &mut restrictions);
+                }
+            }
+            let none = ItemSet::new(units.len());
+            let needs = restrictions.iter().map(|restriction| match restriction.condition.checked_sub(own) {
+                Some(at) => conditions[at].items.clone(),
+                None => none.clone(),
+            });
+            let needs = needs.map(|mut needs| {
+                needs.0[number / 64] &= !(1 << (number % 64));
+                needs
+            });
+            units[number].needs = needs.collect();
+            units[number].restrictions = restrictions;
+        }
+    }
+}
+
+/// The order in which items are joined, with how many rows there are expected to be after each.
+pub(crate) fn order(units: &[Unit], conditions: &[Condition]) -> Vec<(usize, f64)> {
+    let mut starts: Vec<usize> = (0..units.len()).filter(|unit| units[*unit].requires.is_empty()).collect();
+    starts.sort_by(|left, right| units[*left].side.rows.total_cmp(&units[*right].side.rows));
+    starts.truncate(STARTS_MAX);
+    let orders = starts.into_iter().map(|start| from(start, units, conditions));
+    orders.min_by(|left, right| left.1.total_cmp(&right.1)).map(|(order, _)| order).unwrap_or_default()
+}
+
+/// The order that begins with this item, and its cost.
+fn from(start: usize, units: &[Unit], conditions: &[Condition]) -> (Vec<(usize, f64)>, f64) {
+    let mut joined = ItemSet::new(units.len());
+    joined.insert(start);
+    let mut rows = units[start].side.rows;
+    let mut order = vec![(start, rows)];
+    let mut total = units[start].side.cost;
+    while order.len() < units.len() {
+        let next = (0..units.len())
+            .filter(|unit| !joined.contains(*unit) && units[*unit].requires.is_subset(&joined))
+            .map(|unit| step(unit, rows, &joined, units, conditions))
+            .min_by(|left, right| left.rank().total_cmp(&right.rank()));
+        // What is required in a circle is refused by the binder.
+        let Some(next) = next else { break };
+        joined.insert(next.unit);
+        rows = next.rows;
+        total += next.cost + next.rows;
+        order.push((next.unit, rows));
+    }
+    (order, total)
+}
+
+/// What it would mean to join an item next.
+struct Step {
+    unit: usize,
+    rows: f64,
+    cost: f64,
+    is_connected: bool,
+}
+
+impl Step {
+    fn rank(&self) -> f64 {
+        let rank = self.cost + self.rows;
+        if self.is_connected { rank } else { 1e12 + rank * 1e3 }
+    }
+}
+
+fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[Condition]) -> Step {
+    let mut with = joined.clone();
+    with.insert(unit);
+    let (mut share, mut has_keys, mut is_connected) = (1.0, false, false);
+    for condition in conditions {
+        if !condition.items.contains(unit) || !condition.items.is_subset(&with) || condition.items.len() < 2 {
+            continue;
+        }
+        share *= condition.share;
+        if let Some((left, right)) = &condition.sides {
+            let is_key = |mine: &ItemSet, other: &ItemSet| {
+                mine.contains(unit) && mine.len() == 1 && other.is_subset(joined)
+            };
+            has_keys |= is_key(left, right) || is_key(right, left);
+            is_connected = true;
+        }
+    }
+    let of = &units[unit];
+    let lookup = match &of.side.base {
+        Base::Table { table, statistics, .. } if is_connected => {
+            let usable = |restriction: &Restriction| {
+                let at = of.restrictions.iter().position(|other| std::ptr::eq(other, restriction));
+                at.is_some_and(|at| of.needs[at].is_subset(joined))
+            };
+            let best = path::best(table, statistics, &of.restrictions, &usable);
+            (!best.is_full).then_some(best.cost)
+        }
+        _ => None,
+    };
+    is_connected |= !of.requires.is_empty();
+    let cost = if of.requires.is_empty() {
+        estimated_cost(rows, &of.side, lookup, has_keys)
+    } else {
+        rows * of.side.cost.max(1.0)
+    };
+    Step { unit, rows: (rows * of.side.rows * share).max(1e-3), cost, is_connected }
+}

@@ -1,0 +1,77 @@
+//! Layouts: which slot of a row holds which column while a query is planned.
+
+use std::collections::HashMap;
+
+use crate::bind::tree::RelationId;
+use crate::plan::node::Plan;
+
+/// What a slot can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// A relation's column.
+    Column(RelationId, usize),
+    /// A grouping expression of the query that is being planned.
+    Group(usize),
+    /// An aggregate of the query with this id.
+    Aggregate(RelationId, usize),
+    /// A window function's result.
+    Window(usize),
+    /// The number of the grouping set that a row belongs to.
+    GroupingSet,
+}
+
+/// Which slot holds what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    slots: HashMap<Key, usize>,
+}
+
+impl Layout {
+    /// The columns of a relation, one after the other.
+    pub(crate) fn of_relation(relation: RelationId, columns: impl IntoIterator<Item = usize>) -> Layout {
+        let keys = columns.into_iter().map(|column| Key::Column(relation, column));
+        Layout { slots: keys.enumerate().map(|(slot, key)| (key, slot)).collect() }
+    }
+
+    pub(crate) fn slot(&self, key: Key) -> Option<usize> {
+        self.slots.get(&key).copied()
+    }
+
+    pub(crate) fn set(&mut self, key: Key, slot: usize) {
+        self.slots.insert(key, slot);
+    }
+
+    /// Whether it holds columns of this relation.
+    pub(crate) fn has_relation(&self, relation: RelationId) -> bool {
+        self.slots.keys().any(|key| matches!(key, Key::Column(other, _) if *other == relation))
+    }
+
+    /// This layout, and behind its `width` slots another one.
+    pub(crate) fn joined(&self, width: usize, right: &Layout) -> Layout {
+        let mut slots = self.slots.clone();
+        slots.extend(right.slots.iter().map(|(key, slot)| (*key, slot + width)));
+        Layout { slots }
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, usize)> {
+        self.slots.iter().map(|(key, slot)| (*key, *slot))
+    }
+}
+
+/// A plan under construction.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) plan: Plan,
+    pub(crate) layout: Layout,
+    /// By which columns its rows come sorted, without NULLs among them, if they do.
+    pub(crate) order: Vec<Sorted>,
+}
+
+/// A column by which rows come sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sorted {
+    pub(crate) key: Key,
+    pub(crate) descending: bool,
+    /// All rows have the same value, so that it orders nothing.
+    pub(crate) is_fixed: bool,
+}

@@ -1,0 +1,150 @@
+//! The planner: what it knows while a statement is planned, and the numbers that it gives.
+//!
+//! # Invariants
+//! - A column that no input holds belongs to a query around: it gets an outer number in the frame of the query that is being
+//!   planned, and whoever runs that query sets the number from its own rows. Numbers are never shared between two owners, because
+//!   operators take turns.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::bind::tree::{BoundExpr, BoundQuery, CteId, RelationId};
+use crate::error::Result;
+use crate::plan::expression::Expr;
+use crate::plan::layout::{Key, Layout};
+use crate::plan::node::{Binding, Node, Plan};
+use crate::plan::selectivity::Selectivity;
+use crate::plan::statistics::Statistics;
+
+/// What a query sees of the queries around it.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) outers: Vec<(Key, usize)>,
+    /// It reads what may differ between two runs with equal outer values.
+    pub(crate) changes: bool,
+}
+
+/// A common table expression, as its references see it.
+#[derive(Debug, Clone)]
+pub(crate) enum Cte {
+    /// It is planned anew where it is named.
+    Inline(Arc<BoundQuery>),
+    /// It is kept under this number; `depth`: in which frame it is evaluated.
+    Kept { number: usize, width: usize, rows: f64, depth: usize },
+    /// It is being defined: a reference reads the last round's rows.
+    Round { number: usize, width: usize, rows: f64, depth: usize },
+}
+
+pub(crate) struct Planner<'p> {
+    pub(crate) statistics: &'p dyn Statistics,
+    pub(crate) selectivity: Selectivity,
+    /// The grouping sets of the query that is being planned.
+    pub(crate) grouping_sets: Option<Vec<Vec<usize>>>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) ctes: HashMap<CteId, Cte>,
+    /// Which columns of each relation are named anywhere.
+    pub(crate) used: HashMap<RelationId, BTreeSet<usize>>,
+    /// Relations that were merged into the query around, with what their columns stand for.
+    pub(crate) merged: HashMap<RelationId, Vec<BoundExpr>>,
+    /// Slots of set-returning functions' rows, by the calls.
+    pub(crate) sets: HashMap<String, usize>,
+    /// Which number holds the rows that a statement in WITH returns.
+    pub(crate) written: Vec<(CteId, usize)>,
+    pub(crate) fresh: u32,
+    pub(crate) outers: usize,
+    pub(crate) caches: usize,
+    pub(crate) nodes: usize,
+    pub(crate) kept: usize,
+    /// How deep queries lie inside each other.
+    pub(crate) depth: usize,
+}
+
+/// How many queries may lie inside each other: planning and running recurse once for each.
+const DEPTH_MAX: usize = 200;
+
+impl<'p> Planner<'p> {
+    pub(crate) fn new(statistics: &'p dyn Statistics) -> Planner<'p> {
+        Planner {
+            statistics,
+            selectivity: Selectivity::default(),
+            grouping_sets: None,
+            frames: vec![Frame::default()],
+            ctes: HashMap::new(),
+            used: HashMap::new(),
+            merged: HashMap::new(),
+            sets: HashMap::new(),
+            written: Vec::new(),
+            fresh: 0,
+            outers: 0,
+            caches: 0,
+            nodes: 0,
+            kept: 0,
+            depth: 0,
+        }
+    }
+
+    /// Notes that a column is named.
+    pub(crate) fn note(&mut self, expr: &BoundExpr) {
+        if let BoundExpr::Column { relation, column, .. } = expr {
+            self.used.entry(*relation).or_default().insert(*column);
+        }
+    }
+
+    /// Makes a node.
+    pub(crate) fn plan(&mut self, node: Node, width: usize, rows: f64, cost: f64) -> Plan {
+        self.nodes += 1;
+        Plan { node, width, rows: rows.max(0.0), cost, id: self.nodes - 1 }
+    }
+
+    /// The number under which the query that is being planned sees something of the queries around it.
+    pub(crate) fn outer(&mut self, key: Key) -> usize {
+        let next = self.outers;
+        let Some(frame) = self.frames.last_mut() else { return next };
+        if let Some((_, number)) = frame.outers.iter().find(|(known, _)| *known == key) {
+            return *number;
+        }
+        frame.outers.push((key, next));
+        self.outers += 1;
+        next
+    }
+
+    /// Plans something in a frame of its own.
+    pub(crate) fn framed<T>(&mut self, plan: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Frame)> {
+        if self.depth > DEPTH_MAX {
+            return Err(crate::error::SqlError::new(
+                crate::error::SqlState::STATEMENT_TOO_COMPLEX,
+                "queries are nested too deeply",
+            ));
+        }
+        self.depth += 1;
+        self.frames.push(Frame::default());
+        let planned = plan(self);
+        let frame = self.frames.pop().unwrap_or_default();
+        self.depth -= 1;
+        if frame.changes
+            && let Some(around) = self.frames.last_mut()
+        {
+            around.changes = true;
+        }
+        Ok((planned?, frame))
+    }
+
+    /// Notes that the frames inside of this one read something that is evaluated in it.
+    pub(crate) fn depends_on_frame(&mut self, depth: usize) {
+        self.frames.iter_mut().skip(depth + 1).for_each(|frame| frame.changes = true);
+    }
+
+    /// How a query's owner gives it what it sees of the owner's rows.
+    pub(crate) fn bindings(&mut self, frame: &Frame, layout: &Layout) -> Vec<Binding> {
+        let bind = |(key, outer): &(Key, usize)| Binding { outer: *outer, value: self.key(*key, layout) };
+        frame.outers.iter().map(bind).collect()
+    }
+
+    /// What a key is, where rows have this layout.
+    pub(crate) fn key(&mut self, key: Key, layout: &Layout) -> Expr {
+        match layout.slot(key) {
+            Some(slot) => Expr::Slot(slot),
+            None => Expr::Outer(self.outer(key)),
+        }
+    }
+}

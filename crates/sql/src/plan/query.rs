@@ -1,0 +1,382 @@
+//! Queries as plans: WITH, SELECT, set operations, VALUES; then DISTINCT, ORDER BY and LIMIT.
+//!
+//! # Invariants
+//! - A query's plan gives its columns in slots 0, 1, …; targets that exist only to be sorted by are gone.
+
+use std::sync::Arc;
+
+use crate::bind::tree::{
+    BoundCte, BoundExpr, BoundQuery, BoundSelect, BoundSort, CteBody, Distinct, QueryBody, RelationId,
+    SetOperation,
+};
+use crate::error::{Result, SqlError};
+use crate::plan::expression::Expr;
+use crate::plan::layout::{Key, Layout, Sorted, Stage};
+use crate::plan::node::{Limit, Node, Plan, RecursiveNode, SetOperationNode, SortKey};
+use crate::plan::planner::{Cte, Planner};
+use crate::plan::scan::satisfies;
+use crate::plan::walk::{is_volatile_call, walk_query};
+use crate::rewrite::substitute::substituted;
+
+impl Planner<'_> {
+    /// Plans a query.
+    pub(crate) fn query(&mut self, query: &BoundQuery) -> Result<Plan> {
+        let kept = self.ctes(&query.ctes)?;
+        let plan = self.query_body(query)?;
+        if kept.is_empty() {
+            return Ok(plan);
+        }
+        let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
+        Ok(self.plan(Node::With { ctes: kept, input: Box::new(plan) }, width, rows, cost))
+    }
+
+    fn query_body(&mut self, query: &BoundQuery) -> Result<Plan> {
+        let limit = self.limit(query)?;
+        let (plan, is_sorted) = match &query.body {
+            QueryBody::Select(select) => self.select(query, select)?,
+            QueryBody::Set { operation, all, left, right } => {
+                (self.set_operation(*operation, *all, left, right)?, false)
+            }
+            QueryBody::Values(rows) => (self.values(rows, query.columns.len())?, false),
+        };
+        let mut plan = plan;
+        let keys: Vec<SortKey> = query.order_by.iter().map(sort_key).collect();
+        if let QueryBody::Select(select) = &query.body {
+            plan = self.distinct(plan, select, &keys);
+        }
+        let is_sorted = is_sorted
+            || keys.is_empty()
+            || matches!(&query.body, QueryBody::Select(select) if matches!(select.distinct, Distinct::On(_)));
+        if !is_sorted {
+            let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
+            let cost = cost + rows * rows.max(2.0).log2() * 0.2;
+            plan = self.plan(
+                Node::Sort { input: Box::new(plan), keys, limit: limit.clone() },
+                width,
+                rows,
+                cost,
+            );
+        }
+        if let Some(limit) = limit {
+            let count =
+                limit.count.as_ref().and_then(Expr::as_constant).map(|count| count.any_int().max(0) as f64);
+            let (width, rows, cost) =
+                (plan.width, count.map_or(plan.rows, |count| count.min(plan.rows)), plan.cost);
+            plan = self.plan(Node::Limit { input: Box::new(plan), limit }, width, rows, cost);
+        }
+        Ok(self.narrowed(plan, query.columns.len()))
+    }
+
+    /// Only the first slots.
+    fn narrowed(&mut self, plan: Plan, width: usize) -> Plan {
+        if plan.width == width {
+            return plan;
+        }
+        let (rows, cost) = (plan.rows, plan.cost);
+        let expressions = (0..width).map(Expr::Slot).collect();
+        self.plan(Node::Project { input: Box::new(plan), expressions }, width, rows, cost)
+    }
+
+    fn limit(&mut self, query: &BoundQuery) -> Result<Option<Limit>> {
+        if query.limit.is_none() && query.offset.is_none() {
+            return Ok(None);
+        }
+        let none = Layout::default();
+        let count = query.limit.as_ref().map(|count| self.expr(count, &none)).transpose()?;
+        let offset = query.offset.as_ref().map(|offset| self.expr(offset, &none)).transpose()?;
+        let ties = query.with_ties.then(|| query.order_by.iter().map(|sort| sort.target).collect());
+        Ok(Some(Limit { count, offset, ties }))
+    }
+
+    fn distinct(&mut self, plan: Plan, select: &BoundSelect, keys: &[SortKey]) -> Plan {
+        let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
+        match &select.distinct {
+            Distinct::No => plan,
+            Distinct::All => {
+                let slots = (0..width).collect();
+                self.plan(Node::Distinct { input: Box::new(plan), slots }, width, rows, cost + rows)
+            }
+            Distinct::On(targets) => {
+                // What ORDER BY says comes first; the binder has made sure that it begins with the same targets.
+                let mut keys = keys.to_vec();
+                for target in targets {
+                    if !keys.iter().any(|key| key.slot == *target) {
+                        keys.push(SortKey { slot: *target, descending: false, nulls_first: false });
+                    }
+                }
+                let sort = Node::Sort { input: Box::new(plan), keys, limit: None };
+                let sorted = self.plan(sort, width, rows, cost + rows * 3.0);
+                let node = Node::DistinctOn { input: Box::new(sorted), slots: targets.clone() };
+                self.plan(node, width, rows, cost + rows * 3.0)
+            }
+        }
+    }
+
+    /// Plans the definitions that are kept; the others are planned where they are named.
+    pub(crate) fn ctes(&mut self, ctes: &[BoundCte]) -> Result<Vec<(usize, Plan)>> {
+        let mut kept = Vec::new();
+        let depth = self.frames.len() - 1;
+        for cte in ctes {
+            let width = cte.columns.len();
+            match &cte.body {
+                CteBody::Query(query) if inlines(cte, query) => {
+                    self.ctes.insert(cte.id, Cte::Inline(Arc::new(query.clone())));
+                    continue;
+                }
+                CteBody::Query(query) => {
+                    let plan = self.query(query)?;
+                    let number = self.keep();
+                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows: plan.rows, depth });
+                    kept.push((number, plan));
+                }
+                CteBody::Recursive { initial, step, all } => {
+                    let first = self.query(initial)?;
+                    let work_table = self.keep();
+                    let rows = first.rows * 10.0;
+                    self.ctes
+                        .insert(cte.id, Cte::Round { number: work_table, width, rows: first.rows, depth });
+                    let again = self.query(step)?;
+                    let cost = first.cost + again.cost * 10.0;
+                    let node = RecursiveNode { first, again, work_table, distinct: !all };
+                    let plan = self.plan(Node::Recursive(Box::new(node)), width, rows, cost);
+                    let number = self.keep();
+                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows, depth });
+                    kept.push((number, plan));
+                }
+                // It has run before the query: its rows are there under this number.
+                CteBody::Statement(_) => {
+                    let number = self.keep();
+                    self.ctes.insert(cte.id, Cte::Kept { number, width, rows: 100.0, depth });
+                    self.written.push((cte.id, number));
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn keep(&mut self) -> usize {
+        self.kept += 1;
+        self.kept - 1
+    }
+
+    fn set_operation(
+        &mut self,
+        operation: SetOperation,
+        all: bool,
+        left: &BoundQuery,
+        right: &BoundQuery,
+    ) -> Result<Plan> {
+        if operation == SetOperation::Union {
+            let mut inputs = Vec::new();
+            self.union(all, left, &mut inputs)?;
+            self.union(all, right, &mut inputs)?;
+            let width = left.columns.len();
+            let (rows, cost) =
+                inputs.iter().fold((0.0, 0.0), |(rows, cost), plan| (rows + plan.rows, cost + plan.cost));
+            let plan = self.plan(Node::Append(inputs), width, rows, cost);
+            if all {
+                return Ok(plan);
+            }
+            let slots = (0..width).collect();
+            return Ok(self.plan(Node::Distinct { input: Box::new(plan), slots }, width, rows, cost + rows));
+        }
+        let (left, right) = (self.query(left)?, self.query(right)?);
+        let kind = match operation {
+            SetOperation::Except => crate::plan::node::SetOperation::Except,
+            _ => crate::plan::node::SetOperation::Intersect,
+        };
+        let (width, rows, cost) = (left.width, left.rows, left.cost + right.cost + left.rows + right.rows);
+        let node = SetOperationNode { left, right, kind, all };
+        Ok(self.plan(Node::SetOperation(Box::new(node)), width, rows, cost))
+    }
+
+    /// The inputs of a chain of unions of the same kind.
+    fn union(&mut self, all: bool, query: &BoundQuery, inputs: &mut Vec<Plan>) -> Result<()> {
+        let is_bare = query.ctes.is_empty()
+            && query.order_by.is_empty()
+            && query.limit.is_none()
+            && query.offset.is_none();
+        match &query.body {
+            QueryBody::Set { operation: SetOperation::Union, all: inner, left, right }
+                if is_bare && (*inner == all || !all) =>
+            {
+                self.union(all, left, inputs)?;
+                self.union(all, right, inputs)
+            }
+            _ => {
+                inputs.push(self.query(query)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn values(&mut self, rows: &[Vec<BoundExpr>], width: usize) -> Result<Plan> {
+        let none = Layout::default();
+        let count = rows.len() as f64;
+        let rows = rows.iter().map(|row| self.exprs(row, &none)).collect::<Result<Vec<_>>>()?;
+        Ok(self.plan(Node::Values(rows), width, count, count))
+    }
+
+    /// A SELECT's targets, and whether they come in the query's order.
+    fn select(&mut self, query: &BoundQuery, select: &BoundSelect) -> Result<(Plan, bool)> {
+        let merges = !(select.grouping_sets.is_some() && has_outer_subquery(select));
+        let tree = self.join_tree(select, &select.from, merges);
+        let wanted = self.wanted(select, &query.order_by);
+        let mut stage = self.join(tree, &wanted)?;
+        let is_sorted = !wanted.is_empty() && satisfies(&stage.order, &wanted);
+        let around = self.grouping_sets.take();
+        if select.grouping_sets.is_some() {
+            stage = self.group(query.id, select, stage)?;
+        }
+        if let Some(having) = &select.having {
+            let condition = self.expr(having, &stage.layout)?;
+            let (width, rows, cost) = (stage.plan.width, stage.plan.rows * 0.5, stage.plan.cost);
+            let input = Box::new(stage.plan);
+            stage.plan = self.plan(Node::Filter { input, condition }, width, rows, cost);
+        }
+        if !select.windows.is_empty() {
+            stage = self.windows(select, stage)?;
+        }
+        let plan = if select.set_returning {
+            self.set_targets(select, stage)?
+        } else {
+            self.targets(select, stage)?
+        };
+        self.grouping_sets = around;
+        Ok((plan, is_sorted))
+    }
+
+    fn targets(&mut self, select: &BoundSelect, stage: Stage) -> Result<Plan> {
+        let Stage { plan, layout, .. } = stage;
+        let targets = select.targets.iter().map(|target| self.expr(&target.expr, &layout));
+        let expressions = targets.collect::<Result<Vec<_>>>()?;
+        let (width, rows, cost) = (expressions.len(), plan.rows, plan.cost);
+        let is_identity = plan.width == width
+            && expressions
+                .iter()
+                .enumerate()
+                .all(|(slot, expr)| matches!(expr, Expr::Slot(of) if *of == slot));
+        if is_identity {
+            return Ok(plan);
+        }
+        Ok(self.plan(Node::Project { input: Box::new(plan), expressions }, width, rows, cost))
+    }
+
+    /// By which columns rows should come sorted so that no sort is needed; empty: it cannot be had.
+    fn wanted(&self, select: &BoundSelect, order_by: &[BoundSort]) -> Vec<Sorted> {
+        let is_plain = select.grouping_sets.is_none()
+            && select.windows.is_empty()
+            && !select.set_returning
+            && select.distinct == Distinct::No;
+        if !is_plain {
+            return Vec::new();
+        }
+        let sorted = order_by.iter().map(|sort| {
+            let target = select.targets.get(sort.target)?;
+            match substituted(&target.expr, &self.merged) {
+                BoundExpr::Column { relation, column, .. } => Some(Sorted {
+                    key: Key::Column(relation, column),
+                    descending: sort.descending,
+                    is_fixed: false,
+                }),
+                _ => None,
+            }
+        });
+        sorted.collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+
+    /// A number for a relation that no statement names.
+    pub(crate) fn fresh_relation(&mut self) -> RelationId {
+        self.fresh += 1;
+        RelationId(u32::MAX - self.fresh)
+    }
+}
+
+fn sort_key(sort: &BoundSort) -> SortKey {
+    SortKey { slot: sort.target, descending: sort.descending, nulls_first: sort.nulls_first }
+}
+
+/// Whether subqueries stand where groups are seen: they name columns of the relations as they were written.
+fn has_outer_subquery(select: &BoundSelect) -> bool {
+    let targets = select.targets.iter().map(|target| &target.expr);
+    targets.chain(&select.having).any(crate::plan::walk::has_subquery)
+}
+
+/// Whether a common table expression is planned where it is named.
+fn inlines(cte: &BoundCte, query: &BoundQuery) -> bool {
+    let mut volatile = false;
+    walk_query(query, &mut |expr| {
+        volatile |= is_volatile_call(expr);
+    });
+    match cte.materialized {
+        Some(true) => false,
+        Some(false) => !volatile,
+        None => cte.references <= 1 && !volatile && query.locks.is_empty(),
+    }
+}
+
+impl Planner<'_> {
+    /// Targets of which some return sets.
+    fn set_targets(&mut self, select: &BoundSelect, mut stage: Stage) -> Result<Plan> {
+        let mut calls = Vec::new();
+        for target in &select.targets {
+            crate::plan::walk::walk(&target.expr, &mut |expr| {
+                if matches!(expr, BoundExpr::SetReturning { .. }) {
+                    calls.push(expr);
+                }
+            });
+        }
+        // Inner calls come first: those around them take their values.
+        calls.reverse();
+        for call in calls {
+            let name = format!("{call:?}");
+            if self.sets.contains_key(&name) {
+                continue;
+            }
+            let BoundExpr::SetReturning { function, args, ty } = call else { continue };
+            let types = args.iter().map(BoundExpr::ty).collect();
+            let arguments = self.exprs(args, &stage.layout)?;
+            let set = crate::plan::node::SetCall { function, arguments, types, result: *ty };
+            stage = self.add_set(stage, set, name);
+        }
+        let plan = self.targets(select, stage);
+        self.sets.clear();
+        plan
+    }
+
+    /// A further slot with the rows of a function; functions beside each other advance together.
+    fn add_set(&mut self, mut stage: Stage, set: crate::plan::node::SetCall, name: String) -> Stage {
+        use crate::plan::node::ProjectItem;
+        let depends =
+            set.arguments.iter().any(|argument| self.sets.values().any(|slot| names_slot(argument, *slot)));
+        let (rows, cost) = (stage.plan.rows, stage.plan.cost);
+        let input = std::mem::replace(&mut stage.plan, Plan::nothing());
+        let slot = input.width;
+        self.sets.insert(name, slot);
+        let plan = match input.node {
+            Node::ProjectSet { input, mut items } if !depends => {
+                items.push(ProjectItem::Set(set));
+                self.plan(Node::ProjectSet { input, items }, slot + 1, rows, cost)
+            }
+            node => {
+                let items = (0..slot).map(|slot| ProjectItem::Value(Expr::Slot(slot)));
+                let items = items.chain([ProjectItem::Set(set)]).collect();
+                let input = Box::new(Plan { node, ..input });
+                self.plan(Node::ProjectSet { input, items }, slot + 1, rows * 10.0, cost + rows * 10.0)
+            }
+        };
+        stage.plan = plan;
+        stage
+    }
+}
+
+/// Whether an argument is the value of this slot, or is computed of slots that set-returning functions fill.
+fn names_slot(argument: &Expr, slot: usize) -> bool {
+    !matches!(argument, Expr::Constant(_) | Expr::Parameter(_) | Expr::Outer(_))
+        && format!("{argument:?}").contains(&format!("Slot({slot})"))
+}
+
+/// Why a query is refused.
+pub(crate) fn unexpected(what: &str) -> SqlError {
+    SqlError::internal(format!("{what} was not expected here"))
+}

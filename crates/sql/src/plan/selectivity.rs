@@ -1,0 +1,88 @@
+//! Selectivity: which share of the rows conditions let through.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::bind::tree::{BoundExpr, RelationId};
+use crate::catalog::Table;
+use crate::plan::expression::Comparison;
+use crate::plan::path;
+use crate::plan::statistics::TableStatistics;
+
+/// What a condition lets through of which nothing is known.
+const UNKNOWN: f64 = 0.25;
+/// What a comparison by order lets through.
+const RANGE: f64 = 0.35;
+/// What a pattern lets through.
+const PATTERN: f64 = 0.1;
+
+/// The tables of a statement's relations, with what is known of them.
+#[derive(Debug, Default)]
+pub(crate) struct Selectivity {
+    tables: HashMap<RelationId, (Arc<Table>, Arc<TableStatistics>)>,
+}
+
+impl Selectivity {
+    /// Learns of a relation.
+    pub(crate) fn learn(
+        &mut self,
+        relation: RelationId,
+        table: &Arc<Table>,
+        statistics: Arc<TableStatistics>,
+    ) {
+        self.tables.insert(relation, (table.clone(), statistics));
+    }
+
+    /// How many different values an expression has, if it is a table's column.
+    pub(crate) fn distinct_of(&self, expr: &BoundExpr) -> Option<f64> {
+        match expr {
+            BoundExpr::Column { relation, column, .. } => {
+                let (table, statistics) = self.tables.get(relation)?;
+                Some(path::distinct(table, statistics, *column))
+            }
+            BoundExpr::Cast { operand, .. } => self.distinct_of(operand),
+            _ => None,
+        }
+    }
+
+    fn nulls(&self, expr: &BoundExpr) -> f64 {
+        let BoundExpr::Column { relation, column, .. } = expr else { return 0.05 };
+        let column = self.tables.get(relation).and_then(|(_, statistics)| statistics.columns.get(*column));
+        column.map_or(0.05, |column| column.nulls)
+    }
+
+    /// Which share of rows meets a condition.
+    pub(crate) fn of(&self, expr: &BoundExpr) -> f64 {
+        let share: f64 = match expr {
+            BoundExpr::And(parts) => parts.iter().map(|part| self.of(part)).product(),
+            BoundExpr::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - self.of(part)).product::<f64>(),
+            BoundExpr::Not(operand) => 1.0 - self.of(operand),
+            BoundExpr::IsNull { operand, negated: false } => self.nulls(operand),
+            BoundExpr::IsNull { operand, negated: true } => 1.0 - self.nulls(operand),
+            BoundExpr::InList { operand, list, negated, .. } => {
+                let share = (list.len() as f64 / self.distinct_of(operand).unwrap_or(50.0)).min(1.0);
+                if *negated { 1.0 - share } else { share }
+            }
+            BoundExpr::Quantified { operand, .. } => {
+                (10.0 / self.distinct_of(operand).unwrap_or(50.0)).min(1.0)
+            }
+            BoundExpr::Operator { operator, args, .. } => self.of_operator(operator.name, args),
+            BoundExpr::Constant { value: crate::types::Value::Bool(true), .. } => 1.0,
+            BoundExpr::Constant { .. } => 0.0,
+            _ => UNKNOWN,
+        };
+        share.clamp(1e-9, 1.0)
+    }
+
+    fn of_operator(&self, symbol: &str, args: &[BoundExpr]) -> f64 {
+        let distinct =
+            || args.iter().filter_map(|arg| self.distinct_of(arg)).reduce(f64::max).unwrap_or(100.0).max(1.0);
+        match Comparison::of_symbol(symbol) {
+            Some(Comparison::Equal) => 1.0 / distinct(),
+            Some(Comparison::NotEqual) => 1.0 - 1.0 / distinct().max(2.0),
+            Some(_) => RANGE,
+            None if symbol.starts_with('~') => PATTERN,
+            None => UNKNOWN,
+        }
+    }
+}

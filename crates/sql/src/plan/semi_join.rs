@@ -1,0 +1,182 @@
+//! EXISTS and IN as joins: rows of the left side that have a partner, or none.
+//!
+//! A subquery whose correlation stands in its WHERE is joined by these conditions; `x IN (uncorrelated query)` by its equality. What
+//! is neither stays an expression, which runs the subquery for each row.
+//!
+//! # Invariants
+//! - `NOT IN` becomes a join only where it is uncorrelated and has one column: the join then knows about NULLs on either side.
+
+use crate::bind::tree::{
+    BoundExpr, BoundQuery, BoundSelect, Distinct, Quantifier, QueryBody, RelationId, Subquery, SubqueryKind,
+};
+use crate::error::Result;
+use crate::functions::Function;
+use crate::plan::from::{Item, JoinTree};
+use crate::plan::join::{Join, Side, equality};
+use crate::plan::layout::{Layout, Stage};
+use crate::plan::node::JoinKind;
+use crate::plan::planner::{Frame, Planner};
+use crate::plan::tree::{references, side_of};
+use crate::plan::walk::{is_volatile, relations_of};
+use crate::rewrite::substitute::substituted;
+
+/// A condition that can be a join.
+pub(crate) struct SemiJoin {
+    condition: BoundExpr,
+    negated: bool,
+}
+
+impl SemiJoin {
+    /// The semi-join that a condition is, if it sees items of the query around it.
+    pub(crate) fn of(condition: &BoundExpr, is_item: &dyn Fn(RelationId) -> bool) -> Option<SemiJoin> {
+        let (subquery, negated) = match condition {
+            BoundExpr::Subquery(subquery) => (subquery, false),
+            BoundExpr::Not(operand) => match &**operand {
+                BoundExpr::Subquery(subquery) => (subquery, true),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let sees_items = relations_of(condition).into_iter().any(is_item);
+        let is_joinable = match &subquery.kind {
+            SubqueryKind::Exists => plain_select(&subquery.query).is_some() && sees_items,
+            SubqueryKind::Quantified { left, operators, quantifier: Quantifier::Any } => {
+                let is_equal = |(left, operator): (&BoundExpr, &&'static Function)| {
+                    let args = vec![left.clone(), BoundExpr::null(operator.arguments[1])];
+                    let equal = BoundExpr::Operator { operator, args, ty: crate::types::Type::Bool };
+                    equality(&equal).is_some()
+                };
+                left.iter().zip(operators).all(is_equal) && (!negated || left.len() == 1) && sees_items
+            }
+            _ => false,
+        };
+        is_joinable.then(|| SemiJoin { condition: condition.clone(), negated })
+    }
+
+    /// The relations that it names, those of the subquery among them.
+    pub(crate) fn relations(&self) -> Vec<RelationId> {
+        relations_of(&self.condition)
+    }
+
+    fn subquery(&self) -> Option<&Subquery> {
+        match &self.condition {
+            BoundExpr::Subquery(subquery) => Some(subquery),
+            BoundExpr::Not(operand) => match &**operand {
+                BoundExpr::Subquery(subquery) => Some(subquery),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The SELECT of a query whose rows are those of its FROM and WHERE.
+fn plain_select(query: &BoundQuery) -> Option<&BoundSelect> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let is_plain = query.ctes.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && query.locks.is_empty()
+        && select.grouping_sets.is_none()
+        && select.having.is_none()
+        && select.windows.is_empty()
+        && !matches!(select.distinct, Distinct::On(_))
+        && !select.set_returning
+        && !select.from.is_empty()
+        && !select.targets.iter().any(|target| is_volatile(&target.expr));
+    is_plain.then_some(&**select)
+}
+
+impl Planner<'_> {
+    /// Keeps the rows of a stage that have a partner, or that have none.
+    pub(crate) fn semi_join(&mut self, stage: Stage, semi: SemiJoin) -> Result<Stage> {
+        let Some(subquery) = semi.subquery() else { return Ok(stage) };
+        let kind = if semi.negated { JoinKind::Anti } else { JoinKind::Semi };
+        let rows = stage.plan.rows * 0.5;
+        let is_in = !matches!(subquery.kind, SubqueryKind::Exists);
+        if let Some((side, mut conditions)) = self.decorrelated(&stage, subquery)? {
+            let is_correlated = !conditions.is_empty();
+            if !(is_in && semi.negated && is_correlated) {
+                if let SubqueryKind::Quantified { left, operators, .. } = &subquery.kind
+                    && let Some(select) = plain_select(&subquery.query)
+                {
+                    let values: Vec<BoundExpr> =
+                        select.targets.iter().map(|target| substituted(&target.expr, &self.merged)).collect();
+                    self.equalities(left, operators, values, &mut conditions);
+                }
+                let join = Join { kind, conditions, null_aware: is_in && semi.negated, rows };
+                return self.attach(stage, side, join);
+            }
+        }
+        let uncorrelated = !self.sees(&stage, &subquery.query);
+        if let (SubqueryKind::Quantified { left, operators, .. }, true) = (&subquery.kind, uncorrelated) {
+            let plan = self.query(&subquery.query)?;
+            let relation = self.fresh_relation();
+            let layout = Layout::of_relation(relation, 0..plan.width);
+            let column = |(column, operator): (usize, &&'static Function)| BoundExpr::Column {
+                relation,
+                column,
+                ty: operator.arguments[1],
+            };
+            let values = operators.iter().enumerate().map(column).collect();
+            let mut conditions = Vec::new();
+            self.equalities(left, operators, values, &mut conditions);
+            let side = side_of(Stage { plan, layout, order: Vec::new() }, Frame::default());
+            return self.attach(stage, side, Join { kind, conditions, null_aware: semi.negated, rows });
+        }
+        self.filter(stage, std::slice::from_ref(&semi.condition))
+    }
+
+    fn equalities(
+        &self,
+        left: &[BoundExpr],
+        operators: &[&'static Function],
+        values: Vec<BoundExpr>,
+        into: &mut Vec<BoundExpr>,
+    ) {
+        for ((left, operator), value) in left.iter().zip(operators).zip(values) {
+            let args = vec![substituted(left, &self.merged), value];
+            into.push(BoundExpr::Operator { operator, args, ty: crate::types::Type::Bool });
+        }
+    }
+
+    /// Whether a query names columns of a stage.
+    fn sees(&self, stage: &Stage, query: &BoundQuery) -> bool {
+        let mut relations = Vec::new();
+        crate::plan::walk::walk_query(query, &mut |expr| {
+            if let BoundExpr::Column { relation, .. } = expr {
+                relations.push(*relation);
+            }
+        });
+        self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
+    }
+
+    /// What a subquery joins by itself, and the conditions in which it sees the stage's rows; none if it sees them elsewhere,
+    /// too.
+    fn decorrelated(&mut self, stage: &Stage, subquery: &Subquery) -> Result<Option<(Side, Vec<BoundExpr>)>> {
+        let Some(select) = plain_select(&subquery.query) else { return Ok(None) };
+        let mut tree = self.join_tree(select, &select.from, true);
+        let sees = |planner: &Self, relations: Vec<RelationId>| {
+            planner.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
+        };
+        if tree.items.iter().any(|item| sees(self, references(item))) {
+            return Ok(None);
+        }
+        let (correlated, own): (Vec<BoundExpr>, Vec<BoundExpr>) =
+            tree.conditions.drain(..).partition(|condition| sees(self, relations_of(condition)));
+        if correlated.iter().any(is_volatile) {
+            return Ok(None);
+        }
+        let has_table = matches!(&tree.items[..], [Item::Relation(_)]);
+        let plain = own.iter().all(|own| SemiJoin::of(own, &|_| true).is_none() && !is_volatile(own));
+        let side = match tree.items.pop() {
+            Some(item) if has_table && plain => self.side(item, own, false, &[])?,
+            item => {
+                tree.items.extend(item);
+                let tree = JoinTree { items: tree.items, conditions: own };
+                side_of(self.join(tree, &[])?, Frame::default())
+            }
+        };
+        Ok(Some((side, correlated)))
+    }
+}

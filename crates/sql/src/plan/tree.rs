@@ -1,0 +1,361 @@
+//! Join trees as plans: items get their own conditions, then their order, then they are joined one by one.
+//!
+//! # Invariants
+//! - Every condition is applied exactly once, as soon as everything that it names is there; volatile ones at the end.
+
+use std::sync::Arc;
+
+use crate::bind::tree::{BoundExpr, BoundRelation, FunctionCall, RelationId, RelationKind};
+use crate::error::Result;
+use crate::plan::expression::Expr;
+use crate::plan::from::{Item, JoinTree, OuterJoin};
+use crate::plan::join::{Base, Join, Side};
+use crate::plan::join_order::{Condition, ItemSet, Unit, order};
+use crate::plan::layout::{Layout, Sorted, Stage};
+use crate::plan::node::{FunctionItem, FunctionsNode, JoinKind, Node, SetCall};
+use crate::plan::path;
+use crate::plan::planner::{Cte, Frame, Planner};
+use crate::plan::semi_join::SemiJoin;
+use crate::plan::walk::{is_volatile, relations_of, walk, walk_relations};
+
+impl Planner<'_> {
+    /// Joins everything in a tree; in this order, if that is to be had for little.
+    pub(crate) fn join(&mut self, tree: JoinTree, wanted: &[Sorted]) -> Result<Stage> {
+        let JoinTree { items, conditions } = tree;
+        if items.is_empty() {
+            return self.without_from(conditions);
+        }
+        let relations: Vec<Vec<RelationId>> = items.iter().map(Item::relations).collect();
+        let mut parts = Parts::new(items.len());
+        for condition in conditions {
+            self.classify(condition, &relations, &mut parts);
+        }
+        let mut units = Vec::with_capacity(items.len());
+        for ((item, own), mine) in items.into_iter().zip(parts.own).zip(&relations) {
+            let mut requires = ItemSet::new(relations.len());
+            for relation in self.all_relations(references(&item)) {
+                if let Some(other) = relations.iter().position(|others| others.contains(&relation))
+                    && !mine.contains(&relation)
+                {
+                    requires.insert(other);
+                }
+            }
+            let wanted = if relations.len() == 1 { wanted } else { &[] };
+            let side = self.side(item, own, !requires.is_empty(), wanted)?;
+            units.push(Unit::new(side, mine.clone(), requires));
+        }
+        let conditions: Vec<Condition> =
+            parts.between.into_iter().map(|expr| self.condition(expr, &units)).collect();
+        self.note_restrictions(&mut units, &conditions);
+        let order = order(&units, &conditions);
+        let stage = self.join_in_order(units, conditions, parts.semi, &order)?;
+        let stage = self.filter(stage, &parts.last)?;
+        self.gate(stage, &parts.once)
+    }
+
+    /// One row without columns.
+    fn without_from(&mut self, conditions: Vec<BoundExpr>) -> Result<Stage> {
+        let plan = self.plan(Node::Values(vec![Vec::new()]), 0, 1.0, 0.0);
+        let stage = Stage { plan, layout: Layout::default(), order: Vec::new() };
+        self.filter(stage, &conditions)
+    }
+
+    /// Finds the place of a condition.
+    fn classify(&self, condition: BoundExpr, relations: &[Vec<RelationId>], parts: &mut Parts) {
+        let named = self.all_relations(relations_of(&condition));
+        let item_of = |relation: &RelationId| relations.iter().position(|others| others.contains(relation));
+        let mut items: Vec<usize> = named.iter().filter_map(item_of).collect();
+        items.sort_unstable();
+        items.dedup();
+        if is_volatile(&condition) {
+            parts.last.push(condition);
+        } else if let Some(semi) = SemiJoin::of(&condition, &|relation| item_of(&relation).is_some()) {
+            parts.semi.push(semi);
+        } else {
+            match items[..] {
+                [] => parts.once.push(condition),
+                [item] => parts.own[item].push(condition),
+                _ => parts.between.push(condition),
+            }
+        }
+    }
+
+    fn join_in_order(
+        &mut self,
+        units: Vec<Unit>,
+        mut conditions: Vec<Condition>,
+        mut semi: Vec<SemiJoin>,
+        order: &[(usize, f64)],
+    ) -> Result<Stage> {
+        let mut joined = ItemSet::new(units.len());
+        let relations: Vec<Vec<RelationId>> = units.iter().map(|unit| unit.relations.clone()).collect();
+        let mut units: Vec<Option<Unit>> = units.into_iter().map(Some).collect();
+        let mut stage: Option<Stage> = None;
+        for (number, rows) in order {
+            let Some(unit) = units[*number].take() else { continue };
+            joined.insert(*number);
+            let ready = conditions.extract_if(.., |condition| condition.items.is_subset(&joined));
+            let ready: Vec<BoundExpr> = ready.map(|condition| condition.expr).collect();
+            let mut next = match stage {
+                None => self.side_stage(unit.side)?.0,
+                Some(left) => {
+                    let join =
+                        Join { kind: JoinKind::Inner, conditions: ready, null_aware: false, rows: *rows };
+                    self.attach(left, unit.side, join)?
+                }
+            };
+            let is_ready = |semi: &mut SemiJoin| {
+                self.all_relations(semi.relations()).iter().all(|relation| {
+                    relations
+                        .iter()
+                        .position(|others| others.contains(relation))
+                        .is_none_or(|item| joined.contains(item))
+                })
+            };
+            let ready: Vec<SemiJoin> = semi.extract_if(.., is_ready).collect();
+            for semi in ready {
+                next = self.semi_join(next, semi)?;
+            }
+            stage = Some(next);
+        }
+        stage.ok_or_else(|| crate::error::SqlError::internal("the join order names no item"))
+    }
+
+    /// Keeps the rows for which conditions hold.
+    pub(crate) fn filter(&mut self, stage: Stage, conditions: &[BoundExpr]) -> Result<Stage> {
+        let parts = self.exprs(conditions, &stage.layout)?;
+        let Some(condition) = Expr::all(parts) else { return Ok(stage) };
+        let share: f64 = conditions.iter().map(|condition| self.selectivity.of(condition)).product();
+        let Stage { plan, layout, order } = stage;
+        let (width, rows, cost) = (plan.width, plan.rows * share, plan.cost + plan.rows * 0.2);
+        let plan = self.plan(Node::Filter { input: Box::new(plan), condition }, width, rows, cost);
+        Ok(Stage { plan, layout, order })
+    }
+
+    /// Keeps all rows or none.
+    fn gate(&mut self, stage: Stage, conditions: &[BoundExpr]) -> Result<Stage> {
+        let parts = self.exprs(conditions, &Layout::default())?;
+        let Some(condition) = Expr::all(parts) else { return Ok(stage) };
+        let Stage { plan, layout, order } = stage;
+        let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
+        let plan = self.plan(Node::Gate { input: Box::new(plan), condition }, width, rows, cost);
+        Ok(Stage { plan, layout, order })
+    }
+
+    /// The relations that are meant, those that merged ones stand for.
+    pub(crate) fn all_relations(&self, relations: Vec<RelationId>) -> Vec<RelationId> {
+        if self.merged.is_empty() {
+            return relations;
+        }
+        let mut all = Vec::new();
+        for relation in relations {
+            match self.merged.get(&relation) {
+                Some(columns) => {
+                    let inner = columns.iter().flat_map(relations_of).collect();
+                    all.extend(self.all_relations(inner));
+                }
+                None => all.push(relation),
+            }
+        }
+        all
+    }
+
+    /// An item by itself. `is_lateral`: it sees other items.
+    pub(crate) fn side(
+        &mut self,
+        item: Item,
+        own: Vec<BoundExpr>,
+        is_lateral: bool,
+        wanted: &[Sorted],
+    ) -> Result<Side> {
+        if let Item::Relation(relation) = &item
+            && let RelationKind::Table(table) = &relation.kind
+        {
+            let statistics = self.statistics.table(table);
+            self.selectivity.learn(relation.id, table, statistics.clone());
+            if !wanted.is_empty() {
+                let stage = self.scan(relation, table, &statistics, own, wanted)?;
+                return Ok(side_of(stage, Frame::default()));
+            }
+            return Ok(self.table_side(relation.clone(), table.clone(), statistics, own));
+        }
+        if is_lateral {
+            let (stage, frame) = self.framed(|planner| planner.item(item, &own))?;
+            return Ok(side_of(stage, frame));
+        }
+        Ok(side_of(self.item(item, &own)?, Frame::default()))
+    }
+
+    pub(crate) fn table_side(
+        &mut self,
+        relation: Arc<BoundRelation>,
+        table: Arc<crate::catalog::Table>,
+        statistics: Arc<crate::plan::statistics::TableStatistics>,
+        own: Vec<BoundExpr>,
+    ) -> Side {
+        let mut restrictions = Vec::new();
+        let all = |_| true;
+        for (number, condition) in own.iter().enumerate() {
+            path::restrictions(condition, number, relation.id, &all, &mut restrictions);
+        }
+        let best = path::best(&table, &statistics, &restrictions, &|_| true);
+        let share: f64 = own.iter().map(|condition| self.selectivity.of(condition)).product();
+        let rows = (statistics.rows.max(1.0) * share).min(best.rows).max(1e-3);
+        Side { base: Base::Table { relation, table, statistics }, own, rows, cost: best.cost }
+    }
+
+    fn item(&mut self, item: Item, own: &[BoundExpr]) -> Result<Stage> {
+        let stage = match item {
+            Item::Relation(relation) => self.relation(&relation)?,
+            Item::Outer(join) => self.outer_join(*join)?,
+        };
+        self.filter(stage, own)
+    }
+
+    /// A relation that is no table.
+    fn relation(&mut self, relation: &BoundRelation) -> Result<Stage> {
+        let plan = match &relation.kind {
+            RelationKind::Query(query) => self.query(query)?,
+            RelationKind::Cte(id) => match self.ctes.get(id).cloned() {
+                Some(Cte::Inline(query)) => self.query(&query)?,
+                Some(Cte::Kept { number, width, rows, depth }) => {
+                    self.depends_on_frame(depth);
+                    self.plan(Node::Cte(number), width, rows, rows)
+                }
+                Some(Cte::Round { number, width, rows, depth }) => {
+                    self.depends_on_frame(depth);
+                    self.plan(Node::WorkTable(number), width, rows, rows)
+                }
+                None => {
+                    return Err(crate::error::SqlError::internal("a common table expression is not known"));
+                }
+            },
+            RelationKind::Function { calls, ordinality } => self.functions(relation, calls, *ordinality)?,
+            RelationKind::Table(table) => {
+                let statistics = self.statistics.table(table);
+                return self.scan(relation, table, &statistics, Vec::new(), &[]);
+            }
+        };
+        let layout = Layout::of_relation(relation.id, 0..relation.columns.len());
+        Ok(Stage { plan, layout, order: Vec::new() })
+    }
+
+    fn functions(
+        &mut self,
+        relation: &BoundRelation,
+        calls: &[FunctionCall],
+        ordinality: bool,
+    ) -> Result<crate::plan::node::Plan> {
+        let layout = Layout::default();
+        let mut items = Vec::new();
+        let mut left = relation.columns.len() - usize::from(ordinality);
+        for (number, call) in calls.iter().enumerate() {
+            let is_last = number + 1 == calls.len();
+            let item = match call {
+                FunctionCall::Set { function, args } => {
+                    let columns = if is_last { left } else { function.columns.len().max(1) };
+                    let types = args.iter().map(BoundExpr::ty).collect();
+                    let result = match columns {
+                        1 => relation.columns[relation.columns.len() - usize::from(ordinality) - left].ty,
+                        _ => crate::types::Type::Record,
+                    };
+                    let call = SetCall { function, arguments: self.exprs(args, &layout)?, types, result };
+                    FunctionItem::Set { call, columns }
+                }
+                FunctionCall::Scalar(expr) => {
+                    let columns = if is_last { left } else { 1 };
+                    FunctionItem::Scalar { value: self.expr(expr, &layout)?, columns }
+                }
+            };
+            left -= match &item {
+                FunctionItem::Set { columns, .. } | FunctionItem::Scalar { columns, .. } => *columns,
+            };
+            items.push(item);
+        }
+        let node = FunctionsNode { calls: items, ordinality };
+        Ok(self.plan(Node::Functions(Box::new(node)), relation.columns.len(), 100.0, 100.0))
+    }
+
+    fn outer_join(&mut self, join: OuterJoin) -> Result<Stage> {
+        let OuterJoin { full, left, right, on } = join;
+        let left_relations = left.relations();
+        let references: Vec<RelationId> = right.items.iter().flat_map(references).collect();
+        let is_lateral =
+            self.all_relations(references).iter().any(|relation| left_relations.contains(relation));
+        let left = self.join(left, &[])?;
+        let is_plain =
+            |condition: &BoundExpr| SemiJoin::of(condition, &|_| true).is_none() && !is_volatile(condition);
+        let side = match <[Item; 1]>::try_from(right.items) {
+            Ok([item]) if right.conditions.iter().all(is_plain) => {
+                self.side(item, right.conditions, is_lateral, &[])?
+            }
+            items => {
+                let items = match items {
+                    Ok([item]) => vec![item],
+                    Err(items) => items,
+                };
+                let right = JoinTree { items, conditions: right.conditions };
+                if is_lateral {
+                    let (stage, frame) = self.framed(|planner| planner.join(right, &[]))?;
+                    side_of(stage, frame)
+                } else {
+                    side_of(self.join(right, &[])?, Frame::default())
+                }
+            }
+        };
+        let share: f64 = on.iter().map(|condition| self.selectivity.of(condition)).product();
+        let rows = left.plan.rows * (side.rows * share).max(1.0);
+        let kind = if full { JoinKind::Full } else { JoinKind::Left };
+        self.attach(left, side, Join { kind, conditions: on, null_aware: false, rows })
+    }
+}
+
+pub(crate) fn side_of(stage: Stage, frame: Frame) -> Side {
+    let (rows, cost) = (stage.plan.rows, stage.plan.cost);
+    Side { base: Base::Stage(Box::new(stage), frame), own: Vec::new(), rows, cost }
+}
+
+/// Where the conditions of a tree go.
+struct Parts {
+    own: Vec<Vec<BoundExpr>>,
+    between: Vec<BoundExpr>,
+    semi: Vec<SemiJoin>,
+    /// Those that name no item.
+    once: Vec<BoundExpr>,
+    /// Those that must see whole rows.
+    last: Vec<BoundExpr>,
+}
+
+impl Parts {
+    fn new(items: usize) -> Parts {
+        let own = std::iter::repeat_with(Vec::new).take(items).collect();
+        Parts { own, between: Vec::new(), semi: Vec::new(), once: Vec::new(), last: Vec::new() }
+    }
+}
+
+/// The relations that an item names, its own among them.
+pub(crate) fn references(item: &Item) -> Vec<RelationId> {
+    let mut found = Vec::new();
+    let mut note = |expr: &BoundExpr| {
+        if let BoundExpr::Column { relation, .. } = expr
+            && !found.contains(relation)
+        {
+            found.push(*relation);
+        }
+    };
+    visit_item(item, &mut note);
+    found
+}
+
+fn visit_item(item: &Item, note: &mut dyn FnMut(&BoundExpr)) {
+    match item {
+        Item::Relation(relation) => walk_relations(std::slice::from_ref(relation), &mut |expr| note(expr)),
+        Item::Outer(join) => {
+            join.on.iter().for_each(|on| walk(on, &mut |expr| note(expr)));
+            for side in [&join.left, &join.right] {
+                side.conditions.iter().for_each(|condition| walk(condition, &mut |expr| note(expr)));
+                side.items.iter().for_each(|item| visit_item(item, note));
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The one evaluator of expressions.
+//!
+//! # Invariants
+//! - A strict function is never called with NULL: its result is NULL then.
+//! - AND, OR, CASE and COALESCE evaluate no more than they need, in the order in which they are written.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::bind::tree::{MinMax, Quantifier, TruthValue};
+use crate::error::{Result, SqlError};
+use crate::functions::FunctionContext;
+use crate::plan::expression::{Call, Case, Comparison, Expr, InList, QuantifiedArray};
+use crate::run::Run;
+use crate::types::array::ArrayValue;
+use crate::types::record::RecordValue;
+use crate::types::{Type, Value};
+
+/// Up to how many arguments a call has without an allocation.
+const FEW: usize = 4;
+
+impl<'e> Run<'e> {
+    /// An expression's value for a row.
+    pub(crate) fn evaluate(&mut self, expr: &'e Expr, row: &[Value]) -> Result<Value> {
+        match expr {
+            Expr::Constant(value) => Ok(value.clone()),
+            Expr::Slot(slot) => Ok(row[*slot].clone()),
+            Expr::Parameter(number) => self.parameter(*number).cloned(),
+            Expr::Outer(number) => Ok(self.outer[*number].clone()),
+            Expr::CaseOperand => Ok(self.case_operands.last().cloned().unwrap_or_default()),
+            Expr::Call(call) => self.call(call, row),
+            Expr::Compare(comparison, sides) => self.compare(*comparison, sides, row),
+            Expr::Cast(cast) => {
+                let value = self.evaluate(&cast.operand, row)?;
+                cast.cast.apply(self.environment, &value)
+            }
+            Expr::And(parts) => self.connect(parts, row, false),
+            Expr::Or(parts) => self.connect(parts, row, true),
+            Expr::Not(operand) => Ok(match self.evaluate(operand, row)? {
+                Value::Bool(value) => Value::Bool(!value),
+                other => other,
+            }),
+            Expr::IsNull(operand, negated) => {
+                let operand = self.operand(operand, row)?;
+                Ok(Value::Bool(is_null(&operand, *negated)))
+            }
+            Expr::IsTruth(operand, truth, negated) => {
+                let value = self.evaluate(operand, row)?;
+                let is = match truth {
+                    TruthValue::True => matches!(value, Value::Bool(true)),
+                    TruthValue::False => matches!(value, Value::Bool(false)),
+                    TruthValue::Unknown => value.is_null(),
+                };
+                Ok(Value::Bool(is != *negated))
+            }
+            Expr::IsDistinct(sides, equals, negated) => {
+                let (left, right) = (self.evaluate(&sides[0], row)?, self.evaluate(&sides[1], row)?);
+                let is_same = match (left.is_null(), right.is_null()) {
+                    (false, false) => self.equals(equals, left, right)?,
+                    (left, right) => left && right,
+                };
+                Ok(Value::Bool(is_same == *negated))
+            }
+            other => self.compound(other, row),
+        }
+    }
+
+    fn compound(&mut self, expr: &'e Expr, row: &[Value]) -> Result<Value> {
+        match expr {
+            Expr::Case(case) => self.case(case, row),
+            Expr::Coalesce(operands) => {
+                for operand in operands {
+                    let value = self.evaluate(operand, row)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Expr::NullIf(sides, equals) => {
+                let (left, right) = (self.evaluate(&sides[0], row)?, self.evaluate(&sides[1], row)?);
+                let is_same =
+                    !left.is_null() && !right.is_null() && self.equals(equals, left.clone(), right)?;
+                Ok(if is_same { Value::Null } else { left })
+            }
+            Expr::MinMax(kind, operands) => self.min_max(*kind, operands, row),
+            Expr::InList(list) => self.in_list(list, row),
+            Expr::Quantified(quantified) => self.quantified_array(quantified, row),
+            Expr::Array(elements, ty) => self.array(elements, *ty, row),
+            Expr::Row(fields, types) => {
+                let values =
+                    fields.iter().map(|field| self.evaluate(field, row)).collect::<Result<Vec<_>>>()?;
+                Ok(Value::Record(Arc::new(RecordValue::anonymous(types, values))))
+            }
+            Expr::Field(record, number) => Ok(match self.evaluate(record, row)? {
+                Value::Record(record) => record.values.get(*number).cloned().unwrap_or_default(),
+                _ => Value::Null,
+            }),
+            Expr::Subscript(parts) => self.subscript(parts, row),
+            Expr::Slice(parts) => self.slice(parts, row),
+            Expr::Subquery(subquery) => self.subquery(subquery, row),
+            _ => Err(SqlError::internal("an expression has no evaluation")),
+        }
+    }
+
+    /// Whether a condition is true for a row.
+    #[inline]
+    pub(crate) fn holds(&mut self, condition: &'e Expr, row: &[Value]) -> Result<bool> {
+        Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
+    }
+
+    fn parameter(&self, number: usize) -> Result<&'e Value> {
+        self.parameters.get(number).ok_or_else(|| {
+            SqlError::new(
+                crate::error::SqlState::UNDEFINED_PARAMETER,
+                format!("there is no value for parameter ${}", number + 1),
+            )
+        })
+    }
+
+    /// An expression's value, borrowed where it is in the row already.
+    #[inline]
+    fn operand<'v>(&mut self, expr: &'e Expr, row: &'v [Value]) -> Result<Cow<'v, Value>>
+    where
+        'e: 'v,
+    {
+        match expr {
+            Expr::Slot(slot) => Ok(Cow::Borrowed(&row[*slot])),
+            Expr::Constant(value) => Ok(Cow::Borrowed(value)),
+            Expr::Parameter(number) => self.parameter(*number).map(Cow::Borrowed),
+            other => self.evaluate(other, row).map(Cow::Owned),
+        }
+    }
+
+    #[inline]
+    fn compare(&mut self, comparison: Comparison, sides: &'e [Expr; 2], row: &[Value]) -> Result<Value> {
+        let left = self.operand(&sides[0], row)?;
+        if left.is_null() {
+            return Ok(Value::Null);
+        }
+        let right = self.operand(&sides[1], row)?;
+        if right.is_null() {
+            return Ok(Value::Null);
+        }
+        Ok(Value::Bool(comparison.holds((*left).cmp(&right))))
+    }
+
+    fn call(&mut self, call: &'e Call, row: &[Value]) -> Result<Value> {
+        let mut arguments = SmallVec::<[Value; FEW]>::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            let value = self.evaluate(argument, row)?;
+            if call.function.is_strict && value.is_null() {
+                return Ok(Value::Null);
+            }
+            arguments.push(value);
+        }
+        self.apply(call, &arguments)
+    }
+
+    /// Calls a function with values, none of them NULL if it is strict.
+    pub(crate) fn apply(&mut self, call: &'e Call, arguments: &[Value]) -> Result<Value> {
+        let mut context = FunctionContext {
+            environment: self.environment,
+            argument_types: &call.types,
+            result_type: call.result,
+        };
+        (call.code)(&mut context, arguments)
+    }
+
+    /// Whether two values that are not NULL are equal by an operator.
+    fn equals(&mut self, equals: &'e Call, left: Value, right: Value) -> Result<bool> {
+        if equals.is_comparison {
+            return Ok(left == right);
+        }
+        Ok(matches!(self.apply(equals, &[left, right])?, Value::Bool(true)))
+    }
+
+    /// AND, where `decisive` is false; OR, where it is true.
+    fn connect(&mut self, parts: &'e [Expr], row: &[Value], decisive: bool) -> Result<Value> {
+        let mut result = Value::Bool(!decisive);
+        for part in parts {
+            match self.evaluate(part, row)? {
+                Value::Bool(value) if value == decisive => return Ok(Value::Bool(decisive)),
+                Value::Null => result = Value::Null,
+                _ => {}
+            }
+        }
+        Ok(result)
+    }
+
+    fn case(&mut self, case: &'e Case, row: &[Value]) -> Result<Value> {
+        if let Some(operand) = &case.operand {
+            let operand = self.evaluate(operand, row)?;
+            self.case_operands.push(operand);
+        }
+        let mut chosen = Ok(None);
+        for (when, then) in &case.arms {
+            match self.holds(when, row) {
+                Ok(false) => continue,
+                Ok(true) => chosen = Ok(Some(then)),
+                Err(error) => chosen = Err(error),
+            }
+            break;
+        }
+        if case.operand.is_some() {
+            self.case_operands.pop();
+        }
+        let chosen = chosen?.unwrap_or(&case.otherwise);
+        self.evaluate(chosen, row)
+    }
+
+    fn min_max(&mut self, kind: MinMax, operands: &'e [Expr], row: &[Value]) -> Result<Value> {
+        let mut best = Value::Null;
+        for operand in operands {
+            let value = self.evaluate(operand, row)?;
+            let is_better = !value.is_null()
+                && (best.is_null()
+                    || match kind {
+                        MinMax::Greatest => value > best,
+                        MinMax::Least => value < best,
+                    });
+            if is_better {
+                best = value;
+            }
+        }
+        Ok(best)
+    }
+
+    fn in_list(&mut self, list: &'e InList, row: &[Value]) -> Result<Value> {
+        let operand = self.evaluate(&list.operand, row)?;
+        if operand.is_null() {
+            return Ok(if list.list.is_empty() { Value::Bool(list.negated) } else { Value::Null });
+        }
+        let (mut found, mut has_null) = (false, false);
+        if let Some((values, null_is_one)) = &list.constants {
+            (found, has_null) = (values.binary_search(&operand).is_ok(), *null_is_one);
+        } else {
+            for item in &list.list {
+                let item = self.evaluate(item, row)?;
+                if item.is_null() {
+                    has_null = true;
+                } else if self.equals(&list.equals, operand.clone(), item)? {
+                    found = true;
+                    break;
+                }
+            }
+        }
+        Ok(match (found, has_null) {
+            (true, _) => Value::Bool(!list.negated),
+            (false, true) => Value::Null,
+            (false, false) => Value::Bool(list.negated),
+        })
+    }
+
+    fn quantified_array(&mut self, quantified: &'e QuantifiedArray, row: &[Value]) -> Result<Value> {
+        let operand = self.evaluate(&quantified.operand, row)?;
+        let Value::Array(array) = self.evaluate(&quantified.array, row)? else { return Ok(Value::Null) };
+        let decisive = quantified.quantifier == Quantifier::Any;
+        let mut result = Value::Bool(!decisive);
+        for element in &array.values {
+            let is_null = operand.is_null() || element.is_null();
+            if is_null && quantified.operator.function.is_strict {
+                result = Value::Null;
+                continue;
+            }
+            match self.apply(&quantified.operator, &[operand.clone(), element.clone()])? {
+                Value::Bool(value) if value == decisive => return Ok(Value::Bool(decisive)),
+                Value::Null => result = Value::Null,
+                _ => {}
+            }
+        }
+        Ok(result)
+    }
+
+    fn array(&mut self, elements: &'e [Expr], ty: Type, row: &[Value]) -> Result<Value> {
+        let values =
+            elements.iter().map(|element| self.evaluate(element, row)).collect::<Result<Vec<_>>>()?;
+        let element = ty.element().unwrap_or(Type::Unknown);
+        if values.iter().any(|value| matches!(value, Value::Array(_))) {
+            return Ok(Value::array(ArrayValue::nest(element, &values)?));
+        }
+        Ok(Value::array(ArrayValue::list(element, values)))
+    }
+
+    /// `a[i]`, `a[i][j]`: of a value of several dimensions with fewer subscripts, nothing.
+    fn subscript(&mut self, parts: &'e (Expr, Vec<Expr>), row: &[Value]) -> Result<Value> {
+        let Value::Array(array) = self.evaluate(&parts.0, row)? else { return Ok(Value::Null) };
+        let mut subscripts = SmallVec::<[i32; 2]>::new();
+        for subscript in &parts.1 {
+            match self.evaluate(subscript, row)? {
+                Value::Null => return Ok(Value::Null),
+                value => subscripts.push(i32::try_from(value.any_int()).unwrap_or(i32::MAX)),
+            }
+        }
+        Ok(array.get(&subscripts))
+    }
+
+    fn slice(&mut self, parts: &'e (Expr, Option<Expr>, Option<Expr>), row: &[Value]) -> Result<Value> {
+        let Value::Array(array) = self.evaluate(&parts.0, row)? else { return Ok(Value::Null) };
+        let mut bounds = (None, None);
+        for (bound, to) in [(&parts.1, &mut bounds.0), (&parts.2, &mut bounds.1)] {
+            if let Some(bound) = bound {
+                match self.evaluate(bound, row)? {
+                    Value::Null => return Ok(Value::Null),
+                    value => *to = Some(i32::try_from(value.any_int()).unwrap_or(i32::MAX)),
+                }
+            }
+        }
+        Ok(Value::array(array.slice(&[bounds])))
+    }
+}
+
+/// `IS [NOT] NULL`: of a row, whether all (none) of its fields are NULL.
+fn is_null(value: &Value, negated: bool) -> bool {
+    match value {
+        Value::Record(record) if negated => record.values.iter().all(|value| !value.is_null()),
+        Value::Record(record) => record.values.iter().all(Value::is_null),
+        value => value.is_null() != negated,
+    }
+}

@@ -1,0 +1,194 @@
+//! Functions that return rows: in FROM, beside each other, and in target lists.
+//!
+//! # Invariants
+//! - Functions beside each other advance together; one that has ended gives NULLs until the longest has.
+
+use crate::error::{Result, SqlError};
+use crate::functions::{FunctionContext, FunctionKind, Rows};
+use crate::plan::node::{FunctionItem, FunctionsNode, ProjectItem, SetCall};
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::operator::{Operator, Running};
+use crate::types::Value;
+
+/// Starts a function for a row; none if it is strict and an argument is NULL.
+fn start<'e>(call: &'e SetCall, run: &mut Run<'e>, row: &[Value]) -> Result<Option<Box<dyn Rows>>> {
+    let FunctionKind::Set(code) = call.function.kind else {
+        return Err(SqlError::internal(format!("{} does not return rows", call.function.name)));
+    };
+    let arguments = call.arguments.iter().map(|argument| run.evaluate(argument, row));
+    let arguments = arguments.collect::<Result<Vec<_>>>()?;
+    if call.function.is_strict && arguments.iter().any(Value::is_null) {
+        return Ok(None);
+    }
+    let mut context = FunctionContext {
+        environment: run.environment,
+        argument_types: &call.types,
+        result_type: call.result,
+    };
+    code(&mut context, &arguments).map(Some)
+}
+
+/// One function's rows.
+enum Source {
+    Rows(Box<dyn Rows>),
+    Once(Value),
+    Ended,
+}
+
+impl Source {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let next = match std::mem::replace(self, Source::Ended) {
+            Source::Once(value) => Some(value),
+            Source::Ended => None,
+            Source::Rows(mut rows) => {
+                let next = rows.next()?;
+                if next.is_some() {
+                    *self = Source::Rows(rows);
+                }
+                next
+            }
+        };
+        Ok(next)
+    }
+}
+
+/// Functions in FROM.
+pub(crate) struct FunctionRows<'e> {
+    node: &'e FunctionsNode,
+    width: usize,
+    sources: Option<Vec<Source>>,
+    given: i64,
+}
+
+impl<'e> FunctionRows<'e> {
+    pub(crate) fn new(node: &'e FunctionsNode, width: usize) -> FunctionRows<'e> {
+        FunctionRows { node, width, sources: None, given: 0 }
+    }
+
+    fn start(&self, run: &mut Run<'e>) -> Result<Vec<Source>> {
+        let source = |item: &'e FunctionItem| match item {
+            FunctionItem::Set { call, .. } => Ok(start(call, run, &[])?.map_or(Source::Ended, Source::Rows)),
+            FunctionItem::Scalar { value, .. } => run.evaluate(value, &[]).map(Source::Once),
+        };
+        self.node.calls.iter().map(source).collect()
+    }
+}
+
+/// Puts a function's value into its columns.
+fn spread(value: Value, columns: &mut [Value]) {
+    match value {
+        Value::Record(record) if columns.len() > 1 => {
+            columns.iter_mut().zip(record.values.iter()).for_each(|(column, value)| *column = value.clone());
+        }
+        value => {
+            if let Some(column) = columns.first_mut() {
+                *column = value;
+            }
+        }
+    }
+}
+
+impl<'e> Operator<'e> for FunctionRows<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        if self.sources.is_none() {
+            self.sources = Some(self.start(run)?);
+        }
+        run.check_interrupt()?;
+        let Some(sources) = &mut self.sources else { return Ok(None) };
+        let mut batch = Batch::new(self.width);
+        while !batch.is_full() {
+            let row = batch.push_nulls();
+            let (mut at, mut any) = (0, false);
+            for (source, item) in sources.iter_mut().zip(&self.node.calls) {
+                let (FunctionItem::Set { columns, .. } | FunctionItem::Scalar { columns, .. }) = item;
+                if let Some(value) = source.next()? {
+                    any = true;
+                    spread(value, &mut row[at..at + columns]);
+                }
+                at += columns;
+            }
+            if !any {
+                batch.pop();
+                break;
+            }
+            self.given += 1;
+            if self.node.ordinality {
+                row[at] = Value::Int8(self.given);
+            }
+        }
+        Ok((!batch.is_empty()).then_some(batch))
+    }
+}
+
+/// Rows of expressions of which some return sets.
+pub(crate) struct ProjectSets<'e> {
+    input: Running<'e>,
+    items: &'e [ProjectItem],
+    current: Option<(Batch, usize, Vec<Source>)>,
+}
+
+impl<'e> ProjectSets<'e> {
+    pub(crate) fn new(input: Running<'e>, items: &'e [ProjectItem]) -> ProjectSets<'e> {
+        ProjectSets { input, items, current: None }
+    }
+
+    fn sources(&self, run: &mut Run<'e>, row: &[Value]) -> Result<Vec<Source>> {
+        let source = |item: &'e ProjectItem| match item {
+            ProjectItem::Set(call) => Ok(start(call, run, row)?.map_or(Source::Ended, Source::Rows)),
+            ProjectItem::Value(value) => run.evaluate(value, row).map(Source::Once),
+        };
+        self.items.iter().map(source).collect()
+    }
+
+    /// One row of the current input row; false if it has no more.
+    fn step(&self, sources: &mut [Source], result: &mut Batch) -> Result<bool> {
+        let row = result.push_nulls();
+        let mut any = false;
+        for ((value, item), source) in row.iter_mut().zip(self.items).zip(sources) {
+            match (item, &mut *source) {
+                (ProjectItem::Value(_), Source::Once(kept)) => *value = kept.clone(),
+                (ProjectItem::Set(_), source) => {
+                    if let Some(next) = source.next()? {
+                        *value = next;
+                        any = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !any {
+            result.pop();
+        }
+        Ok(any)
+    }
+}
+
+impl<'e> Operator<'e> for ProjectSets<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let mut result = Batch::new(self.items.len());
+        loop {
+            let (batch, position, mut sources) = match self.current.take() {
+                Some(current) => current,
+                None => match self.input.next(run)? {
+                    Some(batch) => {
+                        let sources = self.sources(run, batch.row(0))?;
+                        (batch, 0, sources)
+                    }
+                    None => return Ok((!result.is_empty()).then_some(result)),
+                },
+            };
+            while self.step(&mut sources, &mut result)? {
+                if result.is_full() {
+                    self.current = Some((batch, position, sources));
+                    return Ok(Some(result));
+                }
+            }
+            run.check_interrupt()?;
+            if position + 1 < batch.len() {
+                let sources = self.sources(run, batch.row(position + 1))?;
+                self.current = Some((batch, position + 1, sources));
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Joins by hash: the right side goes into a hash table, the left side's rows look for partners in it.
+//!
+//! # Invariants
+//! - A NULL key has no partner.
+//! - Beyond the memory limit both sides are divided by the hash of their keys into files, and the parts are joined one after
+//!   the other; a part that is still too large is divided again, by other bits, a few times at most.
+
+use hashbrown::HashTable;
+
+use crate::error::Result;
+use crate::plan::node::{HashNode, JoinKind};
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::memory::row_bytes;
+use crate::run::operator::spilled_join::Parts;
+use crate::run::operator::{Operator, Running};
+use crate::run::order::{hash_slots, same_slots};
+use crate::types::Value;
+
+/// The end of a chain of rows with equal keys.
+const END: u32 = u32::MAX;
+
+pub(crate) struct HashJoin<'e> {
+    node: &'e HashNode,
+    left: Running<'e>,
+    right: Option<Running<'e>>,
+    build: Build,
+    /// The left side's batch and how far it has been joined.
+    probe: Option<(Batch, usize)>,
+    /// What is left to join on disk.
+    parts: Option<Parts>,
+    /// Which row of the right side is looked at next for rows without a partner.
+    unmatched: Option<usize>,
+}
+
+/// The right side.
+#[derive(Default)]
+struct Build {
+    rows: Batch,
+    next: Vec<u32>,
+    heads: HashTable<u32>,
+    /// Which rows have had a partner, if that is asked.
+    matched: Vec<bool>,
+    has_null: bool,
+    bytes: usize,
+}
+
+impl Build {
+    fn add(&mut self, node: &HashNode, run: &Run<'_>, batch: Batch) {
+        let first = self.rows.len();
+        if first == 0 {
+            self.rows = batch;
+        } else {
+            self.rows.append(batch);
+        }
+        self.next.resize(self.rows.len(), END);
+        let (rows, next, keys) = (&self.rows, &mut self.next, &node.right_keys);
+        for (position, next) in next.iter_mut().enumerate().skip(first) {
+            let row = rows.row(position);
+            if keys.iter().any(|&slot| row[slot].is_null()) {
+                self.has_null = true;
+                continue;
+            }
+            let hash = hash_slots(&run.hashing, row, keys);
+            let entry = self.heads.entry(
+                hash,
+                |&head| same_slots(rows.row(head as usize), keys, row, keys),
+                |&head| hash_slots(&run.hashing, rows.row(head as usize), keys),
+            );
+            match entry {
+                hashbrown::hash_table::Entry::Occupied(mut head) => {
+                    *next = std::mem::replace(head.get_mut(), position as u32);
+                }
+                hashbrown::hash_table::Entry::Vacant(vacant) => {
+                    vacant.insert(position as u32);
+                }
+            }
+        }
+    }
+
+    /// The first row of the right side whose keys equal the row's; [`END`] if there is none.
+    #[inline]
+    fn find(&self, node: &HashNode, run: &Run<'_>, row: &[Value]) -> u32 {
+        if self.heads.is_empty() || node.left_keys.iter().any(|&slot| row[slot].is_null()) {
+            return END;
+        }
+        let hash = hash_slots(&run.hashing, row, &node.left_keys);
+        let same =
+            |head: &u32| same_slots(self.rows.row(*head as usize), &node.right_keys, row, &node.left_keys);
+        self.heads.find(hash, same).map_or(END, |head| *head)
+    }
+}
+
+impl<'e> HashJoin<'e> {
+    pub(crate) fn new(node: &'e HashNode, left: Running<'e>, right: Running<'e>) -> HashJoin<'e> {
+        HashJoin {
+            node,
+            left,
+            right: Some(right),
+            build: Build::default(),
+            probe: None,
+            parts: None,
+            unmatched: None,
+        }
+    }
+
+    fn tracks_matches(&self) -> bool {
+        matches!(self.node.kind, JoinKind::Right | JoinKind::Full)
+    }
+
+    /// Reads the right side.
+    fn build(&mut self, run: &mut Run<'e>, mut right: Running<'e>) -> Result<()> {
+        self.build.rows = Batch::new(self.node.right.width);
+        while let Some(batch) = right.next(run)? {
+            let bytes = batch.rows().map(row_bytes).sum::<usize>() + 8 * batch.len();
+            if !run.memory.has_room(bytes) && !self.node.null_aware {
+                let parts =
+                    Parts::divide(self.node, run, &mut self.build.rows, batch, &mut right, &mut self.left)?;
+                run.memory.release(self.build.bytes);
+                self.build = Build::default();
+                self.parts = Some(parts);
+                return self.next_part(run).map(|_| ());
+            }
+            run.memory.charge(bytes)?;
+            self.build.bytes += bytes;
+            self.build.add(self.node, run, batch);
+        }
+        self.start_probing();
+        Ok(())
+    }
+
+    fn start_probing(&mut self) {
+        if self.tracks_matches() {
+            self.build.matched = vec![false; self.build.rows.len()];
+        }
+    }
+
+    /// Goes to the next part on disk. Whether there is one.
+    fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
+        run.memory.release(std::mem::take(&mut self.build.bytes));
+        self.build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
+        self.unmatched = None;
+        let Some(parts) = &mut self.parts else { return Ok(false) };
+        let Some(rows) = parts.next_right(self.node, run)? else { return Ok(false) };
+        self.build.bytes = rows.rows().map(row_bytes).sum();
+        run.memory.charge(self.build.bytes)?;
+        self.build.add(self.node, run, rows);
+        self.start_probing();
+        Ok(true)
+    }
+
+    /// The next batch of the left side.
+    fn next_left(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        match &mut self.parts {
+            Some(parts) => parts.next_left(),
+            None => self.left.next(run),
+        }
+    }
+
+    /// Joins one row of the left side.
+    fn join_row(&mut self, run: &mut Run<'e>, row: &[Value], result: &mut Batch) -> Result<()> {
+        let node = self.node;
+        let mut at = self.build.find(node, run, row);
+        let mut found = false;
+        while at != END {
+            let position = at as usize;
+            at = self.build.next[position];
+            let partner = self.build.rows.row(position);
+            if let Some(condition) = &node.condition {
+                run.joined.clear();
+                run.joined.extend_from_slice(row);
+                run.joined.extend_from_slice(partner);
+                let joined = std::mem::take(&mut run.joined);
+                let holds = run.holds(condition, &joined);
+                run.joined = joined;
+                if !holds? {
+                    continue;
+                }
+            }
+            found = true;
+            match node.kind {
+                JoinKind::Semi | JoinKind::Anti => break,
+                _ => result.push_joined(row, partner),
+            }
+            if let Some(matched) = self.build.matched.get_mut(position) {
+                *matched = true;
+            }
+        }
+        match node.kind {
+            JoinKind::Semi if found => result.push_row(row),
+            JoinKind::Anti if !found && self.may_be_absent(row) => result.push_row(row),
+            JoinKind::Left | JoinKind::Full if !found => {
+                let wide = result.push_nulls();
+                wide[..row.len()].clone_from_slice(row);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether `NOT IN` is true for a row without a partner, and not NULL.
+    fn may_be_absent(&self, row: &[Value]) -> bool {
+        if !self.node.null_aware || self.build.rows.is_empty() {
+            return true;
+        }
+        !self.build.has_null && self.node.left_keys.iter().all(|&slot| !row[slot].is_null())
+    }
+
+    /// Rows of the right side that have had no partner.
+    fn rest(&mut self, from: usize, result: &mut Batch) {
+        let left_width = self.node.left.width;
+        let mut position = from;
+        while position < self.build.rows.len() && !result.is_full() {
+            if !self.build.matched[position] {
+                result.push_nulls()[left_width..].clone_from_slice(self.build.rows.row(position));
+            }
+            position += 1;
+        }
+        self.unmatched = Some(position);
+    }
+
+    fn width(&self) -> usize {
+        self.node.left.width + if self.node.kind.shows_right() { self.node.right.width } else { 0 }
+    }
+}
+
+impl<'e> Operator<'e> for HashJoin<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        if let Some(right) = self.right.take() {
+            self.build(run, right)?;
+        }
+        let mut result = Batch::new(self.width());
+        loop {
+            if let Some(from) = self.unmatched {
+                self.rest(from, &mut result);
+                if !result.is_empty() {
+                    return Ok(Some(result));
+                }
+                if !self.next_part(run)? {
+                    return Ok(None);
+                }
+            }
+            let (batch, mut position) = match self.probe.take() {
+                Some(probe) => probe,
+                None => match self.next_left(run)? {
+                    Some(batch) => (batch, 0),
+                    None if self.tracks_matches() => {
+                        self.unmatched = Some(0);
+                        continue;
+                    }
+                    None if self.next_part(run)? => continue,
+                    None => return Ok(None),
+                },
+            };
+            while position < batch.len() && !result.is_full() {
+                self.join_row(run, batch.row(position), &mut result)?;
+                position += 1;
+            }
+            if position < batch.len() {
+                self.probe = Some((batch, position));
+            }
+            if !result.is_empty() {
+                return Ok(Some(result));
+            }
+            run.check_interrupt()?;
+        }
+    }
+}

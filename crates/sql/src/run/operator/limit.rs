@@ -1,0 +1,121 @@
+//! LIMIT and OFFSET: passes on the rows between two counts.
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::expression::Expr;
+use crate::plan::node::Limit;
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::operator::{Operator, Running};
+use crate::types::Value;
+
+/// How many rows are skipped, and how many are passed on after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) offset: u64,
+    pub(crate) count: Option<u64>,
+}
+
+impl Counts {
+    /// Evaluates both. NULL limits nothing.
+    pub(crate) fn of<'e>(limit: &'e Limit, run: &mut Run<'e>) -> Result<Counts> {
+        let count = number(limit.count.as_ref(), run, SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "LIMIT")?;
+        let offset =
+            number(limit.offset.as_ref(), run, SqlState::INVALID_ROW_COUNT_IN_OFFSET_CLAUSE, "OFFSET")?;
+        Ok(Counts { offset: offset.unwrap_or(0), count })
+    }
+
+    /// How many rows of the input matter; none: all.
+    pub(crate) fn needed(self) -> Option<u64> {
+        self.count.map(|count| count.saturating_add(self.offset))
+    }
+}
+
+fn number<'e>(
+    expression: Option<&'e Expr>,
+    run: &mut Run<'e>,
+    state: SqlState,
+    clause: &str,
+) -> Result<Option<u64>> {
+    let Some(expression) = expression else { return Ok(None) };
+    match run.evaluate(expression, &[])? {
+        Value::Null => Ok(None),
+        value => match u64::try_from(value.any_int()) {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(SqlError::new(state, format!("{clause} must not be negative"))),
+        },
+    }
+}
+
+pub(crate) struct LimitRows<'e> {
+    input: Running<'e>,
+    limit: &'e Limit,
+    counts: Option<Counts>,
+    /// The last row of the limit, as long as rows that equal it follow.
+    tie: Option<Vec<Value>>,
+}
+
+impl<'e> LimitRows<'e> {
+    pub(crate) fn new(input: Running<'e>, limit: &'e Limit) -> LimitRows<'e> {
+        LimitRows { input, limit, counts: None, tie: None }
+    }
+
+    /// Whether rows that equal the last one in the order follow it.
+    fn ties(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let (Some(slots), Some(last)) = (&self.limit.ties, &self.tie) else { return Ok(None) };
+        let Some(mut batch) = self.input.next(run)? else {
+            self.tie = None;
+            return Ok(None);
+        };
+        let equal = batch.rows().take_while(|row| slots.iter().all(|&slot| row[slot] == last[slot])).count();
+        if equal < batch.len() {
+            self.tie = None;
+        }
+        batch.truncate(equal);
+        Ok((!batch.is_empty()).then_some(batch))
+    }
+
+    /// Cuts a batch at the limit.
+    fn cut(&mut self, batch: &mut Batch, left: u64) {
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX);
+        if batch.len() < wanted {
+            return;
+        }
+        let mut end = wanted;
+        if let (Some(slots), true) = (&self.limit.ties, wanted > 0) {
+            let last = batch.row(wanted - 1).to_vec();
+            while end < batch.len() && slots.iter().all(|&slot| batch.row(end)[slot] == last[slot]) {
+                end += 1;
+            }
+            self.tie = (end == batch.len()).then_some(last);
+        }
+        batch.truncate(end);
+    }
+}
+
+impl<'e> Operator<'e> for LimitRows<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let mut counts = match self.counts {
+            Some(counts) => counts,
+            None => Counts::of(self.limit, run)?,
+        };
+        loop {
+            if counts.count == Some(0) {
+                self.counts = Some(counts);
+                return self.ties(run);
+            }
+            let Some(mut batch) = self.input.next(run)? else { return Ok(None) };
+            let skipped = usize::try_from(counts.offset).unwrap_or(usize::MAX).min(batch.len());
+            batch.skip(skipped);
+            counts.offset -= skipped as u64;
+            if batch.is_empty() {
+                continue;
+            }
+            if let Some(left) = counts.count {
+                self.cut(&mut batch, left);
+                counts.count = Some(left.saturating_sub(batch.len() as u64));
+            }
+            self.counts = Some(counts);
+            return Ok(Some(batch));
+        }
+    }
+}

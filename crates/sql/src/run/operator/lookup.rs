@@ -1,0 +1,120 @@
+//! Joins by looking up: the values of each row of the left side name rows of a table.
+
+use crate::error::Result;
+use crate::plan::node::{JoinKind, LookupNode};
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::operator::scan::{Found, Request, open, requests};
+use crate::run::operator::{Operator, Running};
+use crate::types::Value;
+
+pub(crate) struct LookupJoin<'e> {
+    node: &'e LookupNode,
+    left: Running<'e>,
+    probe: Option<Probe<'e>>,
+}
+
+/// Where the join stands.
+struct Probe<'e> {
+    batch: Batch,
+    position: usize,
+    requests: std::vec::IntoIter<Request>,
+    found: Found<'e>,
+    /// Rows that were read and not joined yet.
+    partners: (Batch, usize),
+    has_partner: bool,
+}
+
+impl<'e> LookupJoin<'e> {
+    pub(crate) fn new(node: &'e LookupNode, left: Running<'e>) -> LookupJoin<'e> {
+        LookupJoin { node, left, probe: None }
+    }
+
+    fn start(&self, run: &mut Run<'e>, batch: Batch, position: usize) -> Result<Probe<'e>> {
+        let requests = requests(&self.node.scan, run, batch.row(position))?.into_iter();
+        let partners = (Batch::new(self.node.scan.columns.len()), 0);
+        Ok(Probe { batch, position, requests, found: Found::Ended, partners, has_partner: false })
+    }
+
+    /// Joins the current row; false if the result is full before it is done.
+    fn join_row(&self, run: &mut Run<'e>, probe: &mut Probe<'e>, result: &mut Batch) -> Result<bool> {
+        let node = self.node;
+        loop {
+            while probe.partners.1 < probe.partners.0.len() {
+                if result.is_full() {
+                    return Ok(false);
+                }
+                let partner = probe.partners.0.row(probe.partners.1);
+                probe.partners.1 += 1;
+                let left = probe.batch.row(probe.position);
+                if !holds(node, run, left, partner)? {
+                    continue;
+                }
+                probe.has_partner = true;
+                match node.kind {
+                    JoinKind::Semi | JoinKind::Anti => return Ok(true),
+                    _ => result.push_joined(left, partner),
+                }
+            }
+            let mut partners = Batch::new(node.scan.columns.len());
+            while partners.is_empty() {
+                if !probe.found.fill(&node.scan, run, &mut partners)? && partners.is_empty() {
+                    let Some(request) = probe.requests.next() else { return Ok(true) };
+                    probe.found = open(&node.scan, run, request)?;
+                }
+            }
+            probe.partners = (partners, 0);
+        }
+    }
+
+    fn finish_row(&self, probe: &Probe<'e>, result: &mut Batch) {
+        let row = probe.batch.row(probe.position);
+        match (self.node.kind, probe.has_partner) {
+            (JoinKind::Semi, true) | (JoinKind::Anti, false) => result.push_row(row),
+            (JoinKind::Left, false) => result.push_nulls()[..row.len()].clone_from_slice(row),
+            _ => {}
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.node.left.width + if self.node.kind.shows_right() { self.node.scan.columns.len() } else { 0 }
+    }
+}
+
+fn holds<'e>(node: &'e LookupNode, run: &mut Run<'e>, left: &[Value], right: &[Value]) -> Result<bool> {
+    let Some(condition) = &node.condition else { return Ok(true) };
+    let mut joined = std::mem::take(&mut run.joined);
+    joined.clear();
+    joined.extend_from_slice(left);
+    joined.extend_from_slice(right);
+    let holds = run.holds(condition, &joined);
+    run.joined = joined;
+    holds
+}
+
+impl<'e> Operator<'e> for LookupJoin<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let mut result = Batch::new(self.width());
+        loop {
+            let mut probe = match self.probe.take() {
+                Some(probe) => probe,
+                None => match self.left.next(run)? {
+                    Some(batch) => self.start(run, batch, 0)?,
+                    None => return Ok((!result.is_empty()).then_some(result)),
+                },
+            };
+            if !self.join_row(run, &mut probe, &mut result)? {
+                self.probe = Some(probe);
+                return Ok(Some(result));
+            }
+            self.finish_row(&probe, &mut result);
+            if probe.position + 1 < probe.batch.len() {
+                self.probe = Some(self.start(run, probe.batch, probe.position + 1)?);
+            }
+            if result.is_full() {
+                return Ok(Some(result));
+            }
+            run.check_interrupt()?;
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Operators: each node of a plan, as something that gives batches of rows when it is asked.
+//!
+//! # Invariants
+//! - An operator asks its inputs for rows only when it needs more, so that a limit above ends the work below.
+//! - After `None` an operator is not asked again. A batch that is given has at least one row.
+//! - An operator borrows its plan and owns everything else: running a plan again means to build its operators again.
+
+mod accumulate;
+mod aggregate;
+mod distinct;
+mod functions;
+mod hash_join;
+mod limit;
+mod lookup;
+mod loop_join;
+mod project;
+mod recursive;
+pub(crate) mod scan;
+mod sort;
+mod spilled_join;
+mod window;
+mod window_frame;
+
+use crate::error::Result;
+use crate::plan::node::{Node, Plan};
+use crate::run::Run;
+use crate::run::batch::Batch;
+
+/// Gives batches of rows.
+pub(crate) trait Operator<'e> {
+    /// The next rows; none if there are no more.
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>>;
+}
+
+pub(crate) type Running<'e> = Box<dyn Operator<'e> + 'e>;
+
+/// The operator of a plan.
+pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<'e>> {
+    let running: Running<'e> = match &plan.node {
+        Node::Values(rows) => Box::new(project::ValueRows::new(rows, plan.width)),
+        Node::Scan(node) => Box::new(scan::TableScan::new(node)),
+        Node::Functions(node) => Box::new(functions::FunctionRows::new(node, plan.width)),
+        Node::Cte(number) => Box::new(recursive::CteRows::new(*number)),
+        Node::WorkTable(number) => Box::new(recursive::Kept::new(run.work_table(*number))),
+        Node::Filter { input, condition } => {
+            Box::new(project::Filter { input: operator(input, run)?, condition })
+        }
+        Node::Gate { input, condition } => match run.holds(condition, &[])? {
+            true => operator(input, run)?,
+            false => Box::new(project::ValueRows::new(&[], plan.width)),
+        },
+        Node::Project { input, expressions } => {
+            Box::new(project::Project { input: operator(input, run)?, expressions })
+        }
+        Node::ProjectSet { input, items } => {
+            Box::new(functions::ProjectSets::new(operator(input, run)?, items))
+        }
+        Node::Lookup(node) => Box::new(lookup::LookupJoin::new(node, operator(&node.left, run)?)),
+        Node::Loop(node) => Box::new(loop_join::LoopJoin::new(node, operator(&node.left, run)?)),
+        Node::Hash(node) => {
+            Box::new(hash_join::HashJoin::new(node, operator(&node.left, run)?, operator(&node.right, run)?))
+        }
+        Node::Aggregate(node) => Box::new(aggregate::Aggregate::new(node, operator(&node.input, run)?)),
+        Node::Window(node) => Box::new(window::Windows::new(node, operator(&node.input, run)?)),
+        Node::Sort { input, keys, limit } => {
+            Box::new(sort::Sort::new(operator(input, run)?, keys, limit.as_ref()))
+        }
+        Node::Limit { input, limit } => Box::new(limit::LimitRows::new(operator(input, run)?, limit)),
+        Node::Distinct { input, slots } => {
+            Box::new(distinct::DistinctRows::new(operator(input, run)?, plan.width, slots))
+        }
+        Node::DistinctOn { input, slots } => {
+            Box::new(distinct::FirstOfEach { input: operator(input, run)?, slots, last: None })
+        }
+        Node::Append(inputs) => Box::new(project::Append::new(inputs)),
+        Node::SetOperation(node) => {
+            Box::new(distinct::SetRows::new(node, operator(&node.left, run)?, operator(&node.right, run)?))
+        }
+        Node::Recursive(node) => Box::new(recursive::Recursion::new(node, operator(&node.first, run)?)),
+        Node::With { ctes, input } => {
+            ctes.iter().for_each(|(number, cte)| run.define_cte(*number, cte));
+            operator(input, run)?
+        }
+    };
+    Ok(match run.counts {
+        Some(_) => Box::new(Counted { id: plan.id, running }),
+        None => running,
+    })
+}
+
+/// Counts the rows that an operator gives.
+struct Counted<'e> {
+    id: usize,
+    running: Running<'e>,
+}
+
+impl<'e> Operator<'e> for Counted<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let batch = self.running.next(run)?;
+        if let (Some(counts), Some(batch)) = (&mut run.counts, &batch)
+            && let Some(count) = counts.get_mut(self.id)
+        {
+            *count += batch.len() as u64;
+        }
+        Ok(batch)
+    }
+}

@@ -1,0 +1,107 @@
+//! Common table expressions: evaluated once and kept, and `WITH RECURSIVE`.
+//!
+//! # Invariants
+//! - A kept expression is evaluated when the first of its references asks for rows, and again only when the query that defines it
+//!   runs again.
+
+use std::rc::Rc;
+
+use crate::error::Result;
+use crate::plan::node::RecursiveNode;
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::memory::row_bytes;
+use crate::run::operator::distinct::RowSet;
+use crate::run::operator::{Operator, Running, operator};
+
+/// Gives kept batches.
+pub(crate) struct Kept {
+    batches: Rc<Vec<Batch>>,
+    given: usize,
+}
+
+impl Kept {
+    pub(crate) fn new(batches: Rc<Vec<Batch>>) -> Kept {
+        Kept { batches, given: 0 }
+    }
+}
+
+impl<'e> Operator<'e> for Kept {
+    fn next(&mut self, _run: &mut Run<'e>) -> Result<Option<Batch>> {
+        let batch = self.batches.get(self.given).cloned();
+        self.given += 1;
+        Ok(batch)
+    }
+}
+
+/// A reference to a common table expression.
+pub(crate) struct CteRows {
+    number: usize,
+    kept: Option<Kept>,
+}
+
+impl CteRows {
+    pub(crate) fn new(number: usize) -> CteRows {
+        CteRows { number, kept: None }
+    }
+}
+
+impl<'e> Operator<'e> for CteRows {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        if self.kept.is_none() {
+            self.kept = Some(Kept::new(run.cte(self.number)?));
+        }
+        match &mut self.kept {
+            Some(kept) => kept.next(run),
+            None => Ok(None),
+        }
+    }
+}
+
+/// `WITH RECURSIVE`.
+pub(crate) struct Recursion<'e> {
+    node: &'e RecursiveNode,
+    round: Option<Running<'e>>,
+    /// What the round under way has added.
+    added: Vec<Batch>,
+    bytes: usize,
+    seen: Option<RowSet>,
+}
+
+impl<'e> Recursion<'e> {
+    pub(crate) fn new(node: &'e RecursiveNode, first: Running<'e>) -> Recursion<'e> {
+        let width = node.first.width;
+        let seen = node.distinct.then(|| RowSet::new(width, (0..width).collect()));
+        Recursion { node, round: Some(first), added: Vec::new(), bytes: 0, seen }
+    }
+}
+
+impl<'e> Operator<'e> for Recursion<'e> {
+    fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
+        loop {
+            run.check_interrupt()?;
+            let Some(round) = &mut self.round else { return Ok(None) };
+            if let Some(mut batch) = round.next(run)? {
+                if let Some(seen) = &mut self.seen {
+                    batch.retain(|row| seen.add(run, row).map(|(_, is_new)| is_new))?;
+                }
+                if batch.is_empty() {
+                    continue;
+                }
+                let bytes: usize = batch.rows().map(row_bytes).sum();
+                run.memory.charge(bytes)?;
+                self.bytes += bytes;
+                self.added.push(batch.clone());
+                return Ok(Some(batch));
+            }
+            let added = std::mem::take(&mut self.added);
+            run.memory.release(std::mem::take(&mut self.bytes));
+            if added.is_empty() {
+                self.round = None;
+                return Ok(None);
+            }
+            run.set_work_table(self.node.work_table, Rc::new(added));
+            self.round = Some(operator(&self.node.again, run)?);
+        }
+    }
+}

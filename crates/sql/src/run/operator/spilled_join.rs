@@ -1,0 +1,128 @@
+//! The two sides of a hash join on disk, divided by the hash of their keys.
+//!
+//! # Invariants
+//! - Rows with equal keys are in the same part. A part's right side is read into memory as a whole; if it does not fit, it is
+//!   divided again by other bits of the hash, at most [`DIVISIONS_MAX`] times: then it fails with 53200.
+
+use crate::error::Result;
+use crate::plan::node::HashNode;
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::memory::row_bytes;
+use crate::run::operator::Running;
+use crate::run::order::hash_slots;
+use crate::run::spill::{Reader, Writer};
+
+/// Into how many parts each division divides.
+const PARTS: usize = 16;
+/// How often rows are divided; each division looks at four more bits of the hash.
+const DIVISIONS_MAX: u32 = 5;
+
+/// Both sides of a part.
+struct Part {
+    left: Writer,
+    right: Writer,
+    right_bytes: usize,
+    divisions: u32,
+}
+
+/// The parts that are left, and the left side of the one that is being joined.
+pub(crate) struct Parts {
+    waiting: Vec<Part>,
+    left: Option<Reader>,
+}
+
+fn part_of(hash: u64, division: u32) -> usize {
+    // The highest bits: the hash table uses the others.
+    (hash >> (60 - 4 * division)) as usize % PARTS
+}
+
+fn empty_parts(divisions: u32) -> Result<Vec<Part>> {
+    (0..PARTS)
+        .map(|_| Ok(Part { left: Writer::new()?, right: Writer::new()?, right_bytes: 0, divisions }))
+        .collect()
+}
+
+fn scatter(
+    run: &Run<'_>,
+    parts: &mut [Part],
+    batch: &Batch,
+    keys: &[usize],
+    division: u32,
+    is_right: bool,
+) -> Result<()> {
+    for row in batch.rows() {
+        let part = &mut parts[part_of(hash_slots(&run.hashing, row, keys), division)];
+        if is_right {
+            part.right_bytes += row_bytes(row) + 8;
+            part.right.push(row)?;
+        } else {
+            part.left.push(row)?;
+        }
+    }
+    Ok(())
+}
+
+impl Parts {
+    /// Divides what was read of the right side, the rest of it, and the left side.
+    pub(crate) fn divide<'e>(
+        node: &HashNode,
+        run: &mut Run<'e>,
+        read: &mut Batch,
+        batch: Batch,
+        right: &mut Running<'e>,
+        left: &mut Running<'e>,
+    ) -> Result<Parts> {
+        let mut parts = empty_parts(1)?;
+        scatter(run, &mut parts, read, &node.right_keys, 0, true)?;
+        *read = Batch::default();
+        scatter(run, &mut parts, &batch, &node.right_keys, 0, true)?;
+        while let Some(batch) = right.next(run)? {
+            scatter(run, &mut parts, &batch, &node.right_keys, 0, true)?;
+        }
+        while let Some(batch) = left.next(run)? {
+            scatter(run, &mut parts, &batch, &node.left_keys, 0, false)?;
+        }
+        Ok(Parts { waiting: parts, left: None })
+    }
+
+    /// The right side of the next part; none if all are done.
+    pub(crate) fn next_right(&mut self, node: &HashNode, run: &mut Run<'_>) -> Result<Option<Batch>> {
+        while let Some(part) = self.waiting.pop() {
+            if !run.memory.has_room(part.right_bytes) && part.divisions < DIVISIONS_MAX {
+                self.divide_again(node, run, part)?;
+                continue;
+            }
+            let mut rows = Batch::new(node.right.width);
+            let mut reader = part.right.into_reader()?;
+            while let Some(batch) = reader.next()? {
+                rows.append(batch);
+            }
+            self.left = Some(part.left.into_reader()?);
+            return Ok(Some(rows));
+        }
+        Ok(None)
+    }
+
+    fn divide_again(&mut self, node: &HashNode, run: &Run<'_>, part: Part) -> Result<()> {
+        let mut parts = empty_parts(part.divisions + 1)?;
+        for (writer, keys, is_right) in
+            [(part.right, &node.right_keys, true), (part.left, &node.left_keys, false)]
+        {
+            let mut reader = writer.into_reader()?;
+            while let Some(batch) = reader.next()? {
+                scatter(run, &mut parts, &batch, keys, part.divisions, is_right)?;
+            }
+        }
+        self.waiting.append(&mut parts);
+        Ok(())
+    }
+
+    /// The next rows of the left side of the part whose right side was given last.
+    pub(crate) fn next_left(&mut self) -> Result<Option<Batch>> {
+        match &mut self.left {
+            Some(reader) => reader.next(),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Rows in temporary files, in batches.
+//!
+//! A batch is the number of its rows and the row's width, then the values one after the other (`value`); numbers are little-endian.
+//! The files have no names: they go with the process.
+//!
+//! # Invariants
+//! - A file is read by the process that wrote it, once: nothing in it is checked against damage.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::storage::bytes::{read_u32, read_value, write_value};
+use crate::types::Value;
+
+fn failed(error: std::io::Error) -> SqlError {
+    let state = match error.kind() {
+        std::io::ErrorKind::StorageFull => SqlState::DISK_FULL,
+        _ => SqlState::IO_ERROR,
+    };
+    SqlError::new(state, format!("a temporary file failed: {error}"))
+}
+
+/// Takes rows. The file is made when the first batch is written.
+pub(crate) struct Writer {
+    file: Option<BufWriter<File>>,
+    rows: Batch,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    pub(crate) fn new() -> Result<Writer> {
+        Ok(Writer { file: None, rows: Batch::new(0), buffer: Vec::new() })
+    }
+
+    /// Adds a row.
+    pub(crate) fn push(&mut self, row: &[Value]) -> Result<()> {
+        if self.rows.is_empty() {
+            self.rows = Batch::new(row.len());
+        }
+        self.rows.push_row(row);
+        if self.rows.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    /// Adds the rows of a batch.
+    pub(crate) fn write(&mut self, batch: &Batch) -> Result<()> {
+        batch.rows().try_for_each(|row| self.push(row))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::replace(&mut self.rows, Batch::new(0));
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&(rows.len() as u32).to_le_bytes());
+        self.buffer.extend_from_slice(&(rows.width() as u32).to_le_bytes());
+        for value in rows.rows().flatten() {
+            write_value(value, &mut self.buffer);
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(BufWriter::new(tempfile::tempfile().map_err(failed)?)),
+        };
+        file.write_all(&(self.buffer.len() as u64).to_le_bytes()).map_err(failed)?;
+        file.write_all(&self.buffer).map_err(failed)
+    }
+
+    /// Ends the writing.
+    pub(crate) fn into_reader(mut self) -> Result<Reader> {
+        self.flush()?;
+        let Some(file) = self.file else { return Ok(Reader { file: None, buffer: Vec::new() }) };
+        let mut file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        Ok(Reader { file: Some(BufReader::new(file)), buffer: Vec::new() })
+    }
+}
+
+/// Gives the rows in the order in which they were written.
+pub(crate) struct Reader {
+    file: Option<BufReader<File>>,
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    /// The next rows.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>> {
+        let Some(file) = &mut self.file else { return Ok(None) };
+        let mut length = [0; 8];
+        match file.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                self.file = None;
+                return Ok(None);
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        self.buffer.resize(u64::from_le_bytes(length) as usize, 0);
+        file.read_exact(&mut self.buffer).map_err(failed)?;
+        let mut bytes = &self.buffer[..];
+        let damaged = || SqlError::internal("a temporary file is damaged");
+        let rows = read_u32(&mut bytes).ok_or_else(damaged)? as usize;
+        let width = read_u32(&mut bytes).ok_or_else(damaged)? as usize;
+        let mut batch = Batch::with_capacity(width, rows.min(BATCH_ROWS));
+        for _ in 0..rows {
+            for slot in batch.push_nulls() {
+                *slot = read_value(&mut bytes).ok_or_else(damaged)?;
+            }
+        }
+        Ok(Some(batch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_in_order_and_whole() {
+        let mut writer = Writer::new().unwrap();
+        let row = |number: i64| {
+            vec![
+                Value::Int8(number),
+                Value::text(format!("row {number}")),
+                Value::Null,
+                Value::Bool(number % 2 == 0),
+            ]
+        };
+        (0..3_000).for_each(|number| writer.push(&row(number)).unwrap());
+        let mut reader = writer.into_reader().unwrap();
+        let mut number = 0;
+        while let Some(batch) = reader.next().unwrap() {
+            for read in batch.rows() {
+                assert_eq!(read, &row(number)[..]);
+                number += 1;
+            }
+        }
+        assert_eq!(number, 3_000);
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let mut writer = Writer::new().unwrap();
+        (0..5).for_each(|_| writer.push(&[]).unwrap());
+        assert_eq!(writer.into_reader().unwrap().next().unwrap().map(|batch| batch.len()), Some(5));
+    }
+
+    #[test]
+    fn nothing_written_is_nothing_read() {
+        assert!(Writer::new().unwrap().into_reader().unwrap().next().unwrap().is_none());
+    }
+}

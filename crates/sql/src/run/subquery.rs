@@ -1,0 +1,171 @@
+//! Queries inside expressions: run once, or once for each combination of what they see of the row around them.
+//!
+//! # Invariants
+//! - A result is kept only where the same values give the same rows; what is kept is bounded in number and charged.
+
+use std::rc::Rc;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::bind::tree::Quantifier;
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::expression::{SubPlan, SubPlanKind};
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::memory::row_bytes;
+use crate::run::operator::operator;
+use crate::types::Value;
+use crate::types::array::ArrayValue;
+
+/// How many results of a subquery are kept.
+const KEPT_MAX: usize = 100_000;
+
+/// Results of a subquery by what it saw.
+pub(crate) type Cached = HashMap<Vec<Value>, Answer>;
+
+/// What a subquery gave.
+#[derive(Clone)]
+pub(crate) enum Answer {
+    Value(Value),
+    /// Rows to compare with.
+    Rows(Rc<Candidates>),
+}
+
+/// The rows of a subquery behind IN, ANY or ALL.
+pub(crate) struct Candidates {
+    rows: Vec<Batch>,
+    /// The first column's values that are not NULL, if equality by value decides.
+    values: Option<HashSet<Value>>,
+    has_null: bool,
+}
+
+impl<'e> Run<'e> {
+    /// A subquery's value for a row.
+    pub(crate) fn subquery(&mut self, subquery: &'e SubPlan, row: &[Value]) -> Result<Value> {
+        let mut seen = Vec::with_capacity(subquery.bindings.len());
+        for binding in &subquery.bindings {
+            seen.push(self.evaluate(&binding.value, row)?);
+        }
+        let kept = self.cached[subquery.cache].as_ref().and_then(|cached| cached.get(&seen)).cloned();
+        let answer = match kept {
+            Some(answer) => answer,
+            None => {
+                for (binding, value) in subquery.bindings.iter().zip(&seen) {
+                    self.set_outer(binding.outer, value.clone());
+                }
+                let answer = self.answer(subquery)?;
+                self.keep(subquery, seen, &answer);
+                answer
+            }
+        };
+        match answer {
+            Answer::Value(value) => Ok(value),
+            Answer::Rows(candidates) => self.quantified(subquery, &candidates, row),
+        }
+    }
+
+    fn keep(&mut self, subquery: &SubPlan, seen: Vec<Value>, answer: &Answer) {
+        let bytes = row_bytes(&seen) + 64;
+        if !subquery.is_stable || !self.memory.has_room(bytes) {
+            return;
+        }
+        let cached = self.cached[subquery.cache].get_or_insert_with(HashMap::new);
+        if cached.len() < KEPT_MAX {
+            cached.insert(seen, answer.clone());
+        }
+    }
+
+    fn answer(&mut self, subquery: &'e SubPlan) -> Result<Answer> {
+        let mut rows = operator(&subquery.plan, self)?;
+        match &subquery.kind {
+            SubPlanKind::Exists => Ok(Answer::Value(Value::Bool(rows.next(self)?.is_some()))),
+            SubPlanKind::Scalar(column) => {
+                let mut found = None;
+                while let Some(batch) = rows.next(self)? {
+                    if batch.len() > 1 || found.is_some() {
+                        return Err(SqlError::new(
+                            SqlState::CARDINALITY_VIOLATION,
+                            "more than one row returned by a subquery used as an expression",
+                        ));
+                    }
+                    found = Some(batch.row(0)[*column].clone());
+                }
+                Ok(Answer::Value(found.unwrap_or_default()))
+            }
+            SubPlanKind::Array(element) => {
+                let mut values = Vec::new();
+                while let Some(batch) = rows.next(self)? {
+                    self.memory.charge(batch.rows().map(row_bytes).sum())?;
+                    values.extend(batch.rows().map(|row| row[0].clone()));
+                }
+                let is_nested = values.iter().any(|value| matches!(value, Value::Array(_)));
+                let array = match is_nested {
+                    true => ArrayValue::nest(*element, &values)?,
+                    false => ArrayValue::list(*element, values),
+                };
+                Ok(Answer::Value(Value::array(array)))
+            }
+            SubPlanKind::Quantified { operators, quantifier, .. } => {
+                let mut batches = Vec::new();
+                while let Some(batch) = rows.next(self)? {
+                    self.memory.charge(batch.rows().map(row_bytes).sum())?;
+                    batches.push(batch);
+                }
+                let by_value = operators.len() == 1
+                    && operators[0].is_comparison
+                    && operators[0].function.name == "="
+                    && *quantifier == Quantifier::Any;
+                let first = || batches.iter().flat_map(Batch::rows).map(|row| &row[0]);
+                let has_null = by_value && first().any(Value::is_null);
+                let values = by_value.then(|| first().filter(|value| !value.is_null()).cloned().collect());
+                Ok(Answer::Rows(Rc::new(Candidates { rows: batches, values, has_null })))
+            }
+        }
+    }
+
+    /// `left operator ANY/ALL (rows)`.
+    fn quantified(&mut self, subquery: &'e SubPlan, candidates: &Candidates, row: &[Value]) -> Result<Value> {
+        let SubPlanKind::Quantified { left, operators, quantifier } = &subquery.kind else {
+            return Err(SqlError::internal("a subquery's rows are compared with nothing"));
+        };
+        let left = left.iter().map(|left| self.evaluate(left, row)).collect::<Result<Vec<_>>>()?;
+        if let Some(values) = &candidates.values {
+            let is_empty = values.is_empty() && !candidates.has_null;
+            return Ok(match &left[0] {
+                _ if is_empty => Value::Bool(false),
+                Value::Null => Value::Null,
+                value if values.contains(value) => Value::Bool(true),
+                _ if candidates.has_null => Value::Null,
+                _ => Value::Bool(false),
+            });
+        }
+        let decisive = *quantifier == Quantifier::Any;
+        let mut result = Value::Bool(!decisive);
+        for right in candidates.rows.iter().flat_map(Batch::rows) {
+            // The comparison of rows: true if all columns' are, false if one is.
+            let mut whole = Some(true);
+            for ((operator, left), right) in operators.iter().zip(&left).zip(right) {
+                let is_null = operator.function.is_strict && (left.is_null() || right.is_null());
+                let value = match is_null {
+                    true => Value::Null,
+                    false => self.apply(operator, &[left.clone(), right.clone()])?,
+                };
+                match value {
+                    Value::Bool(false) => whole = Some(false),
+                    Value::Bool(true) => {}
+                    _ if whole == Some(true) => whole = None,
+                    _ => {}
+                }
+                if whole == Some(false) {
+                    break;
+                }
+            }
+            match whole {
+                Some(value) if value == decisive => return Ok(Value::Bool(decisive)),
+                None => result = Value::Null,
+                _ => {}
+            }
+        }
+        Ok(result)
+    }
+}
