@@ -1,18 +1,25 @@
 //! `Options::memory_limit`: at the limit inserts and long values are refused, everything else goes on, and deletes make
 //! room. Under every protocol.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use heddledb::{
-    DataType, Database, Durability, Error, Options, ProtocolKind, Range, Table, TableDefinition, key, row,
+    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, ProtocolKind, Range, Table,
+    TableDefinition, args, key, row,
 };
 
 const LIMIT: u64 = 4 << 20;
 const LONG: usize = 2_000;
 
 fn database(protocol: ProtocolKind) -> (Database, Table) {
-    let options = Options::default().protocol(protocol).durability(Durability::None).memory_limit(LIMIT);
-    let db = Database::in_memory(options).unwrap();
+    let db = Database::in_memory(options(protocol)).unwrap();
     let table = db.create_table(definition()).unwrap();
     (db, table)
+}
+
+fn options(protocol: ProtocolKind) -> Options {
+    Options::default().protocol(protocol).durability(Durability::None).memory_limit(LIMIT)
 }
 
 fn definition() -> TableDefinition {
@@ -79,17 +86,101 @@ fn deletes_make_room_again() {
         for id in 0..inserted {
             db.run(|tx| tx.delete(&table, key![id])).unwrap();
         }
-        // What is deleted is freed when everybody has let go of it: a little later.
-        let mut again = 0;
-        for attempt in 0..2_000 {
-            again += fill(&db, &table, inserted + again, LONG).0;
-            if again > inserted / 2 {
-                break;
-            }
-            assert!(attempt < 1_999, "{protocol}: only {again} of {inserted} came in again");
-            db.run(|tx| tx.exists(&table, key![0])).unwrap();
-        }
+        wait_for_memory(&db, LIMIT / 4);
+        let again = fill(&db, &table, inserted, LONG).0;
+        assert!(again > inserted / 2, "{protocol}: only {again} of {inserted} came in again");
     }
+}
+
+/// Waits, without a transaction, until rows take this much memory at most.
+#[track_caller]
+fn wait_for_memory(db: &Database, at_most: u64) {
+    let start = Instant::now();
+    while db.statistics().memory_bytes > at_most {
+        let used = db.statistics().memory_bytes;
+        assert!(start.elapsed() < Duration::from_secs(20), "{used} bytes are used, not {at_most}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Fills a table to the limit, deletes one half of the rows and then the other, and fills it again once their memory is
+/// free.
+fn deleted_memory_is_available(db: &Database, delete: impl Fn(&Database, &Table, i64)) {
+    let table = db.open_table(definition()).unwrap();
+    // Every worker context has its first memory.
+    (0..3).for_each(|id| delete(db, &table, id));
+    let (mut first, mut inserted) = (0, fill(db, &table, 0, LONG).0);
+    for _ in 0..3 {
+        for half in 0..2 {
+            let before = db.statistics().memory_bytes;
+            let deleted: Vec<i64> = (first + half..first + inserted).step_by(2).collect();
+            deleted.iter().for_each(|&id| delete(db, &table, id));
+            wait_for_memory(db, before - (deleted.len() * LONG) as u64);
+        }
+        let again = fill(db, &table, first + inserted, LONG).0;
+        // All of it, but for what the limit's slack hides.
+        assert!(again > inserted * 8 / 10, "{again} of {inserted}");
+        (first, inserted) = (first + inserted, again);
+    }
+}
+
+#[test]
+fn what_was_deleted_is_available_without_further_transactions() {
+    for &protocol in ProtocolKind::ALL {
+        // One, so that each worker context has fetched its first memory before what is used is measured.
+        let options = options(protocol).workers(1).executors(1);
+        let db = Database::in_memory(options).unwrap();
+        let table = db.create_table(definition()).unwrap();
+        let remove = Action::write(&table)
+            .key(|args, key| key.push(args.int(0)?))
+            .body(|action| action.delete().map(drop));
+        let remove = ProcedureDefinition::new("remove").parameter("id", DataType::Int64).phase([remove]);
+        let remove = db.register(remove).unwrap();
+        // By threads that keep their worker contexts, and by those that do not.
+        let worker = std::cell::RefCell::new(db.worker().unwrap());
+        deleted_memory_is_available(&db, |db, table, id| match id % 3 {
+            0 => db.run(|tx| tx.delete(table, key![id])).map(drop).unwrap(),
+            1 => drop(db.call(&remove, args![id]).unwrap()),
+            _ => drop(worker.borrow_mut().execute(&remove, args![id]).wait().unwrap()),
+        });
+        drop(worker);
+        db.check().unwrap();
+    }
+}
+
+#[test]
+fn what_was_deleted_durably_is_available_without_further_transactions() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options::default().durability(Durability::Async).memory_limit(LIMIT);
+    let db = Database::open(directory.path().join("notes"), options).unwrap();
+    deleted_memory_is_available(&db, |db, table, id| {
+        db.run(|tx| tx.delete(table, key![id])).map(drop).unwrap();
+    });
+    db.check().unwrap();
+}
+
+#[test]
+fn values_that_were_replaced_make_room_without_further_transactions() {
+    for &protocol in ProtocolKind::ALL {
+        let (db, table) = database(protocol);
+        let (inserted, _) = fill(&db, &table, 0, LONG);
+        let before = db.statistics().memory_bytes;
+        for id in 0..inserted {
+            db.run(|tx| tx.update(&table, key![id], &[("text", "short".into())])).unwrap();
+        }
+        wait_for_memory(&db, before - inserted as u64 * LONG as u64);
+    }
+}
+
+#[test]
+fn one_transaction_that_deletes_everything_makes_room() {
+    let (db, table) = database(ProtocolKind::Optimistic);
+    let (inserted, _) = fill(&db, &table, 0, 8);
+    let before = db.statistics().memory_bytes;
+    db.run(|tx| (0..inserted).try_for_each(|id| tx.delete(&table, key![id]).map(drop))).unwrap();
+    wait_for_memory(&db, before / 4);
+    let (again, _) = fill(&db, &table, 0, 8);
+    assert!(again > inserted / 2, "{again} of {inserted}");
 }
 
 #[test]

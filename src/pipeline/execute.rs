@@ -15,7 +15,7 @@ use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
 use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
-use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::{Counters, Memory, SlotGuard};
 use crate::types::Args;
@@ -190,6 +190,9 @@ fn attempt<B: Body + ?Sized>(
         collect_placeholders(workspace, guard);
     }
     collect_deleted(workspace, engine.store().versions(), || engine.progress().durable(), guard);
+    if engine.store().slabs().budget().is_limited() {
+        hand_over_garbage(worker_context, workspace, guard);
+    }
     verdict
 }
 

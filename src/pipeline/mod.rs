@@ -27,6 +27,7 @@ pub(crate) mod output;
 pub(crate) mod partition;
 pub(crate) mod phases;
 pub(crate) mod queue;
+pub(crate) mod reclaimer;
 pub(crate) mod retry;
 pub(crate) mod sampler;
 pub(crate) mod snapshots;

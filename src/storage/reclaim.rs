@@ -8,6 +8,7 @@
 //! so the swap fails and it stays. A commit that fills an absent record takes it by compare-and-swap too: one of the
 //! two wins.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
@@ -20,6 +21,7 @@ use crate::storage::slab::Slabs;
 use crate::storage::table::{TableCore, free_record};
 use crate::storage::versions::Versions;
 use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER, Stamp};
+use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::{Deleted, Workspace};
 
 /// So many deleted records are kept before anything is done about them: the work is shared.
@@ -55,14 +57,17 @@ fn collect_many_deleted(workspace: &mut Workspace, versions: &Versions, durable:
     // would take the square of their number while the log is slow.
     let ready =
         workspace.deleted.iter().take_while(|deleted| Stamp::of(deleted.word).epoch() <= durable).count();
-    for deleted in workspace.deleted.drain(..ready) {
-        // SAFETY: the table is alive as long as the store is, and so the workspace.
-        let table = unsafe { &*deleted.table };
-        if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard)
-            && let Some(deleted) = versions.keep_deleted(record, deleted)
-        {
-            take_out(table, record, deleted.word, guard);
-        }
+    workspace.deleted.drain(..ready).for_each(|deleted| collect_one(deleted, versions, guard));
+}
+
+/// Takes out a deleted record whose delete is durable, unless snapshots need it.
+fn collect_one(deleted: Deleted, versions: &Versions, guard: &Guard) {
+    // SAFETY: the table is alive as long as the store is, and so the worker contexts.
+    let table = unsafe { &*deleted.table };
+    if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard)
+        && let Some(deleted) = versions.keep_deleted(record, deleted)
+    {
+        take_out(table, record, deleted.word, guard);
     }
 }
 
@@ -73,6 +78,30 @@ pub(super) fn collect_deleted_record(deleted: &Deleted, guard: &Guard) {
     if let Lookup::Found(record) = table.find(table.hash(&deleted.key), &deleted.key, guard) {
         take_out(table, record, deleted.word, guard);
     }
+}
+
+/// Takes out the first of one worker context's deletes that are durable, at most so many; whether any such is left.
+pub(crate) fn collect_durable(
+    deleted: &mut VecDeque<Deleted>,
+    versions: &Versions,
+    at_most: usize,
+    durable: u64,
+    guard: &Guard,
+) -> bool {
+    let is_durable = |deleted: &Deleted| Stamp::of(deleted.word).epoch() <= durable;
+    for _ in 0..at_most {
+        let Some(next) = deleted.pop_front_if(|next| is_durable(next)) else { return false };
+        collect_one(next, versions, guard);
+    }
+    true
+}
+
+/// At the end of an attempt, where memory is limited: hands its deletes to the thread that reclaims memory, and what the
+/// attempt retired to the collector, so that neither depends on this thread's next transactions.
+#[cold]
+pub(crate) fn hand_over_garbage(context: &WorkerContext, workspace: &mut Workspace, guard: &Guard) {
+    context.hand_over_deleted(&mut workspace.deleted);
+    guard.flush();
 }
 
 fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Guard) {

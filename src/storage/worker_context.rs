@@ -15,7 +15,10 @@ use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
 use crate::storage::split::Slices;
-use crate::storage::workspace::Workspace;
+use crate::storage::workspace::{Deleted, Workspace};
+
+/// At most about this many deletes of one worker context wait for the thread that reclaims memory.
+const HANDED_OVER_MAX: usize = 1 << 16;
 
 /// Redo of one worker context and one epoch.
 #[derive(Debug, Default)]
@@ -76,6 +79,8 @@ pub(crate) struct WorkerContext {
     pub(crate) met_hidden: AtomicBool,
     /// Whether a thread of the caller's executes a transaction in this slot.
     executing: AtomicBool,
+    /// Deletes that the thread which reclaims memory has not taken yet.
+    deleted: Mutex<Vec<Deleted>>,
     number: usize,
     /// What its thread works with; taken out while a thread has the slot.
     memory: Mutex<Option<Box<Memory>>>,
@@ -135,6 +140,20 @@ impl WorkerContext {
     /// Whether a thread of the caller's executes a transaction in this slot.
     pub(crate) fn is_executing(&self) -> bool {
         self.executing.load(Ordering::Relaxed)
+    }
+
+    /// Hands deletes over to the thread that reclaims memory; if that is far behind, they stay, and this worker context's
+    /// own thread collects them.
+    pub(crate) fn hand_over_deleted(&self, deleted: &mut Vec<Deleted>) {
+        let mut handed_over = self.deleted.lock();
+        if handed_over.len() < HANDED_OVER_MAX {
+            handed_over.append(deleted);
+        }
+    }
+
+    /// Takes the deletes that were handed over, in the order of their stamps.
+    pub(crate) fn take_deleted(&self) -> Vec<Deleted> {
+        std::mem::take(&mut *self.deleted.lock())
     }
 
     /// Its slices of split columns.

@@ -46,6 +46,9 @@ pub(crate) struct Deleted {
     pub(crate) word: u64,
 }
 
+// SAFETY: as for a placeholder; the rest is plain data.
+unsafe impl Send for Deleted {}
+
 // SAFETY: the table pointers are only used while the store, which owns the tables, is alive; the rest is plain data.
 unsafe impl Send for Workspace {}
 

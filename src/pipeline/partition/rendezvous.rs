@@ -18,7 +18,7 @@ use crate::pipeline::call::{Gathered, Output};
 use crate::pipeline::execute::{Body, Outcome, Verdict, conclude, run_body, wait_for_log_space};
 use crate::protocol::Try;
 use crate::protocol::attempt::Attempt;
-use crate::storage::reclaim::{collect_deleted, collect_placeholders};
+use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
 use crate::storage::worker_context::{Counters, Memory};
 use crate::types::Value;
 
@@ -204,7 +204,7 @@ impl Bench<'_> {
 
     /// Takes out what an attempt has left: its placeholders that were not filled, and deleted records of earlier calls.
     fn collect(&mut self, part: Part) {
-        let (_, memory) = self.slot_guard.parts();
+        let (context, memory) = self.slot_guard.parts();
         let workspace = &mut memory.workspace;
         let guard = pin();
         part.leave_placeholders(workspace);
@@ -215,6 +215,9 @@ impl Bench<'_> {
             || self.engine.progress().durable(),
             &guard,
         );
+        if self.engine.store().slabs().budget().is_limited() {
+            hand_over_garbage(context, workspace, &guard);
+        }
     }
 
     fn end(&mut self, phase: &Phase, outcome: Outcome, rows: Vec<Vec<Value>>) {
