@@ -60,7 +60,7 @@ impl Database {
     ///
     /// # Errors
     /// The directory is no database's, is in use, is of a newer version, is damaged, or cannot be read or written;
-    /// an option is out of range.
+    /// an option is out of range; the system refuses a thread ([`Error::ThreadRefused`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         nesting::check("opening a database")?;
         Ok(Database { shared: Shared::open(Some(path.as_ref()), options)? })
@@ -69,7 +69,7 @@ impl Database {
     /// A database without files: its durability must be `None`.
     ///
     /// # Errors
-    /// An option is out of range.
+    /// An option is out of range; the system refuses a thread ([`Error::ThreadRefused`]).
     pub fn in_memory(options: Options) -> Result<Database> {
         Ok(Database { shared: Shared::open(None, options)? })
     }

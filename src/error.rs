@@ -462,6 +462,16 @@ pub enum Error {
         /// What it takes.
         expected: String,
     },
+    /// The system refused to start a thread.
+    #[error(
+        "the system does not start the thread {thread} ({reason}); raise its limit of threads, or use fewer workers"
+    )]
+    ThreadRefused {
+        /// The thread's name.
+        thread: String,
+        /// What the system said.
+        reason: String,
+    },
     /// A follower could not do what it is there for.
     #[error(
         "the follower failed: {reason}; the database writes its checkpoints itself until one comes again"
@@ -513,6 +523,7 @@ impl Error {
             Error::Conflict => "40001",
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
+            Error::ThreadRefused { .. } => "53000",
             Error::MemoryFull { .. } => "53200",
             Error::SnapshotTooOld { .. } => "72000",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",

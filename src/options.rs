@@ -110,6 +110,7 @@ pub struct Options {
     pub(crate) work_stealing: Option<bool>,
     pub(crate) queue_calls: usize,
     pub(crate) max_worker_contexts: usize,
+    pub(crate) threads_max: usize,
     pub(crate) serial_partitions: usize,
     pub(crate) serial_variant: SerialVariant,
     pub(crate) retry: Retry,
@@ -161,6 +162,7 @@ impl Default for Options {
             work_stealing: None,
             queue_calls: 256,
             max_worker_contexts: 256,
+            threads_max: usize::MAX,
             serial_partitions: 1,
             serial_variant: SerialVariant::default(),
             retry: Retry::default(),
@@ -500,8 +502,8 @@ impl Options {
 
     /// How many bytes rows may take: records, and their values of more than 7 bytes, but not indexes, buffers and threads,
     /// which come on top. Beyond it inserts end in [`Error::MemoryFull`], and updates that bring long values; reads, deletes
-    /// and all other updates go on. What is deleted makes room once it is durable. It is kept to within a few hundred
-    /// kilobytes. A database that is larger can be opened. Default: no limit.
+    /// and all other updates go on. What is deleted makes room within a tenth of a second of being durable, unless a
+    /// transaction that is still running may read it. The limit is kept to within a few hundred kilobytes. A database that is larger can be opened. Default: no limit.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
@@ -547,6 +549,14 @@ impl Options {
     #[must_use]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
+        self
+    }
+
+    /// After this many threads further ones are refused, as the system may refuse them: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn threads_max(mut self, threads: usize) -> Self {
+        self.threads_max = threads;
         self
     }
 

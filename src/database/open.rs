@@ -27,7 +27,7 @@ use crate::pipeline::log::{LogStage, Preparation};
 use crate::pipeline::output::Output;
 use crate::pipeline::partition::Executors;
 use crate::pipeline::sampler::Sampler;
-use crate::pipeline::threads::{Threads, in_parallel};
+use crate::pipeline::threads::{ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
 use crate::protocol::Settings;
@@ -64,6 +64,17 @@ fn new_store(options: &Options, logged: bool) -> Store {
         store.slabs().budget().set_limit(bytes);
     }
     store
+}
+
+/// What the protocol is told.
+fn protocol_settings(options: &Options) -> Settings {
+    Settings {
+        partitions: options.serial_partitions,
+        serial_variant: options.serial_variant,
+        lock_conflict: options.lock_conflict,
+        max_worker_contexts: options.max_worker_contexts,
+        phase: Duration::from_secs_f64(options.phase_milliseconds / 1_000.0),
+    }
 }
 
 /// How many workers there will be, or executors if the protocol has them.
@@ -117,10 +128,10 @@ impl Shared {
                 });
             }
         };
-        Ok(Self::start(&options, opened))
+        Self::start(&options, opened)
     }
 
-    fn start(options: &Options, opened: Opened) -> Arc<Shared> {
+    fn start(options: &Options, opened: Opened) -> Result<Arc<Shared>> {
         let Opened { mut store, recovery, directory, log, checkpointer } = opened;
         if let (Some(transactions), true) = (options.group_size, log.is_some()) {
             store.limit_epochs(transactions);
@@ -128,15 +139,8 @@ impl Shared {
         if options.access_trace {
             store.trace_accesses();
         }
-        let settings = Settings {
-            partitions: options.serial_partitions,
-            serial_variant: options.serial_variant,
-            lock_conflict: options.lock_conflict,
-            max_worker_contexts: options.max_worker_contexts,
-            phase: Duration::from_secs_f64(options.phase_milliseconds / 1_000.0),
-        };
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let protocol = options.protocol.build(&settings);
+        let protocol = options.protocol.build(&protocol_settings(options));
         // Workers that the engine chooses itself leave a worker context's place to callers.
         let most = processors.min(options.max_worker_contexts - 1);
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
@@ -166,18 +170,20 @@ impl Shared {
         let input = way_in(options, &engine, workers, stages != Stages::Folded);
         let group_time =
             (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
-        let threads = Threads::start(
-            &engine,
-            &input,
-            (options.input_threads, options.output_threads),
-            (stages == Stages::Single && options.durability == Durability::Group)
+        let plan = ThreadPlan {
+            engine: &engine,
+            input: &input,
+            input_threads: options.input_threads,
+            output_threads: options.output_threads,
+            own_log: (stages == Stages::Single && options.durability == Durability::Group)
                 .then(|| options.group_time()),
-            options.automatic_admission,
-            log,
-            checkpointer.clone(),
-            |log, stop| LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone()),
-        );
-        Arc::new(Shared {
+            automatic_admission: options.automatic_admission,
+            threads_max: options.threads_max,
+        };
+        let threads = Threads::start(&plan, log, checkpointer.clone(), |log, stop| {
+            LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone())
+        })?;
+        Ok(Arc::new(Shared {
             engine,
             input,
             threads,
@@ -187,7 +193,7 @@ impl Shared {
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
-        })
+        }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -15,6 +15,7 @@ use crate::pipeline::input::Input;
 use crate::pipeline::log::{LogStage, OwnLog, Preparation};
 use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
+use crate::pipeline::reclaimer::Reclaimer;
 use crate::pipeline::sampler::Sampler;
 use crate::pipeline::{output, phases, worker};
 
@@ -28,10 +29,13 @@ pub(crate) struct Threads {
     preparation: Option<Arc<Preparation>>,
     checkpointer: Option<Arc<Checkpointer>>,
     maintenance: Arc<Maintenance>,
+    reclaimer: Arc<Reclaimer>,
 }
 
 #[derive(Default)]
 struct Running {
+    /// How many have been started.
+    started: usize,
     input: Vec<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     log: Vec<JoinHandle<()>>,
@@ -42,97 +46,175 @@ struct Running {
     follower: Vec<JoinHandle<()>>,
     maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
+    reclaimer: Vec<JoinHandle<()>>,
 }
 
-impl Running {
-    /// Starts who makes checkpoints, and who serves a follower if one is waited for.
-    fn start_checkpoints(&mut self, engine: &Arc<Engine>, checkpointer: &Arc<Checkpointer>) {
+/// What a database's threads work on and for.
+pub(crate) struct ThreadPlan<'s> {
+    pub(crate) engine: &'s Arc<Engine>,
+    pub(crate) input: &'s Arc<Input>,
+    /// How many input and output threads there are, where those stages have queues of their own.
+    pub(crate) input_threads: usize,
+    pub(crate) output_threads: usize,
+    /// If the one worker logs what it has executed: no later than this after the first transaction of a group.
+    pub(crate) own_log: Option<Duration>,
+    pub(crate) automatic_admission: bool,
+    /// After this many threads further ones are refused: for tests.
+    pub(crate) threads_max: usize,
+}
+
+/// Starts threads, up to the first that is refused.
+struct Starting<'s> {
+    plan: &'s ThreadPlan<'s>,
+    running: Running,
+}
+
+impl Starting<'_> {
+    /// Starts every stage after the stages that it hands work to, so that those that have been started can be stopped in
+    /// any case.
+    fn all(&mut self, threads: &Threads, stage: LogStage) -> Result<()> {
+        let (engine, stage) = (self.plan.engine, Arc::new(stage));
+        let own_log = self.plan.own_log.filter(|_| threads.preparation.is_some());
+        let own_log = own_log.map(|time| (stage.clone(), time));
+        self.start("log".to_string(), |running| &mut running.log, move || stage.run())?;
+        if let Some(preparation) = threads.preparation.clone() {
+            let engine = engine.clone();
+            self.start(
+                "prepare".to_string(),
+                |running| &mut running.preparation,
+                move || preparation.run(&engine),
+            )?;
+        }
+        let is_delivered_apart = engine.output().queue().is_some();
+        for number in 0..if is_delivered_apart { self.plan.output_threads } else { 0 } {
+            let engine = engine.clone();
+            let life = move || output::run(&engine);
+            self.start(format!("output-{number}"), |running| &mut running.output, life)?;
+        }
+        self.execution(own_log)?;
+        for number in 0..if self.plan.input.is_staged() { self.plan.input_threads } else { 0 } {
+            let (engine, input) = (engine.clone(), self.plan.input.clone());
+            self.start(format!("input-{number}"), |running| &mut running.input, move || input.run(&engine))?;
+        }
+        if engine.protocol().phases().is_some() {
+            let (engine, input) = (engine.clone(), self.plan.input.clone());
+            let life = move || phases::run(&engine, &input);
+            self.start("phases".to_string(), |running| &mut running.phases, life)?;
+        }
+        if let Some(checkpointer) = &threads.checkpointer {
+            self.checkpoints(checkpointer)?;
+        }
+        self.upkeep(threads)
+    }
+
+    /// The workers, or the executors.
+    fn execution(&mut self, own_log: Option<(Arc<LogStage>, Duration)>) -> Result<()> {
+        let (engine, input) = (self.plan.engine, self.plan.input);
+        for number in 0..input.workers().len() {
+            let (engine, input) = (engine.clone(), input.clone());
+            let mut log = own_log.clone().map(|(stage, time)| OwnLog::new(stage, time));
+            let life = move || worker::run(&engine, &input, number, log.as_mut());
+            self.start(format!("execute-{number}"), |running| &mut running.workers, life)?;
+        }
+        let Some(executors) = input.executors() else { return Ok(()) };
+        for number in 0..executors.len() {
+            let (engine, executors) = (engine.clone(), executors.clone());
+            let life = move || executor::run(&engine, &executors, number);
+            self.start(format!("execute-{number}"), |running| &mut running.workers, life)?;
+        }
+        Ok(())
+    }
+
+    /// The threads that make checkpoints, and the one that serves a follower if one is waited for.
+    fn checkpoints(&mut self, checkpointer: &Arc<Checkpointer>) -> Result<()> {
         for number in 0..checkpointer.threads() {
-            let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
+            let (engine, checkpointer) = (self.plan.engine.clone(), checkpointer.clone());
             let life = move || match number {
                 0 => checkpointer.lead(&engine),
                 _ => checkpointer.help(&engine),
             };
-            self.checkpoint.push(start(format!("checkpoint-{number}"), life));
+            self.start(format!("checkpoint-{number}"), |running| &mut running.checkpoint, life)?;
         }
         if checkpointer.post().is_some() {
-            let (engine, checkpointer) = (engine.clone(), checkpointer.clone());
-            self.follower.push(start("follower".to_string(), move || checkpointer.serve(&engine)));
+            let (engine, checkpointer) = (self.plan.engine.clone(), checkpointer.clone());
+            let life = move || checkpointer.serve(&engine);
+            self.start("follower".to_string(), |running| &mut running.follower, life)?;
         }
+        Ok(())
     }
 
-    /// Starts who looks where time goes, if it is sampled.
-    fn start_sampler(&mut self, engine: &Arc<Engine>) {
+    /// The threads beside the stages: each only where it has something to do.
+    fn upkeep(&mut self, threads: &Threads) -> Result<()> {
+        let ThreadPlan { engine, input, automatic_admission, .. } = *self.plan;
+        let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
+        if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
+            let (engine, input, maintenance) = (engine.clone(), input.clone(), threads.maintenance.clone());
+            let life = move || maintenance.run(&engine, &input, automatic_admission);
+            self.start("schedule".to_string(), |running| &mut running.maintenance, life)?;
+        }
         if engine.sampler().is_some() {
             let engine = engine.clone();
-            let life = move || {
-                engine.sampler().into_iter().for_each(|one| one.run(engine.store().worker_contexts()))
+            let contexts = move || {
+                engine.sampler().into_iter().for_each(|one| one.run(engine.store().worker_contexts()));
             };
-            self.sampler.push(start("sample".to_string(), life));
+            self.start("sample".to_string(), |running| &mut running.sampler, contexts)?;
         }
+        if engine.store().slabs().budget().is_limited() {
+            let (engine, reclaimer) = (engine.clone(), threads.reclaimer.clone());
+            let life = move || reclaimer.run(&engine);
+            self.start("reclaim".to_string(), |running| &mut running.reclaimer, life)?;
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        name: String,
+        group: impl FnOnce(&mut Running) -> &mut Vec<JoinHandle<()>>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let refused = |error: std::io::Error| Error::ThreadRefused {
+            thread: format!("heddle-{name}"),
+            reason: error.to_string(),
+        };
+        if self.running.started >= self.plan.threads_max {
+            return Err(refused(std::io::ErrorKind::WouldBlock.into()));
+        }
+        let handle = Builder::new().name(format!("heddle-{name}")).spawn(body).map_err(refused)?;
+        self.running.started += 1;
+        group(&mut self.running).push(handle);
+        Ok(())
     }
 }
 
 impl Threads {
-    /// Starts all stages: input and output threads only where those stages have queues of their own. `own_log`: the one
-    /// worker logs what it has executed, and no later than so long after the first of a group.
-    #[allow(clippy::too_many_arguments)]
+    /// Starts all stages.
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`]; then the threads that had been started have been stopped.
     pub(crate) fn start(
-        engine: &Arc<Engine>,
-        input: &Arc<Input>,
-        (input_threads, output_threads): (usize, usize),
-        own_log: Option<Duration>,
-        automatic_admission: bool,
+        plan: &ThreadPlan<'_>,
         log: Option<Log>,
         checkpointer: Option<Arc<Checkpointer>>,
         log_stage: impl FnOnce(Option<Log>, Arc<AtomicBool>) -> LogStage,
-    ) -> Threads {
-        let mut running = Running::default();
-        let preparation = log.as_ref().map(|(_, preparation)| preparation.clone());
-        let stop_log = Arc::new(AtomicBool::new(false));
-        let stage = Arc::new(log_stage(log, stop_log.clone()));
-        let own_log = own_log.filter(|_| preparation.is_some());
-        for number in 0..if input.is_staged() { input_threads } else { 0 } {
-            let (engine, input) = (engine.clone(), input.clone());
-            running.input.push(start(format!("input-{number}"), move || input.run(&engine)));
+    ) -> Result<Threads> {
+        let threads = Threads {
+            running: Mutex::default(),
+            stop_log: Arc::new(AtomicBool::new(false)),
+            preparation: log.as_ref().map(|(_, preparation)| preparation.clone()),
+            checkpointer,
+            maintenance: Arc::default(),
+            reclaimer: Arc::default(),
+        };
+        let mut starting = Starting { plan, running: Running::default() };
+        let started = starting.all(&threads, log_stage(log, threads.stop_log.clone()));
+        *threads.running.lock() = starting.running;
+        if let Err(refused) = started {
+            // Nothing has been committed, so nothing can fail to be written.
+            let _ = threads.stop(plan.engine, plan.input);
+            return Err(refused);
         }
-        for number in 0..input.workers().len() {
-            let (engine, input) = (engine.clone(), input.clone());
-            let mut log = own_log.map(|time| OwnLog::new(stage.clone(), time));
-            let life = move || worker::run(&engine, &input, number, log.as_mut());
-            running.workers.push(start(format!("execute-{number}"), life));
-        }
-        if let Some(executors) = input.executors() {
-            for number in 0..executors.len() {
-                let (engine, executors) = (engine.clone(), executors.clone());
-                let life = move || executor::run(&engine, &executors, number);
-                running.workers.push(start(format!("execute-{number}"), life));
-            }
-        }
-        let is_delivered_apart = engine.output().queue().is_some();
-        for number in 0..if is_delivered_apart { output_threads } else { 0 } {
-            let engine = engine.clone();
-            running.output.push(start(format!("output-{number}"), move || output::run(&engine)));
-        }
-        if engine.protocol().phases().is_some() {
-            let (engine, input) = (engine.clone(), input.clone());
-            running.phases.push(start("phases".to_string(), move || phases::run(&engine, &input)));
-        }
-        if let Some(preparation) = preparation.clone() {
-            let engine = engine.clone();
-            running.preparation.push(start("prepare".to_string(), move || preparation.run(&engine)));
-        }
-        running.log.push(start("log".to_string(), move || stage.run()));
-        checkpointer.iter().for_each(|checkpointer| running.start_checkpoints(engine, checkpointer));
-        let maintenance = Arc::new(Maintenance::default());
-        let has_boundaries = input.executors().is_some_and(|executors| executors.len() > 1);
-        if automatic_admission || has_boundaries || input.schedule().needs_upkeep() {
-            let (engine, input, maintenance) = (engine.clone(), input.clone(), maintenance.clone());
-            let life = move || maintenance.run(&engine, &input, automatic_admission);
-            running.maintenance.push(start("schedule".to_string(), life));
-        }
-        running.start_sampler(engine);
-        Threads { running: Mutex::new(running), stop_log, preparation, checkpointer, maintenance }
+        Ok(threads)
     }
 
     /// Ends all stages, one after the other: what is under way flows out.
@@ -152,6 +234,8 @@ impl Threads {
         join(&mut running.follower);
         self.maintenance.stop();
         join(&mut running.maintenance);
+        self.reclaimer.stop();
+        join(&mut running.reclaimer);
         engine.sampler().into_iter().for_each(Sampler::stop);
         join(&mut running.sampler);
         input.close();
@@ -197,18 +281,15 @@ const CREW_MAX: usize = 8;
 pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(CREW_MAX);
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(job);
+        for number in 1..threads {
+            let builder = Builder::new().name(format!("heddle-recover-{number}"));
+            if builder.spawn_scoped(scope, job).is_err() {
+                // The system refuses it: the others do its share.
+                break;
+            }
         }
         job();
     });
-}
-
-fn start(name: String, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    match Builder::new().name(format!("heddle-{name}")).spawn(body) {
-        Ok(handle) => handle,
-        Err(error) => panic!("the system starts no thread {name}: {error}"),
-    }
 }
 
 fn join(threads: &mut Vec<JoinHandle<()>>) {

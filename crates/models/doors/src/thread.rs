@@ -9,7 +9,38 @@ use std::time::Duration;
 pub use std::thread::scope;
 pub use std::thread::{available_parallelism, panicking};
 
-pub use crate::checker::thread::{Builder, JoinHandle, Thread, ThreadId, current, park, spawn};
+pub use crate::checker::thread::{JoinHandle, Thread, ThreadId, current, park, spawn};
+
+/// A thread with a name: the checker's, or one of the machine's in a scope.
+#[derive(Debug, Default)]
+pub struct Builder {
+    name: String,
+}
+
+impl Builder {
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    pub fn name(self, name: String) -> Builder {
+        Builder { name }
+    }
+
+    pub fn spawn<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<JoinHandle<T>> {
+        crate::checker::thread::Builder::new().name(self.name).spawn(body)
+    }
+
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::io::Result<std::thread::ScopedJoinHandle<'scope, T>> {
+        std::thread::Builder::new().name(self.name).spawn_scoped(scope, body)
+    }
+}
 
 /// Lets others run first.
 pub fn yield_now() {
