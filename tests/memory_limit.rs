@@ -184,6 +184,21 @@ fn one_transaction_that_deletes_everything_makes_room() {
 }
 
 #[test]
+fn what_a_snapshot_needs_is_available_once_it_is_closed() {
+    for &protocol in ProtocolKind::ALL {
+        let (db, table) = database(protocol);
+        let (inserted, _) = fill(&db, &table, 0, LONG);
+        let before = db.statistics().memory_bytes;
+        let snapshot = db.snapshot().unwrap();
+        (0..inserted).for_each(|id| drop(db.run(|tx| tx.delete(&table, key![id])).unwrap()));
+        drop(snapshot);
+        wait_for_memory(&db, before - inserted as u64 * LONG as u64);
+        let again = fill(&db, &table, inserted, LONG).0;
+        assert!(again > inserted / 2, "{protocol}: only {again} of {inserted} came in again");
+    }
+}
+
+#[test]
 fn a_larger_database_is_opened_and_takes_no_more() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notes");

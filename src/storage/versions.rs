@@ -323,6 +323,8 @@ impl Versions {
         }
         snapshot.next_shard.store(at, Ordering::Relaxed);
         deleted.iter().for_each(|deleted| collect_deleted_record(deleted, guard));
+        // What was retired does not wait for this thread's next transactions.
+        guard.flush();
         at < SHARDS
     }
 
