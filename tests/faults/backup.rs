@@ -281,6 +281,9 @@ fn errors_of_the_disk_are_told_and_what_was_made_is_removed() {
             matches!(error, Error::StorageFull { .. } | Error::Io { .. } | Error::NotWritable { .. }),
             "{error}"
         );
+        for left in ["copy/LOCK", "copy/MANIFEST", "copy/MANIFEST.tmp", "copy/log/00000001.log"] {
+            assert!(image.bytes(Path::new(left)).is_err(), "{left} is left after {operation:?}");
+        }
         Database::backup_directory(DIRECTORY, "copy", &plain(&image), &mut quiet())
             .unwrap_or_else(|error| panic!("after {operation:?}: {error}"));
     }

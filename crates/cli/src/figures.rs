@@ -11,6 +11,7 @@ use comfy_table::{CellAlignment, Table};
 use heddledb::Policy;
 use serde_json::{Value, json};
 
+use crate::bench::think_range;
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -56,7 +57,7 @@ struct CommonArguments {
     #[arg(long, value_name = "N", default_value_t = 19)]
     threads: usize,
     /// A pause between a transaction's accesses, in microseconds, so that transactions overlap where cores are few
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = think_range())]
     think_us: u64,
     /// What locking does at a rival's lock: wait, no-wait
     #[arg(long, value_name = "HOW", default_value = "no-wait")]

@@ -7,11 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use heddledb::{Database, Error, FollowerReport, Options};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output;
 
 /// The socket's usual name, in the database's directory.
 const SOCKET: &str = "follower.socket";
+/// What every database's directory has.
+const MANIFEST: &str = "MANIFEST";
 /// So often it is looked whether a database has come.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -28,6 +30,9 @@ pub struct Arguments {
     /// End with the database, instead of waiting until it is opened again
     #[arg(long)]
     once: bool,
+    /// Wait for a database that is created later, instead of refusing a directory without one
+    #[arg(long)]
+    wait: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -47,10 +52,9 @@ pub fn usual_socket(directory: &Path) -> PathBuf {
 pub fn run(arguments: &Arguments) -> Result {
     let socket = arguments.socket.clone().unwrap_or_else(|| usual_socket(&arguments.directory));
     let options = Options::default().follower_socket(&socket);
+    require_database(arguments)?;
     loop {
-        while !socket.exists() {
-            thread::sleep(LOOK);
-        }
+        wait_for(&socket);
         match Database::follow(&arguments.directory, &options, &mut |_| true) {
             Ok(report) => tell(&report)?,
             // It was killed, perhaps, and is opened again.
@@ -65,6 +69,28 @@ pub fn run(arguments: &Arguments) -> Result {
         if arguments.once {
             return Ok(());
         }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Refuses a path that is no database, unless one is waited for.
+fn require_database(arguments: &Arguments) -> Result {
+    let directory = &arguments.directory;
+    if arguments.wait || directory.join(MANIFEST).exists() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{} is not a database; give a database's directory, or --wait for one that is created later",
+        directory.display()
+    )))
+}
+
+/// Waits until a database listens.
+fn wait_for(socket: &Path) {
+    if !socket.exists() {
+        output::report(format_args!("waiting for a database that listens at {}", socket.display()));
+    }
+    while !socket.exists() {
         thread::sleep(LOOK);
     }
 }

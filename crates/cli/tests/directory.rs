@@ -135,6 +135,22 @@ fn a_users_table_is_not_taken_for_a_workloads() {
 }
 
 #[test]
+fn a_fifo_in_place_of_a_segment_is_an_error_and_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = text(directory.path());
+    bench(path);
+    let segment = directory.path().join("log/00000001.log");
+    std::fs::remove_file(&segment).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&segment).status().unwrap().success());
+    for command in ["check", "inspect"] {
+        let output = heddle(&[command, path]);
+        assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+        let told = errors(&output);
+        assert!(told.contains("00000001.log") && told.contains("not a regular file"), "{told}");
+    }
+}
+
+#[test]
 fn checkpoints_are_made_during_a_run_counted_and_checked() {
     let directory = tempfile::tempdir().unwrap();
     let (path, parts) = (directory.path().join("bank"), directory.path().join("parts"));

@@ -80,6 +80,7 @@ fn values_out_of_range_are_refused_by_name() {
     bench("--rate", "0", "--rate");
     bench("--transactions", "0", "--transactions");
     bench("--in-flight", "0", "--in-flight");
+    bench("--think-us", "18446744073709551615", "--think-us");
     bench("--branches", "0", "--branches");
     bench("--accounts-per-branch", "0", "--accounts-per-branch");
     bench("--bad-percent", "101", "--bad-percent");

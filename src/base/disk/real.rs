@@ -19,6 +19,18 @@ pub struct RealDisk;
 
 struct RealFile(fs::File);
 
+/// Opens what is there only if it is a regular file: opening a FIFO would block until another process opens it.
+fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<fs::File> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
+        Ok(_) => options.open(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => options.open(path),
+        Err(error) => Err(error),
+    }
+}
+
 /// The lock lives in the open file: closing it unlocks.
 struct RealLock {
     _file: fs::File,
@@ -43,11 +55,11 @@ impl Disk for RealDisk {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(RealFile(fs::File::open(path)?)))
+        Ok(Box::new(RealFile(open_regular(path, OpenOptions::new().read(true))?)))
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        Ok(Box::new(RealFile(open_regular(path, OpenOptions::new().read(true).write(true))?)))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn File>> {
@@ -73,12 +85,14 @@ impl Disk for RealDisk {
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
         // Opened for writing, so that a database that cannot be written is refused at its door.
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = open_regular(path, &options)?;
         guard_of(file.try_lock(), file)
     }
 
     fn try_lock_shared(&self, path: &Path) -> io::Result<Option<Box<dyn LockGuard>>> {
-        let file = fs::File::open(path)?;
+        let file = open_regular(path, OpenOptions::new().read(true))?;
         guard_of(file.try_lock_shared(), file)
     }
 }
@@ -184,6 +198,22 @@ mod tests {
         let path = directory.path().join("file");
         RealDisk.create_new(&path)?;
         assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, FILE_MODE);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_and_not_waited_for() -> io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let fifo = directory.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status()?;
+        assert!(made.success());
+        let (disk, invalid) = (RealDisk, Some(io::ErrorKind::InvalidInput));
+        for path in [fifo.as_path(), directory.path()] {
+            assert_eq!(disk.open_read(path).err().map(|error| error.kind()), invalid);
+            assert_eq!(disk.open_write(path).err().map(|error| error.kind()), invalid);
+            assert_eq!(disk.try_lock(path).err().map(|error| error.kind()), invalid);
+            assert_eq!(disk.try_lock_shared(path).err().map(|error| error.kind()), invalid);
+        }
         Ok(())
     }
 

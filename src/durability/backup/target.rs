@@ -122,9 +122,9 @@ impl Target {
         self.report.bytes += bytes;
     }
 
-    /// Removes what was made, the manifest first; what cannot be removed is no database.
+    /// Removes all files that were made, the manifest first and the lock last. Whatever cannot be removed is no database.
     pub(super) fn abandon(&self) {
-        for path in self.made.iter().rev() {
+        for path in self.made.iter().rev().chain([&self.path.join(LOCK)]) {
             if self.disk.exists(path).map_err(reading(path)) == Ok(true) {
                 let _ = self.disk.remove(path);
             }

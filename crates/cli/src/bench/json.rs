@@ -58,8 +58,8 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(recovery) = &findings.recovery {
         put("recovery", recovered(recovery));
     }
-    put("handover_mean", handovers(report));
-    put("stage_busy", busy(report));
+    put("handover_mean", handovers(findings));
+    put("stage_busy", busy(findings));
     if let Some(phases) = &findings.phases {
         put("phased", phased(phases));
     }
@@ -208,8 +208,8 @@ fn schedule_state(report: &ScheduleReport) -> Value {
 }
 
 /// Mean batch that each stage dequeued, for stages with a queue.
-fn handovers(report: &Report) -> Value {
-    let means = stages(report)
+fn handovers(findings: &Findings<'_>) -> Value {
+    let means = stages(findings)
         .into_iter()
         .filter_map(|stage| Some((stage.name.to_owned(), stage.handover_mean?.into())));
     means.collect::<Map<_, _>>().into()
@@ -238,8 +238,8 @@ fn time_shares(report: &Report) -> Value {
 }
 
 /// The share of the interval that each stage was busy.
-fn busy(report: &Report) -> Value {
-    stages(report)
+fn busy(findings: &Findings<'_>) -> Value {
+    stages(findings)
         .into_iter()
         .map(|stage| (stage.name.to_owned(), stage.busy.into()))
         .collect::<Map<_, _>>()

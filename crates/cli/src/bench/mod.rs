@@ -45,6 +45,8 @@ use clap::Args;
 
 use crate::failure::Result;
 
+pub use options::think_range;
+
 /// Run a workload.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]

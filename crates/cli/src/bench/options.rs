@@ -103,7 +103,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "M", conflicts_with_all = ["rate", "transactions"], help_heading = "Load")]
     pub target_mean_ms: Option<f64>,
     /// A pause between a transaction's accesses, in microseconds
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "Load")]
     pub think_us: u64,
     /// How long to measure, fractions allowed [default: 5]
     #[arg(long, value_name = "S", help_heading = "Load")]
@@ -142,6 +142,11 @@ pub struct CommonOptions {
     /// After so many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's own options say so.
     #[arg(skip)]
     pub shifts_after: Option<f64>,
+}
+
+/// The pauses that `--think-us` allows: up to ten seconds.
+pub fn think_range() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(0..=10_000_000)
 }
 
 /// A limit, or the engine's own choice.

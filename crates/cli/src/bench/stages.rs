@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heddle_workloads::driver::Report;
+use super::run::Findings;
 
 /// One stage over the measured interval.
 pub struct Stage {
@@ -16,8 +16,9 @@ pub struct Stage {
     pub handover_mean: Option<f64>,
 }
 
-/// All stages, in the order in which a call passes them; at the end what works beside them: a follower, if there was one.
-pub fn stages(report: &Report) -> Vec<Stage> {
+/// All stages, in the order in which a transaction passes them, and last the follower, if the run has one.
+pub fn stages(findings: &Findings<'_>) -> Vec<Stage> {
+    let report = &findings.report;
     let counters = &report.statistics;
     let stage = |name, busy: Duration, (handovers, calls): (u64, u64)| Stage {
         name,
@@ -25,8 +26,9 @@ pub fn stages(report: &Report) -> Vec<Stage> {
         busy: busy.as_secs_f64() / report.seconds.max(f64::MIN_POSITIVE),
         handover_mean: (handovers > 0).then(|| calls as f64 / handovers as f64),
     };
-    let follower =
-        (!counters.follower_busy.is_zero()).then(|| stage("follower", counters.follower_busy, (0, 0)));
+    let checkpoints = &findings.plan.options.checkpoints;
+    let has_follower = checkpoints.follower || checkpoints.follower_socket.is_some();
+    let follower = has_follower.then(|| stage("follower", counters.follower_busy, (0, 0)));
     let own = [
         stage("input", counters.input_busy, (0, 0)),
         stage("execute", counters.execute_busy, counters.execute_batches),

@@ -24,7 +24,7 @@ pub fn text(findings: &Findings<'_>) -> String {
     if let Some(transactions) = transactions(&findings.report) {
         parts.push(transactions.to_string());
     }
-    if let Some(stages) = stage_table(&findings.report) {
+    if let Some(stages) = stage_table(findings) {
         parts.push(stages.to_string());
     }
     if let Some(shares) = time_shares(&findings.report) {
@@ -237,8 +237,8 @@ fn time_shares(report: &Report) -> Option<Table> {
 }
 
 /// How busy each stage was, and how many calls a hand-over shared.
-fn stage_table(report: &Report) -> Option<Table> {
-    let stages = stages(report);
+fn stage_table(findings: &Findings<'_>) -> Option<Table> {
+    let stages = stages(findings);
     if stages.iter().all(|stage| stage.busy == 0.0) {
         return None;
     }
