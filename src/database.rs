@@ -31,6 +31,7 @@ use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::Held;
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
+use crate::session::Session;
 use crate::storage::trace::AccessTrace;
 use crate::storage::worker_context::{Counters, SlotUse};
 use crate::transaction::Tx;
@@ -44,10 +45,11 @@ pub use placing::Placing;
 
 /// A database. Handles are cheap to clone; when the last one is dropped, the database is closed.
 ///
-/// There are three ways to run a transaction:
+/// There are four ways to run a transaction:
 /// - [`run`](Self::run) runs a closure, on the caller's thread;
 /// - [`call`](Self::call) and [`submit`](Self::submit) send a registered procedure through the pipeline;
-/// - [`worker`](Self::worker) makes the caller's thread a worker that runs procedures itself.
+/// - [`worker`](Self::worker) makes the caller's thread a worker that runs procedures itself;
+/// - [`session`](Self::session) runs one access after the other, any time apart.
 ///
 /// All of them are serializable with each other, and tell a result only when all that it wrote and read is durable.
 #[derive(Clone)]
@@ -191,6 +193,16 @@ impl Database {
                 Err(error)
             }
         }
+    }
+
+    /// A session: transactions whose accesses are calls of their own, any time apart and from any thread.
+    ///
+    /// # Errors
+    /// [`Error::Nested`] inside a transaction; [`Error::Closed`].
+    pub fn session(&self) -> Result<Session> {
+        nesting::check("opening a session")?;
+        self.shared.check_open()?;
+        Ok(Session::new(self.shared.clone()))
     }
 
     /// Makes this thread a worker that runs procedures itself.
@@ -339,7 +351,7 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
 pub(crate) type SchemaChanges = Mutex<()>;
 
 /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
-fn with_held<T>(body: impl FnOnce(&mut Held) -> T) -> T {
+pub(crate) fn with_held<T>(body: impl FnOnce(&mut Held) -> T) -> T {
     thread_local! {
         static HELD: RefCell<Held> = RefCell::default();
     }

@@ -1,5 +1,7 @@
 //! Everything that can go wrong, as one enum.
 
+use std::fmt;
+
 /// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -307,6 +309,31 @@ pub enum Error {
     /// The transaction met a rival's change, and has to run again.
     #[error("the transaction met a concurrent change; run it again")]
     Conflict,
+    /// The session's transaction waited for one that waited for it, and was the youngest of them.
+    #[error("the transaction was rolled back to resolve a deadlock between sessions; run it again")]
+    Deadlock,
+    /// The session's transaction took longer than it may.
+    #[error(
+        "{what} timed out: the transaction was rolled back; run it again, or raise the session's timeout"
+    )]
+    TimedOut {
+        /// What took too long.
+        what: Timeout,
+    },
+    /// The session's transaction was canceled.
+    #[error("the transaction was canceled on request; it was rolled back")]
+    Canceled,
+    /// A session has no transaction to end or to go back in.
+    #[error("the session has no open transaction; begin one first")]
+    NoTransaction,
+    /// A session has a transaction already.
+    #[error("the session has an open transaction; commit it or roll it back first")]
+    TransactionOpen,
+    /// A savepoint of a session that is gone.
+    #[error(
+        "the savepoint does not exist any more: the session has gone back to a point before it, or released it, or ended the transaction; set a new one"
+    )]
+    UnknownSavepoint,
     /// The operating system failed to do something with a file.
     #[error("cannot {action} {path}: {detail}; see to the disk, then open the database again")]
     Io {
@@ -498,12 +525,38 @@ pub enum Error {
     },
 }
 
+/// What of a session can take too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Timeout {
+    /// The wait for what another session has reserved.
+    Wait,
+    /// The transaction as a whole.
+    Transaction,
+    /// The time between two accesses inside a transaction.
+    Idle,
+}
+
+impl fmt::Display for Timeout {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Timeout::Wait => "the wait for another session",
+            Timeout::Transaction => "the transaction",
+            Timeout::Idle => "the pause inside the transaction",
+        })
+    }
+}
+
 impl Error {
     /// Whether the same call may succeed when it is made again, with nothing changed by the caller.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Error::Conflict | Error::Busy { .. } | Error::NoLogSpace { .. } | Error::SnapshotTooOld { .. }
+            Error::Conflict
+                | Error::Deadlock
+                | Error::Busy { .. }
+                | Error::NoLogSpace { .. }
+                | Error::SnapshotTooOld { .. }
         )
     }
 
@@ -521,6 +574,14 @@ impl Error {
             Error::UnknownColumn { .. } => "42703",
             Error::UnknownIndex { .. } => "42704",
             Error::Conflict => "40001",
+            Error::Deadlock => "40P01",
+            Error::TimedOut { what: Timeout::Wait } => "55P03",
+            Error::TimedOut { what: Timeout::Transaction } => "25P04",
+            Error::TimedOut { what: Timeout::Idle } => "25P03",
+            Error::Canceled => "57014",
+            Error::NoTransaction => "25P01",
+            Error::TransactionOpen => "25001",
+            Error::UnknownSavepoint => "3B001",
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
             Error::ThreadRefused { .. } => "53000",

@@ -53,6 +53,7 @@ mod protocol;
 mod range;
 mod row;
 mod schedule;
+mod session;
 mod snapshot;
 mod storage;
 mod table;
@@ -73,7 +74,7 @@ pub use database::{Database, Partition, PhaseReport, SplitOperation, SplitReport
 pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
-pub use error::{Error, Result};
+pub use error::{Error, Result, Timeout};
 pub use options::{Durability, Options, Stages};
 pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
@@ -91,6 +92,7 @@ pub use row::{OwnedRow, Row};
 pub use schedule::{
     ConflictCounts, Deciding, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune,
 };
+pub use session::{Canceler, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 pub use storage::trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};

@@ -72,6 +72,23 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| get(self.attempt, target))
     }
 
+    /// As [`get`](Self::get), for who is going to change the row. In a session ([`crate::Session`]) the row is reserved first: other
+    /// sessions that want it, or have read it and change it, wait until this one's transaction has ended. Where another session has it,
+    /// this one waits, and the body is run again. Elsewhere it is a `get`.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_for_update<'k>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[ValueRef<'k>]>,
+    ) -> Result<Option<Row<'a>>> {
+        self.at(table, key, |target| {
+            self.attempt.reserve(target)?;
+            get(self.attempt, target)
+        })
+    }
+
     /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None` where there is no
     /// row. The keys are looked up several at a time, so that the processor fetches their rows beside each other.
     ///

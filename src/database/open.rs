@@ -33,6 +33,7 @@ use crate::procedure::Procedure;
 use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::Schedule;
+use crate::session::Sessions;
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
 use crate::types::Args;
@@ -49,6 +50,9 @@ pub(crate) struct Shared {
     checkpointer: Option<Arc<Checkpointer>>,
     recovery: Recovery,
     schema_changes: SchemaChanges,
+    sessions: Arc<Sessions>,
+    /// Whether the thread that looks at sessions' deadlines was started.
+    has_session_timer: Mutex<bool>,
     closed: AtomicBool,
     /// What closing came to, once it has; held by who closes.
     closing: Mutex<Option<Result<()>>>,
@@ -190,6 +194,8 @@ impl Shared {
             checkpointer,
             recovery,
             schema_changes: SchemaChanges::default(),
+            sessions: Arc::default(),
+            has_session_timer: Mutex::new(false),
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
@@ -228,6 +234,21 @@ impl Shared {
 
     pub(crate) fn schema_changes(&self) -> &SchemaChanges {
         &self.schema_changes
+    }
+
+    /// What sessions have in common.
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    /// Starts the thread that looks at sessions' deadlines, unless it runs.
+    pub(crate) fn start_session_timer(&self) {
+        let mut is_running = self.has_session_timer.lock();
+        if !*is_running && self.check_open().is_ok() {
+            let sessions = self.sessions.clone();
+            self.threads.start_session_timer(move || sessions.run_timer());
+            *is_running = true;
+        }
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -273,6 +294,7 @@ impl Shared {
         let mut closing = self.closing.lock();
         closing
             .get_or_insert_with(|| {
+                self.sessions.close();
                 let stopped = self.threads.stop(&self.engine, &self.input);
                 *self.directory.lock() = None;
                 stopped

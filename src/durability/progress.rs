@@ -5,6 +5,8 @@
 //! whether an epoch is durable is asked of the one counter that only rises. So a place that serves a later epoch
 //! by now can wake a waiter too early, who then looks at the counter and waits on; it never lets one go early.
 
+use std::task::{Context, Poll, Waker};
+
 use parking_lot::Mutex;
 
 use crossbeam_utils::CachePadded;
@@ -35,6 +37,9 @@ pub(crate) struct Progress {
     places: Box<[CachePadded<Place>]>,
     failure: Mutex<Option<Error>>,
     failed: AtomicU32,
+    /// Tasks that wait, each for an epoch, and whether there are any.
+    tasks: Mutex<Vec<(u64, Waker)>>,
+    has_tasks: AtomicU32,
 }
 
 /// A waiter slot: a count of what has happened, and how many wait for it to change.
@@ -55,6 +60,8 @@ impl Progress {
             places: (0..places).map(|_| CachePadded::default()).collect(),
             failure: Mutex::new(None),
             failed: AtomicU32::new(0),
+            tasks: Mutex::new(Vec::new()),
+            has_tasks: AtomicU32::new(0),
         }
     }
 
@@ -103,6 +110,43 @@ impl Progress {
         }
     }
 
+    /// As [`wait`](Self::wait), for a task.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn poll(&self, epoch: u64, context: &Context<'_>) -> Poll<Result<()>> {
+        let outcome = || match self.failure() {
+            _ if self.is_released(epoch) => Some(Ok(())),
+            failure => failure.map(Err),
+        };
+        if let Some(outcome) = outcome() {
+            return Poll::Ready(outcome);
+        }
+        let mut tasks = self.tasks.lock();
+        if !tasks.iter().any(|(other, waker)| *other == epoch && waker.will_wake(context.waker())) {
+            tasks.push((epoch, context.waker().clone()));
+        }
+        // SeqCst, as for threads: the task registers, then looks once more; the log raises what is released, or tells its failure, and
+        // looks for tasks then.
+        self.has_tasks.store(1, Ordering::SeqCst);
+        drop(tasks);
+        outcome().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Wakes the tasks whose epochs are released; all of them after a failure.
+    fn wake_tasks(&self) {
+        if self.has_tasks.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let mut tasks = self.tasks.lock();
+        let has_failed = self.failed.load(Ordering::SeqCst) != 0;
+        let woken: Vec<_> =
+            tasks.extract_if(.., |(epoch, _)| has_failed || self.is_released(*epoch)).collect();
+        self.has_tasks.store(u32::from(!tasks.is_empty()), Ordering::SeqCst);
+        drop(tasks);
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
     /// Says that everything up to `epoch` is durable, and wakes who waits for it. Only the log stage calls it.
     pub(crate) fn publish(&self, epoch: u64) {
         let before = self.durable.swap(epoch, Ordering::AcqRel);
@@ -113,6 +157,7 @@ impl Progress {
         for epoch in epoch - count + 1..=epoch {
             self.wake((epoch % self.places.len() as u64) as usize);
         }
+        self.wake_tasks();
     }
 
     fn wake(&self, place: usize) {
@@ -133,6 +178,7 @@ impl Progress {
         self.failure.lock().get_or_insert(error);
         self.failed.store(1, Ordering::SeqCst);
         (0..self.places.len()).for_each(|place| self.wake(place));
+        self.wake_tasks();
     }
 
     /// Why the log takes nothing more, if so.

@@ -30,6 +30,12 @@ pub(crate) trait Body {
 
     /// Where its code is.
     fn code(&self) -> usize;
+
+    /// Whether its end is one of a transaction's, and is counted as such.
+    #[inline]
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// How a call ended.
@@ -106,7 +112,9 @@ pub(crate) fn execute<B: Body + ?Sized>(
         let attempted = Try { number, code: body.code() };
         match attempt(engine, slot_guard, held, guard, footprint, body, attempted, refused.as_deref()) {
             Verdict::Done { epoch, wrote, failure } => {
-                Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
+                if body.is_whole() {
+                    Counters::count(if failure.is_none() { &counters.committed } else { &counters.failed });
+                }
                 break Outcome { epoch, attempts: number, wrote, failure, stashed: false };
             }
             Verdict::Stash => {
@@ -282,7 +290,7 @@ pub(crate) fn keep_panics_in(make_keys: impl FnOnce() -> Result<()>) -> Result<(
 }
 
 #[cold]
-fn panicked(panic: &(dyn Any + Send)) -> Error {
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::Panicked { message: message_of(panic) }
 }
 

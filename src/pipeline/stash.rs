@@ -6,6 +6,8 @@
 //! has ended, so that the next split phase can wait for it. Who comes when the phase has just ended is counted, too: else
 //! the next phase could be there before it has run.
 
+use std::task::{Context, Poll, Waker};
+
 use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
@@ -31,6 +33,8 @@ struct State {
     calls: Vec<Call>,
     /// Callers' threads that wait here with a closure.
     waiting: usize,
+    /// Tasks that wait for the end of the phase.
+    tasks: Vec<Waker>,
     /// The most joined phases that a call has missed.
     missed: u64,
 }
@@ -49,8 +53,12 @@ impl Stash {
 
     /// The split phase has ended: nothing is taken in any more, and who waits goes on.
     pub(crate) fn close(&self) {
-        self.state.lock().split = false;
+        let mut state = self.state.lock();
+        state.split = false;
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
         self.ended.notify_all();
+        tasks.into_iter().for_each(Waker::wake);
     }
 
     /// Keeps a call until the split phase ends; if it has ended already, the call is given back, to be run now.
@@ -75,6 +83,21 @@ impl Stash {
         }
         state.waiting -= 1;
         since
+    }
+
+    /// Counts a task that waits until the split phase has ended; as [`wait`](Self::wait) does. [`poll_ended`](Self::poll_ended) follows.
+    pub(crate) fn enter(&self, before: Option<Since>) -> Since {
+        self.count(&self.state.lock(), before)
+    }
+
+    /// Whether the split phase has ended.
+    pub(crate) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if !state.split {
+            return Poll::Ready(());
+        }
+        state.tasks.push(context.waker().clone());
+        Poll::Pending
     }
 
     fn count(&self, state: &State, before: Option<Since>) -> Since {

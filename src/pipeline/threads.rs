@@ -47,6 +47,7 @@ struct Running {
     maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
     reclaimer: Vec<JoinHandle<()>>,
+    sessions: Vec<JoinHandle<()>>,
 }
 
 /// What a database's threads work on and for.
@@ -217,12 +218,25 @@ impl Threads {
         Ok(threads)
     }
 
+    /// Starts the thread that looks at sessions' deadlines; it ends when it is told to, before [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`].
+    pub(crate) fn start_session_timer(&self, life: impl FnOnce() + Send + 'static) -> Result<()> {
+        let name = "heddle-sessions".to_string();
+        let refused = |error: std::io::Error| Error::ThreadRefused { thread: name.clone(), reason: error.to_string() };
+        let handle = Builder::new().name(name.clone()).spawn(life).map_err(refused)?;
+        self.running.lock().sessions.push(handle);
+        Ok(())
+    }
+
     /// Ends all stages, one after the other: what is under way flows out.
     ///
     /// # Errors
     /// The log has failed.
     pub(crate) fn stop(&self, engine: &Engine, input: &Input) -> Result<()> {
         let mut running = std::mem::take(&mut *self.running.lock());
+        join(&mut running.sessions);
         // First: nobody waits for it who is not told that the database is being closed.
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.stop();

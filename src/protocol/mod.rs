@@ -300,6 +300,8 @@ pub(crate) struct Held {
     pub(crate) denied_write: bool,
     /// Whether the running attempt's values led elsewhere than was looked up before it began (`partitioned`).
     pub(crate) misled: bool,
+    /// What the session keeps that the running attempt is an access of.
+    pub(crate) session: Option<Box<attempt::SessionAccess>>,
     /// The locks of the running attempt.
     locking: locking::Holding,
     /// What a closure has locked that executors own.

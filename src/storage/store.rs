@@ -134,6 +134,17 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
+    /// A share in a table, or in the inside of a secondary index; and whether keys come into it that others may insert, too:
+    /// not where a key ends with the primary key of its row.
+    pub(crate) fn shared_table(&self, core: &TableCore) -> Option<(Arc<TableCore>, bool)> {
+        let table = self.table(core.id())?;
+        if std::ptr::eq(&*table, core) {
+            return Some((table, true));
+        }
+        let index = table.secondary().iter().find(|index| std::ptr::eq(&*index.table, core))?;
+        Some((index.table.clone(), index.definition.unique))
+    }
+
     /// The table of this name.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! a set is used again by the next call without allocating.
 
 mod append;
+mod carry;
 mod places;
 
 use bumpalo::Bump;
@@ -18,6 +19,7 @@ use crate::storage::table::TableCore;
 use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod usual;
+pub(crate) use carry::CarriedWrite;
 pub(crate) use usual::{NumberChange, WordChange};
 
 const NONE: u32 = u32::MAX;
@@ -289,10 +291,14 @@ impl WriteSet {
         None
     }
 
-    /// Forgets a row that was put together last.
+    /// Forgets a row that was put together last. Where writes were buffered since, as a session's are at its first look at a key,
+    /// its memory stays until they are taken back.
     pub(crate) fn discard(&mut self, composed: Composed) {
-        self.words.truncate(composed.words as usize);
-        self.bytes.truncate(composed.bytes as usize);
+        let ends = self.writes.last().map_or((0, 0), |write| (write.words_end, write.bytes_end));
+        if ends.0 <= composed.words && ends.1 <= composed.bytes {
+            self.words.truncate(composed.words as usize);
+            self.bytes.truncate(composed.bytes as usize);
+        }
     }
 
     /// Buffers: the row that was put together is put in. `is_new`: its record is one that the call has just made.

@@ -10,6 +10,7 @@
 
 mod read;
 mod scan;
+mod session;
 mod usual;
 mod write;
 
@@ -37,6 +38,7 @@ use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
 
 pub(crate) use scan::KeyRange;
+pub(crate) use session::{SessionAccess, SessionControl, identity};
 pub(crate) use write::show_key;
 
 /// What will be done with a key that is claimed.
@@ -44,6 +46,8 @@ pub(crate) use write::show_key;
 pub(crate) enum Claim {
     /// It is read.
     Read,
+    /// Whether there is a row is read.
+    Presence,
     /// It is changed or deleted.
     Write,
     /// It comes in.

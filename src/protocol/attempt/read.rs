@@ -41,7 +41,7 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Read)?;
-        self.claim(self.hold(target.table)?, target.key, Claim::Read)?;
+        self.claim(self.hold(target.table)?, target.key, Claim::Presence)?;
         Ok(self.find_present(target)?.is_some())
     }
 

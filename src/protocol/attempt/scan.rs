@@ -32,6 +32,8 @@ pub(crate) struct KeyRange<'a> {
     next: usize,
     /// The point in the call's writes at which the first row was asked for.
     begun: Option<Mark>,
+    /// The range's number among those that a session notes, if the attempt is a session's.
+    in_session: Option<usize>,
 }
 
 enum Place<'a> {
@@ -81,7 +83,43 @@ impl<'a> KeyRange<'a> {
         everything: bool,
     ) -> KeyRange<'a> {
         let place = if everything { Place::Table(PageCursor::Start) } else { Place::Start };
-        KeyRange { table, base, lower, upper, backward, place, page: Vec::new(), next: 0, begun: None }
+        KeyRange {
+            table,
+            base,
+            lower,
+            upper,
+            backward,
+            place,
+            page: Vec::new(),
+            next: 0,
+            begun: None,
+            in_session: None,
+        }
+    }
+
+    /// A range of a table's keys, or of an index's, in their order; everything in any order where there is none.
+    pub(super) fn all_of(
+        table: &'a TableCore,
+        lower: Bound<EncodedKey>,
+        upper: Bound<EncodedKey>,
+    ) -> KeyRange<'a> {
+        let everything = table.ordered().is_err();
+        KeyRange::new(table, None, lower, upper, false, everything)
+    }
+
+    /// The table or index that is read, and from where to where.
+    pub(super) fn bounds(&self) -> (&'a TableCore, &Bound<EncodedKey>, &Bound<EncodedKey>) {
+        (self.table, &self.lower, &self.upper)
+    }
+
+    /// Whether it is read from its end to its beginning.
+    pub(super) fn is_backward(&self) -> bool {
+        self.backward
+    }
+
+    /// The records of the page that was read last.
+    pub(super) fn page(&self) -> &[Record<'a>] {
+        &self.page
     }
 
     /// The table whose rows come out.
@@ -146,6 +184,7 @@ impl<'a> Attempt<'a> {
                 if let Some(claim) = self.access.get().range {
                     claim(self, key_range.table, as_slice(&key_range.lower), as_slice(&key_range.upper))?;
                 }
+                key_range.in_session = self.begin_range_in_session(key_range)?;
                 *key_range.begun.insert(self.mark())
             }
         };
@@ -155,15 +194,23 @@ impl<'a> Attempt<'a> {
                     key_range.table.prefetch_record(ahead);
                 }
                 key_range.next += 1;
+                if let Some(range) = key_range.in_session {
+                    // First: what the session has written to it may enter only now.
+                    self.claim(key_range.table, record.key(), Claim::Read)?;
+                    self.note_in_range(range, false);
+                }
                 let is_written = {
                     let writes = &self.workspace.borrow().writes;
                     let position = writes.position(record.pointer());
-                    if position.is_some_and(|position| writes.came_since(position, begun)) {
+                    let is_new = position.is_some_and(|position| writes.came_since(position, begun));
+                    if is_new && !(key_range.in_session.is_some() && self.is_carried(record)) {
                         continue;
                     }
                     position.is_some()
                 };
-                self.claim(key_range.table, record.key(), Claim::Read)?;
+                if key_range.in_session.is_none() {
+                    self.claim(key_range.table, record.key(), Claim::Read)?;
+                }
                 // A dead record's successor, if it has one, came into the node after the page was read: the page's
                 // version tells the protocol.
                 let seen = match is_written {
@@ -184,6 +231,9 @@ impl<'a> Attempt<'a> {
                 }
             }
             if !self.next_page(key_range)? {
+                if let Some(range) = key_range.in_session {
+                    self.note_in_range(range, true);
+                }
                 return Ok(None);
             }
         }
@@ -212,7 +262,7 @@ impl<'a> Attempt<'a> {
         Ok(row.map(|row| (record.key(), row)))
     }
 
-    fn next_page(&self, key_range: &mut KeyRange<'a>) -> Result<bool> {
+    pub(super) fn next_page(&self, key_range: &mut KeyRange<'a>) -> Result<bool> {
         key_range.page.clear();
         key_range.next = 0;
         let place = std::mem::replace(&mut key_range.place, Place::End);
@@ -261,7 +311,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
+pub(super) fn as_slice(bound: &Bound<EncodedKey>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) => Bound::Included(key.as_slice()),
         Bound::Excluded(key) => Bound::Excluded(key.as_slice()),

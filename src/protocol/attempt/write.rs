@@ -16,6 +16,7 @@ use crate::storage::row::{INLINE_BYTES, byte_length};
 use crate::storage::table::{Placed, TableCore};
 use crate::storage::word::PLACEHOLDER;
 use crate::storage::workspace::Placeholder;
+use crate::storage::write_set::Mark;
 use crate::types::key::decode_component;
 use crate::types::{DataType, Value, ValueRef};
 
@@ -137,11 +138,28 @@ impl<'a> Attempt<'a> {
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
         if table.is_plain(column) {
+            let mark = self.claims.get().map(|_| self.mark());
             let mut workspace = self.workspace.borrow_mut();
             workspace.writes.operate(table, record.pointer(), column, operation, operand);
-            return workspace.writes.check_size();
+            let checked = workspace.writes.check_size();
+            drop(workspace);
+            return match mark {
+                Some(mark) if self.is_in_session() => self.try_or_roll_back(mark, target, record),
+                _ => checked,
+            };
         }
         self.operate_on_indexed(table, record, target, column, operation, operand)
+    }
+
+    /// Tries what a session has buffered since the mark; where it fails it is taken back.
+    #[cold]
+    fn try_or_roll_back(&self, mark: Mark, target: &Target<'_, 'a>, record: Record<'a>) -> Result<()> {
+        let checked = self.workspace.borrow().writes.check_size();
+        let tried = checked.and_then(|()| self.try_operations(target, record));
+        if tried.is_err() {
+            self.roll_back(mark);
+        }
+        tried
     }
 
     /// As `operate`, on a column that is in a key or an index.
@@ -177,7 +195,7 @@ impl<'a> Attempt<'a> {
     }
 
     #[inline]
-    fn check_writable(&self) -> Result<()> {
+    pub(super) fn check_writable(&self) -> Result<()> {
         match self.updates_refused {
             None => Ok(()),
             Some(error) => refuse(error),
@@ -211,7 +229,7 @@ impl<'a> Attempt<'a> {
     }
 
     #[inline]
-    fn find_or_place(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Placed<'a> {
+    pub(super) fn find_or_place(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Placed<'a> {
         let (workspace, reads) = (&mut **self.workspace.borrow_mut(), &mut **self.reads.borrow_mut());
         let mut near = self.near.get();
         let placed =

@@ -76,8 +76,10 @@ impl Holding {
         match what {
             // Who reads what it is going to write takes it alone at once: two who first read it together could but
             // wait for each other then.
-            Claim::Read if self.written.binary_search(&(table.id(), hash)).is_err() => Mode::Shared,
-            Claim::Read | Claim::Write | Claim::Insert => Mode::Exclusive,
+            Claim::Read | Claim::Presence if self.written.binary_search(&(table.id(), hash)).is_err() => {
+                Mode::Shared
+            }
+            Claim::Read | Claim::Presence | Claim::Write | Claim::Insert => Mode::Exclusive,
         }
     }
 

@@ -1,0 +1,433 @@
+//! Accesses of a session: what it has written is found, and what it reads is noted, by key.
+//!
+//! A session's access runs as an attempt of its own under the protocol in force, with what the session keeps at hand
+//! ([`SessionAccess`]). The session's earlier writes enter the attempt's write set when the attempt comes to their keys: at the claim of
+//! a key, or of a range ([`claim_in_session`], [`Attempt::begin_range_in_session`]). So everything above sees them as the
+//! attempt's own. The keys and ranges claimed are noted; once the body has returned, [`Attempt::observe`] looks at each again, which
+//! the protocol covers as any read: by a validation, by locks, or by the partition held.
+//!
+//! Invariant: a key's earlier writes stand first among the attempt's writes to its record, `carried` of them.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::scan::as_slice;
+use super::{Attempt, Claim, ClaimKey, KeyRange, Target, claim_traced};
+use crate::base::atomics::Ordering;
+use crate::error::{Error, Result};
+use crate::storage::index::Lookup;
+use crate::storage::read_set::Part;
+use crate::storage::record::{Record, RecordPointer};
+use crate::storage::session_buffer::{Key, Observed, RangeRead, SessionBuffer};
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
+use crate::storage::write_set::CarriedWrite;
+use crate::types::key::EncodedKey;
+
+/// What an attempt asks of the session that it runs for.
+pub(crate) trait SessionControl: Send + Sync {
+    /// Whether the session was ended from elsewhere, so that the attempt is in vain.
+    fn is_stopped(&self) -> bool;
+
+    /// Reserves a key of a table, unless another session has it. Whether it is reserved.
+    fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
+}
+
+/// What a session brings into an attempt, and what is noted there for it.
+pub(crate) struct SessionAccess {
+    pub(crate) buffer: SessionBuffer,
+    pub(crate) control: Arc<dyn SessionControl>,
+    notes: Notes,
+}
+
+/// What one attempt notes.
+#[derive(Default)]
+struct Notes {
+    keys: Vec<NotedKey>,
+    bytes: Vec<u8>,
+    ranges: Vec<NotedRange>,
+    /// How many writes of the session's were carried in to a record.
+    carried: HashMap<RecordPointer, u32, FixedState>,
+    /// A key that another session has reserved.
+    wanted: Option<(u64, Key)>,
+}
+
+/// A key that was claimed: its place among the bytes noted.
+#[derive(Clone, Copy)]
+struct NotedKey {
+    table: u32,
+    length: u32,
+    start: usize,
+    part: Part,
+    is_insert: bool,
+}
+
+/// A range that was claimed.
+struct NotedRange {
+    table: u32,
+    range: RangeRead,
+    is_backward: bool,
+    /// Whether it has no order, so that what was seen of it is no part of it.
+    is_unordered: bool,
+    /// The last of the keys noted that was met in it.
+    last: Option<usize>,
+    /// Whether it was read to its end.
+    is_whole: bool,
+}
+
+/// A key that an attempt has come to.
+pub(crate) struct Noted<'n> {
+    pub(crate) table: u32,
+    pub(crate) key: &'n [u8],
+    pub(crate) part: Part,
+    /// Whether it was to be inserted.
+    pub(crate) is_insert: bool,
+}
+
+impl SessionAccess {
+    /// For a session that has done nothing yet.
+    pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
+        SessionAccess { buffer: SessionBuffer::default(), control, notes: Notes::default() }
+    }
+
+    /// The keys that the attempt has come to, in order.
+    pub(crate) fn noted(&self) -> impl Iterator<Item = Noted<'_>> {
+        self.notes.keys.iter().map(|key| {
+            let bytes = &self.notes.bytes[key.start..key.start + key.length as usize];
+            Noted { table: key.table, key: bytes, part: key.part, is_insert: key.is_insert }
+        })
+    }
+
+    /// The ranges that the attempt has read, as far as it has.
+    pub(crate) fn noted_ranges(&self) -> impl Iterator<Item = (u32, RangeRead)> {
+        self.notes.ranges.iter().map(|noted| {
+            let mut range = noted.range.clone();
+            let last = noted.last.filter(|_| !noted.is_whole && !noted.is_unordered);
+            if let Some(last) = last.and_then(|last| self.notes.keys.get(last)) {
+                let key =
+                    Bound::Included(self.notes.bytes[last.start..last.start + last.length as usize].into());
+                *(if noted.is_backward { &mut range.lower } else { &mut range.upper }) = key;
+            }
+            (noted.table, range)
+        })
+    }
+
+    /// The key that another session has reserved, if the attempt met one.
+    pub(crate) fn take_wanted(&mut self) -> Option<(u64, Key)> {
+        self.notes.wanted.take()
+    }
+
+    /// Reserves a key, or notes that another session has it. Whether it is reserved.
+    pub(crate) fn reserve(&mut self, table: u64, key: &[u8]) -> bool {
+        let is_reserved = self.control.try_reserve(table, key);
+        if !is_reserved {
+            self.notes.wanted = Some((table, key.into()));
+        }
+        is_reserved
+    }
+
+    fn number_of(&mut self, store: &Store, table: &TableCore) -> Result<u32> {
+        if let Some(number) = self.buffer.table_number(table) {
+            return Ok(number);
+        }
+        let (core, has_contended_keys) = store.shared_table(table).ok_or(Error::Closed)?;
+        Ok(self.buffer.add_table(core, has_contended_keys))
+    }
+
+    fn clear_notes(&mut self) {
+        self.notes.keys.clear();
+        self.notes.bytes.clear();
+        self.notes.ranges.clear();
+        self.notes.carried.clear();
+        self.notes.wanted = None;
+    }
+}
+
+impl Notes {
+    fn note(&mut self, table: u32, key: &[u8], what: Claim) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let part = if what == Claim::Read { Part::Row } else { Part::Existence };
+        let is_insert = what == Claim::Insert;
+        self.keys.push(NotedKey { table, length: key.len() as u32, start, part, is_insert });
+    }
+}
+
+impl fmt::Debug for SessionAccess {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SessionAccess").field("keys", &self.notes.keys.len()).finish_non_exhaustive()
+    }
+}
+
+/// A table's number in reservations: its address, as in the names of locks.
+pub(crate) fn identity(table: &TableCore) -> u64 {
+    std::ptr::from_ref(table).addr() as u64
+}
+
+/// Claims a key as the protocol does, notes it, and brings in what the session has written to it.
+fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
+    attempt.claim_below_session(table, key, what)?;
+    let mut held = attempt.held.borrow_mut();
+    let Some(session) = &mut held.session else { return Ok(()) };
+    if session.control.is_stopped() {
+        return Err(Error::Canceled);
+    }
+    let number = session.number_of(attempt.store, table)?;
+    session.notes.note(number, key, what);
+    if let Some(writes) = session.buffer.writes_to(number, key) {
+        attempt.carry_in(table, key, writes, &mut session.notes.carried);
+    }
+    Ok(())
+}
+
+impl<'a> Attempt<'a> {
+    /// From here on the attempt is a session's.
+    pub(crate) fn enter_session(&self, mut session: Box<SessionAccess>) {
+        session.clear_notes();
+        self.held.borrow_mut().session = Some(session);
+        let claim: ClaimKey = claim_in_session;
+        self.claims.set(Some(claim));
+    }
+
+    /// The attempt's notes, and what it was given; it is not a session's any more.
+    pub(crate) fn leave_session(&self) -> Option<Box<SessionAccess>> {
+        self.claims.set(None);
+        self.held.borrow_mut().session.take()
+    }
+
+    /// Whether the attempt is a session's.
+    #[inline]
+    pub(super) fn is_in_session(&self) -> bool {
+        self.claims.get().is_some() && self.held.borrow().session.is_some()
+    }
+
+    fn claim_below_session(&self, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
+        if self.store.trace().is_some() {
+            return claim_traced(self, table, key, what);
+        }
+        self.access.get().claim.map_or(Ok(()), |claim| claim(self, table, key, what))
+    }
+
+    /// Buffers writes to a key that were made in an earlier attempt, unless they are there.
+    fn carry_in(
+        &self,
+        table: &'a TableCore,
+        key: &[u8],
+        writes: &[CarriedWrite],
+        carried: &mut HashMap<RecordPointer, u32, FixedState>,
+    ) {
+        let hash = table.hash(key);
+        let record = if matches!(writes.first(), Some(CarriedWrite::Insert(_))) {
+            self.find_or_place(table, hash, key).record
+        } else {
+            match table.find(hash, key, self.guard) {
+                Lookup::Found(record) => record,
+                // It has gone since it was written: what is read of the key tells.
+                Lookup::Missing(_) => return,
+            }
+        };
+        let buffered = &mut self.workspace.borrow_mut().writes;
+        if buffered.position(record.pointer()).is_none() {
+            buffered.carry_in(table, record.pointer(), writes);
+            carried.insert(record.pointer(), writes.len() as u32);
+        }
+    }
+
+    /// Notes that a range is read, and brings in what the session has written to its keys. The range's number, if the attempt is
+    /// a session's.
+    pub(super) fn begin_range_in_session(&self, key_range: &KeyRange<'a>) -> Result<Option<usize>> {
+        if !self.is_in_session() {
+            return Ok(None);
+        }
+        let mut held = self.held.borrow_mut();
+        let Some(session) = &mut held.session else { return Ok(None) };
+        let (table, lower, upper) = key_range.bounds();
+        let number = session.number_of(self.store, table)?;
+        let shared = |bound: Bound<&[u8]>| bound.map(Key::from);
+        let range = RangeRead { lower: shared(as_slice(lower)), upper: shared(as_slice(upper)) };
+        let written = session.buffer.writes_within(number, (as_slice(lower), as_slice(upper)));
+        written.for_each(|(key, writes)| self.carry_in(table, key, writes, &mut session.notes.carried));
+        session.notes.ranges.push(NotedRange {
+            table: number,
+            range,
+            is_backward: key_range.is_backward(),
+            is_unordered: table.ordered().is_err(),
+            last: None,
+            is_whole: false,
+        });
+        Ok(Some(session.notes.ranges.len() - 1))
+    }
+
+    /// The key that was claimed last was met in this range; or its end was, if it `is_whole`.
+    pub(super) fn note_in_range(&self, range: usize, is_whole: bool) {
+        if let Some(session) = &mut self.held.borrow_mut().session {
+            let last = session.notes.keys.len().checked_sub(1);
+            if let Some(noted) = session.notes.ranges.get_mut(range) {
+                noted.is_whole |= is_whole;
+                noted.last = last;
+            }
+        }
+    }
+
+    /// Whether the session had written this record before the attempt began.
+    pub(super) fn is_carried(&self, record: Record<'a>) -> bool {
+        let held = self.held.borrow();
+        held.session.as_ref().is_some_and(|session| session.notes.carried.contains_key(&record.pointer()))
+    }
+
+    /// Reserves a key for the session, if the attempt is a session's.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: another session has it; the attempt is in vain, and which key it is was noted.
+    pub(crate) fn reserve(&self, target: &Target<'_, 'a>) -> Result<()> {
+        let table = self.hold(target.table)?;
+        let mut held = self.held.borrow_mut();
+        let is_free =
+            held.session.as_mut().is_none_or(|session| session.reserve(identity(table), target.key));
+        if is_free { Ok(()) } else { Err(Error::Conflict) }
+    }
+
+    /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a column that
+    /// is split there is nothing to try.
+    ///
+    /// # Errors
+    /// What an operation refuses; then the row counts as read.
+    pub(super) fn try_operations(&self, target: &Target<'_, 'a>, record: Record<'a>) -> Result<()> {
+        let layout = target.table.layout();
+        let row = self.arena.alloc_slice_fill_copy(layout.words(), 0);
+        let word = record.read(row);
+        if word & SPLIT != 0 {
+            return Ok(());
+        }
+        let tried = {
+            let writes = &self.workspace.borrow().writes;
+            let Some(position) = writes.position(record.pointer()) else { return Ok(()) };
+            writes.apply(position, layout, row, word & ABSENT == 0, self.arena)
+        };
+        match tried {
+            Ok(_) => Ok(()),
+            // As a read, which is noted: it fails in the same way, or the row has changed meanwhile.
+            Err(_) => self.row_of_target(target).map(drop),
+        }
+    }
+
+    /// Looks a key up again and notes what is there.
+    ///
+    /// # Errors
+    /// What the protocol answers a reader.
+    pub(crate) fn observe(&self, table: &TableCore, key: &[u8], part: Part) -> Result<Observed> {
+        let table = self.hold(table)?;
+        self.claim_below_session(table, key, Claim::Read)?;
+        let hash = table.hash(key);
+        loop {
+            let record = match table.find(hash, key, self.guard) {
+                Lookup::Found(record) => record,
+                Lookup::Missing(version) => {
+                    (self.access.get().missed)(self, version)?;
+                    return Ok(Observed { part, present: false, stamp: Stamp::ZERO, phase: 0 });
+                }
+            };
+            let word = record.stable_word();
+            self.reads.borrow_mut().note(record, word, part);
+            if word == DEAD {
+                continue;
+            }
+            self.note_seen(word);
+            let present = word & ABSENT == 0;
+            let is_split = present && part == Part::Row && word & SPLIT != 0;
+            return Ok(Observed { part, present, stamp: Stamp::of(word), phase: self.phase_if(is_split) });
+        }
+    }
+
+    /// The number of the split phase, in which the attempt must end then.
+    fn phase_if(&self, is_split: bool) -> u64 {
+        if !is_split {
+            return 0;
+        }
+        let phase = self.store.splits().current(self.guard).map(|set| set.phase());
+        self.reads.borrow_mut().note_phase(phase);
+        phase.unwrap_or(0)
+    }
+
+    /// Whether a range has no row but those that are known.
+    ///
+    /// # Errors
+    /// What the protocol answers a reader.
+    pub(crate) fn has_only(
+        &self,
+        table: &TableCore,
+        range: &RangeRead,
+        is_known: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool> {
+        let table = self.hold(table)?;
+        let owned = |bound: &Bound<Key>| bound.as_ref().map(|key| EncodedKey::from(&key[..]));
+        let mut pages = KeyRange::all_of(table, owned(&range.lower), owned(&range.upper));
+        if let Some(claim) = self.access.get().range {
+            let (_, lower, upper) = pages.bounds();
+            claim(self, table, as_slice(lower), as_slice(upper))?;
+        }
+        while self.next_page(&mut pages)? {
+            for &record in pages.page() {
+                let word = record.stable_word();
+                self.reads.borrow_mut().note(record, word, Part::Existence);
+                self.note_seen(word);
+                if word & ABSENT == 0 && !is_known(record.key()) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the attempt has written besides what the session had: for each key, its table's number and the writes.
+    pub(crate) fn written(&self, session: &SessionAccess) -> Vec<(u32, Key, Vec<CarriedWrite>)> {
+        let writes = &self.workspace.borrow().writes;
+        let new = writes.touched().iter().enumerate().filter_map(|(position, touched)| {
+            let table = session.buffer.table_number(touched.table())?;
+            let carried = session.notes.carried.get(&touched.record).map_or(0, |&carried| carried as usize);
+            let own = writes.carry_out(position, carried);
+            (!own.is_empty()).then(|| (table, Key::from(self.key_of(touched.record)), own))
+        });
+        new.collect()
+    }
+
+    /// The key of a record that the attempt has touched.
+    fn key_of(&self, record: RecordPointer) -> &'a [u8] {
+        // SAFETY: the attempt is pinned, so every record that it has touched is alive.
+        unsafe { record.as_record() }.key()
+    }
+
+    /// Brings in everything that the session has written, to be committed.
+    ///
+    /// # Errors
+    /// Updates are refused; what the protocol answers a writer.
+    pub(crate) fn carry_in_everything(&self, buffer: &SessionBuffer) -> Result<()> {
+        self.check_writable()?;
+        let mut carried = HashMap::default();
+        for (table, key, writes) in buffer.writes() {
+            let table = self.hold(table)?;
+            let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
+            let what = if is_insert { Claim::Insert } else { Claim::Write };
+            self.claim_below_session(table, key, what)?;
+            self.carry_in(table, key, writes, &mut carried);
+        }
+        self.workspace.borrow().writes.check_size()
+    }
+
+    /// Forgets what it has written: the session keeps it.
+    pub(crate) fn drop_writes(&self) {
+        self.workspace.borrow_mut().writes.clear();
+    }
+
+    /// Has the attempt run again in the next joined phase.
+    pub(crate) fn wait_for_joined_phase(&self) -> Error {
+        // Relaxed: the protocol looks at it on this thread.
+        self.worker_context.met_hidden.store(true, Ordering::Relaxed);
+        Error::Conflict
+    }
+}

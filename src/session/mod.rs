@@ -1,0 +1,480 @@
+//! Sessions: transactions whose accesses are calls of their own, any time apart and from any thread.
+//!
+//! A session keeps what it has read by key and stamp, and what it will write by key ([`crate::storage::session_buffer`]); between two
+//! accesses it holds no slot, no pin and no lock. Each access and the commit run as transactions of the engine's under the
+//! protocol in force (`statement.rs`). What only sessions know of each other, reservations, is in `reservations.rs`; how others
+//! reach a session (rivals, cancelers, deadlines) in `control.rs`.
+//!
+//! Invariants:
+//! - What a session is told is of one state, and of one that was durable: errors, too.
+//! - A transaction that is marked for abort (a conflict, a deadlock, a timeout, a cancellation) does nothing any more but end; no
+//!   savepoint revives it.
+//! - An access that fails leaves no write and no reservation of its own. What it has read stays: its error was told.
+//!
+//! Changes of the schema inside a session are not part of it yet: they would be kept beside the buffer, private until the commit.
+
+mod control;
+mod reservations;
+mod statement;
+mod waiting;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::control::Control;
+pub(crate) use self::control::Sessions;
+use self::reservations::{ReservedKey, TransactionId};
+use self::statement::{Commit, Statement, Stop};
+use self::waiting::{Stashed, block_on};
+use crate::base::activity::Activity;
+use crate::database::{Shared, with_held};
+use crate::error::{Error, Result, Timeout};
+use crate::pipeline::execute::{Body, Outcome, execute};
+use crate::pipeline::nesting;
+use crate::protocol::attempt::SessionAccess;
+use crate::transaction::Tx;
+
+/// A connection's transactions, one after the other: begun, used and ended by calls of their own.
+///
+/// Between calls a session holds nothing that other transactions wait for, however long it waits. Its reads are
+/// optimistic: when something that it has read was changed by somebody else, the next call that could notice fails with
+/// [`Error::Conflict`], and the transaction must be rolled back and run again. Sessions can avoid that among each
+/// other by [`Tx::get_for_update`].
+///
+/// ```
+/// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
+/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// # let accounts = db.create_table(TableDefinition::new("account").column("id", DataType::Int64)
+/// #     .column("balance", DataType::Int64).primary_key(["id"]))?;
+/// # db.run(|tx| { tx.insert(&accounts, row![7, 100])?; tx.insert(&accounts, row![9, 0]) })?;
+/// let mut session = db.session()?;
+/// session.begin()?;
+/// let balance = session.run(|tx| {
+///     tx.get_for_update(&accounts, key![7])?.map(|row| row.int("balance")).transpose()
+/// })?;
+/// // … a person thinks …
+/// let amount = balance.unwrap_or(0) / 2;
+/// session.run(|tx| tx.update(&accounts, key![7], &[("balance", (balance.unwrap_or(0) - amount).into())]))?;
+/// let before_the_credit = session.savepoint()?;
+/// session.run(|tx| tx.add(&accounts, key![9], "balance", amount))?;
+/// session.rollback_to(&before_the_credit)?;
+/// session.run(|tx| tx.add(&accounts, key![9], "balance", amount))?;
+/// session.commit()?;
+/// # let balances = db.run(|tx| tx.get(&accounts, key![9])?.map(|row| row.int("balance")).transpose())?;
+/// # assert_eq!(balances, Some(50));
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+pub struct Session {
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+    /// What is read and written; taken out while an access runs.
+    access: Option<Box<SessionAccess>>,
+    savepoints: Vec<Point>,
+    last_savepoint: u64,
+    /// The epoch as of which everything that was read was found unchanged.
+    valid: Option<u64>,
+    /// The transaction that the next one runs again, and whose age it keeps.
+    again: Option<TransactionId>,
+    transaction: TransactionId,
+    timeouts: Timeouts,
+}
+
+/// How long a session may take.
+#[derive(Clone, Copy, Default)]
+struct Timeouts {
+    wait: Option<Duration>,
+    transaction: Option<Duration>,
+    idle: Option<Duration>,
+}
+
+/// A point in a transaction.
+struct Point {
+    number: u64,
+    writes: usize,
+    reserved: usize,
+}
+
+/// A point in a session's transaction to which it can go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionSavepoint {
+    number: u64,
+}
+
+/// What a session is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// It has no transaction: each access is one by itself.
+    Idle,
+    /// It has a transaction.
+    Open,
+    /// It has a transaction that can only be rolled back.
+    Aborted,
+}
+
+/// Cancels a session's transaction from another thread.
+#[derive(Clone)]
+pub struct Canceler {
+    control: Arc<Control>,
+}
+
+impl Canceler {
+    /// Marks the transaction that the session has, if it has one, for abort: the call that it is in, or else the next one, fails
+    /// with [`Error::Canceled`]. A commit that has begun is not canceled.
+    pub fn cancel(&self) {
+        self.control.abort(Error::Canceled);
+    }
+}
+
+/// A call of a session's that runs. If it is given up in the middle, as a future may be, nobody knows how far it has come: the
+/// transaction is marked for abort.
+struct Running {
+    control: Arc<Control>,
+    is_done: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.control.abandon();
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>) -> Session {
+        let control = Control::new(shared.sessions());
+        let access = Some(Box::new(SessionAccess::new(control.clone())));
+        Session {
+            shared,
+            control,
+            access,
+            savepoints: Vec::new(),
+            last_savepoint: 0,
+            valid: None,
+            again: None,
+            transaction: 0,
+            timeouts: Timeouts::default(),
+        }
+    }
+
+    /// What the session is at.
+    pub fn state(&self) -> SessionState {
+        match self.control.is_open() {
+            (false, _) => SessionState::Idle,
+            (true, false) => SessionState::Open,
+            (true, true) => SessionState::Aborted,
+        }
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`Error::TransactionOpen`]; [`Error::Closed`].
+    pub fn begin(&mut self) -> Result<()> {
+        self.shared.check_open()?;
+        if self.state() != SessionState::Idle {
+            return Err(Error::TransactionOpen);
+        }
+        self.transaction = self.control.begin(self.again.take());
+        let whole = self.timeouts.transaction.and_then(|time| Instant::now().checked_add(time));
+        self.control.end_by(whole);
+        self.control.go_on_within(self.timeouts.idle, Timeout::Idle);
+        Ok(())
+    }
+
+    /// One access of the transaction, or several that succeed or fail together: `body` may do whatever a transaction's may. It is run
+    /// again when it met a concurrent change, or had to wait for another session; only its last run counts. It returns when
+    /// everything that it is based on is durable. If it fails, it has left no trace, and the transaction goes on; but not after a
+    /// conflict, a deadlock, a timeout or a cancellation.
+    ///
+    /// Without an open transaction the access is a transaction by itself, which commits.
+    ///
+    /// # Errors
+    /// The closure's own; [`Error::Conflict`], [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]: roll back, and run the
+    /// transaction again; [`Error::Nested`] inside another transaction.
+    pub fn run<T>(&mut self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        block_on(self.run_async(body))
+    }
+
+    /// As [`run`](Self::run), without blocking the thread for the log or for another session. If the future is dropped before it is
+    /// done, the transaction can only be rolled back.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run_async<T>(&mut self, mut body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        nesting::check("an access of a session")?;
+        self.shared.check_open()?;
+        let is_single = self.state() == SessionState::Idle;
+        if is_single {
+            self.transaction = self.control.begin(None);
+        } else if let Some(why) = self.control.aborted() {
+            return Err(why);
+        }
+        self.control.go_on_within(None, Timeout::Idle);
+        let mut running = Running { control: self.control.clone(), is_done: false };
+        let result = self.run_to_end(&mut body, is_single).await;
+        running.is_done = true;
+        if is_single {
+            self.end();
+        } else {
+            self.control.go_on_within(self.timeouts.idle, Timeout::Idle);
+        }
+        result
+    }
+
+    async fn run_to_end<T>(
+        &mut self,
+        body: &mut impl FnMut(&Tx<'_, '_>) -> Result<T>,
+        is_single: bool,
+    ) -> Result<T> {
+        let shared = self.shared.clone();
+        let mut stashed = Stashed::new(shared.engine().stash());
+        let reserved = self.control.reserved();
+        let (outcome, value) = loop {
+            let Some(access) = self.access.take() else { return Err(Error::Closed) };
+            let mut statement = Statement::new(body, access, self.valid, is_single);
+            let outcome = run_once(&shared, &mut statement);
+            let (access, value, fresh, stop) = statement.into_parts();
+            self.access = access;
+            if stashed.has_run(outcome.stashed).is_some() {
+                poll_fn(|context| shared.engine().stash().poll_ended(context)).await;
+                continue;
+            }
+            match stop {
+                Some(Stop::Reserved(key)) => self.wait_for(key).await?,
+                Some(Stop::Conflict) => return Err(self.abort(Error::Conflict)),
+                Some(Stop::Aborted) => return Err(self.control.aborted().unwrap_or(Error::Canceled)),
+                None => {
+                    if let Some(access) = self.access.as_mut().filter(|_| !is_single) {
+                        let is_kept = outcome.failure.is_none();
+                        self.valid = fresh.keep(&mut access.buffer, is_kept, self.valid);
+                    }
+                    break (outcome, value);
+                }
+            }
+        };
+        if outcome.failure.is_some() || is_single {
+            self.control.release(if is_single { 0 } else { reserved });
+        }
+        self.tell(outcome.epoch, outcome.wrote).await?;
+        match (outcome.failure, self.control.aborted()) {
+            (_, Some(why)) if !is_single => Err(why),
+            (Some(error), _) => Err(*error),
+            (None, _) => value.ok_or(Error::Closed),
+        }
+    }
+
+    /// Waits until what an access is based on is durable.
+    async fn tell(&mut self, epoch: u64, wrote: bool) -> Result<()> {
+        let engine = self.shared.engine();
+        if wrote || !engine.progress().is_released(epoch) {
+            engine.ring_log();
+        }
+        let told = poll_fn(|context| engine.progress().poll(epoch, context)).await;
+        told.map_err(|error| self.abort(error))
+    }
+
+    /// Waits until another session has released a key, and reserves it.
+    async fn wait_for(&mut self, key: ReservedKey) -> Result<()> {
+        if self.control.reserve(key)? {
+            return Ok(());
+        }
+        self.control.go_on_within(self.timeouts.wait, Timeout::Wait);
+        let granted = poll_fn(|context| self.control.poll_reserved(context)).await;
+        self.control.go_on_within(None, Timeout::Wait);
+        granted
+    }
+
+    /// Marks the transaction for abort. The error that says why.
+    fn abort(&mut self, why: Error) -> Error {
+        if why.is_retryable() {
+            self.again = Some(self.transaction);
+        }
+        self.control.abort(why.clone());
+        why
+    }
+
+    /// Commits the transaction; it has ended then, whatever is returned. It returns when everything that the transaction
+    /// wrote and read is durable.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: something that it has read was changed; it was rolled back. The reason for which it was marked for abort.
+    /// [`Error::LogFailed`]: whether it is durable is unknown. [`Error::NoTransaction`].
+    pub fn commit(&mut self) -> Result<()> {
+        block_on(self.commit_async())
+    }
+
+    /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is done, the
+    /// transaction has committed or can only be rolled back.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn commit_async(&mut self) -> Result<()> {
+        nesting::check("the commit of a session")?;
+        if self.state() == SessionState::Idle {
+            return Err(Error::NoTransaction);
+        }
+        self.control.go_on_within(None, Timeout::Idle);
+        let mut running = Running { control: self.control.clone(), is_done: false };
+        let committed = self.commit_to_end().await;
+        running.is_done = true;
+        if let Err(why) = &committed
+            && why.is_retryable()
+        {
+            self.again = Some(self.transaction);
+        }
+        self.end();
+        let epoch = committed?;
+        self.tell(epoch, epoch > 0).await
+    }
+
+    /// Commits. The epoch that must be durable then; 0: nothing was written.
+    async fn commit_to_end(&mut self) -> Result<u64> {
+        if let Some(why) = self.control.aborted() {
+            return Err(why);
+        }
+        self.shared.check_open()?;
+        self.control.begin_commit()?;
+        let Some(access) = self.access.take_if(|access| !access.buffer.is_unwritten()) else { return Ok(0) };
+        let shared = self.shared.clone();
+        let mut stashed = Stashed::new(shared.engine().stash());
+        let mut commit = Commit { access, stop: None };
+        let outcome = loop {
+            let outcome = run_once(&shared, &mut commit);
+            if stashed.has_run(outcome.stashed).is_none() {
+                break outcome;
+            }
+            poll_fn(|context| shared.engine().stash().poll_ended(context)).await;
+        };
+        self.access = Some(commit.access);
+        match (commit.stop, outcome.failure) {
+            (Some(_), _) => Err(Error::Conflict),
+            // An operation fitted when it was made, and does not any more. Run again, it meets the error in its place.
+            (None, Some(error)) if matches!(*error, Error::Overflow { .. }) => Err(Error::Conflict),
+            (None, Some(error)) => Err(*error),
+            (None, None) => Ok(outcome.epoch),
+        }
+    }
+
+    /// Rolls the transaction back.
+    ///
+    /// # Errors
+    /// [`Error::NoTransaction`].
+    pub fn rollback(&mut self) -> Result<()> {
+        let is_open = self.state() != SessionState::Idle;
+        self.end();
+        if is_open { Ok(()) } else { Err(Error::NoTransaction) }
+    }
+
+    fn end(&mut self) {
+        self.control.end();
+        match &mut self.access {
+            Some(access) => access.buffer.clear(),
+            // The access was given up in the middle, and what it had with it.
+            None => self.access = Some(Box::new(SessionAccess::new(self.control.clone()))),
+        }
+        self.savepoints = Vec::new();
+        self.valid = None;
+    }
+
+    /// A point to which [`rollback_to`](Self::rollback_to) can go back.
+    ///
+    /// # Errors
+    /// [`Error::NoTransaction`]; the reason for which the transaction was marked for abort.
+    pub fn savepoint(&mut self) -> Result<SessionSavepoint> {
+        self.check_transaction()?;
+        self.last_savepoint += 1;
+        let number = self.last_savepoint;
+        let writes = self.access.as_ref().map_or(0, |access| access.buffer.mark());
+        self.savepoints.push(Point { number, writes, reserved: self.control.reserved() });
+        Ok(SessionSavepoint { number })
+    }
+
+    /// Takes back what was written since the savepoint, and releases what was reserved since. Later savepoints are gone; this one
+    /// stays. What was read since stays read.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSavepoint`]; as [`savepoint`](Self::savepoint).
+    pub fn rollback_to(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
+        let at = self.position(savepoint)?;
+        let Point { writes, reserved, .. } = self.savepoints[at];
+        self.savepoints.truncate(at + 1);
+        if let Some(access) = &mut self.access {
+            access.buffer.truncate(writes);
+        }
+        self.control.release(reserved);
+        Ok(())
+    }
+
+    /// Forgets a savepoint and all later ones; what was written since stays.
+    ///
+    /// # Errors
+    /// As [`rollback_to`](Self::rollback_to).
+    pub fn release(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
+        let at = self.position(savepoint)?;
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    fn position(&self, savepoint: &SessionSavepoint) -> Result<usize> {
+        self.check_transaction()?;
+        let mut points = self.savepoints.iter();
+        points.position(|point| point.number == savepoint.number).ok_or(Error::UnknownSavepoint)
+    }
+
+    fn check_transaction(&self) -> Result<()> {
+        match (self.state(), self.control.aborted()) {
+            (SessionState::Idle, _) => Err(Error::NoTransaction),
+            (_, Some(why)) => Err(why),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long an access waits for what another session has reserved; none, the default: as long as it takes.
+    pub fn set_wait_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeouts.wait = timeout;
+        self.start_timer(timeout);
+    }
+
+    /// How long a transaction may take, from its beginning; none, the default: as long as it likes. It applies to those that begin later.
+    pub fn set_transaction_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeouts.transaction = timeout;
+        self.start_timer(timeout);
+    }
+
+    /// How long the session may pause inside a transaction; none, the default: as long as it likes. It applies from the next call on.
+    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeouts.idle = timeout;
+        self.start_timer(timeout);
+    }
+
+    fn start_timer(&self, timeout: Option<Duration>) {
+        if timeout.is_some() {
+            self.shared.start_session_timer();
+        }
+    }
+
+    /// What cancels this session's transactions from another thread.
+    pub fn canceler(&self) -> Canceler {
+        Canceler { control: self.control.clone() }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.control.end();
+    }
+}
+
+/// Runs a body on this thread until it has ended or is stashed.
+fn run_once<B: Body>(shared: &Shared, body: &mut B) -> Outcome {
+    let engine = shared.engine();
+    with_held(|held| {
+        let mut slot_guard = engine.store().worker_contexts().take();
+        let guard = crossbeam_epoch::pin();
+        let worker_context = slot_guard.worker_context();
+        let run = || execute(engine, &mut slot_guard, held, &guard, None, body);
+        engine.show(worker_context, Activity::Work, run)
+    })
+}

@@ -1,0 +1,299 @@
+//! The two bodies of a session: one access, and the commit.
+//!
+//! Both are ordinary transactions under the protocol in force, which hold something only while they run.
+//!
+//! - An access runs the caller's closure on what is there now, with the session's earlier writes brought in. It commits nothing: what
+//!   it has written is kept in the session. What it has read is noted by key and stamp.
+//! - The commit brings all writes in, finds everything that was read again, compares the stamps, reads the ranges again, and
+//!   commits.
+//!
+//! What a session sees is of one state. An access that meets something that may be newer than what was read before looks at all of
+//! that again, in the same attempt, so that the attempt's own validation covers both (the snapshot extension of LSA, Riegel, Felber
+//! and Fetzer, DISC 2006; epochs take the place of its clock). What has a stamp of an epoch that was sealed before the last such look was
+//! so then, too.
+//!
+//! Invariant: what an attempt finds is kept aside in [`Fresh`] until the engine says that the attempt was valid.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{Error, Result};
+use crate::pipeline::execute::{Body, panicked};
+use crate::protocol::attempt::{Attempt, Part, SessionAccess, identity};
+use crate::session::reservations::ReservedKey;
+use crate::storage::session_buffer::{Comparison, Key, Observed, RangeRead, SessionBuffer};
+use crate::storage::word::Stamp;
+use crate::storage::write_set::CarriedWrite;
+use crate::transaction::Tx;
+
+/// Why an access did not come to its end.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Something that was read before has changed.
+    Conflict,
+    /// Another session has reserved this key.
+    Reserved(ReservedKey),
+    /// The transaction was marked for abort meanwhile.
+    Aborted,
+}
+
+/// What an attempt has found, to be kept if it was valid.
+#[derive(Default)]
+pub(super) struct Fresh {
+    reads: Vec<(u32, Key, Observed)>,
+    ranges: Vec<(u32, RangeRead)>,
+    writes: Vec<(u32, Key, Vec<CarriedWrite>)>,
+    /// The global epoch before everything that was read was looked at again, if it was.
+    validated: Option<u64>,
+}
+
+impl Fresh {
+    /// Puts what was found into the session's buffer. `keeps_writes`: the access has succeeded. The epoch as of which
+    /// everything in the buffer was found unchanged.
+    pub(super) fn keep(
+        self,
+        buffer: &mut SessionBuffer,
+        keeps_writes: bool,
+        valid: Option<u64>,
+    ) -> Option<u64> {
+        self.reads.iter().for_each(|(table, key, observed)| buffer.note_read(*table, key, *observed));
+        self.ranges.into_iter().for_each(|(table, range)| buffer.note_range(table, range));
+        if keeps_writes {
+            self.writes.into_iter().for_each(|(table, key, writes)| buffer.append(table, key, writes));
+        }
+        self.validated.or(valid)
+    }
+}
+
+/// One access: a closure that the session's caller has given.
+pub(super) struct Statement<'b, F, T> {
+    body: &'b mut F,
+    access: Option<Box<SessionAccess>>,
+    /// The epoch as of which what was read before was found unchanged.
+    valid: Option<u64>,
+    /// Whether it is a transaction by itself, which commits what it writes.
+    is_single: bool,
+    pub(super) value: Option<T>,
+    pub(super) fresh: Fresh,
+    pub(super) stop: Option<Stop>,
+}
+
+/// A key that an attempt has come to, once.
+struct Touched<'n> {
+    table: u32,
+    key: &'n [u8],
+    part: Part,
+    /// Whether it was only to be inserted.
+    is_insert: bool,
+}
+
+impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
+    pub(super) fn new(
+        body: &'b mut F,
+        access: Box<SessionAccess>,
+        valid: Option<u64>,
+        is_single: bool,
+    ) -> Self {
+        let fresh = Fresh::default();
+        Statement { body, access: Some(access), valid, is_single, value: None, fresh, stop: None }
+    }
+
+    /// What was given to it.
+    pub(super) fn into_parts(self) -> (Option<Box<SessionAccess>>, Option<T>, Fresh, Option<Stop>) {
+        (self.access, self.value, self.fresh, self.stop)
+    }
+
+    fn settle(
+        &mut self,
+        attempt: &Attempt<'_>,
+        access: &mut SessionAccess,
+        ran: Result<T>,
+        epoch: u64,
+    ) -> Result<()> {
+        if let Some(wanted) = access.take_wanted() {
+            return stop(&mut self.stop, Stop::Reserved(wanted));
+        }
+        if access.control.is_stopped() {
+            return stop(&mut self.stop, Stop::Aborted);
+        }
+        if attempt.has_lost_a_record() || matches!(ran, Err(Error::Conflict)) {
+            return Err(Error::Conflict);
+        }
+        let touched = touched(access);
+        if !self.is_single && !self.note_reads(attempt, &access.buffer, &touched, epoch)? {
+            return stop(&mut self.stop, Stop::Conflict);
+        }
+        self.fresh.ranges.extend(access.noted_ranges());
+        let value = ran?;
+        let writes = attempt.written(access);
+        if let Some(wanted) = unreserved(access, &touched, &writes) {
+            return stop(&mut self.stop, Stop::Reserved(wanted));
+        }
+        self.fresh.writes = writes;
+        self.value = Some(value);
+        Ok(())
+    }
+
+    /// Looks again at what the closure has come to, and at everything that was read before if it may be older. Whether all of it is
+    /// of one state.
+    fn note_reads(
+        &mut self,
+        attempt: &Attempt<'_>,
+        buffer: &SessionBuffer,
+        touched: &[Touched<'_>],
+        epoch: u64,
+    ) -> Result<bool> {
+        let mut may_be_newer = false;
+        for Touched { table, key, part, is_insert } in touched {
+            let now = attempt.observe(buffer.core(*table), key, *part)?;
+            let before = buffer.observed(*table, key);
+            if let Some(before) = before
+                && !is_unchanged(attempt, before, &now)?
+            {
+                return Ok(false);
+            }
+            if before.is_some_and(|before| before.part == Part::Row || *part == Part::Existence) {
+                continue;
+            }
+            // That a key is free for an insert is told by its success only: the commit looks at it again.
+            let is_free = *is_insert && !now.present && now.stamp == Stamp::ZERO;
+            may_be_newer |= !is_free && !self.valid.is_some_and(|valid| now.is_as_old_as(valid));
+            self.fresh.reads.push((*table, (*key).into(), now));
+        }
+        may_be_newer |= touched.is_empty() || self.valid.is_none();
+        if may_be_newer {
+            self.fresh.validated = Some(epoch);
+            return all_unchanged(attempt, buffer);
+        }
+        Ok(true)
+    }
+}
+
+impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
+    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
+        (self.fresh, self.stop, self.value) = (Fresh::default(), None, None);
+        let epoch = attempt.store().epochs().current();
+        let Some(access) = self.access.take() else { return Err(Error::Closed) };
+        attempt.enter_session(access);
+        let ran = catch_unwind(AssertUnwindSafe(|| (self.body)(&Tx::new(attempt))));
+        let Some(mut access) = attempt.leave_session() else { return Err(Error::Closed) };
+        let ran = ran.unwrap_or_else(|panic| Err(panicked(&*panic)));
+        let settled = self.settle(attempt, &mut access, ran, epoch);
+        self.access = Some(access);
+        if !self.is_single {
+            attempt.drop_writes();
+        }
+        settled
+    }
+
+    fn code(&self) -> usize {
+        <Self as Body>::run as *const () as usize
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_single && self.stop.is_none()
+    }
+}
+
+/// The commit of everything that a session has written.
+pub(super) struct Commit {
+    pub(super) access: Box<SessionAccess>,
+    pub(super) stop: Option<Stop>,
+}
+
+impl Body for Commit {
+    fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
+        self.stop = None;
+        attempt.carry_in_everything(&self.access.buffer)?;
+        if all_unchanged(attempt, &self.access.buffer)? {
+            return Ok(());
+        }
+        stop(&mut self.stop, Stop::Conflict)
+    }
+
+    fn code(&self) -> usize {
+        <Self as Body>::run as *const () as usize
+    }
+}
+
+/// Ends an attempt with something that the session deals with.
+fn stop(place: &mut Option<Stop>, why: Stop) -> Result<()> {
+    *place = Some(why);
+    Err(Error::Failed { message: String::new() })
+}
+
+/// The keys that an attempt has come to, each once, in order.
+fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
+    let mut touched: Vec<Touched<'_>> = access
+        .noted()
+        .map(|noted| Touched {
+            table: noted.table,
+            key: noted.key,
+            part: noted.part,
+            is_insert: noted.is_insert,
+        })
+        .collect();
+    touched.sort_by(|left, right| (left.table, left.key).cmp(&(right.table, right.key)));
+    touched.dedup_by(|next, kept| {
+        let is_same = (next.table, next.key) == (kept.table, kept.key);
+        if is_same {
+            kept.is_insert &= next.is_insert;
+            if next.part == Part::Row {
+                kept.part = Part::Row;
+            }
+        }
+        is_same
+    });
+    touched
+}
+
+/// Reserves the keys that must be: those that come in, and rows that were read before they were written. The first that another
+/// session has.
+fn unreserved(
+    access: &SessionAccess,
+    touched: &[Touched<'_>],
+    writes: &[(u32, Key, Vec<CarriedWrite>)],
+) -> Option<ReservedKey> {
+    let buffer = &access.buffer;
+    let is_read = |table: u32, key: &[u8]| {
+        let now = touched.binary_search_by(|one| (one.table, one.key).cmp(&(table, key)));
+        now.is_ok_and(|at| touched[at].part == Part::Row)
+            || buffer.observed(table, key).is_some_and(|observed| observed.part == Part::Row)
+    };
+    writes.iter().find_map(|(table, key, writes)| {
+        let core = buffer.core(*table);
+        let comes_in = writes.iter().any(|write| matches!(write, CarriedWrite::Insert(_)));
+        let is_wanted =
+            comes_in && buffer.has_contended_keys(*table) || !core.is_internal() && is_read(*table, key);
+        let wanted = (identity(core), key.clone());
+        (is_wanted && !access.control.try_reserve(wanted.0, &wanted.1)).then_some(wanted)
+    })
+}
+
+/// Whether what was read of a key is what there is now.
+///
+/// # Errors
+/// Only the joined phase tells: the attempt runs again then.
+fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Result<bool> {
+    match before.compare(now) {
+        Comparison::Same => Ok(true),
+        Comparison::Changed => Ok(false),
+        Comparison::HiddenNow => Err(attempt.wait_for_joined_phase()),
+    }
+}
+
+/// Whether everything that a session has read is as it was.
+fn all_unchanged(attempt: &Attempt<'_>, buffer: &SessionBuffer) -> Result<bool> {
+    for (table, key, before) in buffer.reads() {
+        let now = attempt.observe(table, key, before.part)?;
+        if !is_unchanged(attempt, before, &now)? {
+            return Ok(false);
+        }
+    }
+    for (table, range) in buffer.ranges() {
+        let is_known = |key: &[u8]| buffer.observed(table, key).is_some_and(|observed| observed.present);
+        if !attempt.has_only(buffer.core(table), range, is_known)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

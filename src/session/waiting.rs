@@ -1,0 +1,102 @@
+//! How a session waits: as a task, or on its caller's thread.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use crate::pipeline::stash::{Since, Stash};
+
+/// Wakes a thread that waits for a future.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future to its end on this thread.
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A transaction that was stashed, counted until it has ended: the next split phase waits for it.
+pub(super) struct Stashed<'s> {
+    stash: &'s Stash,
+    since: Option<Since>,
+}
+
+impl<'s> Stashed<'s> {
+    pub(super) fn new(stash: &'s Stash) -> Stashed<'s> {
+        Stashed { stash, since: None }
+    }
+
+    /// The transaction has run. `again`: it is to be stashed.
+    pub(super) fn has_run(&mut self, again: bool) -> Option<Since> {
+        if let Some(since) = self.since {
+            self.stash.has_ended(since, again);
+        }
+        let before = self.since.take();
+        if again {
+            self.since = Some(self.stash.enter(before));
+        }
+        self.since
+    }
+}
+
+impl Drop for Stashed<'_> {
+    fn drop(&mut self) {
+        self.has_run(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_sleeps_until_its_future_is_woken() {
+        let (give, wakers) = channel::<Waker>();
+        thread::scope(|scope| {
+            scope.spawn(move || wakers.into_iter().for_each(Waker::wake));
+            let mut polls = 0;
+            let output = block_on(poll_fn(|context| {
+                polls += 1;
+                if polls == 3 {
+                    return Poll::Ready(7);
+                }
+                give.send(context.waker().clone()).expect("it listens");
+                Poll::Pending
+            }));
+            assert_eq!((output, polls), (7, 3));
+            drop(give);
+        });
+    }
+
+    #[test]
+    fn what_is_stashed_is_counted_until_it_has_run_or_was_given_up() {
+        let stash = Stash::default();
+        stash.open();
+        let mut stashed = Stashed::new(&stash);
+        assert!(stashed.has_run(true).is_some() && stashed.has_run(true).is_some());
+        assert_eq!((stash.outstanding(), stash.stashed()), (1, 2));
+        assert!(stashed.has_run(false).is_none());
+        assert_eq!(stash.outstanding(), 0);
+        stashed.has_run(true);
+        drop(stashed);
+        assert_eq!(stash.outstanding(), 0);
+    }
+}

@@ -1,0 +1,211 @@
+//! Reservations: sessions that want the same rows queue instead of failing, and deadlocks are resolved.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use heddledb::{Error, Session, key, row};
+
+use crate::rig::{Rig, under_every_protocol};
+
+fn reserve(rig: &Rig, session: &mut Session, id: i64) -> heddledb::Result<Option<i64>> {
+    session.run(|tx| tx.get_for_update(&rig.items, key![id])?.map(|row| row.int("value")).transpose())
+}
+
+fn store(rig: &Rig, session: &mut Session, id: i64, value: i64) -> heddledb::Result<()> {
+    session.run(|tx| tx.update(&rig.items, key![id], &[("value", value.into())]))
+}
+
+#[test]
+fn sessions_that_read_one_row_for_update_succeed_each_at_the_first_attempt() {
+    const SESSIONS: i64 = 64;
+    under_every_protocol(|rig| {
+        thread::scope(|scope| {
+            for _ in 0..SESSIONS {
+                scope.spawn(|| {
+                    let mut session = rig.begin();
+                    let value = reserve(rig, &mut session, 1).expect("a read").expect("a row");
+                    thread::yield_now();
+                    store(rig, &mut session, 1, value + 1).expect("an update");
+                    session.commit().expect("its first attempt");
+                });
+            }
+        });
+        assert_eq!(rig.value(1), Some(10 + SESSIONS), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn an_update_after_a_read_in_one_access_queues_too_in_transactions_and_alone() {
+    const EACH: i64 = 8;
+    under_every_protocol(|rig| {
+        thread::scope(|scope| {
+            for number in 0..8 {
+                scope.spawn(move || {
+                    let mut session = rig.db.session().expect("a session");
+                    for _ in 0..EACH {
+                        if number % 2 == 0 {
+                            session.begin().expect("a transaction");
+                        }
+                        rig.increase(&mut session, 1).expect("it waits, and reads what is there then");
+                        if number % 2 == 0 {
+                            session.commit().expect("its first attempt");
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(rig.value(1), Some(10 + 8 * EACH), "{}", rig.protocol);
+    });
+}
+
+/// Runs `second` on another thread while `first` has what it wants, and `then` once it waits.
+fn while_it_waits<T: Send>(
+    first: &mut Session,
+    second: impl FnOnce() -> T + Send,
+    then: impl FnOnce(&mut Session),
+) -> T {
+    thread::scope(|scope| {
+        let (ended, has_ended) = channel();
+        let waiting = scope.spawn(move || {
+            let value = second();
+            let _ = ended.send(());
+            value
+        });
+        // However long it takes to begin waiting: it cannot end.
+        assert!(has_ended.recv_timeout(Duration::from_millis(30)).is_err(), "it did not wait");
+        then(first);
+        waiting.join().expect("no panic")
+    })
+}
+
+#[test]
+fn who_wants_an_inserted_key_waits_for_the_session_that_inserts_it() {
+    under_every_protocol(|rig| {
+        for commits in [true, false] {
+            let id = 10 + i64::from(commits);
+            for values in [row![id, 0, 0, 500], row![id + 10, 0, 0, id]] {
+                let [mut first, mut second] = [rig.begin(), rig.begin()];
+                first.run(|tx| tx.insert(&rig.items, row![id, 1, 1, id])).expect("an insert");
+                let inserted = while_it_waits(
+                    &mut first,
+                    || second.run(|tx| tx.insert(&rig.items, values)),
+                    |first| if commits { first.commit() } else { first.rollback() }.expect("an end"),
+                );
+                match inserted {
+                    Ok(()) => assert!(!commits, "{}", rig.protocol),
+                    Err(Error::DuplicateKey { .. }) => assert!(commits, "{}", rig.protocol),
+                    Err(error) => panic!("{}: {error}", rig.protocol),
+                }
+                second.rollback().expect("a rollback");
+                rig.db.run(|tx| tx.delete(&rig.items, key![id])).expect("a delete");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_row_is_reserved_from_the_update_on_and_released_with_the_savepoint() {
+    under_every_protocol(|rig| {
+        let [mut first, mut second] = [rig.begin(), rig.begin()];
+        let savepoint = first.savepoint().expect("a savepoint");
+        rig.increase(&mut first, 1).expect("an update");
+        let seen = while_it_waits(
+            &mut first,
+            || reserve(rig, &mut second, 1),
+            |first| first.rollback_to(&savepoint).expect("it is there"),
+        );
+        assert_eq!(seen, Ok(Some(10)), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn what_a_failed_access_has_reserved_is_released() {
+    under_every_protocol(|rig| {
+        let [mut first, mut second] = [rig.begin(), rig.begin()];
+        let failed = first.run(|tx| {
+            tx.get_for_update(&rig.items, key![1])?;
+            tx.insert(&rig.items, row![2, 0, 0, 0])
+        });
+        assert!(matches!(failed, Err(Error::DuplicateKey { .. })));
+        assert_eq!(reserve(rig, &mut second, 1), Ok(Some(10)), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn closures_ignore_reservations() {
+    under_every_protocol(|rig| {
+        let mut session = rig.begin();
+        assert_eq!(reserve(rig, &mut session, 1), Ok(Some(10)));
+        let seen =
+            rig.db.run(|tx| tx.get_for_update(&rig.items, key![1])?.map(|row| row.int("value")).transpose());
+        assert_eq!(seen, Ok(Some(10)));
+        rig.set(1, 11);
+        assert_eq!(store(rig, &mut session, 1, 12).and_then(|()| session.commit()), Err(Error::Conflict));
+        assert_eq!(rig.value(1), Some(11), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn a_deadlock_aborts_the_youngest_and_the_others_go_on() {
+    under_every_protocol(|rig| {
+        let mut sessions = [rig.begin(), rig.begin(), rig.begin()];
+        for (session, id) in sessions.iter_mut().zip(1..) {
+            reserve(rig, session, id).expect("it is free");
+        }
+        let [mut first, mut second, mut third] = sessions;
+        let ended: Vec<_> = thread::scope(|scope| {
+            let threads = [(&mut first, 1), (&mut second, 2), (&mut third, 3)].map(|(session, id)| {
+                scope.spawn(move || {
+                    let seen = reserve(rig, session, id % 3 + 1);
+                    if seen.is_ok() { session.commit() } else { seen.map(drop) }
+                })
+            });
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert_eq!(ended, [Ok(()), Ok(()), Err(Error::Deadlock)], "{}", rig.protocol);
+        assert_eq!(third.rollback(), Ok(()));
+        third.begin().expect("a transaction");
+        assert_eq!(reserve(rig, &mut third, 1), Ok(Some(10)), "everything is free again");
+    });
+}
+
+#[test]
+fn a_wait_that_is_canceled_ends_and_leaves_the_queue() {
+    under_every_protocol(|rig| {
+        let [mut first, mut second, mut third] = [rig.begin(), rig.begin(), rig.begin()];
+        reserve(rig, &mut first, 1).expect("it is free");
+        let canceler = second.canceler();
+        let canceled = while_it_waits(&mut first, || reserve(rig, &mut second, 1), |_| canceler.cancel());
+        assert_eq!(canceled, Err(Error::Canceled), "{}", rig.protocol);
+        let seen = while_it_waits(
+            &mut first,
+            || reserve(rig, &mut third, 1),
+            |first| first.commit().expect("nothing to commit"),
+        );
+        assert_eq!(seen, Ok(Some(10)), "{}", rig.protocol);
+    });
+}
+
+#[test]
+fn a_wait_as_a_future_blocks_no_thread_and_a_dropped_one_leaves_the_queue() {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+    under_every_protocol(|rig| {
+        let [mut first, mut second, mut third] = [rig.begin(), rig.begin(), rig.begin()];
+        reserve(rig, &mut first, 1).expect("it is free");
+        let mut context = Context::from_waker(Waker::noop());
+        {
+            let mut dropped = pin!(second.run_async(|tx| tx.get_for_update(&rig.items, key![1]).map(drop)));
+            assert!(dropped.as_mut().poll(&mut context).is_pending());
+        }
+        let mut waiting =
+            pin!(third.run_async(|tx| tx.get_for_update(&rig.items, key![1]).map(|row| row.is_some())));
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        first.commit().expect("nothing to commit");
+        assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(true)), "{}", rig.protocol);
+        assert_eq!(second.commit(), Err(Error::Canceled), "it was given up in the middle");
+    });
+}
