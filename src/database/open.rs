@@ -51,8 +51,6 @@ pub(crate) struct Shared {
     recovery: Recovery,
     schema_changes: SchemaChanges,
     sessions: Arc<Sessions>,
-    /// Whether the thread that looks at sessions' deadlines was started.
-    has_session_timer: Mutex<bool>,
     closed: AtomicBool,
     /// What closing came to, once it has; held by who closes.
     closing: Mutex<Option<Result<()>>>,
@@ -195,7 +193,6 @@ impl Shared {
             recovery,
             schema_changes: SchemaChanges::default(),
             sessions: Arc::default(),
-            has_session_timer: Mutex::new(false),
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
@@ -243,11 +240,9 @@ impl Shared {
 
     /// Starts the thread that looks at sessions' deadlines, unless it runs.
     pub(crate) fn start_session_timer(&self) {
-        let mut is_running = self.has_session_timer.lock();
-        if !*is_running && self.check_open().is_ok() {
+        if self.sessions.needs_timer() {
             let sessions = self.sessions.clone();
             self.threads.start_session_timer(move || sessions.run_timer());
-            *is_running = true;
         }
     }
 

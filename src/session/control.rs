@@ -45,6 +45,8 @@ struct Timer {
     /// By time, and by a number that tells those of one moment apart.
     deadlines: BTreeMap<(Instant, u64), Weak<Control>>,
     last: u64,
+    /// Whether its thread was started.
+    is_running: bool,
     is_stopped: bool,
 }
 
@@ -108,6 +110,12 @@ impl Sessions {
         shared.reservations.stop_waiting(transaction);
         let granted = shared.reservations.release(transaction, 0);
         own.into_iter().chain(shared.grant(granted)).collect()
+    }
+
+    /// Whether the timer's thread must be started now: by the caller.
+    pub(crate) fn needs_timer(&self) -> bool {
+        let mut timer = self.timer.lock();
+        !timer.is_stopped && !std::mem::replace(&mut timer.is_running, true)
     }
 
     /// The life of the timer's thread: aborts transactions whose time is over.

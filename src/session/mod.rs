@@ -11,7 +11,7 @@
 //!   savepoint revives it.
 //! - An access that fails leaves no write and no reservation of its own. What it has read stays: its error was told.
 //!
-//! Changes of the schema inside a session are not part of it yet: they would be kept beside the buffer, private until the commit.
+//! Changes of the schema inside a session are no part of it: their place is beside the buffer, private until the commit.
 
 mod control;
 mod reservations;

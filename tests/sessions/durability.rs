@@ -11,6 +11,22 @@ use heddledb::{Database, Error, Options, ProtocolKind, SessionState, row};
 
 use crate::rig::Rig;
 
+/// Holds what is to be made durable back, for as long as it lives.
+struct HeldSyncs<'d>(&'d SimulatedDisk);
+
+impl<'d> HeldSyncs<'d> {
+    fn of(disk: &'d SimulatedDisk) -> Self {
+        disk.hold_syncs();
+        HeldSyncs(disk)
+    }
+}
+
+impl Drop for HeldSyncs<'_> {
+    fn drop(&mut self) {
+        self.0.release_syncs();
+    }
+}
+
 fn open(disk: &SimulatedDisk, protocol: ProtocolKind) -> Database {
     let options = Options::default().protocol(protocol).workers(2);
     let options = options.log_buffer_bytes(1 << 18).segment_bytes(1 << 20).disk(Arc::new(disk.clone()));
@@ -48,10 +64,14 @@ fn what_a_session_reads_is_told_when_it_is_durable_and_not_before() {
         let disk = SimulatedDisk::new();
         let rig = Rig::of(open(&disk, protocol), protocol);
         let [mut reader, mut refused, mut committer] = [rig.begin(), rig.begin(), rig.begin()];
-        disk.hold_syncs();
+        let committed = || rig.db.statistics().committed;
+        let before = committed();
         thread::scope(|scope| {
+            let held = HeldSyncs::of(&disk);
             scope.spawn(|| rig.set(1, 11));
-            disk.wait_for_held_syncs(1);
+            while committed() == before {
+                thread::yield_now();
+            }
             let mut context = Context::from_waker(Waker::noop());
             {
                 // The update is in memory, and nobody may hear of it, by a value or by an error.
@@ -65,7 +85,7 @@ fn what_a_session_reads_is_told_when_it_is_durable_and_not_before() {
                 assert!(read.as_mut().poll(&mut context).is_pending(), "{protocol}");
                 assert!(insert.as_mut().poll(&mut context).is_pending(), "{protocol}");
                 assert_eq!(write.as_mut().poll(&mut context), Poll::Ready(Ok(())), "it was durable before");
-                disk.release_syncs();
+                drop(held);
                 while read.as_mut().poll(&mut context).is_pending() {
                     thread::yield_now();
                 }
