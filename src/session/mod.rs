@@ -33,6 +33,7 @@ use crate::error::{Error, Result, Timeout};
 use crate::pipeline::execute::{Body, Outcome, execute};
 use crate::pipeline::nesting;
 use crate::protocol::attempt::SessionAccess;
+use crate::storage::worker_context::SlotUse;
 use crate::transaction::Tx;
 
 /// A connection's transactions, one after the other: begun, used and ended by calls of their own.
@@ -471,7 +472,10 @@ impl Drop for Session {
 fn run_once<B: Body>(shared: &Shared, body: &mut B) -> Outcome {
     let engine = shared.engine();
     with_held(|held| {
-        let mut slot_guard = engine.store().worker_contexts().take();
+        let mut slot_guard = match engine.store().worker_contexts().take_for(SlotUse::Transaction) {
+            Ok(slot_guard) => slot_guard,
+            Err(error) => return Outcome::refused(1, error),
+        };
         let guard = crossbeam_epoch::pin();
         let worker_context = slot_guard.worker_context();
         let run = || execute(engine, &mut slot_guard, held, &guard, None, body);
