@@ -239,11 +239,12 @@ impl Shared {
     }
 
     /// Starts the thread that looks at sessions' deadlines, unless it runs.
-    pub(crate) fn start_session_timer(&self) {
-        if self.sessions.needs_timer() {
-            let sessions = self.sessions.clone();
-            self.threads.start_session_timer(move || sessions.run_timer());
-        }
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`].
+    pub(crate) fn start_session_timer(&self) -> Result<()> {
+        let sessions = self.sessions.clone();
+        self.sessions.start_timer(|| self.threads.start_session_timer(move || sessions.run_timer()))
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {

@@ -224,7 +224,8 @@ impl Threads {
     /// [`Error::ThreadRefused`].
     pub(crate) fn start_session_timer(&self, life: impl FnOnce() + Send + 'static) -> Result<()> {
         let name = "heddle-sessions".to_string();
-        let refused = |error: std::io::Error| Error::ThreadRefused { thread: name.clone(), reason: error.to_string() };
+        let refused =
+            |error: std::io::Error| Error::ThreadRefused { thread: name.clone(), reason: error.to_string() };
         let handle = Builder::new().name(name.clone()).spawn(life).map_err(refused)?;
         self.running.lock().sessions.push(handle);
         Ok(())

@@ -112,10 +112,17 @@ impl Sessions {
         own.into_iter().chain(shared.grant(granted)).collect()
     }
 
-    /// Whether the timer's thread must be started now: by the caller.
-    pub(crate) fn needs_timer(&self) -> bool {
+    /// Has the timer's thread started, unless it runs or the database is being closed.
+    ///
+    /// # Errors
+    /// Those of `start`.
+    pub(crate) fn start_timer(&self, start: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut timer = self.timer.lock();
-        !timer.is_stopped && !std::mem::replace(&mut timer.is_running, true)
+        if !timer.is_running && !timer.is_stopped {
+            start()?;
+            timer.is_running = true;
+        }
+        Ok(())
     }
 
     /// The life of the timer's thread: aborts transactions whose time is over.

@@ -433,27 +433,37 @@ impl Session {
     }
 
     /// How long an access waits for what another session has reserved; none, the default: as long as it takes.
-    pub fn set_wait_timeout(&mut self, timeout: Option<Duration>) {
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`]: the thread that looks at timeouts cannot be started.
+    pub fn set_wait_timeout(&mut self, timeout: Option<Duration>) -> Result<()> {
+        self.start_timer(timeout)?;
         self.timeouts.wait = timeout;
-        self.start_timer(timeout);
+        Ok(())
     }
 
     /// How long a transaction may take, from its beginning; none, the default: as long as it likes. It applies to those that begin later.
-    pub fn set_transaction_timeout(&mut self, timeout: Option<Duration>) {
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`]: the thread that looks at timeouts cannot be started.
+    pub fn set_transaction_timeout(&mut self, timeout: Option<Duration>) -> Result<()> {
+        self.start_timer(timeout)?;
         self.timeouts.transaction = timeout;
-        self.start_timer(timeout);
+        Ok(())
     }
 
     /// How long the session may pause inside a transaction; none, the default: as long as it likes. It applies from the next call on.
-    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`]: the thread that looks at timeouts cannot be started.
+    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) -> Result<()> {
+        self.start_timer(timeout)?;
         self.timeouts.idle = timeout;
-        self.start_timer(timeout);
+        Ok(())
     }
 
-    fn start_timer(&self, timeout: Option<Duration>) {
-        if timeout.is_some() {
-            self.shared.start_session_timer();
-        }
+    fn start_timer(&self, timeout: Option<Duration>) -> Result<()> {
+        if timeout.is_some() { self.shared.start_session_timer() } else { Ok(()) }
     }
 
     /// What cancels this session's transactions from another thread.

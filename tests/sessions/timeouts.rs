@@ -19,7 +19,7 @@ fn timed_out<T>(what: Timeout) -> heddledb::Result<T> {
 fn a_wait_that_takes_too_long_rolls_the_waiter_back_and_not_the_holder() {
     under_every_protocol(|rig| {
         let [mut first, mut second] = [rig.begin(), rig.begin()];
-        second.set_wait_timeout(SHORT);
+        second.set_wait_timeout(SHORT).expect("a timer");
         rig.increase(&mut first, 1).expect("an update");
         rig.write(&mut second, 2, 21).expect("an update");
         assert_eq!(rig.increase(&mut second, 1), timed_out(Timeout::Wait), "{}", rig.protocol);
@@ -37,7 +37,7 @@ fn a_wait_that_takes_too_long_rolls_the_waiter_back_and_not_the_holder() {
 fn a_transaction_that_takes_too_long_is_rolled_back_whatever_it_does() {
     under_every_protocol(|rig| {
         let mut session = rig.db.session().expect("a session");
-        session.set_transaction_timeout(SHORT);
+        session.set_transaction_timeout(SHORT).expect("a timer");
         session.begin().expect("a transaction");
         let begun = Instant::now();
         let mut reads = 0;
@@ -50,7 +50,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back_whatever_it_does() {
         };
         assert_eq!(Err::<(), _>(ended), timed_out(Timeout::Transaction));
         assert_eq!(session.commit(), timed_out(Timeout::Transaction));
-        session.set_transaction_timeout(None);
+        session.set_transaction_timeout(None).expect("a timer");
         session.begin().expect("a transaction");
         rig.read(&mut session, 1).expect("this one may take its time");
     });
@@ -60,7 +60,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back_whatever_it_does() {
 fn an_idle_transaction_is_rolled_back_and_lets_others_have_what_it_had_reserved() {
     under_every_protocol(|rig| {
         let [mut idle, mut waiting] = [rig.begin(), rig.begin()];
-        idle.set_idle_timeout(SHORT);
+        idle.set_idle_timeout(SHORT).expect("a timer");
         rig.increase(&mut idle, 1).expect("an update");
         // It never comes back; whoever waits gets the row when its time is over.
         rig.increase(&mut waiting, 1).expect("the row is free at some time");
@@ -76,8 +76,8 @@ fn an_idle_transaction_is_rolled_back_and_lets_others_have_what_it_had_reserved(
 fn a_session_without_a_transaction_is_never_idle_for_too_long() {
     under_every_protocol(|rig| {
         let mut session = rig.db.session().expect("a session");
-        session.set_idle_timeout(Some(Duration::from_nanos(1)));
-        session.set_wait_timeout(Some(Duration::from_nanos(1)));
+        session.set_idle_timeout(Some(Duration::from_nanos(1))).expect("a timer");
+        session.set_wait_timeout(Some(Duration::from_nanos(1))).expect("a timer");
         for _ in 0..3 {
             rig.increase(&mut session, 1).expect("an update");
         }
@@ -101,7 +101,7 @@ fn a_future_that_waits_is_woken_by_its_timeout() {
     }
     under_every_protocol(|rig| {
         let [mut first, mut second] = [rig.begin(), rig.begin()];
-        second.set_wait_timeout(SHORT);
+        second.set_wait_timeout(SHORT).expect("a timer");
         rig.increase(&mut first, 1).expect("an update");
         let (tell, woken) = channel();
         let waker = Waker::from(Arc::new(Tell(tell)));
