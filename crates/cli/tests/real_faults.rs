@@ -105,3 +105,45 @@ fn without_file_descriptors_nothing_acknowledged_is_lost() {
     assert!(stopped >= 1, "there were enough descriptors");
     succeed(&["check", text(&database)]);
 }
+
+/// The n-th thread of the main thread's is refused, for each n: the command ends with an error, and never hangs.
+#[test]
+fn a_refused_thread_is_an_error() {
+    let mut refused = 0;
+    for number in 1.. {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, acks) = places(directory.path());
+        let inject = format!("inject=clone3:error=EAGAIN:when={number}");
+        let strace = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=clone3", "-e", &inject, HEDDLE];
+        let bench = [
+            "bench",
+            "debit-credit",
+            "--accounts-per-branch=100",
+            "--transactions=200",
+            "--clients=3",
+            "--threads=2",
+            "--stages=staged",
+            "--checkpoint-transactions=100",
+            "--dir",
+            text(&database),
+            "--acks",
+            text(&acks),
+        ];
+        let Some(output) = run("strace", &[&strace[..], &bench].concat()) else {
+            return println!("skipped: strace is not installed");
+        };
+        let told = errors(&output);
+        if told.contains("ptrace") {
+            return println!("skipped: nothing can be traced here ({told})");
+        }
+        assert!(!told.contains("panicked"), "thread {number}: {told}");
+        if is_well(&output, &database, &acks) {
+            assert_eq!(output.status.code(), Some(1), "thread {number}: {told}");
+            refused += 1;
+        } else if number > 20 {
+            // Recovery goes on with fewer threads, so that not every refusal stops the run.
+            break;
+        }
+    }
+    assert!(refused >= 10, "{refused} threads were refused");
+}

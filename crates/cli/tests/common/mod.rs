@@ -33,6 +33,20 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {last}"))
 }
 
+/// The object of a run that shows something: the run is repeated, longer each time, until it does. How much happens within
+/// a second depends on the machine and its load, and no test does.
+#[allow(dead_code, reason = "not every test file reads results")]
+pub fn json_once(arguments: &[&str], shows: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    for seconds in ["--seconds=0.4", "--seconds=1", "--seconds=3", "--seconds=10", "--seconds=30"] {
+        last = json(&[arguments, &[seconds, "--json"]].concat());
+        if shows(&last) {
+            return last;
+        }
+    }
+    panic!("{arguments:?} never shows it: {last}")
+}
+
 /// Standard error as text.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
