@@ -197,11 +197,11 @@ states! {
 }
 
 /// What a client is told about a statement that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SqlError(Box<Fields>);
 
 /// The fields of an error, as the PostgreSQL protocol has them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Fields {
     state: SqlState,
     message: String,
@@ -213,6 +213,7 @@ struct Fields {
     column: Option<String>,
     constraint: Option<String>,
     data_type: Option<String>,
+    engine: Option<heddledb::Error>,
 }
 
 impl SqlError {
@@ -229,6 +230,7 @@ impl SqlError {
             column: None,
             constraint: None,
             data_type: None,
+            engine: None,
         }))
     }
 
@@ -341,6 +343,11 @@ impl SqlError {
         self.0.data_type.as_deref()
     }
 
+    /// The engine's error that this one was made of: a conflict must reach the engine as it was.
+    pub fn engine(&self) -> Option<&heddledb::Error> {
+        self.0.engine.as_ref()
+    }
+
     /// Whether the same transaction may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED)
@@ -364,7 +371,9 @@ impl std::error::Error for SqlError {}
 
 impl From<heddledb::Error> for SqlError {
     fn from(error: heddledb::Error) -> SqlError {
-        SqlError::new(SqlState::new(error.sqlstate()), error.to_string())
+        let mut made = SqlError::new(SqlState::new(error.sqlstate()), error.to_string());
+        made.0.engine = Some(error);
+        made
     }
 }
 
@@ -404,5 +413,6 @@ mod tests {
         let error = SqlError::from(heddledb::Error::Conflict);
         assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
         assert!(error.is_retryable());
+        assert_eq!(error.engine(), Some(&heddledb::Error::Conflict));
     }
 }

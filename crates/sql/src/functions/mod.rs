@@ -3,17 +3,23 @@
 //! ```text
 //! definition   an entry: name, arguments, result, strictness, volatility, and the code behind it
 //! registry     all entries by name                      resolve   which of several overloads a call means
-//! comparison, arithmetic, …   the entries themselves, one file per subject
+//! comparison, arithmetic, moments, json, sets, …      the entries themselves, by subject
+//! aggregates, windows                                 state machines, and functions of partitions
 //! ```
 //!
 //! Invariants: an entry is called with values of exactly the types that [`resolve`] answered, and a strict one never
 //! with NULL: who evaluates answers NULL itself. Entries live as long as the process.
 
+mod aggregates;
 mod arithmetic;
 mod comparison;
 pub mod definition;
+mod json;
+mod moments;
 mod registry;
 pub mod resolve;
+mod sets;
+mod windows;
 
 pub use definition::{
     Accumulator, AggregateKind, Function, FunctionContext, FunctionKind, Rows, ScalarFunction, Volatility,

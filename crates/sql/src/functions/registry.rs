@@ -7,10 +7,15 @@ use hashbrown::HashMap;
 use super::definition::{Definition, Function};
 
 /// The tables of functions.
-const FUNCTIONS: &[&[Definition]] = &[super::arithmetic::FUNCTIONS];
+const FUNCTIONS: &[&[&[Definition]]] =
+    &[super::aggregates::TABLES, &[super::arithmetic::FUNCTIONS, super::sets::SETS, super::windows::WINDOWS]];
 /// The tables of operators.
-const OPERATORS: &[&[Definition]] =
-    &[super::arithmetic::INTEGERS, super::arithmetic::NUMBERS, super::comparison::OPERATORS];
+const OPERATORS: &[&[&[Definition]]] = &[&[
+    super::arithmetic::INTEGERS,
+    super::arithmetic::NUMBERS,
+    super::comparison::OPERATORS,
+    super::moments::arithmetic::OPERATORS,
+]];
 
 struct Registry {
     all: Vec<Function>,
@@ -18,8 +23,9 @@ struct Registry {
 }
 
 impl Registry {
-    fn of(tables: &[&[Definition]]) -> Registry {
-        let all: Vec<Function> = tables.iter().flat_map(|table| table.iter()).map(|it| it.parse()).collect();
+    fn of(tables: &[&[&[Definition]]]) -> Registry {
+        let all: Vec<Function> =
+            tables.iter().copied().flatten().copied().flatten().map(|it| it.parse()).collect();
         let mut by_name: HashMap<&'static str, Vec<usize>> = HashMap::new();
         for (at, function) in all.iter().enumerate() {
             by_name.entry(function.name).or_default().push(at);

@@ -3,7 +3,7 @@
 //! Invariants: a value is 24 bytes and cheap to clone (shared data lies behind `Arc`s); it does not say whether it is
 //! `text`, `varchar` or `name`, which the type beside it says. Equality, order and hash agree, and are PostgreSQL's
 //! of the default B-tree operator class: NULL equals NULL and is above everything, NaN equals itself and is above
-//! every number, -0 equals 0, `1.0` equals `1.00`, and trailing blanks of `char(n)` do not count.
+//! every number, integers of different widths compare by value, -0 equals 0, `1.0` equals `1.00`, and trailing blanks of `char(n)` do not count.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -191,6 +191,16 @@ impl Value {
         }
     }
 
+    /// An integer of any width.
+    fn as_integer(&self) -> Option<i64> {
+        match self {
+            Value::Int2(value) => Some(i64::from(*value)),
+            Value::Int4(value) => Some(i64::from(*value)),
+            Value::Int8(value) => Some(*value),
+            _ => None,
+        }
+    }
+
     /// About how many bytes the value has allocated beside its own 24.
     pub fn heap_size(&self) -> usize {
         match self {
@@ -290,7 +300,10 @@ impl Ord for Value {
             (Value::Oid(left), Value::Oid(right)) => left.cmp(right),
             (Value::Array(left), Value::Array(right)) => left.cmp(right),
             (Value::Record(left), Value::Record(right)) => left.values.cmp(&right.values),
-            (left, right) => left.rank().cmp(&right.rank()),
+            (left, right) => match (left.as_integer(), right.as_integer()) {
+                (Some(left), Some(right)) => left.cmp(&right),
+                _ => left.rank().cmp(&right.rank()),
+            },
         }
     }
 }
@@ -314,9 +327,10 @@ impl Hash for Value {
         match self {
             Value::Null | Value::Void => state.write_u8(self.rank()),
             Value::Bool(value) => value.hash(state),
-            Value::Int2(value) => value.hash(state),
-            Value::Int4(value) | Value::Date(value) | Value::Enum(value) => value.hash(state),
+            Value::Int2(value) => i64::from(*value).hash(state),
+            Value::Int4(value) => i64::from(*value).hash(state),
             Value::Int8(value) => value.hash(state),
+            Value::Date(value) | Value::Enum(value) => value.hash(state),
             Value::Float4(value) => float_bits((*value).into()).hash(state),
             Value::Float8(value) => float_bits(*value).hash(state),
             Value::Numeric(value) => value.hash(state),

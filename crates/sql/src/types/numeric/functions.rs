@@ -44,7 +44,12 @@ impl Numeric {
             return Err(invalid_power("cannot take square root of a negative number"));
         }
         let weight = first_base_digit(&coefficient, scale).0;
-        let result_scale = display_scale(SIGNIFICANT_DIGITS_MIN - ((weight + 1) * 2 - 1), &[scale]);
+        self.sqrt_to_scale(display_scale(SIGNIFICANT_DIGITS_MIN - ((weight + 1) * 2 - 1), &[scale]))
+    }
+
+    /// The square root of a number that is not negative, with this scale.
+    pub fn sqrt_to_scale(&self, result_scale: i32) -> Result<Numeric> {
+        let Some((coefficient, scale)) = self.parts() else { return Ok(self.clone()) };
         // One digit more than asked for, then rounded; an inexact root never ends in exactly a half.
         let wide = rescale(coefficient, scale, 2 * (result_scale + 1));
         let root = wide.sqrt();

@@ -1,0 +1,160 @@
+//! Aggregates that keep their rows: arrays, concatenated strings, JSON arrays and objects.
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::definition::{Accumulator, Definition, FunctionContext, aggregate, same_state};
+use crate::functions::json::convert::{json_key, jsonb_of, members, write_json};
+use crate::types::array::{ArrayValue, Dimension, subscript_error};
+use crate::types::jsonb::Jsonb;
+use crate::types::text::push_json_string;
+use crate::types::{Type, Value};
+
+/// The table.
+pub(super) const AGGREGATES: &[Definition] = &[
+    aggregate("array_agg(anynonarray) anyarray", |_| collect(1, array_of)).nullable(),
+    aggregate("array_agg(anyarray) anyarray", |_| collect(1, array_of)).nullable(),
+    aggregate("string_agg(text, text) text", |_| collect(2, joined_text)).nullable(),
+    aggregate("string_agg(bytea, bytea) bytea", |_| collect(2, joined_bytes)).nullable(),
+    aggregate("json_agg(anyelement) json", |_| collect(1, json_array)).nullable().stable(),
+    aggregate("jsonb_agg(anyelement) jsonb", |_| collect(1, jsonb_array)).nullable().stable(),
+    aggregate("json_object_agg(any, any) json", |_| collect(2, json_object)).nullable().stable(),
+    aggregate("jsonb_object_agg(any, any) jsonb", |_| collect(2, jsonb_object)).nullable(),
+];
+
+/// Makes the result of the rows, of which there is at least one; their arguments lie one behind the other.
+type Finish = fn(&mut FunctionContext<'_>, &[Value]) -> Result<Value>;
+
+/// All rows' arguments.
+struct Collected {
+    width: usize,
+    values: Vec<Value>,
+    bytes: usize,
+    finish: Finish,
+}
+
+fn collect(width: usize, finish: Finish) -> Box<dyn Accumulator> {
+    Box::new(Collected { width, values: Vec::new(), bytes: 0, finish })
+}
+
+impl Accumulator for Collected {
+    fn accumulate(&mut self, context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<()> {
+        // string_agg skips NULL; the others keep it. Keys of objects are checked when their row comes.
+        let is_string = matches!(context.result_type, Type::Text | Type::Bytea);
+        if is_string && arguments[0].is_null() {
+            return Ok(());
+        }
+        self.bytes += arguments.iter().map(Value::heap_size).sum::<usize>();
+        self.values.extend_from_slice(&arguments[..self.width]);
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        let other = same_state::<Collected>(other)?;
+        self.bytes += other.bytes;
+        self.values.extend(other.values);
+        Ok(())
+    }
+
+    fn finish(&self, context: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+        if self.values.is_empty() { Ok(Value::Null) } else { (self.finish)(context, &self.values) }
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Collected>() + self.values.capacity() * size_of::<Value>() + self.bytes
+    }
+}
+
+fn array_of(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let kind = context.argument_type(0);
+    if let Type::Array(element) = kind {
+        return accumulated_arrays(element.get(), values);
+    }
+    Ok(Value::array(ArrayValue::list(kind, values.to_vec())))
+}
+
+/// Arrays of arrays: all of the same, non-empty shape.
+fn accumulated_arrays(element: Type, values: &[Value]) -> Result<Value> {
+    let mut shape: Option<&[Dimension]> = None;
+    for value in values {
+        let Value::Array(array) = value else {
+            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "cannot accumulate null arrays"));
+        };
+        if array.dimensions.is_empty() {
+            return Err(subscript_error("cannot accumulate empty arrays"));
+        }
+        if *shape.get_or_insert(&array.dimensions) != array.dimensions.as_slice() {
+            return Err(subscript_error("cannot accumulate arrays of different dimensionality"));
+        }
+    }
+    ArrayValue::nest(element, values).map(Value::array)
+}
+
+/// The delimiter of a row stands before its text, so that of the first row is not used.
+fn joined_text(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let mut joined = String::new();
+    for (at, row) in values.chunks(2).enumerate() {
+        if at > 0 && !row[1].is_null() {
+            joined.push_str(row[1].str());
+        }
+        joined.push_str(row[0].str());
+    }
+    Ok(Value::text(joined))
+}
+
+fn joined_bytes(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let mut joined = Vec::new();
+    for (at, row) in values.chunks(2).enumerate() {
+        if at > 0 && !row[1].is_null() {
+            joined.extend_from_slice(row[1].as_bytes());
+        }
+        joined.extend_from_slice(row[0].as_bytes());
+    }
+    Ok(Value::bytes(joined))
+}
+
+fn json_array(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let kind = context.argument_type(0);
+    let mut text = "[".to_string();
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+            if matches!(value, Value::Array(_) | Value::Record(_)) {
+                text.push_str("\n ");
+            }
+        }
+        write_json(context.environment, kind, value, false, &mut text)?;
+    }
+    text.push(']');
+    Ok(Value::Json(text.into()))
+}
+
+fn jsonb_array(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let kind = context.argument_type(0);
+    let trees =
+        values.iter().map(|value| jsonb_of(context.environment, kind, value)).collect::<Result<Vec<_>>>()?;
+    Ok(Value::jsonb(Jsonb::Array(trees)))
+}
+
+fn json_object(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let (key_kind, kind) = (context.argument_type(0), context.argument_type(1));
+    let mut text = "{ ".to_string();
+    for (at, row) in values.chunks(2).enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        push_json_string(&json_key(context.environment, key_kind, &row[0], 0)?, &mut text);
+        text.push_str(" : ");
+        write_json(context.environment, kind, &row[1], false, &mut text)?;
+    }
+    text.push_str(" }");
+    Ok(Value::Json(text.into()))
+}
+
+fn jsonb_object(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let (key_kind, kind) = (context.argument_type(0), context.argument_type(1));
+    let mut pairs = Vec::new();
+    for row in values.chunks(2) {
+        let key = json_key(context.environment, key_kind, &row[0], 0)?;
+        pairs.push((key, jsonb_of(context.environment, kind, &row[1])?));
+    }
+    Ok(Value::jsonb(members(pairs)))
+}

@@ -1,0 +1,3 @@
+//! Functions and operators of `json` and `jsonb`.
+
+pub(super) mod convert;

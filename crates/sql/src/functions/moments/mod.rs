@@ -1,0 +1,3 @@
+//! Functions and operators of dates, times, timestamps and intervals.
+
+pub(super) mod arithmetic;
