@@ -1,3 +1,57 @@
 //! Binding: the syntax tree becomes the bound tree, in which names are resolved and every expression knows its type.
+//!
+//! ```text
+//! binder      the state: catalog, parameters, scopes     scope       what names mean at a point
+//! query       WITH, set operations, VALUES, LIMIT        select      a SELECT's clauses
+//! from        FROM and joins                             grouping    GROUP BY and what stands above it
+//! expression, operators, calls, windows, coerce, types   expressions and their types
+//! insert, update, rows                                   statements that write
+//! tree        the bound tree
+//! ```
 
+mod binder;
+mod calls;
+mod coerce;
+mod expression;
+mod from;
+mod grouping;
+mod insert;
+mod operators;
+mod query;
+mod rows;
+mod scope;
+mod select;
+#[cfg(test)]
+mod tests;
 pub(crate) mod tree;
+mod types;
+mod update;
+mod windows;
+
+use crate::bind::coerce::indeterminate;
+use crate::bind::tree::BoundStatement;
+use crate::error::Result;
+use crate::parse::syntax::Statement;
+use crate::types::{Environment, Type};
+
+pub(crate) use binder::{BindContext, Binder};
+pub(crate) use scope::Clause;
+pub(crate) use types::NamedType;
+
+/// Binds a query or a statement that writes rows. `parameters`: the types that the client gave.
+///
+/// # Errors
+/// Class 42 for what the statement says wrongly, with the position.
+pub(crate) fn bind(
+    context: BindContext<'_>,
+    environment: &mut dyn Environment,
+    statement: &Statement,
+    parameters: &[Option<Type>],
+) -> Result<BoundStatement> {
+    let mut binder = Binder::new(context, environment, parameters);
+    let mut bound = binder.data_statement(statement)?;
+    for (number, ty) in binder.parameters.iter().enumerate() {
+        bound.parameters.push(ty.ok_or_else(|| indeterminate(number))?);
+    }
+    Ok(bound)
+}

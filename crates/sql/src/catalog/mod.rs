@@ -1,12 +1,352 @@
 //! The catalog as the binder sees it: schemas, tables, columns, indexes, views, sequences, enums, domains.
 //!
-//! Invariants: a [`Catalog`] never changes; a schema change makes a new one with a higher version, and statements that
-//! were bound to an older one are bound again. Oids are never used twice.
+//! Invariants: a [`Catalog`] never changes once it is shared; a schema change makes a new one with a higher version, and
+//! statements that were bound to an older one are bound again. Oids are never used twice. Tables, indexes, views and
+//! sequences share one namespace in each schema; enums and domains another.
 
 mod relation;
 pub(crate) mod stored;
 
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
 pub(crate) use relation::{
-    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table,
-    View,
+    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table, View,
 };
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::{FIRST_USER_OID, Modifier, Type};
+
+/// The schema in which objects are created unless something else is said.
+pub(crate) const PUBLIC: &str = "public";
+
+/// PostgreSQL's oid of the schema `public`.
+const PUBLIC_OID: u32 = 2200;
+
+/// All objects of one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalog {
+    /// Rises with every schema change.
+    pub version: u64,
+    /// The next oid to give; even, because an enum's array type has the odd one behind it.
+    next_oid: u32,
+    schemas: HashMap<String, Schema>,
+    relations: HashMap<String, HashMap<String, Relation>>,
+    relation_names: HashMap<u32, (String, String)>,
+    types: HashMap<String, HashMap<String, UserType>>,
+    type_names: HashMap<u32, (String, String)>,
+}
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Schema {
+    /// Its oid.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// COMMENT ON SCHEMA.
+    pub comment: Option<String>,
+}
+
+/// What a name in a schema stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Relation {
+    Table(Arc<Table>),
+    View(Arc<View>),
+    Sequence(Arc<Sequence>),
+    /// An index of the table with this oid; also a primary key, by its constraint's name.
+    Index { table: u32, oid: u32 },
+}
+
+/// A type of a user's.
+#[derive(Clone, Debug)]
+pub(crate) enum UserType {
+    Enum(Arc<EnumType>),
+    Domain(Arc<Domain>),
+}
+
+/// An enum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EnumType {
+    /// Its oid.
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its labels; a value is stored as the position of its label.
+    pub labels: Vec<Arc<str>>,
+    /// COMMENT ON TYPE.
+    pub comment: Option<String>,
+}
+
+/// A domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Domain {
+    /// Its oid.
+    pub oid: u32,
+    /// The schema that it is in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// The type beneath.
+    #[serde(with = "stored::oid")]
+    pub ty: Type,
+    /// The type's modifier.
+    #[serde(with = "stored::modifier")]
+    pub modifier: Modifier,
+    /// DEFAULT, as SQL text.
+    pub default: Option<String>,
+    /// Whether NULL is refused.
+    pub not_null: bool,
+    /// Conditions over VALUE.
+    pub checks: Vec<Check>,
+    /// COMMENT ON DOMAIN.
+    pub comment: Option<String>,
+}
+
+impl Relation {
+    /// What messages call it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Relation::Table(_) => "table",
+            Relation::View(_) => "view",
+            Relation::Sequence(_) => "sequence",
+            Relation::Index { .. } => "index",
+        }
+    }
+
+    /// Its oid.
+    pub fn oid(&self) -> u32 {
+        match self {
+            Relation::Table(table) => table.oid,
+            Relation::View(view) => view.oid,
+            Relation::Sequence(sequence) => sequence.oid,
+            Relation::Index { oid, .. } => *oid,
+        }
+    }
+}
+
+impl UserType {
+    /// Its oid.
+    pub fn oid(&self) -> u32 {
+        match self {
+            UserType::Enum(ty) => ty.oid,
+            UserType::Domain(domain) => domain.oid,
+        }
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Catalog {
+        let mut catalog = Catalog {
+            version: 1,
+            next_oid: FIRST_USER_OID,
+            schemas: HashMap::new(),
+            relations: HashMap::new(),
+            relation_names: HashMap::new(),
+            types: HashMap::new(),
+            type_names: HashMap::new(),
+        };
+        catalog.add_schema(Schema { oid: PUBLIC_OID, name: PUBLIC.to_string(), comment: None });
+        catalog
+    }
+}
+
+impl Catalog {
+    /// An oid that no object has had.
+    pub fn new_oid(&mut self) -> u32 {
+        let oid = self.next_oid;
+        self.next_oid += 2;
+        oid
+    }
+
+    /// Keeps oids up to this one from being given again.
+    pub fn reserve_oid(&mut self, oid: u32) {
+        self.next_oid = self.next_oid.max((oid | 1) + 1);
+    }
+
+    /// The schemas, by name.
+    pub fn schemas(&self) -> impl Iterator<Item = &Schema> {
+        self.schemas.values()
+    }
+
+    pub fn schema(&self, name: &str) -> Option<&Schema> {
+        self.schemas.get(name)
+    }
+
+    pub fn add_schema(&mut self, schema: Schema) {
+        self.reserve_oid(schema.oid);
+        self.schemas.insert(schema.name.clone(), schema);
+    }
+
+    pub fn remove_schema(&mut self, name: &str) {
+        self.schemas.remove(name);
+    }
+
+    /// All relations of a schema.
+    pub fn relations_in(&self, schema: &str) -> impl Iterator<Item = (&String, &Relation)> {
+        self.relations.get(schema).into_iter().flatten()
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.relations.values().flat_map(|names| names.values()).filter_map(|relation| match relation {
+            Relation::Table(table) => Some(table),
+            _ => None,
+        })
+    }
+
+    /// All views.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.relations.values().flat_map(|names| names.values()).filter_map(|relation| match relation {
+            Relation::View(view) => Some(view),
+            _ => None,
+        })
+    }
+
+    /// All sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.relations.values().flat_map(|names| names.values()).filter_map(|relation| match relation {
+            Relation::Sequence(sequence) => Some(sequence),
+            _ => None,
+        })
+    }
+
+    /// All enums and domains.
+    pub fn types(&self) -> impl Iterator<Item = &UserType> {
+        self.types.values().flat_map(|names| names.values())
+    }
+
+    /// The relation of this name in a schema.
+    pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
+        self.relations.get(schema)?.get(name)
+    }
+
+    /// The relation with this oid.
+    pub fn relation_by_oid(&self, oid: u32) -> Option<&Relation> {
+        let (schema, name) = self.relation_names.get(&oid)?;
+        self.relation(schema, name)
+    }
+
+    /// Schema and name of a relation.
+    pub fn relation_name(&self, oid: u32) -> Option<&(String, String)> {
+        self.relation_names.get(&oid)
+    }
+
+    /// The table with this oid.
+    pub fn table_by_oid(&self, oid: u32) -> Option<&Arc<Table>> {
+        match self.relation_by_oid(oid)? {
+            Relation::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The first relation of this name along a path of schemas, or in the schema that was given.
+    pub fn find(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&Relation> {
+        match schema {
+            Some(schema) => self.relation(schema, name),
+            None => path.iter().find_map(|schema| self.relation(schema, name)),
+        }
+    }
+
+    /// Adds a relation, or replaces the one of this name.
+    pub fn put_relation(&mut self, schema: &str, name: &str, relation: Relation) {
+        self.reserve_oid(relation.oid());
+        self.relation_names.insert(relation.oid(), (schema.to_string(), name.to_string()));
+        self.relations.entry(schema.to_string()).or_default().insert(name.to_string(), relation);
+    }
+
+    /// Adds a table with the names of its indexes and of its primary key, or replaces it.
+    pub fn put_table(&mut self, table: Arc<Table>) {
+        for index in &table.indexes {
+            let relation = Relation::Index { table: table.oid, oid: index.oid };
+            self.put_relation(&table.schema.clone(), &index.name, relation);
+        }
+        if let (Some(name), Some(oid)) = (&table.key_name, table.key_oid) {
+            self.put_relation(&table.schema.clone(), name, Relation::Index { table: table.oid, oid });
+        }
+        self.put_relation(&table.schema.clone(), &table.name.clone(), Relation::Table(table));
+    }
+
+    /// Removes a table with the names of its indexes.
+    pub fn remove_table(&mut self, table: &Table) {
+        let indexes = table.indexes.iter().map(|index| &index.name);
+        for name in indexes.chain(&table.key_name).chain([&table.name]) {
+            self.remove_relation(&table.schema, name);
+        }
+    }
+
+    pub fn remove_relation(&mut self, schema: &str, name: &str) {
+        if let Some(relation) = self.relations.get_mut(schema).and_then(|names| names.remove(name)) {
+            self.relation_names.remove(&relation.oid());
+        }
+    }
+
+    /// The type of this name in a schema.
+    pub fn user_type(&self, schema: &str, name: &str) -> Option<&UserType> {
+        self.types.get(schema)?.get(name)
+    }
+
+    /// The type with this oid.
+    pub fn user_type_by_oid(&self, oid: u32) -> Option<&UserType> {
+        let (schema, name) = self.type_names.get(&oid)?;
+        self.user_type(schema, name)
+    }
+
+    /// The enum with this oid.
+    pub fn enum_by_oid(&self, oid: u32) -> Option<&Arc<EnumType>> {
+        match self.user_type_by_oid(oid)? {
+            UserType::Enum(ty) => Some(ty),
+            UserType::Domain(_) => None,
+        }
+    }
+
+    /// The first type of this name along a path of schemas, or in the schema that was given.
+    pub fn find_type(&self, schema: Option<&str>, name: &str, path: &[String]) -> Option<&UserType> {
+        match schema {
+            Some(schema) => self.user_type(schema, name),
+            None => path.iter().find_map(|schema| self.user_type(schema, name)),
+        }
+    }
+
+    /// Adds a type, or replaces the one of this name.
+    pub fn put_type(&mut self, ty: UserType) {
+        let (schema, name) = match &ty {
+            UserType::Enum(ty) => (ty.schema.clone(), ty.name.clone()),
+            UserType::Domain(domain) => (domain.schema.clone(), domain.name.clone()),
+        };
+        self.reserve_oid(ty.oid());
+        self.type_names.insert(ty.oid(), (schema.clone(), name.clone()));
+        self.types.entry(schema).or_default().insert(name, ty);
+    }
+
+    pub fn remove_type(&mut self, schema: &str, name: &str) {
+        if let Some(ty) = self.types.get_mut(schema).and_then(|names| names.remove(name)) {
+            self.type_names.remove(&ty.oid());
+        }
+    }
+
+    /// The name of a type for messages and `format_type`: users' types by their names.
+    pub fn type_display(&self, ty: Type) -> String {
+        match ty {
+            Type::Enum(oid) => self.type_names.get(&oid).map_or_else(|| ty.display_name(), |(_, name)| name.clone()),
+            Type::Array(element) if matches!(element.get(), Type::Enum(_)) => {
+                format!("{}[]", self.type_display(element.get()))
+            }
+            _ => ty.display_name(),
+        }
+    }
+}
+
+/// `relation "x" does not exist` (42P01).
+pub(crate) fn no_relation(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+/// `schema "x" does not exist` (3F000).
+pub(crate) fn no_schema(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+}

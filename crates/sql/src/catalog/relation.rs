@@ -21,6 +21,8 @@ pub(crate) struct Table {
     pub key: Vec<usize>,
     /// The name of the primary key's constraint.
     pub key_name: Option<String>,
+    /// The oid of the primary key's index.
+    pub key_oid: Option<u32>,
     /// Its indexes besides the primary key's.
     pub indexes: Vec<Index>,
     /// Its CHECK constraints.
@@ -196,4 +198,11 @@ pub(crate) struct Sequence {
     pub cache: i64,
     /// The table and column that own it: it is dropped with them.
     pub owner: Option<(u32, usize)>,
+}
+
+impl PartialEq for Table {
+    /// Two tables are the same if their oids are.
+    fn eq(&self, other: &Table) -> bool {
+        self.oid == other.oid
+    }
 }

@@ -8,7 +8,7 @@ use crate::functions::Function;
 use crate::types::{Modifier, Type, Value};
 
 /// An expression whose names are resolved and whose type is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BoundExpr {
     /// A value that is known when the statement is bound.
     Constant { value: Value, ty: Type },
@@ -69,8 +69,8 @@ pub(crate) enum BoundExpr {
     Array { elements: Vec<BoundExpr>, ty: Type },
     /// `ROW(…)`.
     Row { fields: Vec<BoundExpr> },
-    /// `array[index]`.
-    Subscript { array: Box<BoundExpr>, index: Box<BoundExpr>, ty: Type },
+    /// `array[index]…`: one index for each dimension; NULL where there are too few, too many, or no such element.
+    Subscript { array: Box<BoundExpr>, indexes: Vec<BoundExpr>, ty: Type },
     /// `array[lower:upper]`.
     Slice { array: Box<BoundExpr>, lower: Option<Box<BoundExpr>>, upper: Option<Box<BoundExpr>>, ty: Type },
     /// A field of a row value, counted from zero.
@@ -80,7 +80,7 @@ pub(crate) enum BoundExpr {
 }
 
 /// One `WHEN … THEN …`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Arm {
     /// A condition of type boolean.
     pub when: BoundExpr,
@@ -111,7 +111,7 @@ pub(crate) enum Quantifier {
 }
 
 /// A query inside an expression.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subquery {
     /// What is made of its rows.
     pub kind: SubqueryKind,
@@ -120,7 +120,7 @@ pub(crate) struct Subquery {
 }
 
 /// What an expression makes of a query's rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SubqueryKind {
     /// Whether there is a row.
     Exists,
@@ -188,3 +188,6 @@ impl BoundExpr {
         }
     }
 }
+
+/// The arms of a CASE.
+pub(crate) type CaseArms = Vec<Arm>;

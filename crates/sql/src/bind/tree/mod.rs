@@ -8,6 +8,7 @@
 mod expression;
 mod query;
 mod statement;
+pub(crate) mod walk;
 
 pub(crate) use expression::{Arm, BoundExpr, MinMax, Quantifier, Subquery, SubqueryKind, TruthValue};
 pub(crate) use query::{

@@ -34,7 +34,7 @@ pub(crate) struct BoundColumn {
 }
 
 /// A query with everything around its rows: WITH, ORDER BY, LIMIT, locks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundQuery {
     /// Its identity, by which correlated aggregates name it.
     pub id: RelationId,
@@ -57,7 +57,7 @@ pub(crate) struct BoundQuery {
 }
 
 /// Where a query's rows come from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum QueryBody {
     /// A SELECT.
     Select(Box<BoundSelect>),
@@ -76,7 +76,7 @@ pub(crate) enum SetOperation {
 }
 
 /// A SELECT's core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundSelect {
     /// The relations that `from` names.
     pub relations: Vec<BoundRelation>,
@@ -104,7 +104,7 @@ pub(crate) struct BoundSelect {
 }
 
 /// One target of a SELECT.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundTarget {
     /// Its value.
     pub expr: BoundExpr,
@@ -135,7 +135,7 @@ pub(crate) struct BoundSort {
 }
 
 /// One item of the ORDER BY of an aggregate or of a window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {
     /// What is compared.
     pub expr: BoundExpr,
@@ -146,7 +146,7 @@ pub(crate) struct SortKey {
 }
 
 /// A relation and what it consists of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundRelation {
     /// By which columns name it.
     pub id: RelationId,
@@ -161,7 +161,7 @@ pub(crate) struct BoundRelation {
 }
 
 /// What a relation is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RelationKind {
     /// A table; its columns are the table's, in order.
     Table(Arc<Table>),
@@ -175,16 +175,16 @@ pub(crate) enum RelationKind {
 }
 
 /// A function in FROM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FunctionCall {
-    /// A function that returns rows.
-    Set { function: &'static Function, args: Vec<BoundExpr> },
+    /// A function that returns rows. `types`: its columns'; with several columns each row is a record.
+    Set { function: &'static Function, args: Vec<BoundExpr>, types: Vec<Type> },
     /// An expression that yields one value: one row of one column (of its fields, if it is a row).
     Scalar(BoundExpr),
 }
 
 /// An item of FROM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BoundFrom {
     /// A relation of the query's `relations`.
     Relation(RelationId),
@@ -203,7 +203,7 @@ pub(crate) enum JoinKind {
 }
 
 /// A common table expression.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundCte {
     /// By which relations name it.
     pub id: CteId,
@@ -220,7 +220,7 @@ pub(crate) struct BoundCte {
 }
 
 /// Where a common table expression's rows come from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CteBody {
     /// A query.
     Query(BoundQuery),
@@ -232,7 +232,7 @@ pub(crate) enum CteBody {
 }
 
 /// An aggregate call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundAggregate {
     /// The function.
     pub function: &'static Function,
@@ -249,7 +249,7 @@ pub(crate) struct BoundAggregate {
 }
 
 /// A window call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundWindow {
     /// The function.
     pub function: WindowFunction,
@@ -277,7 +277,7 @@ pub(crate) enum WindowFunction {
 }
 
 /// A window's frame.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
     /// In what offsets are counted.
     pub unit: FrameUnit,
@@ -298,7 +298,7 @@ pub(crate) enum FrameUnit {
 }
 
 /// One end of a frame.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FrameBound {
     UnboundedPreceding,
     /// So much before: a bigint for ROWS and GROUPS; for RANGE, the value to subtract from the sort key.
@@ -318,7 +318,7 @@ pub(crate) enum FrameExclusion {
 }
 
 /// `FOR UPDATE` and its kin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowLock {
     /// How strong.
     pub strength: LockStrength,

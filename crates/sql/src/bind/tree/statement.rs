@@ -13,7 +13,7 @@ use crate::catalog::Table;
 use crate::types::Type;
 
 /// A statement that reads or writes rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundStatement {
     /// What it does.
     pub kind: StatementKind,
@@ -24,7 +24,7 @@ pub(crate) struct BoundStatement {
 }
 
 /// What a statement does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StatementKind {
     Query(Box<BoundQuery>),
     Insert(Box<BoundInsert>),
@@ -34,16 +34,18 @@ pub(crate) enum StatementKind {
 }
 
 /// A condition that every stored row meets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundCheck {
     /// The constraint's name.
     pub name: String,
     /// Fails when it is false; NULL passes.
     pub condition: BoundExpr,
+    /// The domain that the constraint belongs to, if it is not the table's own.
+    pub domain: Option<String>,
 }
 
 /// INSERT.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundInsert {
     /// Common table expressions around.
     pub ctes: Vec<BoundCte>,
@@ -69,7 +71,7 @@ pub(crate) struct BoundInsert {
 }
 
 /// ON CONFLICT.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OnConflict {
     /// Which conflicts are meant.
     pub target: ConflictTarget,
@@ -89,7 +91,7 @@ pub(crate) enum ConflictTarget {
 }
 
 /// What ON CONFLICT does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ConflictAction {
     /// The row is left out.
     Nothing,
@@ -104,7 +106,7 @@ pub(crate) enum ConflictAction {
 }
 
 /// UPDATE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundUpdate {
     /// Common table expressions around.
     pub ctes: Vec<BoundCte>,
@@ -129,7 +131,7 @@ pub(crate) struct BoundUpdate {
 }
 
 /// DELETE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundDelete {
     /// Common table expressions around.
     pub ctes: Vec<BoundCte>,
@@ -148,7 +150,7 @@ pub(crate) struct BoundDelete {
 }
 
 /// MERGE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BoundMerge {
     /// Common table expressions around.
     pub ctes: Vec<BoundCte>,
@@ -171,7 +173,7 @@ pub(crate) struct BoundMerge {
 }
 
 /// A WHEN clause of MERGE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MergeArm {
     /// Whether it is for source rows that match a row of the table.
     pub matched: bool,
@@ -182,7 +184,7 @@ pub(crate) struct MergeArm {
 }
 
 /// What a WHEN clause of MERGE does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MergeAction {
     Nothing,
     Delete,

@@ -1,0 +1,220 @@
+//! The binder's state: the catalog, the parameters, and the scopes of the queries that it stands in.
+//!
+//! Invariants: the innermost scope is the last; a [`RelationId`] is given once; a parameter's type, once known, stays.
+
+use hashbrown::HashMap;
+
+use crate::bind::scope::{Clause, Entry};
+use crate::bind::tree::{
+    BoundAggregate, BoundColumn, BoundExpr, BoundRelation, BoundWindow, CteId, RelationId,
+};
+use crate::catalog::{Catalog, Relation, no_relation};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::character_position;
+use crate::parse::syntax::{At, ObjectName};
+use crate::types::{Environment, Type};
+
+/// What a binder needs to know of the session.
+#[derive(Clone, Copy)]
+pub(crate) struct BindContext<'a> {
+    /// The objects that names may mean.
+    pub catalog: &'a Catalog,
+    /// The schemas in which names without one are looked up; temporary objects' first.
+    pub path: &'a [String],
+    /// The statement's text, for positions in messages.
+    pub text: &'a str,
+}
+
+/// A binder in the midst of a statement.
+pub(crate) struct Binder<'a> {
+    pub context: BindContext<'a>,
+    /// The schemas in which names without one are looked up: the session's, or those of the view being expanded.
+    pub path: Vec<String>,
+    /// For reading literals, and for what depends on the session's settings.
+    pub environment: &'a mut dyn Environment,
+    /// The types of the parameters, as far as they are known.
+    pub parameters: Vec<Option<Type>>,
+    /// Whether a number above the known ones is a new parameter. (Not in a PREPARE's EXECUTE, defaults, checks.)
+    pub new_parameters: bool,
+    pub scopes: Vec<Scope>,
+    next_relation: u32,
+    next_cte: u32,
+    /// How often each common table expression is named.
+    pub cte_references: HashMap<CteId, usize>,
+    /// The names of views that are being expanded, so that none contains itself.
+    pub views: Vec<u32>,
+    /// While a text of the catalog's is bound, positions mean nothing to the client.
+    pub foreign_text: bool,
+}
+
+/// A common table expression, as names see it.
+#[derive(Clone, Debug)]
+pub(crate) struct VisibleCte {
+    pub id: CteId,
+    pub name: String,
+    pub columns: Vec<BoundColumn>,
+    /// Whether its rows may be read here: not in its own non-recursive term.
+    pub state: CteState,
+}
+
+/// Whether a common table expression may be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CteState {
+    Whole,
+    /// In its recursive term, where it may be named once.
+    Recursive,
+    /// A statement that writes without RETURNING.
+    Silent,
+}
+
+/// One level of queries.
+pub(crate) struct Scope {
+    /// The query's id.
+    pub id: RelationId,
+    /// What columns may be named.
+    pub entries: Vec<Entry>,
+    /// Whether the entries may be seen: not from a subquery in FROM without LATERAL.
+    pub visible: bool,
+    /// The relations that belong to this query.
+    pub relations: Vec<BoundRelation>,
+    /// The ids of those, and of the targets of INSERT and its kin.
+    pub owned: Vec<RelationId>,
+    /// What is being bound.
+    pub clause: Clause,
+    /// Aggregates that were met.
+    pub aggregates: Vec<BoundAggregate>,
+    /// Whether the arguments of one of them are being bound.
+    pub in_aggregate: bool,
+    /// Window calls that were met.
+    pub windows: Vec<BoundWindow>,
+    pub in_window: bool,
+    /// The WINDOW clause.
+    pub named_windows: HashMap<String, crate::parse::syntax::WindowDefinition>,
+    /// Common table expressions that may be named from here on.
+    pub ctes: Vec<VisibleCte>,
+    /// Columns of this query that its subqueries name in its targets and HAVING: they must be grouped.
+    pub outer_columns: Vec<(RelationId, usize, At)>,
+    /// Where columns were named first, for messages about grouping.
+    pub column_positions: HashMap<(RelationId, usize), At>,
+    /// The arguments of GROUPING calls: until the grouping is known, a call is the number of its entry here.
+    pub groupings: Vec<(Vec<BoundExpr>, At)>,
+    /// Whether a set-returning function was met.
+    pub set_returning: bool,
+}
+
+impl Scope {
+    pub fn new(id: RelationId) -> Scope {
+        Scope {
+            id,
+            entries: Vec::new(),
+            visible: true,
+            relations: Vec::new(),
+            owned: Vec::new(),
+            clause: Clause::Other,
+            aggregates: Vec::new(),
+            in_aggregate: false,
+            windows: Vec::new(),
+            in_window: false,
+            named_windows: HashMap::new(),
+            ctes: Vec::new(),
+            outer_columns: Vec::new(),
+            column_positions: HashMap::new(),
+            groupings: Vec::new(),
+            set_returning: false,
+        }
+    }
+}
+
+impl<'a> Binder<'a> {
+    pub fn new(context: BindContext<'a>, environment: &'a mut dyn Environment, parameters: &[Option<Type>]) -> Self {
+        Binder {
+            context,
+            path: context.path.to_vec(),
+            environment,
+            parameters: parameters.to_vec(),
+            new_parameters: true,
+            scopes: Vec::new(),
+            next_relation: 0,
+            next_cte: 0,
+            cte_references: HashMap::new(),
+            views: Vec::new(),
+            foreign_text: false,
+        }
+    }
+
+    pub fn new_relation(&mut self) -> RelationId {
+        self.next_relation += 1;
+        RelationId(self.next_relation - 1)
+    }
+
+    pub fn new_cte(&mut self) -> CteId {
+        self.next_cte += 1;
+        CteId(self.next_cte - 1)
+    }
+
+    /// An error at a position of the statement's text.
+    pub fn error(&self, at: At, state: SqlState, message: impl Into<String>) -> SqlError {
+        self.at(SqlError::new(state, message), at)
+    }
+
+    /// The error with its position, if the text is the client's.
+    pub fn at(&self, error: SqlError, at: At) -> SqlError {
+        if self.foreign_text { error } else { error.at(character_position(self.context.text, at)) }
+    }
+
+    pub fn unsupported(&self, at: At, what: &str) -> SqlError {
+        self.error(at, SqlState::FEATURE_NOT_SUPPORTED, what)
+    }
+
+    /// Opens a level of queries.
+    pub fn enter(&mut self) -> RelationId {
+        let id = self.new_relation();
+        self.scopes.push(Scope::new(id));
+        id
+    }
+
+    /// The innermost level.
+    pub fn scope(&mut self) -> &mut Scope {
+        if self.scopes.is_empty() {
+            self.enter();
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    /// Closes the innermost level.
+    pub fn leave(&mut self) -> Scope {
+        self.scopes.pop().unwrap_or_else(|| Scope::new(RelationId(u32::MAX)))
+    }
+
+    /// Binds under another clause, so that messages name it.
+    pub fn in_clause<T>(&mut self, clause: Clause, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let outer = std::mem::replace(&mut self.scope().clause, clause);
+        let result = bind(self);
+        self.scope().clause = outer;
+        result
+    }
+
+    /// The relation that a name means.
+    pub fn relation(&self, name: &ObjectName) -> Result<&'a Relation> {
+        let schema = match name.schema() {
+            Some("pg_temp") => self.path.first().map(String::as_str),
+            schema => schema,
+        };
+        let catalog = self.context.catalog;
+        catalog.find(schema, name.last(), &self.path).ok_or_else(|| {
+            if let Some(schema) = schema
+                && catalog.schema(schema).is_none()
+                && !matches!(schema, "pg_catalog" | "information_schema")
+            {
+                return self.at(no_relation(&name.to_string()), name.at());
+            }
+            self.at(no_relation(&name.to_string()), name.at())
+        })
+    }
+
+    /// The common table expression of this name, and whether it is visible.
+    pub fn cte(&self, name: &str) -> Option<VisibleCte> {
+        self.scopes.iter().rev().flat_map(|scope| scope.ctes.iter().rev()).find(|cte| cte.name == name).cloned()
+    }
+}

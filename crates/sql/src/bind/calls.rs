@@ -1,0 +1,401 @@
+//! Calls: functions, aggregates, window functions, set-returning functions.
+//!
+//! Source: PostgreSQL 15, `parse_func.c`, `parse_agg.c`.
+
+use crate::bind::binder::Binder;
+use crate::bind::scope::Clause;
+use crate::bind::tree::{BoundAggregate, BoundExpr, BoundWindow, RelationId, SortKey, WindowFunction};
+use crate::bind::tree::walk;
+use crate::error::{Result, SqlState};
+use crate::functions::resolve::{Called, Resolved, choose_function, no_function, order_named};
+use crate::functions::{AggregateKind, Function, FunctionKind, functions_named};
+use crate::parse::syntax::{At, Call, OrderItem, Over};
+use crate::types::cast::CastContext;
+use crate::types::{Modifier, Type};
+
+/// A call whose function is chosen and whose arguments are converted.
+pub(crate) struct ResolvedCall {
+    pub function: &'static Function,
+    pub args: Vec<BoundExpr>,
+    pub result: Type,
+}
+
+impl Binder<'_> {
+    /// A call of a function of the tables, with arguments that are bound already.
+    pub fn call_named(&mut self, name: &str, args: Vec<BoundExpr>, at: At) -> Result<BoundExpr> {
+        match self.resolve(name, args, &[], false, at)? {
+            Ok(call) => Ok(BoundExpr::Call { function: call.function, args: call.args, ty: call.result }),
+            Err(cast) => Ok(cast),
+        }
+    }
+
+    /// A call as an expression.
+    pub fn call(&mut self, call: &Call, at: At) -> Result<BoundExpr> {
+        let name = call.name.last();
+        if !matches!(call.name.schema(), None | Some("pg_catalog" | "information_schema")) {
+            let message = format!("function {}({}) does not exist", call.name, "");
+            return Err(self.error(at, SqlState::UNDEFINED_FUNCTION, message));
+        }
+        let is_aggregate = functions_named(name).any(Function::is_aggregate);
+        let is_window = functions_named(name).any(|it| matches!(it.kind, FunctionKind::Window(_)));
+        if call.over.is_some() {
+            return self.window_call(call, at);
+        }
+        if is_aggregate && (call.star || !is_window || call.within_group) {
+            return self.aggregate_call(call, at);
+        }
+        if is_window {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        self.refuse_aggregate_syntax(call, at)?;
+        let (args, names) = self.call_args(call)?;
+        match self.resolve(name, args, &names, call.variadic, at)? {
+            Err(cast) => Ok(cast),
+            Ok(resolved) if matches!(resolved.function.kind, FunctionKind::Set(_)) => {
+                self.set_returning_call(resolved, at)
+            }
+            Ok(resolved) => {
+                Ok(BoundExpr::Call { function: resolved.function, args: resolved.args, ty: resolved.result })
+            }
+        }
+    }
+
+    fn refuse_aggregate_syntax(&self, call: &Call, at: At) -> Result<()> {
+        let name = call.name.last();
+        if functions_named(name).next().is_none() {
+            return Ok(());
+        }
+        let what = match () {
+            () if call.star => format!("{name}(*) specified, but {name} is not an aggregate function"),
+            () if call.distinct => format!("DISTINCT specified, but {name} is not an aggregate function"),
+            () if call.within_group => format!("WITHIN GROUP specified, but {name} is not an aggregate function"),
+            () if !call.order_by.is_empty() => format!("ORDER BY specified, but {name} is not an aggregate function"),
+            () if call.filter.is_some() => format!("FILTER specified, but {name} is not an aggregate function"),
+            () => return Ok(()),
+        };
+        Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, what))
+    }
+
+    /// The arguments of a call, and the names of the last ones.
+    fn call_args(&mut self, call: &Call) -> Result<(Vec<BoundExpr>, Vec<String>)> {
+        let mut args = Vec::with_capacity(call.args.len());
+        let mut names = Vec::new();
+        for arg in &call.args {
+            match &arg.name {
+                Some(name) => names.push(name.text.clone()),
+                None if !names.is_empty() => {
+                    let message = "positional argument cannot follow named argument";
+                    return Err(self.error(arg.value.at, SqlState::SYNTAX_ERROR, message));
+                }
+                None => {}
+            }
+            args.push(self.expr(&arg.value)?);
+        }
+        Ok((args, names))
+    }
+
+    /// The entry that a call means, with its arguments converted; or the cast that it stands for.
+    fn resolve(
+        &mut self,
+        name: &str,
+        args: Vec<BoundExpr>,
+        names: &[String],
+        variadic: bool,
+        at: At,
+    ) -> Result<std::result::Result<ResolvedCall, BoundExpr>> {
+        let types: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
+        if !names.is_empty() {
+            return self.resolve_named(name, args, names, at).map(Ok);
+        }
+        let called = choose_function(name, &types, variadic, functions_named(name)).map_err(|error| self.at(error, at))?;
+        match called {
+            Some(Called::Function(resolved)) => self.finish_call(resolved, args, variadic, at).map(Ok),
+            Some(Called::Cast(ty)) => {
+                let Some(arg) = args.into_iter().next() else { return Err(self.at(no_function(name, &types), at)) };
+                self.coerce(arg, ty, Modifier::NONE, CastContext::Explicit, at).map(Err)
+            }
+            None => Err(self.at(no_function(name, &types), at)),
+        }
+    }
+
+    fn resolve_named(
+        &mut self,
+        name: &str,
+        args: Vec<BoundExpr>,
+        names: &[String],
+        at: At,
+    ) -> Result<ResolvedCall> {
+        let types: Vec<Type> = args.iter().map(BoundExpr::ty).collect();
+        let positional = args.len() - names.len();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for function in functions_named(name) {
+            let Some(order) = order_named(function, positional, &names) else { continue };
+            let given: Vec<Type> = order.iter().flatten().map(|&arg| types[arg]).collect();
+            let complete = order.iter().all(Option::is_some);
+            if !complete && order.iter().skip_while(|it| it.is_some()).any(Option::is_some) {
+                return Err(self.unsupported(at, "named arguments that skip one are not supported"));
+            }
+            let chosen = choose_function(name, &given, false, std::iter::once(function)).map_err(|error| self.at(error, at))?;
+            if let Some(Called::Function(resolved)) = chosen {
+                let ordered: Vec<BoundExpr> = order.iter().flatten().map(|&arg| args[arg].clone()).collect();
+                return self.finish_call(resolved, ordered, false, at);
+            }
+        }
+        Err(self.at(no_function(name, &types), at))
+    }
+
+    /// Converts the arguments, adds defaults, packs variadic ones into an array.
+    fn finish_call(&mut self, resolved: Resolved, args: Vec<BoundExpr>, variadic: bool, at: At) -> Result<ResolvedCall> {
+        let mut converted = Vec::with_capacity(args.len());
+        for (arg, &ty) in args.into_iter().zip(&resolved.arguments) {
+            converted.push(if ty == Type::Any { self.known(arg, at)? } else { self.implicit(arg, ty, at)? });
+        }
+        let function = resolved.function;
+        let missing = function.defaults.len() - resolved.defaults;
+        for (position, text) in function.defaults.iter().enumerate().skip(missing) {
+            let ty = function.arguments[function.arguments.len() - function.defaults.len() + position];
+            let value = crate::types::text::from_text(self.environment, ty, Modifier::NONE, text.trim_matches('\''))?;
+            converted.push(BoundExpr::constant(value, ty));
+        }
+        if let Some(first) = resolved.packs_from
+            && !variadic
+        {
+            let elements = converted.split_off(first.min(converted.len()));
+            let ty = match function.arguments.last() {
+                Some(&ty) if !ty.is_polymorphic() => ty,
+                _ => elements.first().and_then(|element| element.ty().array()).unwrap_or(Type::array_of(Type::Text)),
+            };
+            converted.push(BoundExpr::Array { elements, ty });
+        }
+        Ok(ResolvedCall { function, args: converted, result: resolved.result })
+    }
+
+    fn set_returning_call(&mut self, call: ResolvedCall, at: At) -> Result<BoundExpr> {
+        let clause = self.scope().clause;
+        if !clause.allows_sets() {
+            let message = format!("set-returning functions are not allowed in {}", clause.name());
+            return Err(self.error(at, SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.scope().set_returning = true;
+        Ok(BoundExpr::SetReturning { function: call.function, args: call.args, ty: call.result })
+    }
+
+    /// A call in FROM: its function and arguments.
+    pub fn call_in_from(&mut self, call: &Call, at: At) -> Result<std::result::Result<ResolvedCall, BoundExpr>> {
+        self.refuse_aggregate_syntax(call, at)?;
+        let (args, names) = self.call_args(call)?;
+        self.resolve(call.name.last(), args, &names, call.variadic, at)
+    }
+
+    /// An aggregate call: it goes into the list of the query that it belongs to.
+    fn aggregate_call(&mut self, call: &Call, at: At) -> Result<BoundExpr> {
+        let level = self.scopes.len().saturating_sub(1);
+        self.scope();
+        let nested = std::mem::replace(&mut self.scopes[level].in_aggregate, true);
+        let aggregate = self.aggregate(call, at);
+        self.scopes[level].in_aggregate = nested;
+        let (aggregate, owner) = aggregate?;
+        let level = owner.unwrap_or(level);
+        let scope = &self.scopes[level];
+        if scope.in_aggregate || (level == self.scopes.len() - 1 && nested) {
+            return Err(self.error(at, SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+        }
+        if !scope.clause.allows_aggregates() && !scope.in_window {
+            let message = format!("aggregate functions are not allowed in {}", scope.clause.name());
+            return Err(self.error(at, SqlState::GROUPING_ERROR, message));
+        }
+        let (query, ty) = (scope.id, aggregate.ty);
+        let known = scope.aggregates.iter().position(|it| *it == aggregate);
+        let number = known.unwrap_or(scope.aggregates.len());
+        if known.is_none() {
+            self.scopes[level].aggregates.push(aggregate);
+        }
+        Ok(BoundExpr::Aggregate { query, number, ty })
+    }
+
+    /// The aggregate itself, and the level of the query that it belongs to, if its arguments say so.
+    fn aggregate(&mut self, call: &Call, at: At) -> Result<(BoundAggregate, Option<usize>)> {
+        let name = call.name.last();
+        if call.star && !call.args.is_empty() {
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, "arguments beside * are not allowed"));
+        }
+        let (args, names) = self.call_args(call)?;
+        if args.is_empty() && !call.star && name == "count" {
+            let message = "count(*) must be used to call a parameterless aggregate function";
+            return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let direct = args.len();
+        let mut order_by = self.sort_keys(&call.order_by, call.within_group)?;
+        let mut all = args;
+        if call.within_group {
+            all.extend(order_by.iter().map(|key| key.expr.clone()));
+        }
+        let mut resolved = match self.resolve(name, all, &names, call.variadic, at)? {
+            Ok(resolved) if resolved.function.is_aggregate() => resolved,
+            _ => {
+                let message = format!("{name} is not an aggregate function");
+                return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        self.check_aggregate_kind(&resolved, call, at)?;
+        if call.within_group {
+            let sorted = resolved.args.split_off(direct.min(resolved.args.len()));
+            for (key, expr) in order_by.iter_mut().zip(sorted) {
+                key.expr = expr;
+            }
+        }
+        if call.distinct {
+            self.check_distinct_aggregate(&resolved, &order_by, at)?;
+        }
+        let filter = match &call.filter {
+            Some(filter) => Some(self.clause_condition(filter, Clause::Filter)?),
+            None => None,
+        };
+        let aggregate = BoundAggregate {
+            function: resolved.function,
+            args: resolved.args,
+            distinct: call.distinct,
+            order_by,
+            filter,
+            ty: resolved.result,
+        };
+        let owner = self.owner_of(&aggregate);
+        Ok((aggregate, owner))
+    }
+
+    fn check_aggregate_kind(&self, resolved: &ResolvedCall, call: &Call, at: At) -> Result<()> {
+        let FunctionKind::Aggregate { kind, .. } = resolved.function.kind else { return Ok(()) };
+        let name = call.name.last();
+        if kind == AggregateKind::Plain && call.within_group {
+            let message = format!("{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP");
+            return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        if kind != AggregateKind::Plain && !call.within_group {
+            let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+            return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        Ok(())
+    }
+
+    fn check_distinct_aggregate(&self, resolved: &ResolvedCall, order_by: &[SortKey], at: At) -> Result<()> {
+        if resolved.args.is_empty() {
+            let message = "DISTINCT specified, but the aggregate has no arguments";
+            return Err(self.error(at, SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+        for arg in &resolved.args {
+            self.check_equality(arg.ty(), at)?;
+        }
+        if order_by.iter().any(|key| !resolved.args.contains(&key.expr)) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+            return Err(self.error(at, SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+        Ok(())
+    }
+
+    /// The level of the innermost query whose columns an aggregate's arguments name; none for constants.
+    fn owner_of(&self, aggregate: &BoundAggregate) -> Option<usize> {
+        let mut relations: Vec<RelationId> = Vec::new();
+        let mut note = |expr: &BoundExpr| relations.extend(walk::relations_of(expr));
+        aggregate.args.iter().for_each(&mut note);
+        aggregate.order_by.iter().for_each(|key| note(&key.expr));
+        aggregate.filter.iter().for_each(&mut note);
+        let levels = self.scopes.iter().enumerate().rev();
+        levels.into_iter().find(|(_, scope)| scope.owned.iter().any(|id| relations.contains(id))).map(|(level, _)| level)
+    }
+
+    /// The keys of an ORDER BY inside a call or a window.
+    pub fn sort_keys(&mut self, items: &[OrderItem], as_arguments: bool) -> Result<Vec<SortKey>> {
+        let mut keys = Vec::with_capacity(items.len());
+        for item in items {
+            let mut expr = self.expr(&item.expr)?;
+            if !as_arguments {
+                expr = self.known(expr, item.expr.at)?;
+            }
+            self.check_ordering(expr.ty(), item.expr.at)?;
+            keys.push(SortKey { expr, descending: item.descending, nulls_first: item.nulls_first });
+        }
+        Ok(keys)
+    }
+
+    /// A call with OVER.
+    fn window_call(&mut self, call: &Call, at: At) -> Result<BoundExpr> {
+        let name = call.name.last();
+        let clause = self.scope().clause;
+        if self.scope().in_window {
+            return Err(self.error(at, SqlState::WINDOWING_ERROR, "window function calls cannot be nested"));
+        }
+        if self.scope().in_aggregate {
+            let message = "aggregate function calls cannot contain window function calls";
+            return Err(self.error(at, SqlState::GROUPING_ERROR, message));
+        }
+        if !clause.allows_windows() {
+            let message = format!("window functions are not allowed in {}", clause.name());
+            return Err(self.error(at, SqlState::WINDOWING_ERROR, message));
+        }
+        if call.distinct {
+            return Err(self.unsupported(at, "DISTINCT is not implemented for window functions"));
+        }
+        if !call.order_by.is_empty() {
+            return Err(self.unsupported(at, "aggregate ORDER BY is not implemented for window functions"));
+        }
+        self.scope().in_window = true;
+        let window = self.window_parts(call, name, at);
+        self.scope().in_window = false;
+        let window = window?;
+        let ty = window.ty;
+        let windows = &mut self.scope().windows;
+        let number = windows.iter().position(|it| *it == window).unwrap_or(windows.len());
+        if number == windows.len() {
+            windows.push(window);
+        }
+        Ok(BoundExpr::Window { number, ty })
+    }
+
+    fn window_parts(&mut self, call: &Call, name: &str, at: At) -> Result<BoundWindow> {
+        let (args, names) = self.call_args(call)?;
+        let resolved = match self.resolve(name, args, &names, call.variadic, at)? {
+            Ok(resolved) => resolved,
+            Err(_) => {
+                let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
+                return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        let function = match resolved.function.kind {
+            FunctionKind::Window(_) => WindowFunction::Window(resolved.function),
+            FunctionKind::Aggregate { kind: AggregateKind::Plain, .. } => WindowFunction::Aggregate(resolved.function),
+            FunctionKind::Aggregate { .. } => {
+                let message = format!("OVER is not supported for ordered-set aggregate {name}");
+                return Err(self.unsupported(at, &message));
+            }
+            _ => {
+                let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
+                return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        };
+        if call.filter.is_some() && matches!(function, WindowFunction::Window(_)) {
+            return Err(self.unsupported(at, "FILTER is not implemented for non-aggregate window functions"));
+        }
+        let filter = match &call.filter {
+            Some(filter) => Some(self.clause_condition(filter, Clause::Filter)?),
+            None => None,
+        };
+        let Some(over) = &call.over else { return Err(self.unsupported(at, "a window call without OVER")) };
+        let definition = self.window_definition(over, at)?;
+        let (partition_by, order_by, frame) = self.window(&definition)?;
+        Ok(BoundWindow { function, args: resolved.args, filter, partition_by, order_by, frame, ty: resolved.result })
+    }
+
+    fn window_definition(&mut self, over: &Over, at: At) -> Result<crate::parse::syntax::WindowDefinition> {
+        match over {
+            Over::Name(name) => match self.scope().named_windows.get(&name.text) {
+                Some(definition) => Ok(definition.clone()),
+                None => {
+                    let message = format!("window \"{}\" does not exist", name.text);
+                    Err(self.error(at, SqlState::UNDEFINED_OBJECT, message))
+                }
+            },
+            Over::Window(definition) => self.inherited_window(definition),
+        }
+    }
+}

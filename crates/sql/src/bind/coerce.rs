@@ -1,0 +1,207 @@
+//! Conversions that the binder writes out: implicit ones of operands, those of assignments, those of CAST.
+//!
+//! Source: PostgreSQL 15, chapter 10 "Type Conversion", `parse_coerce.c`.
+
+use crate::bind::binder::Binder;
+use crate::bind::tree::{BoundExpr, CaseArms};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::resolve::common_type;
+use crate::parse::syntax::At;
+use crate::types::cast::{CastContext, find_cast, no_cast};
+use crate::types::text::from_text;
+use crate::types::{Category, Modifier, Type, Value};
+
+impl Binder<'_> {
+    /// The expression as a value of another type, where that needs no words.
+    pub fn implicit(&mut self, expr: BoundExpr, ty: Type, at: At) -> Result<BoundExpr> {
+        self.coerce(expr, ty, Modifier::NONE, CastContext::Implicit, at)
+    }
+
+    /// The expression as a value of another type and modifier, or an error.
+    pub fn coerce(
+        &mut self,
+        expr: BoundExpr,
+        ty: Type,
+        modifier: Modifier,
+        context: CastContext,
+        at: At,
+    ) -> Result<BoundExpr> {
+        let from = expr.ty();
+        let explicit = context == CastContext::Explicit;
+        if from == Type::Unknown
+            && let Some(known) = self.settle_unknown(&expr, ty, modifier, explicit, at)?
+        {
+            return Ok(known);
+        }
+        if from == ty && modifier.is_none() {
+            return Ok(expr);
+        }
+        if let (BoundExpr::Row { fields }, Type::Record) = (&expr, ty) {
+            return Ok(BoundExpr::Row { fields: fields.clone() });
+        }
+        if let BoundExpr::Constant { value: Value::Null, .. } = expr
+            && find_cast(from, ty, context).is_some()
+        {
+            return Ok(BoundExpr::null(ty));
+        }
+        if let (BoundExpr::Array { elements, .. }, Some(element)) = (&expr, ty.element())
+            && explicit
+        {
+            let elements = elements.clone();
+            return self.array_elements_as(elements, element, ty, modifier, at);
+        }
+        if from != ty && find_cast(from, ty, context).is_none() {
+            let message = format!("cannot cast type {} to {}", self.type_text(from), self.type_text(ty));
+            return Err(self.at(no_cast(from, ty), at)).map_err(|error| match (from, ty) {
+                (Type::Enum(_), _) | (_, Type::Enum(_)) => self.error(at, SqlState::CANNOT_COERCE, message),
+                _ => error,
+            });
+        }
+        Ok(BoundExpr::Cast { operand: Box::new(expr), ty, modifier, explicit })
+    }
+
+    fn array_elements_as(
+        &mut self,
+        elements: Vec<BoundExpr>,
+        element: Type,
+        ty: Type,
+        modifier: Modifier,
+        at: At,
+    ) -> Result<BoundExpr> {
+        let mut cast = Vec::with_capacity(elements.len());
+        for expr in elements {
+            let target = if expr.ty().is_array() { ty } else { element };
+            cast.push(self.coerce(expr, target, modifier, CastContext::Explicit, at)?);
+        }
+        Ok(BoundExpr::Array { elements: cast, ty })
+    }
+
+    /// A literal or a parameter whose type was not known gets one.
+    fn settle_unknown(
+        &mut self,
+        expr: &BoundExpr,
+        ty: Type,
+        modifier: Modifier,
+        explicit: bool,
+        at: At,
+    ) -> Result<Option<BoundExpr>> {
+        match expr {
+            BoundExpr::Constant { value: Value::Null, .. } => Ok(Some(BoundExpr::null(ty))),
+            BoundExpr::Constant { value: Value::Text(text), .. } if ty != Type::Unknown => {
+                let input_modifier = if matches!(ty, Type::Interval) { modifier } else { Modifier::NONE };
+                let value = from_text(self.environment, ty, input_modifier, text).map_err(|error| self.at(error, at))?;
+                let constant = BoundExpr::constant(value, ty);
+                if modifier.is_none() || matches!(ty, Type::Interval) {
+                    return Ok(Some(constant));
+                }
+                Ok(Some(BoundExpr::Cast { operand: Box::new(constant), ty, modifier, explicit }))
+            }
+            BoundExpr::Parameter { number, .. } if ty != Type::Unknown => {
+                if let Some(known) = self.parameters[*number].filter(|&known| known != ty) {
+                    let parameter = BoundExpr::Parameter { number: *number, ty: known };
+                    let context = if explicit { CastContext::Explicit } else { CastContext::Implicit };
+                    return self.coerce(parameter, ty, modifier, context, at).map(Some);
+                }
+                self.parameters[*number] = Some(ty);
+                let parameter = BoundExpr::Parameter { number: *number, ty };
+                if modifier.is_none() {
+                    return Ok(Some(parameter));
+                }
+                Ok(Some(BoundExpr::Cast { operand: Box::new(parameter), ty, modifier, explicit }))
+            }
+            // A query's column of unknown type was made text when the query ended; what is left is CASE and its kin.
+            _ => Ok(None),
+        }
+    }
+
+    /// The expression as a truth value, for WHERE and its kin.
+    pub fn condition(&mut self, expr: BoundExpr, clause: &str, at: At) -> Result<BoundExpr> {
+        let from = expr.ty();
+        if from == Type::Bool {
+            return Ok(expr);
+        }
+        if from != Type::Unknown && find_cast(from, Type::Bool, CastContext::Implicit).is_none() {
+            let message = format!("argument of {clause} must be type boolean, not type {}", self.type_text(from));
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+        }
+        self.implicit(expr, Type::Bool, at)
+    }
+
+    /// What is stored in a column.
+    pub fn assigned(
+        &mut self,
+        expr: BoundExpr,
+        ty: Type,
+        modifier: Modifier,
+        column: &str,
+        at: At,
+    ) -> Result<BoundExpr> {
+        let from = expr.ty();
+        if from != ty && from != Type::Unknown && find_cast(from, ty, CastContext::Assignment).is_none() {
+            let message = format!(
+                "column \"{column}\" is of type {} but expression is of type {}",
+                self.type_text(ty),
+                self.type_text(from)
+            );
+            let hint = "You will need to rewrite or cast the expression.";
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
+        }
+        self.coerce(expr, ty, modifier, CastContext::Assignment, at)
+    }
+
+    /// Expressions of CASE, COALESCE, VALUES and their kin, all as their common type.
+    pub fn unify(&mut self, exprs: Vec<BoundExpr>, what: &str, at: At) -> Result<(Vec<BoundExpr>, Type)> {
+        let ty = self.common(&exprs.iter().map(BoundExpr::ty).collect::<Vec<_>>(), what, at)?;
+        let unified = exprs.into_iter().map(|expr| self.implicit(expr, ty, at)).collect::<Result<Vec<_>>>()?;
+        Ok((unified, ty))
+    }
+
+    /// The common type of several, or `CASE types integer and text cannot be matched`.
+    pub fn common(&self, types: &[Type], what: &str, at: At) -> Result<Type> {
+        if let Some(ty) = common_type(types)
+            && types.iter().all(|&from| {
+                from == ty || from == Type::Unknown || find_cast(from, ty, CastContext::Implicit).is_some()
+            })
+        {
+            return Ok(ty);
+        }
+        let known: Vec<Type> = types.iter().copied().filter(|&ty| ty != Type::Unknown).collect();
+        let first = known.first().copied().unwrap_or(Type::Text);
+        let other = known.iter().copied().find(|ty| ty.category() != first.category());
+        let other = other.or_else(|| known.iter().copied().find(|&ty| ty != first)).unwrap_or(first);
+        let (first, other) = (self.type_text(first), self.type_text(other));
+        let message = format!("{what} types {first} and {other} cannot be matched");
+        Err(self.error(at, SqlState::DATATYPE_MISMATCH, message))
+    }
+
+    /// A result column: what is still unknown is text.
+    pub fn known(&mut self, expr: BoundExpr, at: At) -> Result<BoundExpr> {
+        if expr.ty() == Type::Unknown { self.implicit(expr, Type::Text, at) } else { Ok(expr) }
+    }
+
+    /// Arms of a CASE and its ELSE as one type.
+    pub fn unify_arms(&mut self, arms: CaseArms, otherwise: BoundExpr, at: At) -> Result<(CaseArms, BoundExpr, Type)> {
+        // PostgreSQL looks at ELSE first.
+        let mut types = vec![otherwise.ty()];
+        types.extend(arms.iter().map(|arm| arm.then.ty()));
+        let ty = self.common(&types, "CASE", at)?;
+        let mut unified = Vec::with_capacity(arms.len());
+        for mut arm in arms {
+            arm.then = self.implicit(arm.then, ty, at)?;
+            unified.push(arm);
+        }
+        let otherwise = self.implicit(otherwise, ty, at)?;
+        Ok((unified, otherwise, ty))
+    }
+}
+
+/// Whether two types compare as numbers, for messages about ranges of window frames.
+pub(crate) fn is_numeric(ty: Type) -> bool {
+    ty.category() == Category::Numeric
+}
+
+/// `could not determine data type of parameter $1` (42P18).
+pub(crate) fn indeterminate(number: usize) -> SqlError {
+    let message = format!("could not determine data type of parameter ${}", number + 1);
+    SqlError::new(SqlState::INDETERMINATE_DATATYPE, message)
+}

@@ -1,0 +1,390 @@
+//! Expressions: literals, columns, CASE and its kin, arrays, rows, subqueries.
+
+use crate::bind::binder::Binder;
+use crate::bind::scope::Clause;
+use crate::bind::tree::{Arm, BoundExpr, BoundQuery, MinMax, Subquery, SubqueryKind, TruthValue};
+use crate::error::{Result, SqlState};
+use crate::parse::syntax::{At, Expr, ExprKind, Name, ObjectName, Query, TypeName};
+use crate::types::cast::CastContext;
+use crate::types::text::from_text;
+use crate::types::{Modifier, Type, Value};
+
+impl Binder<'_> {
+    /// An expression.
+    pub fn expr(&mut self, expr: &Expr) -> Result<BoundExpr> {
+        crate::stack::grow(|| self.expr_here(expr))
+    }
+
+    pub fn exprs(&mut self, exprs: &[Expr]) -> Result<Vec<BoundExpr>> {
+        exprs.iter().map(|expr| self.expr(expr)).collect()
+    }
+
+    fn expr_here(&mut self, expr: &Expr) -> Result<BoundExpr> {
+        let at = expr.at;
+        match &expr.kind {
+            ExprKind::Null => Ok(BoundExpr::null(Type::Unknown)),
+            ExprKind::Bool(value) => Ok(BoundExpr::constant(Value::Bool(*value), Type::Bool)),
+            ExprKind::Integer(digits) => self.integer(digits, at),
+            ExprKind::Decimal(digits) => self.literal(Type::Numeric, digits, at),
+            ExprKind::Text(text) => Ok(BoundExpr::constant(Value::text(text), Type::Unknown)),
+            ExprKind::Bits(_) => Err(self.unsupported(at, "bit strings are not supported")),
+            ExprKind::Parameter(number) => self.parameter(*number, at),
+            ExprKind::Column(parts) => self.column(parts, at),
+            ExprKind::Unary { operator, operand } => self.unary(operator, operand, at),
+            ExprKind::Binary { operator, left, right } => self.binary(operator, left, right, at),
+            ExprKind::And(operands) => Ok(BoundExpr::And(self.conditions(operands, "AND")?)),
+            ExprKind::Or(operands) => Ok(BoundExpr::Or(self.conditions(operands, "OR")?)),
+            ExprKind::Not(operand) => {
+                let condition = self.expr(operand)?;
+                Ok(BoundExpr::Not(Box::new(self.condition(condition, "NOT", operand.at)?)))
+            }
+            ExprKind::IsNull { operand, negated } => {
+                let operand = self.expr(operand)?;
+                let operand = Box::new(self.known(operand, at)?);
+                Ok(BoundExpr::IsNull { operand, negated: *negated })
+            }
+            ExprKind::IsTruth { operand, value, negated } => self.is_truth(operand, *value, *negated),
+            ExprKind::IsDistinct { left, right, negated } => self.is_distinct(left, right, *negated, at),
+            ExprKind::Between { operand, low, high, symmetric, negated } => {
+                self.between(operand, low, high, *symmetric, *negated, at)
+            }
+            ExprKind::InList { operand, list, negated } => self.in_list(operand, list, *negated, at),
+            ExprKind::InQuery { operand, query, negated } => self.in_query(operand, query, *negated, at),
+            ExprKind::Like { kind, operand, pattern, escape, negated } => {
+                self.like(*kind, operand, pattern, escape.as_deref(), *negated, at)
+            }
+            ExprKind::QuantifiedArray { operand, operator, array, all } => {
+                self.quantified_array(operand, operator, array, *all, at)
+            }
+            ExprKind::QuantifiedQuery { operand, operator, query, all } => {
+                self.quantified_query(operand, operator, query, *all, at)
+            }
+            ExprKind::Case { operand, arms, otherwise } => {
+                self.case(operand.as_deref(), arms, otherwise.as_deref(), at)
+            }
+            ExprKind::Call(call) => self.call(call, at),
+            ExprKind::Cast { operand, ty } => self.cast(operand, ty, at),
+            _ => self.other_expr(expr),
+        }
+    }
+
+    fn other_expr(&mut self, expr: &Expr) -> Result<BoundExpr> {
+        let at = expr.at;
+        match &expr.kind {
+            ExprKind::Coalesce(operands) => {
+                let operands = self.exprs(operands)?;
+                let (operands, ty) = self.unify(operands, "COALESCE", at)?;
+                Ok(BoundExpr::Coalesce { operands, ty })
+            }
+            ExprKind::NullIf(left, right) => self.null_if(left, right, at),
+            ExprKind::Greatest(operands) => self.min_max(MinMax::Greatest, operands, "GREATEST", at),
+            ExprKind::Least(operands) => self.min_max(MinMax::Least, operands, "LEAST", at),
+            ExprKind::Grouping(args) => self.grouping_call(args, at),
+            ExprKind::Array(elements) => self.array(elements, at),
+            ExprKind::ArrayQuery(query) => self.array_query(query, at),
+            ExprKind::Row(fields) => {
+                let mut bound = Vec::with_capacity(fields.len());
+                for field in fields {
+                    let value = self.expr(field)?;
+                    bound.push(self.known(value, field.at)?);
+                }
+                Ok(BoundExpr::Row { fields: bound })
+            }
+            ExprKind::Subscript { operand, index } => self.subscript(operand, index, at),
+            ExprKind::Slice { operand, lower, upper } => self.slice(operand, lower.as_deref(), upper.as_deref(), at),
+            ExprKind::Field { operand, name } => self.field(operand, name),
+            ExprKind::AllFields(_) => Err(self.error(at, SqlState::SYNTAX_ERROR, "row expansion via \"*\" is not supported here")),
+            ExprKind::Exists(query) => {
+                let query = self.subquery(query, at)?;
+                Ok(BoundExpr::Subquery(Box::new(Subquery { kind: SubqueryKind::Exists, query })))
+            }
+            ExprKind::Subquery(query) => {
+                let query = self.one_column(query, at)?;
+                let kind = SubqueryKind::Scalar { ty: query.columns[0].ty };
+                Ok(BoundExpr::Subquery(Box::new(Subquery { kind, query })))
+            }
+            ExprKind::Collate { operand, collation } => self.collate(operand, collation, at),
+            ExprKind::Default => Err(self.error(at, SqlState::SYNTAX_ERROR, "DEFAULT is not allowed in this context")),
+            ExprKind::CurrentOf(_) => Err(self.unsupported(at, "WHERE CURRENT OF is not supported")),
+            _ => Err(self.unsupported(at, "this expression is not supported")),
+        }
+    }
+
+    /// A whole number has the smallest of integer, bigint and numeric that holds it.
+    fn integer(&mut self, digits: &str, at: At) -> Result<BoundExpr> {
+        if let Ok(value) = digits.parse::<i32>() {
+            return Ok(BoundExpr::constant(Value::Int4(value), Type::Int4));
+        }
+        if let Ok(value) = digits.parse::<i64>() {
+            return Ok(BoundExpr::constant(Value::Int8(value), Type::Int8));
+        }
+        self.literal(Type::Numeric, digits, at)
+    }
+
+    fn literal(&mut self, ty: Type, text: &str, at: At) -> Result<BoundExpr> {
+        let value = from_text(self.environment, ty, Modifier::NONE, text).map_err(|error| self.at(error, at))?;
+        Ok(BoundExpr::constant(value, ty))
+    }
+
+    fn parameter(&mut self, number: u32, at: At) -> Result<BoundExpr> {
+        let position = number as usize - 1;
+        if position >= self.parameters.len() {
+            if !self.new_parameters {
+                let message = format!("there is no parameter ${number}");
+                return Err(self.error(at, SqlState::UNDEFINED_PARAMETER, message));
+            }
+            self.parameters.resize(position + 1, None);
+        }
+        let ty = self.parameters[position].unwrap_or(Type::Unknown);
+        Ok(BoundExpr::Parameter { number: position, ty })
+    }
+
+    fn conditions(&mut self, operands: &[Expr], word: &str) -> Result<Vec<BoundExpr>> {
+        let mut conditions = Vec::with_capacity(operands.len());
+        for operand in operands {
+            let condition = self.expr(operand)?;
+            conditions.push(self.condition(condition, word, operand.at)?);
+        }
+        Ok(conditions)
+    }
+
+    fn is_truth(&mut self, operand: &Expr, value: Option<bool>, negated: bool) -> Result<BoundExpr> {
+        let condition = self.expr(operand)?;
+        let (value, word) = match value {
+            Some(true) => (TruthValue::True, "IS TRUE"),
+            Some(false) => (TruthValue::False, "IS FALSE"),
+            None => (TruthValue::Unknown, "IS UNKNOWN"),
+        };
+        let operand = Box::new(self.condition(condition, word, operand.at)?);
+        Ok(BoundExpr::IsTruth { operand, value, negated })
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&Expr>,
+        arms: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+        at: At,
+    ) -> Result<BoundExpr> {
+        let operand = match operand {
+            Some(operand) => {
+                let bound = self.expr(operand)?;
+                Some(self.known(bound, operand.at)?)
+            }
+            None => None,
+        };
+        let mut bound = Vec::with_capacity(arms.len());
+        for (when, then) in arms {
+            let condition = self.expr(when)?;
+            let when = match &operand {
+                Some(operand) => {
+                    let stand_in = BoundExpr::CaseOperand { ty: operand.ty() };
+                    self.operator("=", stand_in, condition, when.at)?
+                }
+                None => self.condition(condition, "CASE/WHEN", when.at)?,
+            };
+            bound.push(Arm { when, then: self.expr(then)? });
+        }
+        let otherwise = match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => BoundExpr::null(Type::Unknown),
+        };
+        let (arms, otherwise, ty) = self.unify_arms(bound, otherwise, at)?;
+        let operand = operand.map(Box::new);
+        Ok(BoundExpr::Case { operand, arms, otherwise: Box::new(otherwise), ty })
+    }
+
+    fn null_if(&mut self, left: &Expr, right: &Expr, at: At) -> Result<BoundExpr> {
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        match self.operator("=", left, right, at)? {
+            BoundExpr::Operator { operator: equals, mut args, .. } if args.len() == 2 => {
+                let right = args.pop().unwrap_or(BoundExpr::null(Type::Text));
+                let left = args.pop().unwrap_or(BoundExpr::null(Type::Text));
+                let ty = left.ty();
+                Ok(BoundExpr::NullIf { operands: Box::new([left, right]), equals, ty })
+            }
+            _ => Err(self.unsupported(at, "NULLIF of rows is not supported")),
+        }
+    }
+
+    fn min_max(&mut self, kind: MinMax, operands: &[Expr], what: &str, at: At) -> Result<BoundExpr> {
+        let operands = self.exprs(operands)?;
+        let (operands, ty) = self.unify(operands, what, at)?;
+        Ok(BoundExpr::MinMax { kind, operands, ty })
+    }
+
+    fn array(&mut self, elements: &[Expr], at: At) -> Result<BoundExpr> {
+        if elements.is_empty() {
+            let message = "cannot determine type of empty array";
+            let hint = "Explicitly cast to the desired type, for example ARRAY[]::integer[].";
+            return Err(self.error(at, SqlState::INDETERMINATE_DATATYPE, message).with_hint(hint));
+        }
+        let bound = self.exprs(elements)?;
+        let (elements, element) = self.unify(bound, "ARRAY", at)?;
+        let Some(ty) = element.array() else {
+            let message = format!("could not find array type for data type {}", self.type_text(element));
+            return Err(self.error(at, SqlState::UNDEFINED_OBJECT, message));
+        };
+        Ok(BoundExpr::Array { elements, ty })
+    }
+
+    fn array_query(&mut self, query: &Query, at: At) -> Result<BoundExpr> {
+        let query = self.one_column(query, at)?;
+        let element = query.columns[0].ty;
+        let Some(ty) = element.array() else {
+            let message = format!("could not find array type for data type {}", self.type_text(element));
+            return Err(self.error(at, SqlState::UNDEFINED_OBJECT, message));
+        };
+        Ok(BoundExpr::Subquery(Box::new(Subquery { kind: SubqueryKind::Array { ty }, query })))
+    }
+
+    /// A query in an expression.
+    pub fn subquery(&mut self, query: &Query, _at: At) -> Result<BoundQuery> {
+        crate::stack::grow(|| self.query(query))
+    }
+
+    pub fn one_column(&mut self, query: &Query, at: At) -> Result<BoundQuery> {
+        let query = self.subquery(query, at)?;
+        if query.columns.len() != 1 {
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+        }
+        Ok(query)
+    }
+
+    fn subscript(&mut self, operand: &Expr, index: &Expr, at: At) -> Result<BoundExpr> {
+        let array = self.expr(operand)?;
+        let index_expr = self.expr(index)?;
+        if array.ty() == Type::Jsonb {
+            return self.jsonb_subscript(array, index_expr, at);
+        }
+        // `a[1][2]` is one element of two dimensions.
+        if let BoundExpr::Subscript { .. } = &array
+            && array.ty().element().is_none()
+        {
+            return self.deeper_subscript(array, index_expr, index.at);
+        }
+        let Some(ty) = array.ty().element() else {
+            let message = format!("cannot subscript type {} because it does not support subscripting", self.type_text(array.ty()));
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+        };
+        let index = Box::new(self.array_index(index_expr, index.at)?);
+        Ok(BoundExpr::Subscript { array: Box::new(array), indexes: vec![*index], ty })
+    }
+
+    fn deeper_subscript(&mut self, array: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
+        let index = self.array_index(index, at)?;
+        match array {
+            BoundExpr::Subscript { array, mut indexes, ty } => {
+                indexes.push(index);
+                Ok(BoundExpr::Subscript { array, indexes, ty })
+            }
+            _ => Err(self.unsupported(at, "this subscript is not supported")),
+        }
+    }
+
+    fn array_index(&mut self, index: BoundExpr, at: At) -> Result<BoundExpr> {
+        if !matches!(index.ty(), Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric | Type::Unknown) {
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, "array subscript must have type integer"));
+        }
+        self.coerce(index, Type::Int4, Modifier::NONE, CastContext::Assignment, at)
+    }
+
+    fn jsonb_subscript(&mut self, value: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
+        let index = if index.ty() == Type::Unknown { self.implicit(index, Type::Text, at)? } else { index };
+        self.operator("->", value, index, at)
+    }
+
+    fn slice(&mut self, operand: &Expr, lower: Option<&Expr>, upper: Option<&Expr>, at: At) -> Result<BoundExpr> {
+        let array = self.expr(operand)?;
+        let ty = array.ty();
+        if !ty.is_array() {
+            let message = format!("cannot subscript type {} because it does not support subscripting", self.type_text(ty));
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+        }
+        let mut limit = |expr: Option<&Expr>| -> Result<Option<Box<BoundExpr>>> {
+            let Some(expr) = expr else { return Ok(None) };
+            let index = self.expr(expr)?;
+            Ok(Some(Box::new(self.array_index(index, expr.at)?)))
+        };
+        let (lower, upper) = (limit(lower)?, limit(upper)?);
+        Ok(BoundExpr::Slice { array: Box::new(array), lower, upper, ty })
+    }
+
+    /// `(row).field`: of a relation's whole row by the column's name.
+    fn field(&mut self, operand: &Expr, name: &Name) -> Result<BoundExpr> {
+        if let ExprKind::Column(parts) = &operand.kind
+            && self.find_column(parts, operand.at)?.is_none()
+        {
+            let mut qualified = parts.clone();
+            qualified.push(name.clone());
+            return self.column(&qualified, operand.at);
+        }
+        let row = self.expr(operand)?;
+        let message = match row.ty() {
+            Type::Record => format!("could not identify column \"{}\" in record data type", name.text),
+            ty => format!("column notation .{} applied to type {}, which is not a composite type", name.text, self.type_text(ty)),
+        };
+        Err(self.error(name.at, SqlState::WRONG_OBJECT_TYPE, message))
+    }
+
+    fn cast(&mut self, operand: &Expr, ty: &TypeName, at: At) -> Result<BoundExpr> {
+        let named = self.named_type(ty)?;
+        if let Some(domain) = &named.domain
+            && (domain.not_null || !domain.checks.is_empty())
+        {
+            return Err(self.unsupported(at, "casts to domains with constraints are not supported"));
+        }
+        if let ExprKind::Array(elements) = &operand.kind
+            && let Some(element) = named.ty.element()
+        {
+            return self.array_as(elements, element, named.ty, named.modifier, at);
+        }
+        let operand = self.expr(operand)?;
+        self.coerce(operand, named.ty, named.modifier, CastContext::Explicit, at)
+    }
+
+    /// `ARRAY[…]::type[]`: the elements are cast, and there may be none.
+    fn array_as(&mut self, elements: &[Expr], element: Type, ty: Type, modifier: Modifier, at: At) -> Result<BoundExpr> {
+        let mut bound = Vec::with_capacity(elements.len());
+        for expr in elements {
+            bound.push(match &expr.kind {
+                ExprKind::Array(inner) => self.array_as(inner, element, ty, modifier, at)?,
+                _ => {
+                    let value = self.expr(expr)?;
+                    let target = if value.ty().is_array() { ty } else { element };
+                    self.coerce(value, target, modifier, CastContext::Explicit, expr.at)?
+                }
+            });
+        }
+        Ok(BoundExpr::Array { elements: bound, ty })
+    }
+
+    fn collate(&mut self, operand: &Expr, collation: &ObjectName, at: At) -> Result<BoundExpr> {
+        self.check_collation(collation)?;
+        let operand = self.expr(operand)?;
+        let operand = self.known(operand, at)?;
+        if !matches!(operand.ty(), Type::Text | Type::Varchar | Type::Bpchar | Type::Name) {
+            let message = format!("collations are not supported by type {}", self.type_text(operand.ty()));
+            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
+        }
+        Ok(operand)
+    }
+
+    /// Text compares by bytes: only collations that say so are known.
+    pub fn check_collation(&self, collation: &ObjectName) -> Result<()> {
+        if matches!(collation.last(), "C" | "POSIX" | "C.UTF-8" | "C.utf8" | "default" | "ucs_basic") {
+            return Ok(());
+        }
+        let message = format!("collation \"{collation}\" for encoding \"UTF8\" does not exist");
+        Err(self.error(collation.at(), SqlState::UNDEFINED_OBJECT, message))
+    }
+
+    /// A condition of a clause.
+    pub fn clause_condition(&mut self, expr: &Expr, clause: Clause) -> Result<BoundExpr> {
+        self.in_clause(clause, |binder| {
+            let condition = binder.expr(expr)?;
+            let name = if clause == Clause::JoinOn { "JOIN/ON" } else { clause.name() };
+            binder.condition(condition, name, expr.at)
+        })
+    }
+}

@@ -1,0 +1,289 @@
+//! INSERT and ON CONFLICT.
+//!
+//! Source: PostgreSQL 15, `transformInsertStmt` in `analyze.c`.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::from::table_columns;
+use crate::bind::query::plain_query;
+use crate::bind::rows::always_generated;
+use crate::bind::scope::{Clause, Entry};
+use crate::bind::tree::{
+    BoundExpr, BoundInsert, BoundQuery, BoundStatement, ConflictAction, ConflictTarget, OnConflict, QueryBody,
+    RelationId, StatementKind,
+};
+use crate::catalog::{ColumnOrigin, Table};
+use crate::error::{Result, SqlState};
+use crate::parse::syntax::{
+    ConflictClause, ConflictTargetSyntax, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax,
+};
+use crate::types::Type;
+
+impl Binder<'_> {
+    pub fn insert(&mut self, insert: &Insert) -> Result<BoundStatement> {
+        self.enter();
+        let bound = self.insert_in_scope(insert);
+        self.leave();
+        bound
+    }
+
+    fn insert_in_scope(&mut self, insert: &Insert) -> Result<BoundStatement> {
+        let mut ctes = match &insert.with {
+            Some(with) => self.with(with)?,
+            None => Vec::new(),
+        };
+        let table = self.written_table(&insert.table, "insert into")?;
+        let columns = self.insert_columns(&table, &insert.columns)?;
+        let target = self.new_relation();
+        let source = self.new_relation();
+        let query = match &insert.source {
+            Some(query) => Some(self.insert_source(query, &table, &columns, !insert.columns.is_empty(), insert.overriding)?),
+            None => None,
+        };
+        let given = query.as_ref().map_or(0, |query| query.columns.len());
+        let values = self.insert_values(&table, &columns[..given], query.as_ref(), source, insert.overriding)?;
+        let generated = self.generated(&table, target, None)?;
+        let checks = self.checks(&table, target, None)?;
+        let shown = insert.alias.as_ref().map_or(table.name.as_str(), |alias| alias.text.as_str());
+        let schema = if insert.alias.is_none() { Some(table.schema.as_str()) } else { None };
+        let entry = Entry::of_relation(shown, schema, target, &table_columns(&table));
+        self.scope().owned.push(target);
+        let on_conflict = match &insert.on_conflict {
+            Some(clause) => Some(self.on_conflict(clause, &table, target, entry.clone())?),
+            None => None,
+        };
+        self.scope().entries = vec![entry];
+        let (returning, result) = self.returning(&insert.returning)?;
+        for cte in &mut ctes {
+            cte.references = self.cte_references.get(&cte.id).copied().unwrap_or(0);
+        }
+        let insert =
+            BoundInsert { ctes, table, target, query, source, values, generated, checks, on_conflict, returning };
+        Ok(BoundStatement { kind: StatementKind::Insert(Box::new(insert)), parameters: Vec::new(), columns: result })
+    }
+
+    /// The columns that values are given for: those named, or all.
+    fn insert_columns(&self, table: &Table, names: &[Name]) -> Result<Vec<usize>> {
+        if names.is_empty() {
+            return Ok((0..table.columns.len()).collect());
+        }
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let column = self.written_column(table, name)?;
+            if columns.contains(&column) {
+                let message = format!("column \"{}\" specified more than once", name.text);
+                return Err(self.error(name.at, SqlState::DUPLICATE_COLUMN, message));
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    /// The rows to be inserted: VALUES take the columns' types, and may say DEFAULT.
+    fn insert_source(
+        &mut self,
+        query: &Query,
+        table: &Arc<Table>,
+        columns: &[usize],
+        named: bool,
+        overriding: Option<bool>,
+    ) -> Result<BoundQuery> {
+        let plain = query.with.is_none() && query.order_by.is_empty() && query.limit.is_none() && query.offset.is_none();
+        let bound = match &query.body {
+            QueryBodySyntax::Values(rows) if plain => {
+                let id = self.enter();
+                let values = self.insert_rows(rows, table, columns, named, overriding, id);
+                self.leave();
+                values?
+            }
+            _ => {
+                let mut bound = self.query_with_unknowns(query)?;
+                self.check_width(bound.columns.len(), columns.len(), named, query.at)?;
+                let types: Vec<Type> = bound
+                    .columns
+                    .iter()
+                    .zip(columns)
+                    .map(|(found, &column)| if found.ty == Type::Unknown { table.columns[column].ty } else { found.ty })
+                    .collect();
+                self.convert_columns(&mut bound, &types, query.at)?;
+                bound
+            }
+        };
+        Ok(bound)
+    }
+
+    fn check_width(&self, given: usize, wanted: usize, named: bool, at: u32) -> Result<()> {
+        if given > wanted {
+            let message = "INSERT has more expressions than target columns";
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
+        }
+        if given < wanted && named {
+            let message = "INSERT has more target columns than expressions";
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, message));
+        }
+        Ok(())
+    }
+
+    fn insert_rows(
+        &mut self,
+        rows: &[Vec<Expr>],
+        table: &Arc<Table>,
+        columns: &[usize],
+        named: bool,
+        overriding: Option<bool>,
+        id: RelationId,
+    ) -> Result<BoundQuery> {
+        let width = rows.first().map_or(0, Vec::len);
+        let mut bound = Vec::with_capacity(rows.len());
+        for row in rows {
+            let at = row.first().map_or(0, |expr| expr.at);
+            if row.len() != width {
+                return Err(self.error(at, SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+            }
+            self.check_width(width, columns.len(), named, row.get(columns.len()).map_or(at, |expr| expr.at))?;
+            let mut cells = Vec::with_capacity(width);
+            for (expr, &column) in row.iter().zip(columns) {
+                cells.push(self.insert_cell(expr, table, column, overriding)?);
+            }
+            bound.push(cells);
+        }
+        let names = (1..=width).zip(columns).map(|(number, &column)| {
+            crate::bind::from::plain_column(&format!("column{number}"), table.columns[column].ty)
+        });
+        Ok(plain_query(id, QueryBody::Values(bound), names.collect()))
+    }
+
+    fn insert_cell(
+        &mut self,
+        expr: &Expr,
+        table: &Arc<Table>,
+        column: usize,
+        overriding: Option<bool>,
+    ) -> Result<BoundExpr> {
+        let column = &table.columns[column];
+        let generated = matches!(column.origin, ColumnOrigin::Generated(_));
+        if expr.kind == ExprKind::Default {
+            return if generated { Ok(BoundExpr::null(column.ty)) } else { self.default_value(column) };
+        }
+        let always = matches!(column.origin, ColumnOrigin::Identity { always: true, .. });
+        if generated || (always && overriding.is_none()) {
+            return Err(always_generated(column, "insert"));
+        }
+        let value = self.in_clause(Clause::Values, |binder| binder.expr(expr))?;
+        self.assigned(value, column.ty, column.modifier, &column.name, expr.at)
+    }
+
+    /// For each column of the table its value.
+    fn insert_values(
+        &mut self,
+        table: &Arc<Table>,
+        given: &[usize],
+        query: Option<&BoundQuery>,
+        source: RelationId,
+        overriding: Option<bool>,
+    ) -> Result<Vec<BoundExpr>> {
+        let typed = query.is_some_and(|query| matches!(query.body, QueryBody::Values(_)));
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (position, column) in table.columns.iter().enumerate() {
+            let from = given.iter().position(|&column| column == position);
+            let (Some(number), Some(query)) = (from, query) else {
+                values.push(self.default_value(column)?);
+                continue;
+            };
+            let value = BoundExpr::Column { relation: source, column: number, ty: query.columns[number].ty };
+            if typed {
+                values.push(value);
+                continue;
+            }
+            match &column.origin {
+                ColumnOrigin::Generated(_) => return Err(always_generated(column, "insert")),
+                ColumnOrigin::Identity { always: true, .. } if overriding.is_none() => {
+                    return Err(always_generated(column, "insert"));
+                }
+                ColumnOrigin::Identity { .. } if overriding == Some(false) => {
+                    values.push(self.default_value(column)?);
+                }
+                _ => values.push(self.assigned(value, column.ty, column.modifier, &column.name, 0)?),
+            }
+        }
+        Ok(values)
+    }
+
+    fn on_conflict(
+        &mut self,
+        clause: &ConflictClause,
+        table: &Arc<Table>,
+        target: RelationId,
+        entry: Entry,
+    ) -> Result<OnConflict> {
+        let conflict = self.conflict_target(clause, table)?;
+        let Some((sets, filter)) = &clause.update else {
+            return Ok(OnConflict { target: conflict, action: ConflictAction::Nothing });
+        };
+        if conflict == ConflictTarget::Any {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+            let hint = "For example, ON CONFLICT (column_name).";
+            return Err(self.error(clause.at, SqlState::SYNTAX_ERROR, message).with_hint(hint));
+        }
+        let excluded = self.new_relation();
+        self.scope().owned.push(excluded);
+        let excluded_entry = Entry::of_relation("excluded", None, excluded, &table_columns(table));
+        self.scope().entries = vec![entry.clone()];
+        self.scope().entries.push(Entry { unqualified: false, ..excluded_entry });
+        let sets = self.assignments(sets, table)?;
+        let filter = match filter {
+            Some(filter) => Some(self.clause_condition(filter, Clause::Where)?),
+            None => None,
+        };
+        let changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
+        let generated = self.generated(table, target, Some(&changed))?;
+        Ok(OnConflict { target: conflict, action: ConflictAction::Update { excluded, sets, filter, generated } })
+    }
+
+    fn conflict_target(&mut self, clause: &ConflictClause, table: &Table) -> Result<ConflictTarget> {
+        match &clause.target {
+            ConflictTargetSyntax::None => Ok(ConflictTarget::Any),
+            ConflictTargetSyntax::Constraint(name) => {
+                if table.key_name.as_deref() == Some(name.text.as_str()) {
+                    return Ok(ConflictTarget::PrimaryKey);
+                }
+                let found = table.indexes.iter().position(|index| index.constraint && index.unique && index.name == name.text);
+                found.map(ConflictTarget::Index).ok_or_else(|| {
+                    let message = format!("constraint \"{}\" for table \"{}\" does not exist", name.text, table.name);
+                    self.error(name.at, SqlState::UNDEFINED_OBJECT, message)
+                })
+            }
+            ConflictTargetSyntax::Columns(exprs, _filter) => {
+                let mut columns = Vec::with_capacity(exprs.len());
+                for expr in exprs {
+                    let ExprKind::Column(parts) = &expr.kind else {
+                        return Err(self.unsupported(expr.at, "ON CONFLICT on expressions is not supported"));
+                    };
+                    let [name] = &parts[..] else {
+                        return Err(self.unsupported(expr.at, "qualified names are not supported in ON CONFLICT"));
+                    };
+                    columns.push(self.written_column(table, name)?);
+                }
+                let same = |key: &[usize]| {
+                    key.iter().all(|column| columns.contains(column)) && columns.iter().all(|column| key.contains(column))
+                };
+                if !table.key.is_empty() && same(&table.key) {
+                    return Ok(ConflictTarget::PrimaryKey);
+                }
+                let index = table.indexes.iter().position(|index| {
+                    let key: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+                    index.unique && same(&key)
+                });
+                match index {
+                    Some(index) => Ok(ConflictTarget::Index(index)),
+                    None => {
+                        let message =
+                            "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                        Err(self.error(clause.at, SqlState::INVALID_COLUMN_REFERENCE, message))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a table adds to the statements that write it: defaults, generated columns, checks.
+
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::from::table_columns;
+use crate::bind::scope::{Clause, Entry, VisibleColumn};
+use crate::bind::tree::walk::walk;
+use crate::bind::tree::{BoundCheck, BoundExpr, RelationId};
+use crate::catalog::{Column, ColumnOrigin, Relation, Table, UserType};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Name, ObjectName};
+use crate::types::{Modifier, Type, Value};
+
+impl Binder<'_> {
+    /// The table that a statement writes.
+    pub fn written_table(&mut self, name: &ObjectName, verb: &str) -> Result<Arc<Table>> {
+        if name.parts.len() == 1 && self.cte(name.last()).is_some() && self.relation(name).is_err() {
+            let message = format!("relation \"{}\" cannot be the target of a modifying statement", name.last());
+            return Err(self.error(name.at(), SqlState::SYNTAX_ERROR, message));
+        }
+        match self.relation(name)? {
+            Relation::Table(table) => Ok(table.clone()),
+            Relation::View(_) => {
+                let message = format!("cannot {verb} view \"{}\"", name.last());
+                let hint = "Write the tables that the view reads.";
+                Err(self.error(name.at(), SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(hint))
+            }
+            other => {
+                let message = format!("cannot change {} \"{}\"", other.kind(), name.last());
+                Err(self.error(name.at(), SqlState::WRONG_OBJECT_TYPE, message))
+            }
+        }
+    }
+
+    /// The position of a column that a statement writes.
+    pub fn written_column(&self, table: &Table, name: &Name) -> Result<usize> {
+        table.columns.iter().position(|column| column.name == name.text).ok_or_else(|| {
+            let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
+            self.error(name.at, SqlState::UNDEFINED_COLUMN, message)
+        })
+    }
+
+    /// What is stored where a statement gives no value: the column's default, cast to its type.
+    pub fn default_value(&mut self, column: &Column) -> Result<BoundExpr> {
+        let text = match &column.origin {
+            ColumnOrigin::Default(text) => text.clone(),
+            ColumnOrigin::Identity { sequence, .. } => {
+                let sequence = BoundExpr::constant(Value::Oid(*sequence), Type::Regclass);
+                let next = self.call_named("nextval", vec![sequence], 0)?;
+                return self.assigned(next, column.ty, column.modifier, &column.name, 0);
+            }
+            ColumnOrigin::Nothing | ColumnOrigin::Generated(_) => match self.domain_default(column) {
+                Some(text) => text,
+                None => return Ok(BoundExpr::null(column.ty)),
+            },
+        };
+        let expr = crate::parse::parse_expression(&text)?;
+        self.detached(|binder| {
+            let bound = binder.in_clause(Clause::Default, |binder| binder.expr(&expr))?;
+            binder.assigned(bound, column.ty, column.modifier, &column.name, 0)
+        })
+    }
+
+    fn domain_default(&self, column: &Column) -> Option<String> {
+        match self.context.catalog.user_type_by_oid(column.domain?)? {
+            UserType::Domain(domain) => domain.default.clone(),
+            UserType::Enum(_) => None,
+        }
+    }
+
+    /// Binds a text of the catalog's in a scope of its own.
+    pub fn detached<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let scopes = std::mem::take(&mut self.scopes);
+        let foreign = std::mem::replace(&mut self.foreign_text, true);
+        self.enter();
+        let bound = bind(self);
+        self.foreign_text = foreign;
+        self.scopes = scopes;
+        bound
+    }
+
+    /// Binds an expression of the catalog's over a row of a table.
+    fn over_row<T>(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let entry = Entry::of_relation(&table.name, Some(&table.schema), target, &table_columns(table));
+        self.detached(|binder| {
+            binder.scope().owned.push(target);
+            binder.scope().entries.push(entry);
+            bind(binder)
+        })
+    }
+
+    /// An expression over a table's row, as ALTER TABLE and CREATE INDEX check one.
+    pub fn row_expression(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+        text: &str,
+        clause: Clause,
+    ) -> Result<BoundExpr> {
+        let expr = crate::parse::parse_expression(text)?;
+        self.over_row(table, target, |binder| binder.in_clause(clause, |binder| binder.expr(&expr)))
+    }
+
+    /// The table's generated columns, cast to their types; of those that depend on `changed`, if given.
+    pub fn generated(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+        changed: Option<&[usize]>,
+    ) -> Result<Vec<(usize, BoundExpr)>> {
+        let mut generated = Vec::new();
+        for (position, column) in table.columns.iter().enumerate() {
+            let ColumnOrigin::Generated(text) = &column.origin else { continue };
+            let expr = crate::parse::parse_expression(text)?;
+            let value = self.over_row(table, target, |binder| {
+                let value = binder.in_clause(Clause::Generated, |binder| binder.expr(&expr))?;
+                binder.assigned(value, column.ty, column.modifier, &column.name, 0)
+            })?;
+            if changed.is_none_or(|changed| depends_on(&value, target, changed)) {
+                generated.push((position, value));
+            }
+        }
+        Ok(generated)
+    }
+
+    /// The table's checks and those of its columns' domains; of those that depend on `changed`, if given.
+    pub fn checks(
+        &mut self,
+        table: &Arc<Table>,
+        target: RelationId,
+        changed: Option<&[usize]>,
+    ) -> Result<Vec<BoundCheck>> {
+        let mut checks = Vec::new();
+        // PostgreSQL checks in the order of the constraints' names.
+        let mut own: Vec<_> = table.checks.iter().collect();
+        own.sort_by(|left, right| left.name.cmp(&right.name));
+        for check in own {
+            let expr = crate::parse::parse_expression(&check.condition)?;
+            let condition = self.over_row(table, target, |binder| binder.clause_condition(&expr, Clause::Check))?;
+            checks.push(BoundCheck { name: check.name.clone(), condition, domain: None });
+        }
+        for (position, column) in table.columns.iter().enumerate() {
+            checks.extend(self.domain_checks(column, target, position)?);
+        }
+        if let Some(changed) = changed {
+            checks.retain(|check| depends_on(&check.condition, target, changed));
+        }
+        Ok(checks)
+    }
+
+    fn domain_checks(&mut self, column: &Column, target: RelationId, position: usize) -> Result<Vec<BoundCheck>> {
+        let Some(UserType::Domain(domain)) = column.domain.and_then(|oid| self.context.catalog.user_type_by_oid(oid))
+        else {
+            return Ok(Vec::new());
+        };
+        let value = VisibleColumn {
+            name: "value".to_string(),
+            expr: BoundExpr::Column { relation: target, column: position, ty: column.ty },
+            modifier: Modifier::NONE,
+            source: None,
+        };
+        let mut checks = Vec::new();
+        for check in &domain.checks {
+            let expr = crate::parse::parse_expression(&check.condition)?;
+            let entry = Entry { name: None, schema: None, columns: vec![value.clone()], unqualified: true, relation: None };
+            let condition = self.detached(|binder| {
+                binder.scope().entries.push(entry);
+                binder.clause_condition(&expr, Clause::Check)
+            })?;
+            checks.push(BoundCheck { name: check.name.clone(), condition, domain: Some(domain.name.clone()) });
+        }
+        Ok(checks)
+    }
+}
+
+/// Whether an expression names one of a relation's columns.
+fn depends_on(expr: &BoundExpr, target: RelationId, columns: &[usize]) -> bool {
+    let mut depends = false;
+    walk(expr, &mut |part| {
+        if let BoundExpr::Column { relation, column, .. } = part {
+            depends |= *relation == target && columns.contains(column);
+        }
+    });
+    depends
+}
+
+/// `cannot insert a non-DEFAULT value into column "id"` (428C9).
+pub(crate) fn always_generated(column: &Column, verb: &str) -> SqlError {
+    let (message, detail) = match (&column.origin, verb) {
+        (ColumnOrigin::Generated(_), "insert") => (
+            format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name),
+            format!("Column \"{}\" is a generated column.", column.name),
+        ),
+        (ColumnOrigin::Generated(_), _) => (
+            format!("column \"{}\" can only be updated to DEFAULT", column.name),
+            format!("Column \"{}\" is a generated column.", column.name),
+        ),
+        (_, "insert") => (
+            format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name),
+            format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name),
+        ),
+        _ => (
+            format!("column \"{}\" can only be updated to DEFAULT", column.name),
+            format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name),
+        ),
+    };
+    let error = SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail);
+    match (&column.origin, verb) {
+        (ColumnOrigin::Identity { .. }, "insert") => error.with_hint("Use OVERRIDING SYSTEM VALUE to override."),
+        _ => error,
+    }
+}
+

@@ -1,0 +1,294 @@
+//! What names mean at a point of a query: relations, columns, joined columns.
+//!
+//! Source: PostgreSQL 15, `parse_relation.c`.
+
+use crate::bind::binder::Binder;
+use crate::bind::tree::{BoundColumn, BoundExpr, RelationId};
+use crate::error::{Result, SqlState};
+use crate::parse::syntax::{At, Name};
+use crate::types::{Modifier, Type};
+
+/// What is being bound, for messages and for what may stand there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clause {
+    Other,
+    Where,
+    JoinOn,
+    FromFunction,
+    GroupBy,
+    Having,
+    Targets,
+    OrderBy,
+    DistinctOn,
+    Window,
+    Filter,
+    Limit,
+    Offset,
+    Values,
+    Insert,
+    UpdateSet,
+    Returning,
+    Default,
+    Check,
+    Generated,
+    IndexExpression,
+    MergeWhen,
+}
+
+impl Clause {
+    /// What PostgreSQL's messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clause::Where => "WHERE",
+            Clause::JoinOn => "JOIN conditions",
+            Clause::FromFunction => "functions in FROM",
+            Clause::GroupBy => "GROUP BY",
+            Clause::Having => "HAVING",
+            Clause::Targets | Clause::Other => "SELECT",
+            Clause::OrderBy => "ORDER BY",
+            Clause::DistinctOn => "DISTINCT ON",
+            Clause::Window => "window definitions",
+            Clause::Filter => "FILTER",
+            Clause::Limit => "LIMIT",
+            Clause::Offset => "OFFSET",
+            Clause::Values => "VALUES",
+            Clause::Insert => "INSERT",
+            Clause::UpdateSet => "UPDATE",
+            Clause::Returning => "RETURNING",
+            Clause::Default => "DEFAULT expressions",
+            Clause::Check => "check constraints",
+            Clause::Generated => "column generation expressions",
+            Clause::IndexExpression => "index expressions",
+            Clause::MergeWhen => "MERGE WHEN conditions",
+        }
+    }
+
+    /// Whether aggregates may stand here.
+    pub fn allows_aggregates(self) -> bool {
+        matches!(self, Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn | Clause::Window)
+    }
+
+    /// Whether window calls may stand here.
+    pub fn allows_windows(self) -> bool {
+        matches!(self, Clause::Targets | Clause::OrderBy | Clause::DistinctOn)
+    }
+
+    /// Whether set-returning functions may stand here.
+    pub fn allows_sets(self) -> bool {
+        matches!(
+            self,
+            Clause::Targets | Clause::OrderBy | Clause::DistinctOn | Clause::GroupBy | Clause::FromFunction
+        )
+    }
+}
+
+/// A relation, or a join, whose columns may be named.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The name before the point: an alias, or the relation's own. None for a join without one.
+    pub name: Option<String>,
+    /// The relation's schema, if it has no alias.
+    pub schema: Option<String>,
+    /// Its columns.
+    pub columns: Vec<VisibleColumn>,
+    /// Whether columns may be named without a qualifier, and appear in `*`.
+    pub unqualified: bool,
+    /// Whether the name means the relation itself, for locks and whole rows.
+    pub relation: Option<RelationId>,
+}
+
+/// A column that may be named.
+#[derive(Clone, Debug)]
+pub(crate) struct VisibleColumn {
+    pub name: String,
+    pub expr: BoundExpr,
+    pub modifier: Modifier,
+    pub source: Option<(u32, usize)>,
+}
+
+impl Entry {
+    /// The columns of a relation.
+    pub fn of_relation(name: &str, schema: Option<&str>, id: RelationId, columns: &[BoundColumn]) -> Entry {
+        let columns = columns.iter().enumerate().map(|(column, it)| VisibleColumn {
+            name: it.name.clone(),
+            expr: BoundExpr::Column { relation: id, column, ty: it.ty },
+            modifier: it.modifier,
+            source: it.source,
+        });
+        Entry {
+            name: Some(name.to_string()),
+            schema: schema.map(str::to_string),
+            columns: columns.collect(),
+            unqualified: true,
+            relation: Some(id),
+        }
+    }
+}
+
+/// A column that a name was found to mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub column: VisibleColumn,
+    /// The level of the scope that it was found in.
+    pub level: usize,
+}
+
+impl Binder<'_> {
+    /// The expression that a column's name means.
+    pub fn column(&mut self, parts: &[Name], at: At) -> Result<BoundExpr> {
+        match self.find_column(parts, at)? {
+            Some(found) => {
+                self.note_outer(&found, at);
+                if let BoundExpr::Column { relation, column, .. } = found.column.expr
+                    && !self.scopes[found.level].in_aggregate
+                {
+                    self.scopes[found.level].column_positions.entry((relation, column)).or_insert(at);
+                }
+                Ok(found.column.expr)
+            }
+            None => self.whole_row_or_error(parts, at),
+        }
+    }
+
+    /// A column of a query around this one may have to be grouped there.
+    fn note_outer(&mut self, found: &Found, at: At) {
+        if found.level + 1 < self.scopes.len() {
+            let scope = &mut self.scopes[found.level];
+            let checked = matches!(scope.clause, Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn);
+            if checked
+                && !scope.in_aggregate
+                && let BoundExpr::Column { relation, column, .. } = found.column.expr
+            {
+                scope.outer_columns.push((relation, column, at));
+            }
+        }
+    }
+
+    /// What a column's name means, from the innermost level outward.
+    pub fn find_column(&self, parts: &[Name], at: At) -> Result<Option<Found>> {
+        let Some((name, qualifier)) = parts.split_last() else { return Ok(None) };
+        if qualifier.is_empty() { self.find_unqualified(&name.text, at) } else { self.find_qualified(qualifier, name) }
+    }
+
+    fn find_unqualified(&self, name: &str, at: At) -> Result<Option<Found>> {
+        for (level, scope) in self.scopes.iter().enumerate().rev() {
+            if !scope.visible {
+                continue;
+            }
+            let columns = scope.entries.iter().filter(|entry| entry.unqualified).flat_map(|entry| &entry.columns);
+            let mut matching = columns.filter(|column| column.name == name);
+            let Some(column) = matching.next() else { continue };
+            if matching.next().is_some() {
+                let message = format!("column reference \"{name}\" is ambiguous");
+                return Err(self.error(at, SqlState::AMBIGUOUS_COLUMN, message));
+            }
+            return Ok(Some(Found { column: column.clone(), level }));
+        }
+        Ok(None)
+    }
+
+    fn find_qualified(&self, qualifier: &[Name], name: &Name) -> Result<Option<Found>> {
+        let Some((level, entry)) = self.entry(qualifier) else { return Ok(None) };
+        let mut matching = entry.columns.iter().filter(|column| column.name == name.text);
+        let Some(column) = matching.next() else { return Ok(None) };
+        if matching.next().is_some() {
+            let message = format!("column reference \"{}\" is ambiguous", name.text);
+            return Err(self.error(qualifier[0].at, SqlState::AMBIGUOUS_COLUMN, message));
+        }
+        Ok(Some(Found { column: column.clone(), level }))
+    }
+
+    /// The relation that a qualifier names, with its level.
+    pub fn entry(&self, qualifier: &[Name]) -> Option<(usize, &Entry)> {
+        let (name, schema) = qualifier.split_last()?;
+        let schema = schema.last().map(|name| name.text.as_str());
+        let matches = |entry: &&Entry| {
+            entry.name.as_deref() == Some(name.text.as_str())
+                && (schema.is_none() || entry.schema.as_deref() == schema)
+        };
+        let levels = self.scopes.iter().enumerate().rev().filter(|(_, scope)| scope.visible);
+        levels.into_iter().find_map(|(level, scope)| scope.entries.iter().find(matches).map(|entry| (level, entry)))
+    }
+
+    /// A relation's name alone means its whole row; anything else is an error.
+    fn whole_row_or_error(&mut self, parts: &[Name], at: At) -> Result<BoundExpr> {
+        if let Some((_, entry)) = self.entry(parts)
+            && entry.relation.is_some()
+        {
+            let columns: Vec<BoundExpr> = entry.columns.iter().map(|column| column.expr.clone()).collect();
+            if let [BoundExpr::Column { .. }] = &columns[..]
+                && let Some(scalar) = self.scalar_function_entry(parts)
+            {
+                return Ok(scalar);
+            }
+            return Ok(BoundExpr::Row { fields: columns });
+        }
+        Err(self.no_column(parts, at))
+    }
+
+    /// `SELECT n FROM generate_series(1, 3) AS n`: found as a column before; a function's alias with another column name
+    /// still means its one value.
+    fn scalar_function_entry(&self, parts: &[Name]) -> Option<BoundExpr> {
+        let (level, entry) = self.entry(parts)?;
+        let id = entry.relation?;
+        let relation = self.scopes[level].relations.iter().find(|relation| relation.id == id)?;
+        match (&relation.kind, &entry.columns[..]) {
+            (crate::bind::tree::RelationKind::Function { .. }, [column]) => Some(column.expr.clone()),
+            _ => None,
+        }
+    }
+
+    fn no_column(&self, parts: &[Name], at: At) -> crate::error::SqlError {
+        let Some((name, qualifier)) = parts.split_last() else {
+            return self.error(at, SqlState::UNDEFINED_COLUMN, "a column without a name");
+        };
+        if qualifier.is_empty() {
+            let message = format!("column \"{}\" does not exist", name.text);
+            return self.error(at, SqlState::UNDEFINED_COLUMN, message);
+        }
+        let qualified: Vec<&str> = qualifier.iter().map(|part| part.text.as_str()).collect();
+        let qualified = qualified.join(".");
+        if self.entry(qualifier).is_some() {
+            let message = format!("column {qualified}.{} does not exist", name.text);
+            return self.error(at, SqlState::UNDEFINED_COLUMN, message);
+        }
+        self.no_entry(qualifier, at)
+    }
+
+    /// `missing FROM-clause entry for table "t"`, or that it may not be named here.
+    pub fn no_entry(&self, qualifier: &[Name], at: At) -> crate::error::SqlError {
+        let name = qualifier.last().map_or("", |name| name.text.as_str());
+        let hidden = self.scopes.iter().flat_map(|scope| &scope.entries);
+        if hidden.into_iter().any(|entry| entry.name.as_deref() == Some(name)) {
+            let message = format!("invalid reference to FROM-clause entry for table \"{name}\"");
+            let detail = format!("There is an entry for table \"{name}\", but it cannot be referenced from this part of the query.");
+            return self.error(at, SqlState::UNDEFINED_TABLE, message).with_detail(detail);
+        }
+        let message = format!("missing FROM-clause entry for table \"{name}\"");
+        self.error(at, SqlState::UNDEFINED_TABLE, message)
+    }
+
+    /// The columns that `*` stands for.
+    pub fn all_columns(&mut self, at: At) -> Result<Vec<VisibleColumn>> {
+        let entries = &self.scope().entries;
+        let columns: Vec<VisibleColumn> =
+            entries.iter().filter(|entry| entry.unqualified).flat_map(|entry| entry.columns.clone()).collect();
+        if entries.is_empty() {
+            return Err(self.error(at, SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid"));
+        }
+        Ok(columns)
+    }
+
+    /// The columns that `relation.*` stands for.
+    pub fn columns_of(&mut self, qualifier: &[Name], at: At) -> Result<Vec<VisibleColumn>> {
+        match self.entry(qualifier) {
+            Some((_, entry)) => Ok(entry.columns.clone()),
+            None => Err(self.no_entry(qualifier, at)),
+        }
+    }
+
+    /// The display name of a type, users' types by their names.
+    pub fn type_text(&self, ty: Type) -> String {
+        self.context.catalog.type_display(ty)
+    }
+}
