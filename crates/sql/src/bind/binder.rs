@@ -126,7 +126,11 @@ impl Scope {
 }
 
 impl<'a> Binder<'a> {
-    pub fn new(context: BindContext<'a>, environment: &'a mut dyn Environment, parameters: &[Option<Type>]) -> Self {
+    pub fn new(
+        context: BindContext<'a>,
+        environment: &'a mut dyn Environment,
+        parameters: &[Option<Type>],
+    ) -> Self {
         Binder {
             context,
             path: context.path.to_vec(),
@@ -215,6 +219,11 @@ impl<'a> Binder<'a> {
 
     /// The common table expression of this name, and whether it is visible.
     pub fn cte(&self, name: &str) -> Option<VisibleCte> {
-        self.scopes.iter().rev().flat_map(|scope| scope.ctes.iter().rev()).find(|cte| cte.name == name).cloned()
+        self.scopes
+            .iter()
+            .rev()
+            .flat_map(|scope| scope.ctes.iter().rev())
+            .find(|cte| cte.name == name)
+            .cloned()
     }
 }

@@ -4,8 +4,8 @@
 
 use crate::bind::binder::Binder;
 use crate::bind::scope::Clause;
-use crate::bind::tree::{BoundAggregate, BoundExpr, BoundWindow, RelationId, SortKey, WindowFunction};
 use crate::bind::tree::walk;
+use crate::bind::tree::{BoundAggregate, BoundExpr, BoundWindow, RelationId, SortKey, WindowFunction};
 use crate::error::{Result, SqlState};
 use crate::functions::resolve::{Called, Resolved, choose_function, no_function, order_named};
 use crate::functions::{AggregateKind, Function, FunctionKind, functions_named};
@@ -69,9 +69,15 @@ impl Binder<'_> {
         let what = match () {
             () if call.star => format!("{name}(*) specified, but {name} is not an aggregate function"),
             () if call.distinct => format!("DISTINCT specified, but {name} is not an aggregate function"),
-            () if call.within_group => format!("WITHIN GROUP specified, but {name} is not an aggregate function"),
-            () if !call.order_by.is_empty() => format!("ORDER BY specified, but {name} is not an aggregate function"),
-            () if call.filter.is_some() => format!("FILTER specified, but {name} is not an aggregate function"),
+            () if call.within_group => {
+                format!("WITHIN GROUP specified, but {name} is not an aggregate function")
+            }
+            () if !call.order_by.is_empty() => {
+                format!("ORDER BY specified, but {name} is not an aggregate function")
+            }
+            () if call.filter.is_some() => {
+                format!("FILTER specified, but {name} is not an aggregate function")
+            }
             () => return Ok(()),
         };
         Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, what))
@@ -108,11 +114,14 @@ impl Binder<'_> {
         if !names.is_empty() {
             return self.resolve_named(name, args, names, at).map(Ok);
         }
-        let called = choose_function(name, &types, variadic, functions_named(name)).map_err(|error| self.at(error, at))?;
+        let called = choose_function(name, &types, variadic, functions_named(name))
+            .map_err(|error| self.at(error, at))?;
         match called {
             Some(Called::Function(resolved)) => self.finish_call(resolved, args, variadic, at).map(Ok),
             Some(Called::Cast(ty)) => {
-                let Some(arg) = args.into_iter().next() else { return Err(self.at(no_function(name, &types), at)) };
+                let Some(arg) = args.into_iter().next() else {
+                    return Err(self.at(no_function(name, &types), at));
+                };
                 self.coerce(arg, ty, Modifier::NONE, CastContext::Explicit, at).map(Err)
             }
             None => Err(self.at(no_function(name, &types), at)),
@@ -136,7 +145,8 @@ impl Binder<'_> {
             if !complete && order.iter().skip_while(|it| it.is_some()).any(Option::is_some) {
                 return Err(self.unsupported(at, "named arguments that skip one are not supported"));
             }
-            let chosen = choose_function(name, &given, false, std::iter::once(function)).map_err(|error| self.at(error, at))?;
+            let chosen = choose_function(name, &given, false, std::iter::once(function))
+                .map_err(|error| self.at(error, at))?;
             if let Some(Called::Function(resolved)) = chosen {
                 let ordered: Vec<BoundExpr> = order.iter().flatten().map(|&arg| args[arg].clone()).collect();
                 return self.finish_call(resolved, ordered, false, at);
@@ -146,7 +156,13 @@ impl Binder<'_> {
     }
 
     /// Converts the arguments, adds defaults, packs variadic ones into an array.
-    fn finish_call(&mut self, resolved: Resolved, args: Vec<BoundExpr>, variadic: bool, at: At) -> Result<ResolvedCall> {
+    fn finish_call(
+        &mut self,
+        resolved: Resolved,
+        args: Vec<BoundExpr>,
+        variadic: bool,
+        at: At,
+    ) -> Result<ResolvedCall> {
         let mut converted = Vec::with_capacity(args.len());
         for (arg, &ty) in args.into_iter().zip(&resolved.arguments) {
             converted.push(if ty == Type::Any { self.known(arg, at)? } else { self.implicit(arg, ty, at)? });
@@ -155,7 +171,8 @@ impl Binder<'_> {
         let missing = function.defaults.len() - resolved.defaults;
         for (position, text) in function.defaults.iter().enumerate().skip(missing) {
             let ty = function.arguments[function.arguments.len() - function.defaults.len() + position];
-            let value = crate::types::text::from_text(self.environment, ty, Modifier::NONE, text.trim_matches('\''))?;
+            let value =
+                crate::types::text::from_text(self.environment, ty, Modifier::NONE, text.trim_matches('\''))?;
             converted.push(BoundExpr::constant(value, ty));
         }
         if let Some(first) = resolved.packs_from
@@ -164,7 +181,10 @@ impl Binder<'_> {
             let elements = converted.split_off(first.min(converted.len()));
             let ty = match function.arguments.last() {
                 Some(&ty) if !ty.is_polymorphic() => ty,
-                _ => elements.first().and_then(|element| element.ty().array()).unwrap_or(Type::array_of(Type::Text)),
+                _ => elements
+                    .first()
+                    .and_then(|element| element.ty().array())
+                    .unwrap_or(Type::array_of(Type::Text)),
             };
             converted.push(BoundExpr::Array { elements, ty });
         }
@@ -182,7 +202,11 @@ impl Binder<'_> {
     }
 
     /// A call in FROM: its function and arguments.
-    pub fn call_in_from(&mut self, call: &Call, at: At) -> Result<std::result::Result<ResolvedCall, BoundExpr>> {
+    pub fn call_in_from(
+        &mut self,
+        call: &Call,
+        at: At,
+    ) -> Result<std::result::Result<ResolvedCall, BoundExpr>> {
         self.refuse_aggregate_syntax(call, at)?;
         let (args, names) = self.call_args(call)?;
         self.resolve(call.name.last(), args, &names, call.variadic, at)
@@ -199,7 +223,11 @@ impl Binder<'_> {
         let level = owner.unwrap_or(level);
         let scope = &self.scopes[level];
         if scope.in_aggregate || (level == self.scopes.len() - 1 && nested) {
-            return Err(self.error(at, SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+            return Err(self.error(
+                at,
+                SqlState::GROUPING_ERROR,
+                "aggregate function calls cannot be nested",
+            ));
         }
         if !scope.clause.allows_aggregates() && !scope.in_window {
             let message = format!("aggregate functions are not allowed in {}", scope.clause.name());
@@ -301,7 +329,10 @@ impl Binder<'_> {
         aggregate.order_by.iter().for_each(|key| note(&key.expr));
         aggregate.filter.iter().for_each(&mut note);
         let levels = self.scopes.iter().enumerate().rev();
-        levels.into_iter().find(|(_, scope)| scope.owned.iter().any(|id| relations.contains(id))).map(|(level, _)| level)
+        levels
+            .into_iter()
+            .find(|(_, scope)| scope.owned.iter().any(|id| relations.contains(id)))
+            .map(|(level, _)| level)
     }
 
     /// The keys of an ORDER BY inside a call or a window.
@@ -357,19 +388,23 @@ impl Binder<'_> {
         let resolved = match self.resolve(name, args, &names, call.variadic, at)? {
             Ok(resolved) => resolved,
             Err(_) => {
-                let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
+                let message =
+                    format!("OVER specified, but {name} is not a window function nor an aggregate function");
                 return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
             }
         };
         let function = match resolved.function.kind {
             FunctionKind::Window(_) => WindowFunction::Window(resolved.function),
-            FunctionKind::Aggregate { kind: AggregateKind::Plain, .. } => WindowFunction::Aggregate(resolved.function),
+            FunctionKind::Aggregate { kind: AggregateKind::Plain, .. } => {
+                WindowFunction::Aggregate(resolved.function)
+            }
             FunctionKind::Aggregate { .. } => {
                 let message = format!("OVER is not supported for ordered-set aggregate {name}");
                 return Err(self.unsupported(at, &message));
             }
             _ => {
-                let message = format!("OVER specified, but {name} is not a window function nor an aggregate function");
+                let message =
+                    format!("OVER specified, but {name} is not a window function nor an aggregate function");
                 return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, message));
             }
         };
@@ -383,7 +418,15 @@ impl Binder<'_> {
         let Some(over) = &call.over else { return Err(self.unsupported(at, "a window call without OVER")) };
         let definition = self.window_definition(over, at)?;
         let (partition_by, order_by, frame) = self.window(&definition)?;
-        Ok(BoundWindow { function, args: resolved.args, filter, partition_by, order_by, frame, ty: resolved.result })
+        Ok(BoundWindow {
+            function,
+            args: resolved.args,
+            filter,
+            partition_by,
+            order_by,
+            frame,
+            ty: resolved.result,
+        })
     }
 
     fn window_definition(&mut self, over: &Over, at: At) -> Result<crate::parse::syntax::WindowDefinition> {

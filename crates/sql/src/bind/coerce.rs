@@ -89,7 +89,8 @@ impl Binder<'_> {
             BoundExpr::Constant { value: Value::Null, .. } => Ok(Some(BoundExpr::null(ty))),
             BoundExpr::Constant { value: Value::Text(text), .. } if ty != Type::Unknown => {
                 let input_modifier = if matches!(ty, Type::Interval) { modifier } else { Modifier::NONE };
-                let value = from_text(self.environment, ty, input_modifier, text).map_err(|error| self.at(error, at))?;
+                let value = from_text(self.environment, ty, input_modifier, text)
+                    .map_err(|error| self.at(error, at))?;
                 let constant = BoundExpr::constant(value, ty);
                 if modifier.is_none() || matches!(ty, Type::Interval) {
                     return Ok(Some(constant));
@@ -121,7 +122,8 @@ impl Binder<'_> {
             return Ok(expr);
         }
         if from != Type::Unknown && find_cast(from, Type::Bool, CastContext::Implicit).is_none() {
-            let message = format!("argument of {clause} must be type boolean, not type {}", self.type_text(from));
+            let message =
+                format!("argument of {clause} must be type boolean, not type {}", self.type_text(from));
             return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
         }
         self.implicit(expr, Type::Bool, at)
@@ -152,7 +154,8 @@ impl Binder<'_> {
     /// Expressions of CASE, COALESCE, VALUES and their kin, all as their common type.
     pub fn unify(&mut self, exprs: Vec<BoundExpr>, what: &str, at: At) -> Result<(Vec<BoundExpr>, Type)> {
         let ty = self.common(&exprs.iter().map(BoundExpr::ty).collect::<Vec<_>>(), what, at)?;
-        let unified = exprs.into_iter().map(|expr| self.implicit(expr, ty, at)).collect::<Result<Vec<_>>>()?;
+        let unified =
+            exprs.into_iter().map(|expr| self.implicit(expr, ty, at)).collect::<Result<Vec<_>>>()?;
         Ok((unified, ty))
     }
 
@@ -180,7 +183,12 @@ impl Binder<'_> {
     }
 
     /// Arms of a CASE and its ELSE as one type.
-    pub fn unify_arms(&mut self, arms: CaseArms, otherwise: BoundExpr, at: At) -> Result<(CaseArms, BoundExpr, Type)> {
+    pub fn unify_arms(
+        &mut self,
+        arms: CaseArms,
+        otherwise: BoundExpr,
+        at: At,
+    ) -> Result<(CaseArms, BoundExpr, Type)> {
         // PostgreSQL looks at ELSE first.
         let mut types = vec![otherwise.ty()];
         types.extend(arms.iter().map(|arm| arm.then.ty()));

@@ -91,9 +91,13 @@ impl Binder<'_> {
                 Ok(BoundExpr::Row { fields: bound })
             }
             ExprKind::Subscript { operand, index } => self.subscript(operand, index, at),
-            ExprKind::Slice { operand, lower, upper } => self.slice(operand, lower.as_deref(), upper.as_deref(), at),
+            ExprKind::Slice { operand, lower, upper } => {
+                self.slice(operand, lower.as_deref(), upper.as_deref(), at)
+            }
             ExprKind::Field { operand, name } => self.field(operand, name),
-            ExprKind::AllFields(_) => Err(self.error(at, SqlState::SYNTAX_ERROR, "row expansion via \"*\" is not supported here")),
+            ExprKind::AllFields(_) => {
+                Err(self.error(at, SqlState::SYNTAX_ERROR, "row expansion via \"*\" is not supported here"))
+            }
             ExprKind::Exists(query) => {
                 let query = self.subquery(query, at)?;
                 Ok(BoundExpr::Subquery(Box::new(Subquery { kind: SubqueryKind::Exists, query })))
@@ -104,7 +108,9 @@ impl Binder<'_> {
                 Ok(BoundExpr::Subquery(Box::new(Subquery { kind, query })))
             }
             ExprKind::Collate { operand, collation } => self.collate(operand, collation, at),
-            ExprKind::Default => Err(self.error(at, SqlState::SYNTAX_ERROR, "DEFAULT is not allowed in this context")),
+            ExprKind::Default => {
+                Err(self.error(at, SqlState::SYNTAX_ERROR, "DEFAULT is not allowed in this context"))
+            }
             ExprKind::CurrentOf(_) => Err(self.unsupported(at, "WHERE CURRENT OF is not supported")),
             _ => Err(self.unsupported(at, "this expression is not supported")),
         }
@@ -122,7 +128,8 @@ impl Binder<'_> {
     }
 
     fn literal(&mut self, ty: Type, text: &str, at: At) -> Result<BoundExpr> {
-        let value = from_text(self.environment, ty, Modifier::NONE, text).map_err(|error| self.at(error, at))?;
+        let value =
+            from_text(self.environment, ty, Modifier::NONE, text).map_err(|error| self.at(error, at))?;
         Ok(BoundExpr::constant(value, ty))
     }
 
@@ -264,7 +271,10 @@ impl Binder<'_> {
             return self.deeper_subscript(array, index_expr, index.at);
         }
         let Some(ty) = array.ty().element() else {
-            let message = format!("cannot subscript type {} because it does not support subscripting", self.type_text(array.ty()));
+            let message = format!(
+                "cannot subscript type {} because it does not support subscripting",
+                self.type_text(array.ty())
+            );
             return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
         };
         let index = Box::new(self.array_index(index_expr, index.at)?);
@@ -284,7 +294,11 @@ impl Binder<'_> {
 
     fn array_index(&mut self, index: BoundExpr, at: At) -> Result<BoundExpr> {
         if !matches!(index.ty(), Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric | Type::Unknown) {
-            return Err(self.error(at, SqlState::DATATYPE_MISMATCH, "array subscript must have type integer"));
+            return Err(self.error(
+                at,
+                SqlState::DATATYPE_MISMATCH,
+                "array subscript must have type integer",
+            ));
         }
         self.coerce(index, Type::Int4, Modifier::NONE, CastContext::Assignment, at)
     }
@@ -294,11 +308,20 @@ impl Binder<'_> {
         self.operator("->", value, index, at)
     }
 
-    fn slice(&mut self, operand: &Expr, lower: Option<&Expr>, upper: Option<&Expr>, at: At) -> Result<BoundExpr> {
+    fn slice(
+        &mut self,
+        operand: &Expr,
+        lower: Option<&Expr>,
+        upper: Option<&Expr>,
+        at: At,
+    ) -> Result<BoundExpr> {
         let array = self.expr(operand)?;
         let ty = array.ty();
         if !ty.is_array() {
-            let message = format!("cannot subscript type {} because it does not support subscripting", self.type_text(ty));
+            let message = format!(
+                "cannot subscript type {} because it does not support subscripting",
+                self.type_text(ty)
+            );
             return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
         }
         let mut limit = |expr: Option<&Expr>| -> Result<Option<Box<BoundExpr>>> {
@@ -322,7 +345,11 @@ impl Binder<'_> {
         let row = self.expr(operand)?;
         let message = match row.ty() {
             Type::Record => format!("could not identify column \"{}\" in record data type", name.text),
-            ty => format!("column notation .{} applied to type {}, which is not a composite type", name.text, self.type_text(ty)),
+            ty => format!(
+                "column notation .{} applied to type {}, which is not a composite type",
+                name.text,
+                self.type_text(ty)
+            ),
         };
         Err(self.error(name.at, SqlState::WRONG_OBJECT_TYPE, message))
     }
@@ -339,12 +366,20 @@ impl Binder<'_> {
         {
             return self.array_as(elements, element, named.ty, named.modifier, at);
         }
-        let operand = self.expr(operand)?;
-        self.coerce(operand, named.ty, named.modifier, CastContext::Explicit, at)
+        let bound = self.expr(operand)?;
+        let at = if bound.ty() == Type::Unknown { operand.at } else { at };
+        self.coerce(bound, named.ty, named.modifier, CastContext::Explicit, at)
     }
 
     /// `ARRAY[…]::type[]`: the elements are cast, and there may be none.
-    fn array_as(&mut self, elements: &[Expr], element: Type, ty: Type, modifier: Modifier, at: At) -> Result<BoundExpr> {
+    fn array_as(
+        &mut self,
+        elements: &[Expr],
+        element: Type,
+        ty: Type,
+        modifier: Modifier,
+        at: At,
+    ) -> Result<BoundExpr> {
         let mut bound = Vec::with_capacity(elements.len());
         for expr in elements {
             bound.push(match &expr.kind {

@@ -5,7 +5,8 @@
 use crate::bind::binder::{Binder, CteState};
 use crate::bind::scope::{Clause, Entry, VisibleColumn};
 use crate::bind::tree::{
-    BoundColumn, BoundExpr, BoundFrom, BoundQuery, BoundRelation, FunctionCall, JoinKind, RelationId, RelationKind,
+    BoundColumn, BoundExpr, BoundFrom, BoundQuery, BoundRelation, FunctionCall, JoinKind, RelationId,
+    RelationKind,
 };
 use crate::catalog::{Relation, Table, View};
 use crate::error::{Result, SqlState};
@@ -56,7 +57,9 @@ impl Binder<'_> {
     fn from_item(&mut self, item: &TableRef) -> Result<Item> {
         crate::stack::grow(|| match item {
             TableRef::Table { name, alias } => self.table_item(name, alias.as_ref()),
-            TableRef::Query { query, alias, lateral, at } => self.query_item(query, alias.as_ref(), *lateral, *at),
+            TableRef::Query { query, alias, lateral, at } => {
+                self.query_item(query, alias.as_ref(), *lateral, *at)
+            }
             TableRef::Function { calls, ordinality, alias, columns, .. } => {
                 self.function_item(calls, *ordinality, alias.as_ref(), columns)
             }
@@ -67,7 +70,13 @@ impl Binder<'_> {
     }
 
     /// Adds a relation to the query.
-    pub fn add_relation(&mut self, name: &str, kind: RelationKind, columns: Vec<BoundColumn>, lateral: bool) -> RelationId {
+    pub fn add_relation(
+        &mut self,
+        name: &str,
+        kind: RelationKind,
+        columns: Vec<BoundColumn>,
+        lateral: bool,
+    ) -> RelationId {
         let id = self.new_relation();
         let scope = self.scope();
         scope.owned.push(id);
@@ -88,11 +97,19 @@ impl Binder<'_> {
         let shown = alias.map_or(name, |alias| alias.name.text.as_str());
         let id = self.add_relation(shown, kind, columns.clone(), lateral);
         let schema = if alias.is_some() { None } else { schema };
-        Ok(Item { from: BoundFrom::Relation(id), entries: vec![Entry::of_relation(shown, schema, id, &columns)] })
+        Ok(Item {
+            from: BoundFrom::Relation(id),
+            entries: vec![Entry::of_relation(shown, schema, id, &columns)],
+        })
     }
 
     /// The columns with the names that an alias gives them.
-    fn renamed(&self, mut columns: Vec<BoundColumn>, name: &str, alias: Option<&Alias>) -> Result<Vec<BoundColumn>> {
+    fn renamed(
+        &self,
+        mut columns: Vec<BoundColumn>,
+        name: &str,
+        alias: Option<&Alias>,
+    ) -> Result<Vec<BoundColumn>> {
         let Some(alias) = alias else { return Ok(columns) };
         if alias.columns.len() > columns.len() {
             let message = format!(
@@ -117,14 +134,28 @@ impl Binder<'_> {
                 return Err(self.error(name.at(), SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             *self.cte_references.entry(cte.id).or_default() += 1;
-            return self.relation_item(name.last(), None, RelationKind::Cte(cte.id), cte.columns, false, alias);
+            return self.relation_item(
+                name.last(),
+                None,
+                RelationKind::Cte(cte.id),
+                cte.columns,
+                false,
+                alias,
+            );
         }
         match self.relation(name)? {
             Relation::Table(table) => {
                 let table = table.clone();
                 let columns = table_columns(&table);
                 let schema = table.schema.clone();
-                self.relation_item(name.last(), Some(&schema), RelationKind::Table(table), columns, false, alias)
+                self.relation_item(
+                    name.last(),
+                    Some(&schema),
+                    RelationKind::Table(table),
+                    columns,
+                    false,
+                    alias,
+                )
             }
             Relation::View(view) => {
                 let view = view.clone();
@@ -133,10 +164,9 @@ impl Binder<'_> {
                 let kind = RelationKind::Query(Box::new(query));
                 self.relation_item(name.last(), Some(&view.schema), kind, columns, false, alias)
             }
-            Relation::Sequence(_) => {
-                Err(self.unsupported(name.at(), "reading a sequence as a table is not supported")
-                    .with_hint("Use currval, lastval or nextval."))
-            }
+            Relation::Sequence(_) => Err(self
+                .unsupported(name.at(), "reading a sequence as a table is not supported")
+                .with_hint("Use currval, lastval or nextval.")),
             Relation::Index { .. } => {
                 let message = format!("cannot open relation \"{}\"", name.last());
                 let detail = "This operation is not supported for indexes.";
@@ -171,7 +201,11 @@ impl Binder<'_> {
     fn query_item(&mut self, query: &Query, alias: Option<&Alias>, lateral: bool, at: At) -> Result<Item> {
         let Some(alias) = alias else {
             let hint = "For example, FROM (SELECT ...) [AS] foo.";
-            let what = if matches!(query.body, crate::parse::syntax::QueryBodySyntax::Values(_)) { "VALUES" } else { "subquery" };
+            let what = if matches!(query.body, crate::parse::syntax::QueryBodySyntax::Values(_)) {
+                "VALUES"
+            } else {
+                "subquery"
+            };
             let message = format!("{what} in FROM must have an alias");
             return Err(self.error(at, SqlState::SYNTAX_ERROR, message).with_hint(hint));
         };
@@ -180,7 +214,14 @@ impl Binder<'_> {
         self.scope().visible = visible;
         let bound = bound?;
         let columns = bound.columns.clone();
-        self.relation_item(&alias.name.text, None, RelationKind::Query(Box::new(bound)), columns, lateral, Some(alias))
+        self.relation_item(
+            &alias.name.text,
+            None,
+            RelationKind::Query(Box::new(bound)),
+            columns,
+            lateral,
+            Some(alias),
+        )
     }
 
     /// Functions in FROM: each may name columns of what stands to its left.
@@ -219,7 +260,8 @@ impl Binder<'_> {
     ) -> Result<(FunctionCall, Vec<BoundColumn>)> {
         let at = call.name.at();
         let name = call.name.last();
-        let is_set = crate::functions::functions_named(name).any(|it| matches!(it.kind, FunctionKind::Set(_)));
+        let is_set =
+            crate::functions::functions_named(name).any(|it| matches!(it.kind, FunctionKind::Set(_)));
         let own_name = match alias {
             Some(alias) if single => alias.name.text.clone(),
             _ => name.to_string(),
@@ -371,7 +413,8 @@ impl Binder<'_> {
         }
         let is_merged = |column: &VisibleColumn| names.iter().any(|name| name.text == column.name);
         let visible = left.iter().chain(&right).filter(|entry| entry.unqualified);
-        let rest = visible.flat_map(|entry| entry.columns.iter()).filter(|column| !is_merged(column)).cloned();
+        let rest =
+            visible.flat_map(|entry| entry.columns.iter()).filter(|column| !is_merged(column)).cloned();
         let columns: Vec<VisibleColumn> = merged.iter().cloned().chain(rest).collect();
         let on = match conditions.len() {
             0 => None,
@@ -396,11 +439,15 @@ impl Binder<'_> {
         match (matching.next(), matching.next()) {
             (Some(column), None) => Ok(column.clone()),
             (Some(_), Some(_)) => {
-                let message = format!("common column name \"{}\" appears more than once in {side} table", name.text);
+                let message =
+                    format!("common column name \"{}\" appears more than once in {side} table", name.text);
                 Err(self.error(name.at, SqlState::AMBIGUOUS_COLUMN, message))
             }
             (None, _) => {
-                let message = format!("column \"{}\" specified in USING clause does not exist in {side} table", name.text);
+                let message = format!(
+                    "column \"{}\" specified in USING clause does not exist in {side} table",
+                    name.text
+                );
                 Err(self.error(name.at, SqlState::UNDEFINED_COLUMN, message))
             }
         }
@@ -422,7 +469,13 @@ impl Binder<'_> {
         for (column, name) in columns.iter_mut().zip(&alias.columns) {
             column.name = name.text.clone();
         }
-        Ok(Entry { name: Some(alias.name.text.clone()), schema: None, columns, unqualified: true, relation: None })
+        Ok(Entry {
+            name: Some(alias.name.text.clone()),
+            schema: None,
+            columns,
+            unqualified: true,
+            relation: None,
+        })
     }
 }
 
@@ -461,7 +514,9 @@ fn common_names(left: &[Entry], right: &[Entry], at: At) -> Vec<Name> {
 fn position_of(item: &TableRef) -> At {
     match item {
         TableRef::Table { name, alias } => alias.as_ref().map_or(name.at(), |alias| alias.name.at),
-        TableRef::Query { alias: Some(alias), .. } | TableRef::Function { alias: Some(alias), .. } => alias.name.at,
+        TableRef::Query { alias: Some(alias), .. } | TableRef::Function { alias: Some(alias), .. } => {
+            alias.name.at
+        }
         TableRef::Query { at, .. } | TableRef::Function { at, .. } | TableRef::Join { at, .. } => *at,
     }
 }

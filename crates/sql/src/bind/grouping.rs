@@ -90,7 +90,12 @@ impl Binder<'_> {
         }
     }
 
-    fn group_set(&mut self, items: &[Expr], targets: &[Target], exprs: &mut Vec<BoundExpr>) -> Result<Vec<usize>> {
+    fn group_set(
+        &mut self,
+        items: &[Expr],
+        targets: &[Target],
+        exprs: &mut Vec<BoundExpr>,
+    ) -> Result<Vec<usize>> {
         items.iter().map(|expr| self.group_expr(expr, targets, exprs)).collect()
     }
 
@@ -191,13 +196,14 @@ impl Binder<'_> {
         for target in targets.iter_mut() {
             self.raise(&mut target.expr, &mut grouping, target.at)?;
         }
-        for having in &mut having {
+        if let Some(having) = &mut having {
             self.raise(having, &mut grouping, 0)?;
         }
         let mut windows = std::mem::take(&mut self.scope().windows);
         for window in &mut windows {
             let keys = window.order_by.iter_mut().map(|key| &mut key.expr);
-            let parts = window.args.iter_mut().chain(&mut window.filter).chain(&mut window.partition_by).chain(keys);
+            let parts =
+                window.args.iter_mut().chain(&mut window.filter).chain(&mut window.partition_by).chain(keys);
             for expr in parts {
                 self.raise(expr, &mut grouping, 0)?;
             }
@@ -255,7 +261,13 @@ impl Binder<'_> {
     }
 
     /// A column that a subquery names must be grouped, like one of the query's own.
-    fn check_outer(&mut self, relation: RelationId, column: usize, grouping: &mut Grouping, at: At) -> Result<()> {
+    fn check_outer(
+        &mut self,
+        relation: RelationId,
+        column: usize,
+        grouping: &mut Grouping,
+        at: At,
+    ) -> Result<()> {
         let named = grouping.group_by.iter().any(|expr| {
             matches!(expr, BoundExpr::Column { relation: r, column: c, .. } if (*r, *c) == (relation, column))
         });
@@ -263,7 +275,13 @@ impl Binder<'_> {
             return Ok(());
         }
         if self.depends_on_key(relation, grouping) {
-            let ty = self.scope().relations.iter().find(|it| it.id == relation).and_then(|it| it.columns.get(column)).map(|it| it.ty);
+            let ty = self
+                .scope()
+                .relations
+                .iter()
+                .find(|it| it.id == relation)
+                .and_then(|it| it.columns.get(column))
+                .map(|it| it.ty);
             if let Some(ty) = ty {
                 grouping.add(BoundExpr::Column { relation, column, ty });
             }
@@ -283,21 +301,24 @@ impl Binder<'_> {
                 matches!(&grouping.group_by[number], BoundExpr::Column { relation: r, column, .. } if *r == relation && *column == key)
             })
         };
-        !table.key.is_empty() && grouping.sets.iter().all(|set| table.key.iter().all(|&key| grouped(set, key)))
+        !table.key.is_empty()
+            && grouping.sets.iter().all(|set| table.key.iter().all(|&key| grouped(set, key)))
     }
 
     fn ungrouped(&mut self, relation: RelationId, column: usize, at: At) -> crate::error::SqlError {
         let name = self.column_text(relation, column);
         let at = self.scope().column_positions.get(&(relation, column)).copied().unwrap_or(at);
-        let message =
-            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
+        let message = format!(
+            "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
+        );
         self.error(at, SqlState::GROUPING_ERROR, message)
     }
 
     /// `relation.column` as messages show it.
     pub fn column_text(&mut self, relation: RelationId, column: usize) -> String {
         let found = self.scope().relations.iter().find(|it| it.id == relation);
-        let name = found.and_then(|it| it.columns.get(column).map(|column| format!("{}.{}", it.name, column.name)));
+        let name =
+            found.and_then(|it| it.columns.get(column).map(|column| format!("{}.{}", it.name, column.name)));
         name.unwrap_or_else(|| "?".to_string())
     }
 }

@@ -10,8 +10,8 @@ use crate::bind::query::plain_query;
 use crate::bind::rows::always_generated;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::tree::{
-    BoundExpr, BoundInsert, BoundQuery, BoundStatement, ConflictAction, ConflictTarget, OnConflict, QueryBody,
-    RelationId, StatementKind,
+    BoundExpr, BoundInsert, BoundQuery, BoundStatement, ConflictAction, ConflictTarget, OnConflict,
+    QueryBody, RelationId, StatementKind,
 };
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlState};
@@ -38,11 +38,18 @@ impl Binder<'_> {
         let target = self.new_relation();
         let source = self.new_relation();
         let query = match &insert.source {
-            Some(query) => Some(self.insert_source(query, &table, &columns, !insert.columns.is_empty(), insert.overriding)?),
+            Some(query) => Some(self.insert_source(
+                query,
+                &table,
+                &columns,
+                !insert.columns.is_empty(),
+                insert.overriding,
+            )?),
             None => None,
         };
         let given = query.as_ref().map_or(0, |query| query.columns.len());
-        let values = self.insert_values(&table, &columns[..given], query.as_ref(), source, insert.overriding)?;
+        let values =
+            self.insert_values(&table, &columns[..given], query.as_ref(), source, insert.overriding)?;
         let generated = self.generated(&table, target, None)?;
         let checks = self.checks(&table, target, None)?;
         let shown = insert.alias.as_ref().map_or(table.name.as_str(), |alias| alias.text.as_str());
@@ -58,9 +65,23 @@ impl Binder<'_> {
         for cte in &mut ctes {
             cte.references = self.cte_references.get(&cte.id).copied().unwrap_or(0);
         }
-        let insert =
-            BoundInsert { ctes, table, target, query, source, values, generated, checks, on_conflict, returning };
-        Ok(BoundStatement { kind: StatementKind::Insert(Box::new(insert)), parameters: Vec::new(), columns: result })
+        let insert = BoundInsert {
+            ctes,
+            table,
+            target,
+            query,
+            source,
+            values,
+            generated,
+            checks,
+            on_conflict,
+            returning,
+        };
+        Ok(BoundStatement {
+            kind: StatementKind::Insert(Box::new(insert)),
+            parameters: Vec::new(),
+            columns: result,
+        })
     }
 
     /// The columns that values are given for: those named, or all.
@@ -89,7 +110,10 @@ impl Binder<'_> {
         named: bool,
         overriding: Option<bool>,
     ) -> Result<BoundQuery> {
-        let plain = query.with.is_none() && query.order_by.is_empty() && query.limit.is_none() && query.offset.is_none();
+        let plain = query.with.is_none()
+            && query.order_by.is_empty()
+            && query.limit.is_none()
+            && query.offset.is_none();
         let bound = match &query.body {
             QueryBodySyntax::Values(rows) if plain => {
                 let id = self.enter();
@@ -104,7 +128,11 @@ impl Binder<'_> {
                     .columns
                     .iter()
                     .zip(columns)
-                    .map(|(found, &column)| if found.ty == Type::Unknown { table.columns[column].ty } else { found.ty })
+                    .map(
+                        |(found, &column)| {
+                            if found.ty == Type::Unknown { table.columns[column].ty } else { found.ty }
+                        },
+                    )
                     .collect();
                 self.convert_columns(&mut bound, &types, query.at)?;
                 bound
@@ -139,7 +167,11 @@ impl Binder<'_> {
         for row in rows {
             let at = row.first().map_or(0, |expr| expr.at);
             if row.len() != width {
-                return Err(self.error(at, SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+                return Err(self.error(
+                    at,
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
             }
             self.check_width(width, columns.len(), named, row.get(columns.len()).map_or(at, |expr| expr.at))?;
             let mut cells = Vec::with_capacity(width);
@@ -238,7 +270,10 @@ impl Binder<'_> {
         };
         let changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
         let generated = self.generated(table, target, Some(&changed))?;
-        Ok(OnConflict { target: conflict, action: ConflictAction::Update { excluded, sets, filter, generated } })
+        Ok(OnConflict {
+            target: conflict,
+            action: ConflictAction::Update { excluded, sets, filter, generated },
+        })
     }
 
     fn conflict_target(&mut self, clause: &ConflictClause, table: &Table) -> Result<ConflictTarget> {
@@ -248,9 +283,13 @@ impl Binder<'_> {
                 if table.key_name.as_deref() == Some(name.text.as_str()) {
                     return Ok(ConflictTarget::PrimaryKey);
                 }
-                let found = table.indexes.iter().position(|index| index.constraint && index.unique && index.name == name.text);
+                let found = table
+                    .indexes
+                    .iter()
+                    .position(|index| index.constraint && index.unique && index.name == name.text);
                 found.map(ConflictTarget::Index).ok_or_else(|| {
-                    let message = format!("constraint \"{}\" for table \"{}\" does not exist", name.text, table.name);
+                    let message =
+                        format!("constraint \"{}\" for table \"{}\" does not exist", name.text, table.name);
                     self.error(name.at, SqlState::UNDEFINED_OBJECT, message)
                 })
             }
@@ -261,12 +300,15 @@ impl Binder<'_> {
                         return Err(self.unsupported(expr.at, "ON CONFLICT on expressions is not supported"));
                     };
                     let [name] = &parts[..] else {
-                        return Err(self.unsupported(expr.at, "qualified names are not supported in ON CONFLICT"));
+                        return Err(
+                            self.unsupported(expr.at, "qualified names are not supported in ON CONFLICT")
+                        );
                     };
                     columns.push(self.written_column(table, name)?);
                 }
                 let same = |key: &[usize]| {
-                    key.iter().all(|column| columns.contains(column)) && columns.iter().all(|column| key.contains(column))
+                    key.iter().all(|column| columns.contains(column))
+                        && columns.iter().all(|column| key.contains(column))
                 };
                 if !table.key.is_empty() && same(&table.key) {
                     return Ok(ConflictTarget::PrimaryKey);
@@ -278,8 +320,7 @@ impl Binder<'_> {
                 match index {
                     Some(index) => Ok(ConflictTarget::Index(index)),
                     None => {
-                        let message =
-                            "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
                         Err(self.error(clause.at, SqlState::INVALID_COLUMN_REFERENCE, message))
                     }
                 }

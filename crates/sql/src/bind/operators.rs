@@ -11,11 +11,18 @@ use crate::types::{Type, Value};
 impl Binder<'_> {
     pub fn unary(&mut self, operator: &OperatorName, operand: &Expr, at: At) -> Result<BoundExpr> {
         let operand = self.expr(operand)?;
-        let resolved = resolve_prefix_operator(&operator.symbol, operand.ty()).map_err(|error| self.at(error, at))?;
+        let resolved =
+            resolve_prefix_operator(&operator.symbol, operand.ty()).map_err(|error| self.at(error, at))?;
         self.apply(resolved, vec![operand], at)
     }
 
-    pub fn binary(&mut self, operator: &OperatorName, left: &Expr, right: &Expr, at: At) -> Result<BoundExpr> {
+    pub fn binary(
+        &mut self,
+        operator: &OperatorName,
+        left: &Expr,
+        right: &Expr,
+        at: At,
+    ) -> Result<BoundExpr> {
         let left = self.expr(left)?;
         let right = self.expr(right)?;
         self.operator(&operator.symbol, left, right, at)
@@ -27,7 +34,9 @@ impl Binder<'_> {
             (BoundExpr::Row { fields: left }, BoundExpr::Row { fields: right }) if is_comparison(symbol) => {
                 self.compare_rows(symbol, left, right, at)
             }
-            (BoundExpr::Row { fields }, BoundExpr::Subquery(subquery)) if is_row_subquery(&subquery, fields.len()) => {
+            (BoundExpr::Row { fields }, BoundExpr::Subquery(subquery))
+                if is_row_subquery(&subquery, fields.len()) =>
+            {
                 self.compare_with_row_query(symbol, fields, *subquery, at)
             }
             (left, right) => {
@@ -51,9 +60,19 @@ impl Binder<'_> {
     }
 
     /// `(a, b) < (c, d)` as `a < c OR (a = c AND b < d)`, and so on.
-    fn compare_rows(&mut self, symbol: &str, left: Vec<BoundExpr>, right: Vec<BoundExpr>, at: At) -> Result<BoundExpr> {
+    fn compare_rows(
+        &mut self,
+        symbol: &str,
+        left: Vec<BoundExpr>,
+        right: Vec<BoundExpr>,
+        at: At,
+    ) -> Result<BoundExpr> {
         if left.len() != right.len() {
-            return Err(self.error(at, SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+            return Err(self.error(
+                at,
+                SqlState::SYNTAX_ERROR,
+                "unequal number of entries in row expressions",
+            ));
         }
         if left.is_empty() {
             return Err(self.unsupported(at, "cannot compare rows of zero length"));
@@ -106,10 +125,20 @@ impl Binder<'_> {
         self.distinct_values(left, right, negated, at)
     }
 
-    fn distinct_values(&mut self, left: BoundExpr, right: BoundExpr, negated: bool, at: At) -> Result<BoundExpr> {
+    fn distinct_values(
+        &mut self,
+        left: BoundExpr,
+        right: BoundExpr,
+        negated: bool,
+        at: At,
+    ) -> Result<BoundExpr> {
         if let (BoundExpr::Row { fields: left }, BoundExpr::Row { fields: right }) = (&left, &right) {
             if left.len() != right.len() {
-                return Err(self.error(at, SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+                return Err(self.error(
+                    at,
+                    SqlState::SYNTAX_ERROR,
+                    "unequal number of entries in row expressions",
+                ));
             }
             let mut parts = Vec::with_capacity(left.len());
             for (left, right) in left.iter().zip(right) {
@@ -242,7 +271,10 @@ impl Binder<'_> {
         for (expr, column) in left.into_iter().zip(&query.columns) {
             let resolved = self.resolve_binary(symbol, expr.ty(), column.ty, at)?;
             if resolved.result != Type::Bool {
-                let message = format!("row comparison operator must yield type boolean, not type {}", self.type_text(resolved.result));
+                let message = format!(
+                    "row comparison operator must yield type boolean, not type {}",
+                    self.type_text(resolved.result)
+                );
                 return Err(self.error(at, SqlState::DATATYPE_MISMATCH, message));
             }
             bound.push(self.implicit(expr, resolved.arguments[0], at)?);
@@ -273,7 +305,11 @@ impl Binder<'_> {
         };
         let resolved = self.resolve_binary(&operator.symbol, operand.ty(), element, at)?;
         if resolved.result != Type::Bool {
-            return Err(self.error(at, SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean"));
+            return Err(self.error(
+                at,
+                SqlState::WRONG_OBJECT_TYPE,
+                "op ANY/ALL (array) requires operator to yield boolean",
+            ));
         }
         let [left, right] = resolved.arguments[..] else {
             return Err(self.unsupported(at, "this operator is not supported with ANY"));
@@ -350,7 +386,9 @@ fn is_comparison(symbol: &str) -> bool {
 
 /// Whether a query in parentheses stands for a row of so many fields.
 fn is_row_subquery(subquery: &Subquery, fields: usize) -> bool {
-    matches!(subquery.kind, SubqueryKind::Scalar { .. }) && fields > 1 && subquery.query.columns.len() == fields
+    matches!(subquery.kind, SubqueryKind::Scalar { .. })
+        && fields > 1
+        && subquery.query.columns.len() == fields
 }
 
 /// A literal's text, where a function's meaning depends on it.

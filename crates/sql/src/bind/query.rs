@@ -6,13 +6,14 @@ use crate::bind::binder::{Binder, CteState, VisibleCte};
 use crate::bind::from::plain_column;
 use crate::bind::scope::{Clause, Entry};
 use crate::bind::tree::{
-    BoundColumn, BoundCte, BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort, BoundTarget, CteBody, Distinct,
-    LockStrength, LockWait, QueryBody, RelationId, RelationKind, RowLock, SetOperation,
+    BoundColumn, BoundCte, BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort,
+    BoundTarget, CteBody, Distinct, LockStrength, LockWait, QueryBody, RelationId, RelationKind, RowLock,
+    SetOperation,
 };
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{
-    At, Cte, Expr, ExprKind, LockClause, LockStrengthName, LockWaitName, OrderItem, Query, QueryBodySyntax, SetOperator,
-    Statement, With,
+    At, Cte, Expr, ExprKind, LockClause, LockStrengthName, LockWaitName, OrderItem, Query, QueryBodySyntax,
+    SetOperator, Statement, With,
 };
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type};
@@ -142,14 +143,18 @@ impl Binder<'_> {
         if items.is_empty() && inner.order_by.is_empty() && inner.limit.is_none() && inner.offset.is_none() {
             return Ok(inner);
         }
-        let is_set = matches!(inner.body, QueryBody::Set { .. }) && inner.order_by.is_empty() && inner.limit.is_none() && inner.offset.is_none();
+        let is_set = matches!(inner.body, QueryBody::Set { .. })
+            && inner.order_by.is_empty()
+            && inner.limit.is_none()
+            && inner.offset.is_none();
         if is_set {
             let mut inner = inner;
             for item in items {
                 let target = self.sort_by_column(&item.expr, &inner.columns)?;
                 self.check_ordering(inner.columns[target].ty, item.expr.at)?;
                 if !inner.order_by.iter().any(|known: &BoundSort| known.target == target) {
-                    let sort = BoundSort { target, descending: item.descending, nulls_first: item.nulls_first };
+                    let sort =
+                        BoundSort { target, descending: item.descending, nulls_first: item.nulls_first };
                     inner.order_by.push(sort);
                 }
             }
@@ -159,7 +164,12 @@ impl Binder<'_> {
     }
 
     /// `SELECT * FROM (query) ORDER BY …`.
-    fn select_from_query(&mut self, inner: BoundQuery, items: &[OrderItem], id: RelationId) -> Result<BoundQuery> {
+    fn select_from_query(
+        &mut self,
+        inner: BoundQuery,
+        items: &[OrderItem],
+        id: RelationId,
+    ) -> Result<BoundQuery> {
         let name = "*VALUES*";
         let columns = inner.columns.clone();
         let relation = self.add_relation(name, RelationKind::Query(Box::new(inner)), columns.clone(), false);
@@ -180,7 +190,11 @@ impl Binder<'_> {
                 }
             };
             self.check_ordering(targets[position].expr.ty(), item.expr.at)?;
-            order_by.push(BoundSort { target: position, descending: item.descending, nulls_first: item.nulls_first });
+            order_by.push(BoundSort {
+                target: position,
+                descending: item.descending,
+                nulls_first: item.nulls_first,
+            });
         }
         let relations = std::mem::take(&mut self.scope().relations);
         let mut select = plain_select(relations, relation, targets);
@@ -223,7 +237,11 @@ impl Binder<'_> {
         for row in rows {
             if row.len() != width {
                 let at = row.first().map_or(0, |expr| expr.at);
-                return Err(self.error(at, SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+                return Err(self.error(
+                    at,
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
             }
             bound.push(self.in_clause(Clause::Values, |binder| binder.exprs(row))?);
         }
@@ -283,7 +301,8 @@ impl Binder<'_> {
         let mut inner = std::mem::replace(query, placeholder);
         if let QueryBody::Select(select) = &mut inner.body {
             // Literals do not change what is sorted or equal: they get their type in place.
-            for (target, (column, &ty)) in select.targets.iter_mut().zip(inner.columns.iter_mut().zip(types)) {
+            for (target, (column, &ty)) in select.targets.iter_mut().zip(inner.columns.iter_mut().zip(types))
+            {
                 if column.ty == Type::Unknown {
                     let taken = std::mem::replace(&mut target.expr, BoundExpr::null(ty));
                     target.expr = self.implicit(taken, ty, at)?;
@@ -298,7 +317,13 @@ impl Binder<'_> {
             target.expr = self.implicit(taken, ty, at)?;
         }
         let kind = RelationKind::Query(Box::new(inner));
-        let around = BoundRelation { id: relation, name: "*SELECT*".to_string(), kind, columns: inner_columns, lateral: false };
+        let around = BoundRelation {
+            id: relation,
+            name: "*SELECT*".to_string(),
+            kind,
+            columns: inner_columns,
+            lateral: false,
+        };
         query.body = QueryBody::Select(Box::new(plain_select(vec![around], relation, targets)));
         set_types(&mut query.columns, types);
         Ok(())
@@ -328,8 +353,11 @@ impl Binder<'_> {
         }
         let from = bound.ty();
         if from != Type::Unknown && from.category() != crate::types::Category::Numeric {
-            let message =
-                format!("argument of {} must be type bigint, not type {}", clause.name(), self.type_text(from));
+            let message = format!(
+                "argument of {} must be type bigint, not type {}",
+                clause.name(),
+                self.type_text(from)
+            );
             return Err(self.error(expr.at, SqlState::DATATYPE_MISMATCH, message));
         }
         self.coerce(bound, Type::Int8, Modifier::NONE, CastContext::Assignment, expr.at)
@@ -369,7 +397,9 @@ impl Binder<'_> {
         let QueryBody::Select(select) = &bound.body else { return refused("UNION/INTERSECT/EXCEPT") };
         match () {
             () if select.distinct != Distinct::No => return refused("DISTINCT clause"),
-            () if select.grouping_sets.is_some() && !select.group_by.is_empty() => return refused("GROUP BY clause"),
+            () if select.grouping_sets.is_some() && !select.group_by.is_empty() => {
+                return refused("GROUP BY clause");
+            }
             () if select.having.is_some() => return refused("HAVING clause"),
             () if select.grouping_sets.is_some() => return refused("aggregate functions"),
             () if !select.windows.is_empty() => return refused("window functions"),
@@ -377,7 +407,8 @@ impl Binder<'_> {
             () => {}
         }
         if clause.of.is_empty() {
-            let lockable = select.relations.iter().filter(|relation| !matches!(relation.kind, RelationKind::Cte(_)));
+            let lockable =
+                select.relations.iter().filter(|relation| !matches!(relation.kind, RelationKind::Cte(_)));
             return Ok(lockable.flat_map(tables_of).collect());
         }
         let mut relations = Vec::new();
@@ -403,7 +434,8 @@ impl Binder<'_> {
             let cte = self.cte_definition(cte, with.recursive)?;
             let silent = matches!(&cte.body, CteBody::Statement(statement) if statement.columns.is_empty());
             let state = if silent { CteState::Silent } else { CteState::Whole };
-            let visible = VisibleCte { id: cte.id, name: cte.name.clone(), columns: cte.columns.clone(), state };
+            let visible =
+                VisibleCte { id: cte.id, name: cte.name.clone(), columns: cte.columns.clone(), state };
             self.scope().ctes.push(visible);
             bound.push(cte);
         }
@@ -427,7 +459,8 @@ impl Binder<'_> {
             }
             statement => {
                 if self.scopes.len() > 1 {
-                    let message = "WITH clause containing a data-modifying statement must be at the top level";
+                    let message =
+                        "WITH clause containing a data-modifying statement must be at the top level";
                     return Err(self.error(cte.name.at, SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
                 let mut statement = self.data_statement(statement)?;

@@ -16,7 +16,8 @@ impl Binder<'_> {
     /// The table that a statement writes.
     pub fn written_table(&mut self, name: &ObjectName, verb: &str) -> Result<Arc<Table>> {
         if name.parts.len() == 1 && self.cte(name.last()).is_some() && self.relation(name).is_err() {
-            let message = format!("relation \"{}\" cannot be the target of a modifying statement", name.last());
+            let message =
+                format!("relation \"{}\" cannot be the target of a modifying statement", name.last());
             return Err(self.error(name.at(), SqlState::SYNTAX_ERROR, message));
         }
         match self.relation(name)? {
@@ -142,7 +143,8 @@ impl Binder<'_> {
         own.sort_by(|left, right| left.name.cmp(&right.name));
         for check in own {
             let expr = crate::parse::parse_expression(&check.condition)?;
-            let condition = self.over_row(table, target, |binder| binder.clause_condition(&expr, Clause::Check))?;
+            let condition =
+                self.over_row(table, target, |binder| binder.clause_condition(&expr, Clause::Check))?;
             checks.push(BoundCheck { name: check.name.clone(), condition, domain: None });
         }
         for (position, column) in table.columns.iter().enumerate() {
@@ -154,8 +156,14 @@ impl Binder<'_> {
         Ok(checks)
     }
 
-    fn domain_checks(&mut self, column: &Column, target: RelationId, position: usize) -> Result<Vec<BoundCheck>> {
-        let Some(UserType::Domain(domain)) = column.domain.and_then(|oid| self.context.catalog.user_type_by_oid(oid))
+    fn domain_checks(
+        &mut self,
+        column: &Column,
+        target: RelationId,
+        position: usize,
+    ) -> Result<Vec<BoundCheck>> {
+        let Some(UserType::Domain(domain)) =
+            column.domain.and_then(|oid| self.context.catalog.user_type_by_oid(oid))
         else {
             return Ok(Vec::new());
         };
@@ -168,12 +176,22 @@ impl Binder<'_> {
         let mut checks = Vec::new();
         for check in &domain.checks {
             let expr = crate::parse::parse_expression(&check.condition)?;
-            let entry = Entry { name: None, schema: None, columns: vec![value.clone()], unqualified: true, relation: None };
+            let entry = Entry {
+                name: None,
+                schema: None,
+                columns: vec![value.clone()],
+                unqualified: true,
+                relation: None,
+            };
             let condition = self.detached(|binder| {
                 binder.scope().entries.push(entry);
                 binder.clause_condition(&expr, Clause::Check)
             })?;
-            checks.push(BoundCheck { name: check.name.clone(), condition, domain: Some(domain.name.clone()) });
+            checks.push(BoundCheck {
+                name: check.name.clone(),
+                condition,
+                domain: Some(domain.name.clone()),
+            });
         }
         Ok(checks)
     }
@@ -212,8 +230,9 @@ pub(crate) fn always_generated(column: &Column, verb: &str) -> SqlError {
     };
     let error = SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail);
     match (&column.origin, verb) {
-        (ColumnOrigin::Identity { .. }, "insert") => error.with_hint("Use OVERRIDING SYSTEM VALUE to override."),
+        (ColumnOrigin::Identity { .. }, "insert") => {
+            error.with_hint("Use OVERRIDING SYSTEM VALUE to override.")
+        }
         _ => error,
     }
 }
-

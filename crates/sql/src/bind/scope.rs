@@ -65,7 +65,10 @@ impl Clause {
 
     /// Whether aggregates may stand here.
     pub fn allows_aggregates(self) -> bool {
-        matches!(self, Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn | Clause::Window)
+        matches!(
+            self,
+            Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn | Clause::Window
+        )
     }
 
     /// Whether window calls may stand here.
@@ -154,7 +157,10 @@ impl Binder<'_> {
     fn note_outer(&mut self, found: &Found, at: At) {
         if found.level + 1 < self.scopes.len() {
             let scope = &mut self.scopes[found.level];
-            let checked = matches!(scope.clause, Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn);
+            let checked = matches!(
+                scope.clause,
+                Clause::Targets | Clause::Having | Clause::OrderBy | Clause::DistinctOn
+            );
             if checked
                 && !scope.in_aggregate
                 && let BoundExpr::Column { relation, column, .. } = found.column.expr
@@ -167,7 +173,11 @@ impl Binder<'_> {
     /// What a column's name means, from the innermost level outward.
     pub fn find_column(&self, parts: &[Name], at: At) -> Result<Option<Found>> {
         let Some((name, qualifier)) = parts.split_last() else { return Ok(None) };
-        if qualifier.is_empty() { self.find_unqualified(&name.text, at) } else { self.find_qualified(qualifier, name) }
+        if qualifier.is_empty() {
+            self.find_unqualified(&name.text, at)
+        } else {
+            self.find_qualified(qualifier, name)
+        }
     }
 
     fn find_unqualified(&self, name: &str, at: At) -> Result<Option<Found>> {
@@ -175,7 +185,8 @@ impl Binder<'_> {
             if !scope.visible {
                 continue;
             }
-            let columns = scope.entries.iter().filter(|entry| entry.unqualified).flat_map(|entry| &entry.columns);
+            let columns =
+                scope.entries.iter().filter(|entry| entry.unqualified).flat_map(|entry| &entry.columns);
             let mut matching = columns.filter(|column| column.name == name);
             let Some(column) = matching.next() else { continue };
             if matching.next().is_some() {
@@ -207,7 +218,9 @@ impl Binder<'_> {
                 && (schema.is_none() || entry.schema.as_deref() == schema)
         };
         let levels = self.scopes.iter().enumerate().rev().filter(|(_, scope)| scope.visible);
-        levels.into_iter().find_map(|(level, scope)| scope.entries.iter().find(matches).map(|entry| (level, entry)))
+        levels
+            .into_iter()
+            .find_map(|(level, scope)| scope.entries.iter().find(matches).map(|entry| (level, entry)))
     }
 
     /// A relation's name alone means its whole row; anything else is an error.
@@ -261,7 +274,9 @@ impl Binder<'_> {
         let hidden = self.scopes.iter().flat_map(|scope| &scope.entries);
         if hidden.into_iter().any(|entry| entry.name.as_deref() == Some(name)) {
             let message = format!("invalid reference to FROM-clause entry for table \"{name}\"");
-            let detail = format!("There is an entry for table \"{name}\", but it cannot be referenced from this part of the query.");
+            let detail = format!(
+                "There is an entry for table \"{name}\", but it cannot be referenced from this part of the query."
+            );
             return self.error(at, SqlState::UNDEFINED_TABLE, message).with_detail(detail);
         }
         let message = format!("missing FROM-clause entry for table \"{name}\"");
@@ -271,10 +286,17 @@ impl Binder<'_> {
     /// The columns that `*` stands for.
     pub fn all_columns(&mut self, at: At) -> Result<Vec<VisibleColumn>> {
         let entries = &self.scope().entries;
-        let columns: Vec<VisibleColumn> =
-            entries.iter().filter(|entry| entry.unqualified).flat_map(|entry| entry.columns.clone()).collect();
+        let columns: Vec<VisibleColumn> = entries
+            .iter()
+            .filter(|entry| entry.unqualified)
+            .flat_map(|entry| entry.columns.clone())
+            .collect();
         if entries.is_empty() {
-            return Err(self.error(at, SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid"));
+            return Err(self.error(
+                at,
+                SqlState::SYNTAX_ERROR,
+                "SELECT * with no tables specified is not valid",
+            ));
         }
         Ok(columns)
     }

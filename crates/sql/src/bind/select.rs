@@ -137,7 +137,12 @@ impl Binder<'_> {
     }
 
     /// The items of ORDER BY as positions of targets; hidden targets are added.
-    fn sort_clause(&mut self, items: &[OrderItem], targets: &mut Vec<Target>, width: usize) -> Result<Vec<BoundSort>> {
+    fn sort_clause(
+        &mut self,
+        items: &[OrderItem],
+        targets: &mut Vec<Target>,
+        width: usize,
+    ) -> Result<Vec<BoundSort>> {
         let mut sort: Vec<BoundSort> = Vec::with_capacity(items.len());
         for item in items {
             let target = self.sort_target(&item.expr, targets, width, Clause::OrderBy)?;
@@ -153,7 +158,13 @@ impl Binder<'_> {
     }
 
     /// The target that an item of ORDER BY or DISTINCT ON means: an output name, an ordinal, or an expression.
-    fn sort_target(&mut self, expr: &Expr, targets: &mut Vec<Target>, width: usize, clause: Clause) -> Result<usize> {
+    fn sort_target(
+        &mut self,
+        expr: &Expr,
+        targets: &mut Vec<Target>,
+        width: usize,
+        clause: Clause,
+    ) -> Result<usize> {
         if let ExprKind::Column(parts) = &expr.kind
             && let [name] = &parts[..]
             && let Some(target) = self.output_name(name, &targets[..width], clause)?
@@ -170,7 +181,13 @@ impl Binder<'_> {
         if let BoundExpr::Column { relation, column, .. } = bound {
             self.scope().column_positions.entry((relation, column)).or_insert(expr.at);
         }
-        targets.push(Target { expr: bound, name: column_name(expr), at: expr.at, modifier: Modifier::NONE, source: None });
+        targets.push(Target {
+            expr: bound,
+            name: column_name(expr),
+            at: expr.at,
+            modifier: Modifier::NONE,
+            source: None,
+        });
         Ok(targets.len() - 1)
     }
 
@@ -218,7 +235,11 @@ impl Binder<'_> {
                 }
                 if let Some(hidden) = sort.iter().find(|item| item.target >= width) {
                     let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
-                    return Err(self.error(targets[hidden.target].at, SqlState::INVALID_COLUMN_REFERENCE, message));
+                    return Err(self.error(
+                        targets[hidden.target].at,
+                        SqlState::INVALID_COLUMN_REFERENCE,
+                        message,
+                    ));
                 }
                 Ok(Distinct::All)
             }
@@ -233,7 +254,11 @@ impl Binder<'_> {
                 let leading = sort.iter().take_while(|item| on.contains(&item.target)).count();
                 if leading < on.len() && leading < sort.len() {
                     let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
-                    return Err(self.error(targets[sort[leading].target].at, SqlState::INVALID_COLUMN_REFERENCE, message));
+                    return Err(self.error(
+                        targets[sort[leading].target].at,
+                        SqlState::INVALID_COLUMN_REFERENCE,
+                        message,
+                    ));
                 }
                 Ok(Distinct::On(on))
             }
@@ -252,7 +277,12 @@ impl Binder<'_> {
     }
 }
 
-fn finish(mut select: BoundSelect, targets: Vec<Target>, order_by: Vec<BoundSort>, width: usize) -> SelectParts {
+fn finish(
+    mut select: BoundSelect,
+    targets: Vec<Target>,
+    order_by: Vec<BoundSort>,
+    width: usize,
+) -> SelectParts {
     let columns = targets[..width].iter().map(column_of).collect();
     let bound = targets.into_iter().map(|target| BoundTarget { expr: target.expr, name: target.name });
     select.targets = bound.collect();
@@ -289,9 +319,9 @@ fn figure(expr: &Expr) -> (String, u8) {
     match &expr.kind {
         ExprKind::Column(parts) => strong(parts.last().map_or("?column?", |name| &name.text)),
         ExprKind::Field { name, .. } => strong(&name.text),
-        ExprKind::Subscript { operand, .. } | ExprKind::Slice { operand, .. } | ExprKind::Collate { operand, .. } => {
-            figure(operand)
-        }
+        ExprKind::Subscript { operand, .. }
+        | ExprKind::Slice { operand, .. }
+        | ExprKind::Collate { operand, .. } => figure(operand),
         ExprKind::Call(call) => strong(call.name.last()),
         ExprKind::Cast { operand, ty } => match figure(operand) {
             (name, strength) if strength > 0 => (name, strength),

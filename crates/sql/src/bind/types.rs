@@ -25,7 +25,8 @@ impl Binder<'_> {
         let mut found = self.element_type(name)?;
         if name.dimensions > 0 {
             let array = found.ty.array().filter(|_| found.domain.is_none());
-            found.ty = array.ok_or_else(|| self.unsupported(name.at, "arrays of this type are not supported"))?;
+            found.ty =
+                array.ok_or_else(|| self.unsupported(name.at, "arrays of this type are not supported"))?;
         }
         Ok(found)
     }
@@ -38,9 +39,32 @@ impl Binder<'_> {
             let modifier = self.modifier(ty, name)?;
             return Ok(NamedType { ty, modifier, domain: None });
         }
-        if in_catalog && matches!(own, "bit" | "varbit" | "money" | "xml" | "point" | "box" | "circle" | "line" | "path"
-            | "polygon" | "lseg" | "inet" | "cidr" | "macaddr" | "tsvector" | "tsquery" | "int4range" | "int8range"
-            | "numrange" | "tsrange" | "tstzrange" | "daterange")
+        if in_catalog
+            && matches!(
+                own,
+                "bit"
+                    | "varbit"
+                    | "money"
+                    | "xml"
+                    | "point"
+                    | "box"
+                    | "circle"
+                    | "line"
+                    | "path"
+                    | "polygon"
+                    | "lseg"
+                    | "inet"
+                    | "cidr"
+                    | "macaddr"
+                    | "tsvector"
+                    | "tsquery"
+                    | "int4range"
+                    | "int8range"
+                    | "numrange"
+                    | "tsrange"
+                    | "tstzrange"
+                    | "daterange"
+            )
         {
             return Err(self.unsupported(name.at, &format!("type {own} is not supported")));
         }
@@ -71,9 +95,10 @@ impl Binder<'_> {
         let digits = |limit: i64| -> Result<Modifier> {
             match name.modifiers[..] {
                 [] => Ok(Modifier::NONE),
-                [digits] if digits < 0 => {
-                    Err(wrong(format!("{}({digits}) precision must not be negative", element.display_name().to_uppercase())))
-                }
+                [digits] if digits < 0 => Err(wrong(format!(
+                    "{}({digits}) precision must not be negative",
+                    element.display_name().to_uppercase()
+                ))),
                 // PostgreSQL warns and takes the largest.
                 [digits] => Ok(Modifier::precision(digits.min(limit) as i32)),
                 _ => Err(wrong("invalid type modifier".to_string())),
@@ -101,7 +126,9 @@ impl Binder<'_> {
                 Ok(Modifier::numeric(precision as i32, scale as i32))
             }
             (Type::Time | Type::Timetz | Type::Timestamp | Type::Timestamptz, _) => digits(6),
-            (Type::Varchar | Type::Bpchar | Type::Numeric, _) => Err(wrong("invalid type modifier".to_string())),
+            (Type::Varchar | Type::Bpchar | Type::Numeric, _) => {
+                Err(wrong("invalid type modifier".to_string()))
+            }
             _ => {
                 let message = format!("type modifier is not allowed for type \"{}\"", name.name.last());
                 Err(self.error(name.at, SqlState::SYNTAX_ERROR, message))

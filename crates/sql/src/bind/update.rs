@@ -15,7 +15,8 @@ use crate::bind::tree::{
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{
-    Assignment, Delete, Expr, ExprKind, Merge, MergeActionSyntax, MergeWhen, Name, ObjectName, Statement, Update, With,
+    Assignment, Delete, Expr, ExprKind, Merge, MergeActionSyntax, MergeWhen, Name, ObjectName, Statement,
+    Update, With,
 };
 
 impl Binder<'_> {
@@ -105,13 +106,18 @@ impl Binder<'_> {
     }
 
     /// The assignments of SET: columns of the table and their values, cast to the columns' types.
-    pub fn assignments(&mut self, sets: &[Assignment], table: &Arc<Table>) -> Result<Vec<(usize, BoundExpr)>> {
+    pub fn assignments(
+        &mut self,
+        sets: &[Assignment],
+        table: &Arc<Table>,
+    ) -> Result<Vec<(usize, BoundExpr)>> {
         let mut bound: Vec<(usize, BoundExpr)> = Vec::with_capacity(sets.len());
         for set in sets {
             let values = self.in_clause(Clause::UpdateSet, |binder| binder.assignment(set, table))?;
             for (column, value) in values {
                 if bound.iter().any(|(known, _)| *known == column) {
-                    let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+                    let message =
+                        format!("multiple assignments to same column \"{}\"", table.columns[column].name);
                     return Err(self.error(set.at, SqlState::SYNTAX_ERROR, message));
                 }
                 bound.push((column, value));
@@ -145,10 +151,13 @@ impl Binder<'_> {
                 }
                 Ok(bound)
             }
-            _ if set.columns.len() == 1 => Ok(vec![self.assigned_column(&set.columns[0], &set.value, table)?]),
+            _ if set.columns.len() == 1 => {
+                Ok(vec![self.assigned_column(&set.columns[0], &set.value, table)?])
+            }
             ExprKind::Row(_) => Err(self.wrong_number(set)),
             _ => {
-                let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                let message =
+                    "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
                 Err(self.error(set.value.at, SqlState::FEATURE_NOT_SUPPORTED, message))
             }
         }
@@ -169,7 +178,12 @@ impl Binder<'_> {
         }
     }
 
-    fn assigned_column(&mut self, name: &Name, value: &Expr, table: &Arc<Table>) -> Result<(usize, BoundExpr)> {
+    fn assigned_column(
+        &mut self,
+        name: &Name,
+        value: &Expr,
+        table: &Arc<Table>,
+    ) -> Result<(usize, BoundExpr)> {
         if value.kind == ExprKind::Default {
             let position = self.written_column(table, name)?;
             return Ok((position, self.default_value(&table.columns[position])?));
@@ -241,7 +255,9 @@ impl Binder<'_> {
             names.iter().map(|name| self.written_column(table, name)).collect::<Result<_>>()?
         };
         let values = values.unwrap_or_default();
-        if values.len() > columns.len() || (!names.is_empty() && !values.is_empty() && values.len() < columns.len()) {
+        if values.len() > columns.len()
+            || (!names.is_empty() && !values.is_empty() && values.len() < columns.len())
+        {
             let message = if values.len() > columns.len() {
                 "INSERT has more expressions than target columns"
             } else {
@@ -251,11 +267,13 @@ impl Binder<'_> {
         }
         let mut bound = Vec::with_capacity(table.columns.len());
         for (position, column) in table.columns.iter().enumerate() {
-            let given = columns.iter().position(|&column| column == position).and_then(|number| values.get(number));
+            let given =
+                columns.iter().position(|&column| column == position).and_then(|number| values.get(number));
             match given {
                 Some(value) if value.kind != ExprKind::Default => {
                     let always = matches!(column.origin, ColumnOrigin::Identity { always: true, .. });
-                    if matches!(column.origin, ColumnOrigin::Generated(_)) || (always && overriding.is_none()) {
+                    if matches!(column.origin, ColumnOrigin::Generated(_)) || (always && overriding.is_none())
+                    {
                         return Err(always_generated(column, "insert"));
                     }
                     let expr = self.in_clause(Clause::Insert, |binder| binder.expr(value))?;

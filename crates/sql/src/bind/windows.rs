@@ -6,9 +6,7 @@ use crate::bind::binder::Binder;
 use crate::bind::scope::Clause;
 use crate::bind::tree::{BoundExpr, Frame, FrameBound, FrameExclusion, FrameUnit, SortKey};
 use crate::error::{Result, SqlState};
-use crate::parse::syntax::{
-    ExclusionName, Expr, FrameClause, FrameLimit, FrameUnitName, WindowDefinition,
-};
+use crate::parse::syntax::{ExclusionName, Expr, FrameClause, FrameLimit, FrameUnitName, WindowDefinition};
 use crate::types::cast::CastContext;
 use crate::types::{Category, Modifier, Type};
 
@@ -16,13 +14,17 @@ impl Binder<'_> {
     /// A window in parentheses that may start from a named one: the parts of both.
     pub fn inherited_window(&mut self, definition: &WindowDefinition) -> Result<WindowDefinition> {
         let Some(base) = &definition.base else { return Ok(definition.clone()) };
-        let wrong = |binder: &Self, message: String| binder.error(base.at, SqlState::WINDOWING_ERROR, message);
+        let wrong =
+            |binder: &Self, message: String| binder.error(base.at, SqlState::WINDOWING_ERROR, message);
         let Some(found) = self.scope().named_windows.get(&base.text).cloned() else {
             let message = format!("window \"{}\" does not exist", base.text);
             return Err(self.error(base.at, SqlState::UNDEFINED_OBJECT, message));
         };
         if !definition.partition_by.is_empty() {
-            return Err(wrong(self, format!("cannot override PARTITION BY clause of window \"{}\"", base.text)));
+            return Err(wrong(
+                self,
+                format!("cannot override PARTITION BY clause of window \"{}\"", base.text),
+            ));
         }
         if !definition.order_by.is_empty() && !found.order_by.is_empty() {
             return Err(wrong(self, format!("cannot override ORDER BY clause of window \"{}\"", base.text)));
@@ -31,7 +33,8 @@ impl Binder<'_> {
             let message = format!("cannot copy window \"{}\" because it has a frame clause", base.text);
             return Err(wrong(self, message));
         }
-        let order_by = if definition.order_by.is_empty() { found.order_by } else { definition.order_by.clone() };
+        let order_by =
+            if definition.order_by.is_empty() { found.order_by } else { definition.order_by.clone() };
         Ok(WindowDefinition {
             base: None,
             partition_by: found.partition_by,
@@ -67,7 +70,11 @@ impl Binder<'_> {
             FrameUnitName::Groups => FrameUnit::Groups,
         };
         if unit == FrameUnit::Groups && order_by.is_empty() {
-            return Err(self.error(clause.at, SqlState::WINDOWING_ERROR, "GROUPS mode requires an ORDER BY clause"));
+            return Err(self.error(
+                clause.at,
+                SqlState::WINDOWING_ERROR,
+                "GROUPS mode requires an ORDER BY clause",
+            ));
         }
         let start = self.frame_bound(&clause.start, unit, order_by)?;
         let end = match &clause.end {
@@ -83,20 +90,35 @@ impl Binder<'_> {
         Ok(Frame { unit, start, end, exclusion })
     }
 
-    fn frame_bound(&mut self, limit: &FrameLimit, unit: FrameUnit, order_by: &[SortKey]) -> Result<FrameBound> {
+    fn frame_bound(
+        &mut self,
+        limit: &FrameLimit,
+        unit: FrameUnit,
+        order_by: &[SortKey],
+    ) -> Result<FrameBound> {
         Ok(match limit {
             FrameLimit::UnboundedPreceding => FrameBound::UnboundedPreceding,
             FrameLimit::CurrentRow => FrameBound::CurrentRow,
             FrameLimit::UnboundedFollowing => FrameBound::UnboundedFollowing,
-            FrameLimit::Preceding(offset) => FrameBound::Preceding(self.frame_offset(offset, unit, order_by)?),
-            FrameLimit::Following(offset) => FrameBound::Following(self.frame_offset(offset, unit, order_by)?),
+            FrameLimit::Preceding(offset) => {
+                FrameBound::Preceding(self.frame_offset(offset, unit, order_by)?)
+            }
+            FrameLimit::Following(offset) => {
+                FrameBound::Following(self.frame_offset(offset, unit, order_by)?)
+            }
         })
     }
 
     fn frame_offset(&mut self, offset: &Expr, unit: FrameUnit, order_by: &[SortKey]) -> Result<BoundExpr> {
         let bound = self.expr(offset)?;
         if crate::bind::tree::walk::names_columns(&bound) {
-            let mode = if unit == FrameUnit::Rows { "ROWS" } else if unit == FrameUnit::Range { "RANGE" } else { "GROUPS" };
+            let mode = if unit == FrameUnit::Rows {
+                "ROWS"
+            } else if unit == FrameUnit::Range {
+                "RANGE"
+            } else {
+                "GROUPS"
+            };
             let message = format!("argument of {mode} must not contain variables");
             return Err(self.error(offset.at, SqlState::INVALID_COLUMN_REFERENCE, message));
         }

@@ -13,7 +13,8 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use relation::{
-    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table, View,
+    Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, KeyAction, Persistence, Sequence, Table,
+    View,
 };
 
 use crate::error::{Result, SqlError, SqlState};
@@ -57,7 +58,10 @@ pub(crate) enum Relation {
     View(Arc<View>),
     Sequence(Arc<Sequence>),
     /// An index of the table with this oid; also a primary key, by its constraint's name.
-    Index { table: u32, oid: u32 },
+    Index {
+        table: u32,
+        oid: u32,
+    },
 }
 
 /// A type of a user's.
@@ -332,7 +336,9 @@ impl Catalog {
     /// The name of a type for messages and `format_type`: users' types by their names.
     pub fn type_display(&self, ty: Type) -> String {
         match ty {
-            Type::Enum(oid) => self.type_names.get(&oid).map_or_else(|| ty.display_name(), |(_, name)| name.clone()),
+            Type::Enum(oid) => {
+                self.type_names.get(&oid).map_or_else(|| ty.display_name(), |(_, name)| name.clone())
+            }
             Type::Array(element) if matches!(element.get(), Type::Enum(_)) => {
                 format!("{}[]", self.type_display(element.get()))
             }

@@ -199,15 +199,10 @@ impl Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// A subscript; subscripts of subscripts are those of further dimensions.
+    /// A subscript: one index for each dimension.
     fn subscript(&mut self, expr: &BoundExpr, layout: &Layout) -> Result<Expr> {
-        let mut subscripts = Vec::new();
-        let mut array = expr;
-        while let BoundExpr::Subscript { array: inner, index, .. } = array {
-            subscripts.push(self.expr(index, layout)?);
-            array = inner;
-        }
-        subscripts.reverse();
+        let BoundExpr::Subscript { array, indexes, .. } = expr else { return self.expr(expr, layout) };
+        let subscripts = indexes.iter().map(|index| self.expr(index, layout)).collect::<Result<Vec<_>>>()?;
         Ok(Expr::Subscript(Box::new((self.expr(array, layout)?, subscripts))))
     }
 }

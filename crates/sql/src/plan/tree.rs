@@ -252,7 +252,7 @@ impl Planner<'_> {
         for (number, call) in calls.iter().enumerate() {
             let is_last = number + 1 == calls.len();
             let item = match call {
-                FunctionCall::Set { function, args } => {
+                FunctionCall::Set { function, args, .. } => {
                     let columns = if is_last { left } else { function.columns.len().max(1) };
                     let types = args.iter().map(BoundExpr::ty).collect();
                     let result = match columns {

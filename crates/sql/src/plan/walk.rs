@@ -62,9 +62,9 @@ pub(crate) fn children<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundE
             visit(operand);
             visit(array);
         }
-        BoundExpr::Subscript { array, index, .. } => {
+        BoundExpr::Subscript { array, indexes, .. } => {
             visit(array);
-            visit(index);
+            indexes.iter().for_each(visit);
         }
         BoundExpr::Slice { array, lower, upper, .. } => {
             visit(array);

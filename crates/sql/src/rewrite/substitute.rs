@@ -68,9 +68,9 @@ pub(crate) fn children_mut(expr: &mut BoundExpr, visit: &mut dyn FnMut(&mut Boun
             visit(operand);
             visit(array);
         }
-        BoundExpr::Subscript { array, index, .. } => {
+        BoundExpr::Subscript { array, indexes, .. } => {
             visit(array);
-            visit(index);
+            indexes.iter_mut().for_each(visit);
         }
         BoundExpr::Slice { array, lower, upper, .. } => {
             visit(array);

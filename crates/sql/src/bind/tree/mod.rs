@@ -10,7 +10,9 @@ mod query;
 mod statement;
 pub(crate) mod walk;
 
-pub(crate) use expression::{Arm, BoundExpr, MinMax, Quantifier, Subquery, SubqueryKind, TruthValue};
+pub(crate) use expression::{
+    Arm, BoundExpr, CaseArms, MinMax, Quantifier, Subquery, SubqueryKind, TruthValue,
+};
 pub(crate) use query::{
     BoundAggregate, BoundColumn, BoundCte, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundSort,
     BoundTarget, BoundWindow, CteBody, CteId, Distinct, Frame, FrameBound, FrameExclusion, FrameUnit,

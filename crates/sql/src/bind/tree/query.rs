@@ -268,7 +268,7 @@ pub(crate) struct BoundWindow {
 }
 
 /// The function of a window call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WindowFunction {
     /// An aggregate over the frame.
     Aggregate(&'static Function),

@@ -4,8 +4,8 @@
 //! - Every place of a bound tree that holds an expression is visited, in subqueries too, so that no column is missed.
 
 use crate::bind::tree::{
-    BoundAggregate, BoundCte, BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundWindow, CteBody,
-    FrameBound, FunctionCall, QueryBody, RelationId, RelationKind, SubqueryKind,
+    BoundAggregate, BoundCte, BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, BoundWindow,
+    CteBody, FrameBound, FunctionCall, QueryBody, RelationId, RelationKind, SubqueryKind,
 };
 /// Calls `visit` for an expression and everything in it, subqueries included.
 pub(crate) fn walk<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundExpr)) {
@@ -41,7 +41,9 @@ pub(crate) fn children<'b>(expr: &'b BoundExpr, visit: &mut dyn FnMut(&'b BoundE
         | BoundExpr::IsNull { operand, .. }
         | BoundExpr::IsTruth { operand, .. }
         | BoundExpr::Field { row: operand, .. } => visit(operand),
-        BoundExpr::IsDistinct { operands, .. } | BoundExpr::NullIf { operands, .. } => operands.iter().for_each(visit),
+        BoundExpr::IsDistinct { operands, .. } | BoundExpr::NullIf { operands, .. } => {
+            operands.iter().for_each(visit)
+        }
         BoundExpr::Case { operand, arms, otherwise, .. } => {
             operand.iter().for_each(|operand| visit(operand));
             arms.iter().for_each(|arm| {
