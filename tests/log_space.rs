@@ -196,6 +196,61 @@ fn without_space_updates_are_refused_before_they_run_reads_go_on_and_updates_res
     });
 }
 
+/// Repeats an update as often as it is refused for want of space.
+fn until_done(bank: &Bank, id: i64, value: i64) {
+    wait_until("a checkpoint frees the log", || match bank.db.call(&bank.set, args![id, value]) {
+        Ok(_) => true,
+        Err(Error::NoLogSpace { .. }) => false,
+        Err(error) => panic!("{error}"),
+    });
+}
+
+/// A disk on which the data has room several times, and the log of all updates has not.
+#[test]
+fn a_full_disk_requests_a_checkpoint_which_frees_the_log() {
+    const CAPACITY: u64 = 12 * SMALL_SEGMENT;
+    for automatic_bytes in [0, 1 << 30] {
+        let disk = SimulatedDisk::new();
+        let options = small_options(&disk).checkpoint_log_bytes(automatic_bytes).checkpoint_threads(2);
+        in_time("updates on a small disk", move || {
+            let bank = bank_with(options);
+            disk.set_capacity(CAPACITY);
+            let mut rounds = 0;
+            while bank.db.checkpoints().made < 3 {
+                rounds += 1;
+                until_done(&bank, 1 + rounds % 9, rounds);
+            }
+            let status = bank.db.checkpoints();
+            assert!(status.last.expect("one was made").log_segments_removed > 0);
+            assert_eq!(bank.value(1 + rounds % 9), Ok(Some(rounds)));
+            assert_eq!(reopened(&disk.crash_image(0)).value(1 + rounds % 9), Ok(Some(rounds)));
+            bank.db.close().expect("durable");
+        });
+    }
+}
+
+/// No checkpoint fits: it fails, is tried again, and everything goes on once there is space.
+#[test]
+fn a_checkpoint_that_does_not_fit_either_is_tried_again() {
+    let disk = SimulatedDisk::new();
+    let options = small_options(&disk).checkpoint_log_bytes(0);
+    in_time("a disk that is full for a time", move || {
+        let bank = bank_with(options);
+        bank.wait_for_segments(&disk);
+        disk.set_capacity(0);
+        let mut value = 0;
+        while bank.db.call(&bank.set, args![1, value + 1]).is_ok() {
+            value += 1;
+        }
+        wait_until("a checkpoint has failed", || bank.db.checkpoints().failed > 0);
+        assert_eq!(bank.value(1), Ok(Some(value)));
+        disk.heal();
+        until_done(&bank, 1, -1);
+        bank.db.close().expect("durable");
+        assert_eq!(reopened(&disk).value(1), Ok(Some(-1)));
+    });
+}
+
 /// Also who has room in reserve is refused: small groups take far more of the disk than of the buffer.
 #[test]
 fn every_worker_is_refused_once_there_is_no_space_and_no_commit_hangs() {
@@ -260,9 +315,9 @@ fn a_database_without_room_for_a_segment_opens_for_reading_and_resumes() {
     let shared = disk.clone();
     in_time("opening on a full disk", move || {
         let bank = bank_with(small_options(&disk));
-        // Until the last segment is nearly full.
-        let capacity = 3 * SMALL_SEGMENT + 4_096;
-        disk.set_capacity(capacity);
+        // Until the last segment is nearly full; no checkpoint fits either.
+        bank.wait_for_segments(&disk);
+        disk.set_capacity(0);
         let (count, _) = counting(&bank);
         let mut acknowledged = 0;
         while bank.db.call(&count, args![1]).is_ok() {

@@ -339,7 +339,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let post = options.follower_socket.as_deref().map(listen).transpose()?;
     let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover, post);
     let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
-    let preparation = Preparation::new(segments, least_bytes);
+    let preparation = Preparation::new(segments, checkpointer.clone(), least_bytes);
     Ok(Opened {
         store,
         recovery,

@@ -107,6 +107,10 @@ struct State {
     /// When the last attempt began, and how many bytes the log had had by then.
     last_begun: Instant,
     last_log_bytes: u64,
+    /// Whether the disk is too full for another segment of the log.
+    log_cannot_grow: bool,
+    /// The first segment of the log that the last checkpoint has kept; 0: not known.
+    first_segment: u32,
     /// The highest number that was given to a checkpoint; a follower may not have made a file of it yet.
     number: u32,
     /// After a failure: from when on it is tried again.
@@ -135,6 +139,8 @@ impl Checkpointer {
             last_begun: Instant::now(),
             // What had to be replayed counts: so the next recovery will be shorter.
             last_log_bytes: 0,
+            log_cannot_grow: false,
+            first_segment: 0,
             number: 0,
             not_before: None,
             patience: PATIENCE_LEAST,
@@ -165,6 +171,18 @@ impl Checkpointer {
             let _state = self.state.lock();
             // Once is enough: the leader sets it again before it sleeps.
             self.due_bytes.store(u64::MAX, Ordering::Relaxed);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Notes whether the disk is too full for another segment of the log. If it is, a checkpoint is due, because it frees
+    /// the log before it; one that is being made no longer takes its time.
+    pub(crate) fn log_cannot_grow(&self, cannot_grow: bool) {
+        let mut state = self.state.lock();
+        state.log_cannot_grow = cannot_grow;
+        if cannot_grow {
+            // Relaxed: the threads that copy look again and again.
+            self.hurried.store(true, Ordering::Relaxed);
             self.changed.notify_all();
         }
     }
@@ -242,7 +260,7 @@ impl Checkpointer {
                 continue;
             }
             let asked = state.asked;
-            self.hurried.store(asked > state.answered, Ordering::Relaxed);
+            self.hurried.store(asked > state.answered || state.log_cannot_grow, Ordering::Relaxed);
             state.status.running = true;
             (state.last_begun, state.last_log_bytes) = (Instant::now(), self.segments.log_bytes());
             let pace = Arc::new(self.pace(engine, &state));
@@ -278,9 +296,18 @@ impl Checkpointer {
         let has_waited =
             self.settings.interval.is_some_and(|interval| state.last_begun.elapsed() >= interval);
         let is_automatic = self.settings.log_bytes > 0 || self.settings.interval.is_some();
-        let is_tried_again = is_automatic && state.not_before.is_some();
+        let is_wanted = is_automatic || state.log_cannot_grow;
+        let is_tried_again = is_wanted && state.not_before.is_some();
         let is_large = self.segments.log_bytes() >= self.settings.due_bytes(state.last_log_bytes);
-        is_large || grown > 0 && has_waited || is_tried_again
+        is_large
+            || grown > 0 && has_waited
+            || is_tried_again
+            || state.log_cannot_grow && self.frees_log(state)
+    }
+
+    /// Whether a checkpoint that begins now frees a segment of the log.
+    fn frees_log(&self, state: &State) -> bool {
+        self.segments.start_before(self.segments.last_epoch()).segment > state.first_segment
     }
 
     /// The life of a thread that helps.
@@ -318,6 +345,7 @@ impl Checkpointer {
         let is_by_follower = by_follower.is_some();
         let manifest = by_follower.map_or_else(|| self.make_here(engine, pace), Ok)?;
         let (removed, leftover) = self.remove_old(&manifest);
+        self.state.lock().first_segment = manifest.log_start.segment;
         Ok(CheckpointReport {
             number: manifest.number,
             epoch: manifest.first_epoch,

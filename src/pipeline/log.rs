@@ -79,6 +79,8 @@ pub(crate) struct Preparation {
     event_count: EventCount,
     /// So much room must be prepared; with less, updates wait or are refused.
     least_bytes: u64,
+    /// Asked for a checkpoint where the disk is full: it frees the log before it.
+    checkpointer: Arc<Checkpointer>,
     /// Why the last attempt to make a segment failed, if it did.
     failure: Mutex<Option<Error>>,
     stop: AtomicBool,
@@ -358,9 +360,20 @@ fn change_within_epoch(engine: &Arc<Engine>) {
 
 impl Preparation {
     /// Room of `least_bytes` is kept prepared.
-    pub(crate) fn new(segments: Arc<Segments>, least_bytes: u64) -> Arc<Preparation> {
+    pub(crate) fn new(
+        segments: Arc<Segments>,
+        checkpointer: Arc<Checkpointer>,
+        least_bytes: u64,
+    ) -> Arc<Preparation> {
         let (event_count, failure, stop) = (EventCount::default(), Mutex::new(None), AtomicBool::new(false));
-        Arc::new(Preparation { segments, event_count, least_bytes, failure, stop })
+        Arc::new(Preparation { segments, event_count, least_bytes, checkpointer, failure, stop })
+    }
+
+    /// Prepares the next segment; a full disk requests a checkpoint.
+    fn prepare_next(&self) -> Result<()> {
+        let prepared = self.segments.prepare_next();
+        self.checkpointer.log_cannot_grow(prepared.as_ref().is_err_and(is_full));
+        prepared
     }
 
     /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
@@ -371,7 +384,7 @@ impl Preparation {
     fn ensure_room(&self, engine: &Arc<Engine>, bytes: u64, stop: &AtomicBool) -> Result<()> {
         let mut failures = 0;
         while self.segments.remaining_bytes() < bytes {
-            if let Err(error) = self.segments.prepare_next() {
+            if let Err(error) = self.prepare_next() {
                 engine.space().set_refused(Some(no_space(&error)));
                 failures += u32::from(!is_full(&error));
                 if failures > FAILURES_MAX {
@@ -398,7 +411,7 @@ impl Preparation {
         if self.segments.remaining_bytes() >= self.least_bytes {
             return None;
         }
-        self.segments.prepare_next().err().map(|error| no_space(&error))
+        self.prepare_next().err().map(|error| no_space(&error))
     }
 
     fn has_enough(&self) -> bool {
@@ -434,7 +447,7 @@ impl Preparation {
                     .sleep(Duration::from_secs(1), || self.stop.load(Ordering::SeqCst) || !self.has_enough());
                 continue;
             }
-            if let Err(error) = self.segments.prepare_next() {
+            if let Err(error) = self.prepare_next() {
                 *self.failure.lock() = Some(error);
                 self.refuse_if_low(engine);
                 self.event_count.sleep(RETRY, || self.stop.load(Ordering::SeqCst));
