@@ -190,7 +190,9 @@ fn what_a_snapshot_needs_is_available_once_it_is_closed() {
         let (inserted, _) = fill(&db, &table, 0, LONG);
         let before = db.statistics().memory_bytes;
         let snapshot = db.snapshot().unwrap();
-        (0..inserted).for_each(|id| drop(db.run(|tx| tx.delete(&table, key![id])).unwrap()));
+        for id in 0..inserted {
+            db.run(|tx| tx.delete(&table, key![id])).unwrap();
+        }
         drop(snapshot);
         wait_for_memory(&db, before - inserted as u64 * LONG as u64);
         let again = fill(&db, &table, inserted, LONG).0;
