@@ -8,9 +8,12 @@
 //!   statement's own ([`run`]).
 //! - Rows are lent, not given: what is kept of one is copied into values of SQL.
 
-use heddledb::{Column, Database, Error, Range, Row, Savepoint, Scan, Table, Tx, ValueRef};
+use heddledb::{
+    Column, Database, Error, Range, Row, Savepoint, Scan, Snapshot, SnapshotScan, Table, Tx, ValueRef,
+};
 
 use crate::error::SqlError;
+use crate::run::Access;
 
 /// A commutative operation of the engine's on a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,12 +169,12 @@ impl Writes for Tx<'_, '_> {
 /// The body's own, once the engine has validated what the body read; the engine's.
 pub(crate) fn run<T>(
     database: &Database,
-    mut body: impl FnMut(&dyn Writes) -> Result<T, SqlError>,
+    mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let mut failure = None;
     let outcome = database.run(|tx| {
         failure = None;
-        body(tx).map_err(|error| {
+        body(Access::writes(tx, tx)).map_err(|error| {
             if error.is_retryable() {
                 return Error::Conflict;
             }
@@ -183,4 +186,58 @@ pub(crate) fn run<T>(
         (Error::Failed { .. }, Some(failure)) => failure,
         (error, _) => SqlError::from(error),
     })
+}
+
+/// Runs a statement that only reads on a snapshot: once, beside all transactions.
+///
+/// # Errors
+/// The body's own; the engine's.
+pub(crate) fn read<T>(
+    database: &Database,
+    body: impl FnOnce(Access<'_>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    let snapshot = database.snapshot()?;
+    body(Access::reads(&snapshot))
+}
+
+impl Rows for Snapshot {
+    fn get(
+        &self,
+        table: &Table,
+        key: &[ValueRef<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError> {
+        match Snapshot::get(self, table, key)? {
+            Some(row) => each(&row.row()).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn exists(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Ok(Snapshot::exists(self, table, key)?)
+    }
+
+    fn scan<'s>(
+        &'s self,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+    ) -> Result<Box<dyn RowScan + 's>, SqlError> {
+        let scan = match index {
+            Some(index) => self.scan_index(table, index, range),
+            None => Snapshot::scan(self, table, range),
+        };
+        Ok(Box::new(scan?))
+    }
+}
+
+impl RowScan for SnapshotScan {
+    fn read(&mut self, each: &mut dyn FnMut(&Row<'_>) -> Result<bool, SqlError>) -> Result<bool, SqlError> {
+        for row in self {
+            if !each(&row?.row())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }

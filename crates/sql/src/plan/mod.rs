@@ -11,6 +11,8 @@
 //! - A plan knows no values of parameters: it is made once and run often, by several threads at once.
 
 pub(crate) mod expression;
+pub(crate) mod commute;
+pub(crate) mod explain;
 mod from;
 mod group;
 mod join;
@@ -23,7 +25,10 @@ mod query;
 pub(crate) mod scan;
 mod selectivity;
 mod semi_join;
+pub(crate) mod statement;
 pub(crate) mod statistics;
 mod translate;
 mod tree;
 mod walk;
+
+pub(crate) use statement::{Known, Planned, plan};

@@ -14,7 +14,7 @@ use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout};
 use crate::plan::node::{Binding, Node, Plan};
 use crate::plan::selectivity::Selectivity;
-use crate::plan::statistics::Statistics;
+use crate::plan::statement::{Action, Known};
 
 /// What a query sees of the queries around it.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(crate) enum Cte {
 }
 
 pub(crate) struct Planner<'p> {
-    pub(crate) statistics: &'p dyn Statistics,
+    pub(crate) known: &'p dyn Known,
     pub(crate) selectivity: Selectivity,
     /// The grouping sets of the query that is being planned.
     pub(crate) grouping_sets: Option<Vec<Vec<usize>>>,
@@ -48,8 +48,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) merged: HashMap<RelationId, Vec<BoundExpr>>,
     /// Slots of set-returning functions' rows, by the calls.
     pub(crate) sets: HashMap<String, usize>,
-    /// Which number holds the rows that a statement in WITH returns.
-    pub(crate) written: Vec<(CteId, usize)>,
+    /// Statements in WITH, each with the number under which its rows are kept.
+    pub(crate) first: Vec<(usize, Action)>,
     pub(crate) fresh: u32,
     pub(crate) outers: usize,
     pub(crate) caches: usize,
@@ -63,9 +63,9 @@ pub(crate) struct Planner<'p> {
 const DEPTH_MAX: usize = 200;
 
 impl<'p> Planner<'p> {
-    pub(crate) fn new(statistics: &'p dyn Statistics) -> Planner<'p> {
+    pub(crate) fn new(known: &'p dyn Known) -> Planner<'p> {
         Planner {
-            statistics,
+            known,
             selectivity: Selectivity::default(),
             grouping_sets: None,
             frames: vec![Frame::default()],
@@ -73,7 +73,7 @@ impl<'p> Planner<'p> {
             used: HashMap::new(),
             merged: HashMap::new(),
             sets: HashMap::new(),
-            written: Vec::new(),
+            first: Vec::new(),
             fresh: 0,
             outers: 0,
             caches: 0,

@@ -30,7 +30,7 @@ impl Planner<'_> {
         Ok(self.plan(Node::With { ctes: kept, input: Box::new(plan) }, width, rows, cost))
     }
 
-    fn query_body(&mut self, query: &BoundQuery) -> Result<Plan> {
+    pub(crate) fn query_body(&mut self, query: &BoundQuery) -> Result<Plan> {
         let limit = self.limit(query)?;
         let (plan, is_sorted) = match &query.body {
             QueryBody::Select(select) => self.select(query, select)?,
@@ -144,10 +144,12 @@ impl Planner<'_> {
                     kept.push((number, plan));
                 }
                 // It has run before the query: its rows are there under this number.
-                CteBody::Statement(_) => {
+                CteBody::Statement(statement) => {
+                    let (inner, action) = self.statement(statement)?;
+                    kept.extend(inner);
                     let number = self.keep();
                     self.ctes.insert(cte.id, Cte::Kept { number, width, rows: 100.0, depth });
-                    self.written.push((cte.id, number));
+                    self.first.push((number, action));
                 }
             }
         }

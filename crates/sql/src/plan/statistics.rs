@@ -8,14 +8,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::catalog::Table;
-
-/// What a planner asks about tables.
-pub(crate) trait Statistics {
-    /// What is known of a table.
-    fn table(&self, table: &Table) -> Arc<TableStatistics>;
-}
-
 /// What is known of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TableStatistics {

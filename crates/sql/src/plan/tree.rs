@@ -171,7 +171,7 @@ impl Planner<'_> {
         if let Item::Relation(relation) = &item
             && let RelationKind::Table(table) = &relation.kind
         {
-            let statistics = self.statistics.table(table);
+            let statistics = self.known.statistics(table);
             self.selectivity.learn(relation.id, table, statistics.clone());
             if !wanted.is_empty() {
                 let stage = self.scan(relation, table, &statistics, own, wanted)?;
@@ -232,7 +232,7 @@ impl Planner<'_> {
             },
             RelationKind::Function { calls, ordinality } => self.functions(relation, calls, *ordinality)?,
             RelationKind::Table(table) => {
-                let statistics = self.statistics.table(table);
+                let statistics = self.known.statistics(table);
                 return self.scan(relation, table, &statistics, Vec::new(), &[]);
             }
         };

@@ -16,6 +16,7 @@ pub(crate) mod operator;
 pub(crate) mod order;
 mod spill;
 mod subquery;
+mod write;
 
 use std::rc::Rc;
 
@@ -23,10 +24,12 @@ use crate::access::{Rows, Writes};
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
+use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
 use crate::run::memory::Memory;
 use crate::run::order::Hashing;
 use crate::run::subquery::Cached;
+use crate::run::write::Written;
 use crate::types::{Environment, PlainEnvironment, Value};
 
 /// What a statement runs with.
@@ -139,6 +142,93 @@ impl<'e> Run<'e> {
     pub(crate) fn check_interrupt(&mut self) -> Result<()> {
         self.interrupt = self.interrupt.wrapping_add(1);
         if self.interrupt.is_multiple_of(64) { self.environment.check_interrupt() } else { Ok(()) }
+    }
+}
+
+/// What a statement reads and writes through.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'e> {
+    rows: &'e dyn Rows,
+    writes: Option<&'e dyn Writes>,
+}
+
+impl<'e> Access<'e> {
+    /// For statements that only read.
+    pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
+        Access { rows, writes: None }
+    }
+
+    /// For all statements; `rows` and `writes` are the same transaction.
+    pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes) -> Access<'e> {
+        Access { rows, writes: Some(writes) }
+    }
+}
+
+/// Runs a statement: `sink` is given the rows that it returns. How many rows it has returned or written.
+///
+/// # Errors
+/// The statement's; the sink's.
+pub(crate) fn execute(
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: &[Value],
+    environment: &mut dyn Environment,
+    sink: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<u64> {
+    execute_counted(planned, access, parameters, environment, false, sink).map(|(count, _)| count)
+}
+
+/// The same; `counts`: for each node how many rows it has given.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn execute_counted(
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: &[Value],
+    environment: &mut dyn Environment,
+    counts: bool,
+    sink: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<(u64, Vec<u64>)> {
+    let limit = memory::MEMORY_BYTES_DEFAULT;
+    let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    run.counts = counts.then(|| vec![0; planned.sizes.nodes]);
+    planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
+    for (number, action) in &planned.first {
+        let written = run.act(action)?;
+        run.set_work_table(*number, Rc::new(written.returned));
+    }
+    let count = match &planned.action {
+        Action::Query(plan) => {
+            let mut rows = operator::operator(plan, &mut run)?;
+            let mut count = 0;
+            while let Some(batch) = rows.next(&mut run)? {
+                count += batch.len() as u64;
+                sink(batch)?;
+            }
+            count
+        }
+        action => {
+            let written = run.act(action)?;
+            written.returned.into_iter().try_for_each(&mut *sink)?;
+            written.count
+        }
+    };
+    Ok((count, run.counts.take().unwrap_or_default()))
+}
+
+impl<'e> Run<'e> {
+    fn act(&mut self, action: &'e Action) -> Result<Written> {
+        match action {
+            Action::Query(plan) => {
+                let returned = self.collect(plan)?;
+                Ok(Written { count: returned.iter().map(|batch| batch.len() as u64).sum(), returned })
+            }
+            Action::Insert(plan) => write::insert(self, plan),
+            Action::Update(plan) => write::update(self, plan),
+            Action::Delete(plan) => write::delete(self, plan),
+            Action::Merge(plan) => write::merge(self, plan),
+        }
     }
 }
 

@@ -1,0 +1,30 @@
+//! DELETE.
+
+use crate::error::Result;
+use crate::plan::statement::DeletePlan;
+use crate::run::Run;
+use crate::run::write::rows::remove;
+use crate::run::write::{Writing, Written, pick, read_all};
+
+/// Runs a DELETE.
+pub(crate) fn delete<'e>(run: &mut Run<'e>, plan: &'e DeletePlan) -> Result<Written> {
+    let mut writing = Writing::new(&plan.rules, &plan.returning);
+    let table = &*plan.rules.table;
+    for batch in read_all(run, &plan.input)? {
+        for source in batch.rows() {
+            let key = pick(source, &plan.key);
+            // A row that several others meet goes once.
+            if !writing.is_first(run, &key)? || !remove(run, table, &key)? {
+                continue;
+            }
+            let mut old = pick(source, &plan.row);
+            writing.touched.removed(table, &old);
+            if !plan.returning.is_empty() {
+                old.extend_from_slice(source);
+            }
+            writing.count(run, &old)?;
+        }
+        run.check_interrupt()?;
+    }
+    writing.finish(run)
+}

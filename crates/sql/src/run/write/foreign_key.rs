@@ -1,0 +1,249 @@
+//! Foreign keys: rows that are stored must find what they refer to; of rows that go, what refers to them is dealt with.
+//!
+//! # Invariants
+//! - A key with a NULL in it refers to nothing.
+//! - Everything is looked at when the statement's rows have been written; what cascades is looked at in turn, until nothing
+//!   is left.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::catalog::{ColumnOrigin, ForeignKey, KeyAction, Table};
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::statement::{KeyedTable, RowRules};
+use crate::run::Run;
+use crate::run::memory::row_bytes;
+use crate::run::write::rows::{
+    change, each_by_index, each_row, find_by_index, key_text, refs, remove, stored_key,
+};
+use crate::types::Value;
+
+/// Rows that a statement has written, as far as foreign keys care.
+#[derive(Default)]
+pub(super) struct Touched {
+    events: VecDeque<Event>,
+    charged: usize,
+}
+
+struct Event {
+    table: u32,
+    old: Option<Vec<Value>>,
+    new: Option<Vec<Value>>,
+}
+
+impl Touched {
+    /// A row was inserted, or took the place of an old one.
+    pub(super) fn stored(&mut self, table: &Table, new: &[Value], old: Option<&[Value]>) {
+        self.note(Event { table: table.oid, old: old.map(<[Value]>::to_vec), new: Some(new.to_vec()) });
+    }
+
+    /// A row was removed.
+    pub(super) fn removed(&mut self, table: &Table, old: &[Value]) {
+        self.note(Event { table: table.oid, old: Some(old.to_vec()), new: None });
+    }
+
+    fn note(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Looks at all foreign keys of rows that were written.
+    pub(super) fn check(&mut self, run: &mut Run<'_>, rules: &RowRules) -> Result<()> {
+        let graph = &rules.keys.tables;
+        let concerns =
+            |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
+        if !graph.get(&rules.table.oid).is_some_and(concerns) {
+            self.events.clear();
+            return Ok(());
+        }
+        while let Some(event) = self.events.pop_front() {
+            let Some(keyed) = graph.get(&event.table) else { continue };
+            if let Some(old) = &event.old {
+                for (key, child) in &keyed.referencing {
+                    self.left(run, keyed, key, child, old, event.new.as_deref())?;
+                }
+            }
+            if let Some(new) = &event.new {
+                for (key, parent) in &keyed.foreign_keys {
+                    let unchanged = event
+                        .old
+                        .as_ref()
+                        .is_some_and(|old| key.columns.iter().all(|&column| old[column] == new[column]));
+                    if !unchanged {
+                        refers(run, &keyed.table, key, parent, new)?;
+                    }
+                }
+            }
+            run.check_interrupt()?;
+        }
+        run.memory.release(std::mem::take(&mut self.charged));
+        Ok(())
+    }
+
+    /// Deals with the rows that refer to a row that is gone, or has another key now.
+    fn left(
+        &mut self,
+        run: &mut Run<'_>,
+        keyed: &KeyedTable,
+        key: &ForeignKey,
+        child: &Arc<Table>,
+        old: &[Value],
+        new: Option<&[Value]>,
+    ) -> Result<()> {
+        let values: Vec<Value> = key.references.iter().map(|&column| old[column].clone()).collect();
+        if values.iter().any(Value::is_null)
+            || new.is_some_and(|new| key.references.iter().all(|&column| new[column] == old[column]))
+        {
+            return Ok(());
+        }
+        let action = if new.is_some() { key.on_update } else { key.on_delete };
+        let rows = referring(run, child, key, &values)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if matches!(action, KeyAction::NoAction | KeyAction::Restrict) {
+            // Another row may have taken the key meanwhile.
+            if action == KeyAction::NoAction && is_there(run, &keyed.table, &key.references, &values)? {
+                return Ok(());
+            }
+            return Err(still_referenced(run, keyed, key, child, old));
+        }
+        let bytes: usize = rows.iter().map(|(_, row)| row_bytes(row)).sum();
+        run.memory.charge(bytes)?;
+        self.charged += bytes;
+        for (child_key, row) in rows {
+            self.follow(run, child, key, action, (&child_key, row), new)?;
+        }
+        Ok(())
+    }
+
+    /// Does to one referring row what its key says.
+    fn follow(
+        &mut self,
+        run: &mut Run<'_>,
+        child: &Arc<Table>,
+        key: &ForeignKey,
+        action: KeyAction,
+        (child_key, row): (&[Value], Vec<Value>),
+        new: Option<&[Value]>,
+    ) -> Result<()> {
+        if action == KeyAction::Cascade && new.is_none() {
+            if remove(run, child, child_key)? {
+                self.removed(child, &row);
+            }
+            return Ok(());
+        }
+        let mut changed = row.clone();
+        for (&column, &referenced) in key.columns.iter().zip(&key.references) {
+            changed[column] = match (action, new) {
+                (KeyAction::Cascade, Some(new)) => new[referenced].clone(),
+                (KeyAction::SetDefault, _) if child.columns[column].origin != ColumnOrigin::Nothing => {
+                    return Err(SqlError::unsupported(
+                        "ON DELETE SET DEFAULT is supported for columns without a default only",
+                    ));
+                }
+                _ => Value::Null,
+            };
+            if changed[column].is_null() && child.columns[column].not_null {
+                return Err(SqlError::new(
+                    SqlState::NOT_NULL_VIOLATION,
+                    format!(
+                        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                        child.columns[column].name, child.name
+                    ),
+                )
+                .with_table(&child.schema, &child.name)
+                .with_column(&child.columns[column].name));
+            }
+        }
+        change(run, child, child_key, &row, &changed, &key.columns)?;
+        self.stored(child, &changed, Some(&row));
+        Ok(())
+    }
+}
+
+/// The rows of a table that refer to these values: keys and columns.
+fn referring(
+    run: &Run<'_>,
+    child: &Table,
+    key: &ForeignKey,
+    values: &[Value],
+) -> Result<Vec<(Vec<Value>, Vec<Value>)>> {
+    let mut found = Vec::new();
+    let mut each = |child_key: Vec<Value>, row: Vec<Value>| {
+        if key.columns.iter().zip(values).all(|(&column, value)| row[column] == *value) {
+            found.push((child_key, row));
+        }
+        Ok(true)
+    };
+    let index = child.indexes.iter().position(|index| {
+        index.columns.len() >= key.columns.len()
+            && index.columns.iter().zip(&key.columns).all(|(indexed, column)| indexed.column == *column)
+    });
+    match index {
+        Some(index) => each_by_index(run, child, index, values, &mut each)?,
+        None => each_row(run, child, &mut each)?,
+    }
+    Ok(found)
+}
+
+/// Whether a table has a row with these values in these columns, which are its primary key or those of a unique index.
+fn is_there(run: &Run<'_>, table: &Table, columns: &[usize], values: &[Value]) -> Result<bool> {
+    let place = |wanted: usize| columns.iter().position(|column| *column == wanted);
+    let ordered = |wanted: &[usize]| -> Option<Vec<Value>> {
+        (wanted.len() == columns.len())
+            .then(|| wanted.iter().map(|&column| place(column).map(|at| values[at].clone())).collect())
+            .flatten()
+    };
+    if let Some(key) = ordered(&table.key).filter(|_| !table.key.is_empty()) {
+        return run.rows.exists(&table.engine, &refs(&stored_key(table, &key)?));
+    }
+    for (number, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.unique) {
+        let indexed: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+        if let Some(key) = ordered(&indexed) {
+            return Ok(find_by_index(run, table, number, &key)?.is_some());
+        }
+    }
+    Err(SqlError::internal("a foreign key refers to columns without a unique index"))
+}
+
+/// Checks that a row finds what it refers to.
+fn refers(run: &Run<'_>, table: &Table, key: &ForeignKey, parent: &Table, row: &[Value]) -> Result<()> {
+    let values: Vec<Value> = key.columns.iter().map(|&column| row[column].clone()).collect();
+    if values.iter().any(Value::is_null) || is_there(run, parent, &key.references, &values)? {
+        return Ok(());
+    }
+    let message = format!(
+        "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+        table.name, key.name
+    );
+    Err(SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+        .with_detail(format!(
+            "Key {} is not present in table \"{}\".",
+            key_text(&*run.environment, table, &key.columns, row),
+            parent.name
+        ))
+        .with_table(&table.schema, &table.name)
+        .with_constraint(&key.name))
+}
+
+fn still_referenced(
+    run: &Run<'_>,
+    keyed: &KeyedTable,
+    key: &ForeignKey,
+    child: &Table,
+    old: &[Value],
+) -> SqlError {
+    let table = &keyed.table;
+    let message = format!(
+        "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+        table.name, key.name, child.name
+    );
+    SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+        .with_detail(format!(
+            "Key {} is still referenced from table \"{}\".",
+            key_text(&*run.environment, table, &key.references, old),
+            child.name
+        ))
+        .with_table(&child.schema, &child.name)
+        .with_constraint(&key.name)
+}

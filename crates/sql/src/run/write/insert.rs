@@ -1,0 +1,170 @@
+//! INSERT, with ON CONFLICT.
+
+use crate::access::Commute;
+use crate::bind::tree::ConflictTarget;
+use crate::catalog::Table;
+use crate::error::Result;
+use crate::plan::statement::{ConflictPlan, ConflictUpdate, InsertPlan};
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::operator::operator;
+use crate::run::write::checks::{check, generate};
+use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, stored_key, writes};
+use crate::run::write::update::commute;
+use crate::run::write::{Writing, Written, read_all, second_time};
+use crate::types::Value;
+
+/// Runs an INSERT.
+pub(crate) fn insert<'e>(run: &mut Run<'e>, plan: &'e InsertPlan) -> Result<Written> {
+    let mut inserting = Inserting { plan, writing: Writing::new(&plan.rules, &plan.returning) };
+    if plan.reads {
+        for batch in read_all(run, &plan.input)? {
+            inserting.add(run, &batch)?;
+        }
+    } else {
+        let mut input = operator(&plan.input, run)?;
+        while let Some(batch) = input.next(run)? {
+            inserting.add(run, &batch)?;
+        }
+    }
+    inserting.writing.finish(run)
+}
+
+struct Inserting<'e> {
+    plan: &'e InsertPlan,
+    writing: Writing<'e>,
+}
+
+impl<'e> Inserting<'e> {
+    fn add(&mut self, run: &mut Run<'e>, batch: &Batch) -> Result<()> {
+        for source in batch.rows() {
+            let mut row = Vec::with_capacity(self.plan.values.len());
+            for value in &self.plan.values {
+                row.push(run.evaluate(value, source)?);
+            }
+            generate(run, &self.plan.rules.generated, &mut row)?;
+            self.add_row(run, row)?;
+        }
+        run.check_interrupt()
+    }
+
+    fn add_row(&mut self, run: &mut Run<'e>, row: Vec<Value>) -> Result<()> {
+        let rules = &self.plan.rules;
+        check(run, rules, &row)?;
+        if let Some(conflict) = &self.plan.conflict {
+            if let Some(update) = &conflict.update
+                && let Some(operations) = &update.commuting
+            {
+                let stored = stored_key(&rules.table, &key_of(&rules.table, &row))?;
+                if run.rows.exists(&rules.table.engine, &refs(&stored))? {
+                    let mut both = vec![Value::Null; row.len()];
+                    both.extend_from_slice(&row);
+                    if commute(run, &rules.table, &stored, operations, &both)? {
+                        self.writing.written.count += 1;
+                        return Ok(());
+                    }
+                }
+            }
+            if let Some((key, old)) = self.conflicting(run, conflict, &row)? {
+                return match &conflict.update {
+                    None => Ok(()),
+                    Some(update) => self.update(run, update, key, old, row),
+                };
+            }
+        }
+        let number = store(run, &rules.table, &row)?;
+        if self.plan.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
+            let key = number.map_or_else(|| key_of(&rules.table, &row), |number| vec![Value::Int8(number)]);
+            self.writing.is_first(run, &key)?;
+        }
+        self.writing.touched.stored(&rules.table, &row, None);
+        self.writing.count(run, &row)
+    }
+
+    /// The row that is in the way: its key and its columns.
+    fn conflicting(
+        &self,
+        run: &mut Run<'e>,
+        conflict: &ConflictPlan,
+        row: &[Value],
+    ) -> Result<Option<(Vec<Value>, Vec<Value>)>> {
+        let table = &*self.plan.rules.table;
+        let by_key = |run: &Run<'e>| -> Result<Option<(Vec<Value>, Vec<Value>)>> {
+            if table.key.is_empty() {
+                return Ok(None);
+            }
+            let key = key_of(table, row);
+            Ok(read(run, table, &key)?.map(|old| (key, old)))
+        };
+        match conflict.target {
+            ConflictTarget::PrimaryKey => by_key(run),
+            ConflictTarget::Index(index) => by_unique_index(run, table, index, row),
+            ConflictTarget::Any => {
+                if let Some(found) = by_key(run)? {
+                    return Ok(Some(found));
+                }
+                for index in (0..table.indexes.len()).filter(|index| table.indexes[*index].unique) {
+                    if let Some(found) = by_unique_index(run, table, index, row)? {
+                        return Ok(Some(found));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn update(
+        &mut self,
+        run: &mut Run<'e>,
+        update: &'e ConflictUpdate,
+        key: Vec<Value>,
+        old: Vec<Value>,
+        row: Vec<Value>,
+    ) -> Result<()> {
+        let rules = &self.plan.rules;
+        if !self.writing.is_first(run, &key)? {
+            return Err(second_time("ON CONFLICT DO UPDATE"));
+        }
+        let mut both = old.clone();
+        both.extend(row);
+        if let Some(filter) = &update.filter
+            && !run.holds(filter, &both)?
+        {
+            return Ok(());
+        }
+        let mut new = old.clone();
+        for (column, value) in &update.sets {
+            new[*column] = run.evaluate(value, &both)?;
+        }
+        generate(run, &update.generated, &mut new)?;
+        check(run, rules, &new)?;
+        let columns: Vec<usize> =
+            update.sets.iter().map(|(column, _)| *column).chain(update.generated.iter().map(|(column, _)| *column)).collect();
+        change(run, &rules.table, &key, &old, &new, &columns)?;
+        self.writing.touched.stored(&rules.table, &new, Some(&old));
+        self.writing.count(run, &new)
+    }
+}
+
+fn by_unique_index(
+    run: &Run<'_>,
+    table: &Table,
+    index: usize,
+    row: &[Value],
+) -> Result<Option<(Vec<Value>, Vec<Value>)>> {
+    let values: Vec<Value> = table.indexes[index].columns.iter().map(|column| row[column.column].clone()).collect();
+    if values.iter().any(Value::is_null) {
+        return Ok(None);
+    }
+    find_by_index(run, table, index, &values)
+}
+
+/// Whether an operation can be done on values of SQL: NULL would make the column NULL.
+pub(super) fn applies(operation: Commute, operand: &Value) -> bool {
+    !operand.is_null() || matches!(operation, Commute::Max | Commute::Min)
+}
+
+/// Keeps the engine's door at hand for operations.
+pub(super) fn door<'e>(run: &Run<'e>) -> Result<&'e dyn crate::access::Writes> {
+    writes(run)
+}

@@ -1,0 +1,108 @@
+//! Statements that write: what was read decides which rows change, then they change one by one.
+//!
+//! ```text
+//! insert, update, delete, merge   the statements       rows          a row of SQL as a row of the engine
+//! checks                          NOT NULL, CHECK      foreign_key   what refers to rows, and what they refer to
+//! ```
+//!
+//! # Invariants
+//! - A statement that reads tables reads to its end before it writes: it never meets its own rows.
+//! - Foreign keys are looked at when all rows of the statement have been written.
+
+mod checks;
+mod delete;
+mod foreign_key;
+mod insert;
+mod merge;
+mod row_number;
+mod rows;
+mod update;
+
+use hashbrown::HashSet;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::expression::Expr;
+use crate::plan::node::Plan;
+use crate::plan::statement::RowRules;
+use crate::run::Run;
+use crate::run::batch::Batch;
+use crate::run::memory::row_bytes;
+use crate::run::write::foreign_key::Touched;
+use crate::types::Value;
+
+pub(crate) use delete::delete;
+pub(crate) use insert::insert;
+pub(crate) use merge::merge;
+pub(crate) use update::update;
+
+/// What a statement has done.
+pub(crate) struct Written {
+    pub(crate) count: u64,
+    pub(crate) returned: Vec<Batch>,
+}
+
+/// A statement that writes, while it runs.
+struct Writing<'e> {
+    rules: &'e RowRules,
+    returning: &'e [Expr],
+    written: Written,
+    touched: Touched,
+    /// The keys of rows that were written, where none may be written twice.
+    keys: HashSet<Vec<Value>>,
+}
+
+impl<'e> Writing<'e> {
+    fn new(rules: &'e RowRules, returning: &'e [Expr]) -> Writing<'e> {
+        Writing {
+            rules,
+            returning,
+            written: Written { count: 0, returned: Vec::new() },
+            touched: Touched::default(),
+            keys: HashSet::new(),
+        }
+    }
+
+    /// Counts a row, and keeps what RETURNING makes of it.
+    fn count(&mut self, run: &mut Run<'e>, row: &[Value]) -> Result<()> {
+        self.written.count += 1;
+        if self.returning.is_empty() {
+            return Ok(());
+        }
+        if self.written.returned.last().is_none_or(Batch::is_full) {
+            self.written.returned.push(Batch::new(self.returning.len()));
+        }
+        let values = self.returning.iter().map(|value| run.evaluate(value, row)).collect::<Result<Vec<_>>>()?;
+        run.memory.charge(row_bytes(&values))?;
+        if let Some(batch) = self.written.returned.last_mut() {
+            batch.push(values);
+        }
+        Ok(())
+    }
+
+    /// Notes that a row was written. Whether it is the first time.
+    fn is_first(&mut self, run: &mut Run<'e>, key: &[Value]) -> Result<bool> {
+        run.memory.charge(row_bytes(key) + 32)?;
+        Ok(self.keys.insert(key.to_vec()))
+    }
+
+    /// Looks at foreign keys, and ends.
+    fn finish(mut self, run: &mut Run<'e>) -> Result<Written> {
+        self.touched.check(run, self.rules)?;
+        Ok(self.written)
+    }
+}
+
+/// The rows of a plan, all of them read before the first is given.
+fn read_all<'e>(run: &mut Run<'e>, plan: &'e Plan) -> Result<Vec<Batch>> {
+    run.collect(plan)
+}
+
+/// The values in these slots of a row.
+fn pick(row: &[Value], slots: &[usize]) -> Vec<Value> {
+    slots.iter().map(|&slot| row[slot].clone()).collect()
+}
+
+fn second_time(command: &str) -> SqlError {
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, format!("{command} command cannot affect row a second time"))
+        .with_hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values.")
+}

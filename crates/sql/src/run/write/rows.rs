@@ -1,0 +1,268 @@
+//! Rows of SQL as rows of the engine: storing, changing and removing them, and their errors in SQL's words.
+
+use heddledb::{Column, Error, Value as Stored, ValueRef};
+
+use crate::access::Writes;
+use crate::catalog::Table;
+use crate::error::{Result, SqlError, SqlState};
+use crate::plan::scan::{HIDDEN_KEY, key_columns};
+use crate::run::Run;
+use crate::run::operator::scan::decode;
+use crate::run::write::row_number;
+use crate::storage::{encode, encode_ref};
+use crate::types::text::to_text;
+use crate::types::{Environment, Value};
+
+/// How often another number is tried for a row without a primary key.
+const NUMBERS_MAX: u32 = 1_000;
+
+/// What writes go through.
+pub(super) fn writes<'e>(run: &Run<'e>) -> Result<&'e dyn Writes> {
+    run.writes.ok_or_else(|| {
+        SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write rows in a read-only transaction")
+    })
+}
+
+/// The handle of a column by its position in the engine's table.
+fn handle(table: &Table, position: usize) -> Result<Column> {
+    Ok(table.engine.column(&table.engine.definition().columns()[position].name)?)
+}
+
+/// The values of a row's key, as they are stored.
+pub(super) fn stored_key(table: &Table, key: &[Value]) -> Result<Vec<Stored>> {
+    let stored = |(column, value): (usize, &Value)| match column {
+        HIDDEN_KEY => Ok(Stored::Int(value.any_int())),
+        column => {
+            let column = &table.columns[column];
+            encode(column.ty, column.modifier, value)
+        }
+    };
+    key_columns(table).into_iter().zip(key).map(stored).collect()
+}
+
+pub(super) fn refs(values: &[Stored]) -> Vec<ValueRef<'_>> {
+    values.iter().map(ValueRef::from).collect()
+}
+
+/// A row's key.
+pub(super) fn key_of(table: &Table, row: &[Value]) -> Vec<Value> {
+    table.key.iter().map(|&column| row[column].clone()).collect()
+}
+
+/// Stores a row. Its hidden key, if the table has no other.
+pub(super) fn store(run: &mut Run<'_>, table: &Table, row: &[Value]) -> Result<Option<i64>> {
+    let writes = writes(run)?;
+    let mut scratch = vec![Vec::new(); table.columns.len()];
+    let mut stored = vec![ValueRef::Null; table.engine.definition().columns().len()];
+    for ((column, value), scratch) in table.columns.iter().zip(row).zip(&mut scratch) {
+        stored[column.engine] = encode_ref(column.ty, column.modifier, value, scratch)?;
+    }
+    if !table.key.is_empty() {
+        return match writes.insert(&table.engine, &stored) {
+            Ok(()) => Ok(None),
+            Err(error) => Err(explained(run, table, row, None, error)),
+        };
+    }
+    for _ in 0..NUMBERS_MAX {
+        let number = row_number::next();
+        stored[0] = ValueRef::Int(number);
+        match writes.insert(&table.engine, &stored) {
+            Ok(()) => return Ok(Some(number)),
+            Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => {
+                let error = explained(run, table, row, None, error);
+                // Of an index it is an error; of the hidden key, a number that is taken.
+                if error.constraint().is_some() {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(SqlError::internal("no number was found for a row"))
+}
+
+/// Gives a row's columns new values; `key`: as it was.
+pub(super) fn change(
+    run: &mut Run<'_>,
+    table: &Table,
+    key: &[Value],
+    old: &[Value],
+    new: &[Value],
+    columns: &[usize],
+) -> Result<()> {
+    let writes = writes(run)?;
+    let moves = table.key.iter().any(|&column| columns.contains(&column) && old[column] != new[column]);
+    if moves {
+        remove(run, table, key)?;
+        store(run, table, new)?;
+        return Ok(());
+    }
+    let mut scratch = vec![Vec::new(); columns.len()];
+    let mut changes = Vec::with_capacity(columns.len());
+    for (&column, scratch) in columns.iter().zip(&mut scratch) {
+        let of = &table.columns[column];
+        if !table.key.contains(&column) || is_rewritten(&old[column], &new[column]) {
+            let value = encode_ref(of.ty, of.modifier, &new[column], scratch)?;
+            changes.push((handle(table, of.engine)?, value));
+        }
+    }
+    changes.retain(|(column, _)| !is_key(table, *column));
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let stored = stored_key(table, key)?;
+    let changed = writes.update(&table.engine, &refs(&stored), &changes);
+    changed.map_err(|error| explained(run, table, new, Some(old), error))
+}
+
+/// Whether two equal values are written differently.
+fn is_rewritten(old: &Value, new: &Value) -> bool {
+    old != new
+}
+
+fn is_key(table: &Table, column: Column) -> bool {
+    table.key.iter().any(|&key| handle(table, table.columns[key].engine).is_ok_and(|key| key == column))
+}
+
+/// Removes a row. Whether it was there.
+pub(super) fn remove(run: &mut Run<'_>, table: &Table, key: &[Value]) -> Result<bool> {
+    let stored = stored_key(table, key)?;
+    writes(run)?.delete(&table.engine, &refs(&stored))
+}
+
+/// The row of a key: all columns.
+pub(super) fn read(run: &Run<'_>, table: &Table, key: &[Value]) -> Result<Option<Vec<Value>>> {
+    let stored = stored_key(table, key)?;
+    let columns: Vec<usize> = (0..table.columns.len()).collect();
+    let mut row = vec![Value::Null; columns.len()];
+    let found = run.rows.get(&table.engine, &refs(&stored), &mut |found| decode(table, &columns, found, &mut row))?;
+    Ok(found.then_some(row))
+}
+
+/// The first row of an index whose columns have these values: its key and its columns.
+pub(super) fn find_by_index(
+    run: &Run<'_>,
+    table: &Table,
+    index: usize,
+    values: &[Value],
+) -> Result<Option<(Vec<Value>, Vec<Value>)>> {
+    let mut found = None;
+    each_by_index(run, table, index, values, &mut |key, row| {
+        found = Some((key, row));
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
+/// The rows of an index whose columns have these values, until `each` has enough.
+pub(super) fn each_by_index(
+    run: &Run<'_>,
+    table: &Table,
+    index: usize,
+    values: &[Value],
+    each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
+) -> Result<()> {
+    let columns = table.indexes[index].columns.iter().map(|column| &table.columns[column.column]);
+    let stored = columns.zip(values).map(|(column, value)| encode(column.ty, column.modifier, value));
+    let stored = stored.collect::<Result<Vec<_>>>()?;
+    let range = heddledb::Range::prefix(refs(&stored));
+    let mut scan = run.rows.scan(&table.engine, Some(&table.indexes[index].name), range)?;
+    read_each(table, &mut *scan, each)
+}
+
+/// All rows of a table, until `each` has enough.
+pub(super) fn each_row(
+    run: &Run<'_>,
+    table: &Table,
+    each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
+) -> Result<()> {
+    let mut scan = run.rows.scan(&table.engine, None, heddledb::Range::all())?;
+    read_each(table, &mut *scan, each)
+}
+
+fn read_each(
+    table: &Table,
+    scan: &mut dyn crate::access::RowScan,
+    each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
+) -> Result<()> {
+    let columns: Vec<usize> = (0..table.columns.len()).chain(key_columns(table)).collect();
+    scan.read(&mut |found| {
+        let mut row = vec![Value::Null; columns.len()];
+        decode(table, &columns, found, &mut row)?;
+        let key = row.split_off(table.columns.len());
+        each(key, row)
+    })?;
+    Ok(())
+}
+
+/// A constraint's columns and values, as a detail names them: `(a, b)=(1, 2)`.
+pub(super) fn key_text(environment: &dyn Environment, table: &Table, columns: &[usize], row: &[Value]) -> String {
+    let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+    let values: Vec<String> =
+        columns.iter().map(|&column| text_of(environment, table.columns[column].ty, &row[column])).collect();
+    format!("({})=({})", names.join(", "), values.join(", "))
+}
+
+pub(super) fn text_of(environment: &dyn Environment, ty: crate::types::Type, value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_string(),
+        value => to_text(environment, ty, value).unwrap_or_default(),
+    }
+}
+
+/// An error of the engine's about a row in SQL's words: which constraint was violated.
+fn explained(run: &Run<'_>, table: &Table, row: &[Value], old: Option<&[Value]>, error: SqlError) -> SqlError {
+    if error.state() != SqlState::UNIQUE_VIOLATION {
+        return error.with_table(&table.schema, &table.name);
+    }
+    let by_key = (table.key_name.clone(), table.key.clone());
+    let indexes = table.indexes.iter().filter(|index| index.unique);
+    let by_index = indexes.map(|index| {
+        (Some(index.name.clone()), index.columns.iter().map(|column| column.column).collect::<Vec<_>>())
+    });
+    for (number, (name, columns)) in std::iter::once(by_key).chain(by_index).enumerate() {
+        let unchanged = old.is_some_and(|old| columns.iter().all(|&column| old[column] == row[column]));
+        if columns.is_empty() || unchanged || columns.iter().any(|&column| row[column].is_null()) {
+            continue;
+        }
+        if is_taken(run, table, number, &columns, row) {
+            let name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
+            return unique_violation(&*run.environment, table, &name, &columns, row);
+        }
+    }
+    error.with_table(&table.schema, &table.name)
+}
+
+/// Whether another row has the same values: `number` 0 is the primary key, the others are the unique indexes in order.
+fn is_taken(run: &Run<'_>, table: &Table, number: usize, columns: &[usize], row: &[Value]) -> bool {
+    if number == 0 {
+        return stored_key(table, &key_of(table, row))
+            .and_then(|key| run.rows.exists(&table.engine, &refs(&key)))
+            .unwrap_or(false);
+    }
+    let mut unique = table.indexes.iter().enumerate().filter(|(_, index)| index.unique);
+    let Some((index, _)) = unique.nth(number - 1) else { return false };
+    let values: Vec<Value> = columns.iter().map(|&column| row[column].clone()).collect();
+    find_by_index(run, table, index, &values).is_ok_and(|found| found.is_some())
+}
+
+pub(super) fn unique_violation(
+    environment: &dyn Environment,
+    table: &Table,
+    constraint: &str,
+    columns: &[usize],
+    row: &[Value],
+) -> SqlError {
+    SqlError::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("duplicate key value violates unique constraint \"{constraint}\""),
+    )
+    .with_detail(format!("Key {} already exists.", key_text(environment, table, columns, row)))
+    .with_table(&table.schema, &table.name)
+    .with_constraint(constraint)
+}
+
+/// Whether an engine's error says that a row is not there.
+pub(super) fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::MissingKey { .. })
+}
