@@ -564,6 +564,11 @@ impl TableCore {
         }
     }
 
+    /// About how many records there are, if there is a hash index that tells.
+    pub(crate) fn estimated_len(&self) -> Option<u64> {
+        self.hash.as_ref().map(HashIndex::estimated_len)
+    }
+
     /// Calls `visit` for every record, present or not.
     pub(crate) fn for_each_record(&self, guard: &Guard, mut visit: impl FnMut(Record<'_>)) {
         let (mut records, mut versions) = (Vec::new(), Vec::new());

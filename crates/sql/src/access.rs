@@ -9,7 +9,8 @@
 //! - Rows are lent, not given: what is kept of one is copied into values of SQL.
 
 use heddledb::{
-    Column, Database, Error, Range, Row, Savepoint, Scan, Snapshot, SnapshotScan, Table, Tx, ValueRef,
+    Column, Database, Error, Range, Row, Savepoint, Scan, Session, Snapshot, SnapshotScan, Table, Tx,
+    ValueRef,
 };
 
 use crate::error::SqlError;
@@ -172,20 +173,46 @@ pub(crate) fn run<T>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let mut failure = None;
-    let outcome = database.run(|tx| {
-        failure = None;
-        body(Access::writes(tx, tx)).map_err(|error| {
-            if error.is_retryable() {
-                return Error::Conflict;
-            }
-            failure = Some(error);
-            heddledb::fail("a statement failed")
-        })
-    });
-    outcome.map_err(|error| match (error, failure) {
+    let outcome = database.run(|tx| attempt(tx, &mut failure, &mut body));
+    outcome.map_err(|error| told(error, failure))
+}
+
+/// Runs a statement in a session: within its transaction if there is one open, else as one by itself. The engine retries it where it
+/// can, and keeps nothing of a statement that fails.
+///
+/// # Errors
+/// The body's own; the engine's.
+pub(crate) fn run_in<T>(
+    session: &mut Session,
+    mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    let mut failure = None;
+    let outcome = session.run(|tx| attempt(tx, &mut failure, &mut body));
+    outcome.map_err(|error| told(error, failure))
+}
+
+/// One attempt of a body, its failure kept aside.
+fn attempt<T>(
+    tx: &Tx<'_, '_>,
+    failure: &mut Option<SqlError>,
+    body: &mut dyn FnMut(Access<'_>) -> Result<T, SqlError>,
+) -> heddledb::Result<T> {
+    *failure = None;
+    body(Access::writes(tx, tx)).map_err(|error| {
+        if error.is_retryable() {
+            return Error::Conflict;
+        }
+        *failure = Some(error);
+        heddledb::fail("a statement failed")
+    })
+}
+
+/// What is told of an error of the engine's: the statement's own, if that is what it is.
+fn told(error: Error, failure: Option<SqlError>) -> SqlError {
+    match (error, failure) {
         (Error::Failed { .. }, Some(failure)) => failure,
         (error, _) => SqlError::from(error),
-    })
+    }
 }
 
 /// Runs a statement that only reads on a snapshot: once, beside all transactions.

@@ -99,7 +99,9 @@ fn operation<'v>(
     let is_mine = |expr: &BoundExpr| is_column(expr, target, column);
     match value {
         // A cast to the column's own type is exact, but for a rounding of numerics.
-        BoundExpr::Cast { operand, ty, .. } if *ty == of.ty && of.ty != Type::Numeric && operand.ty() == of.ty => {
+        BoundExpr::Cast { operand, ty, .. }
+            if *ty == of.ty && of.ty != Type::Numeric && operand.ty() == of.ty =>
+        {
             operation(table, target, column, operand)
         }
         BoundExpr::Operator { operator, args, ty } if *ty == of.ty && of.ty != Type::Numeric => {

@@ -12,7 +12,9 @@ pub(crate) fn reads_tables(plan: &Plan) -> bool {
 /// The plans that a plan reads from.
 pub(crate) fn inputs(plan: &Plan) -> Vec<&Plan> {
     match &plan.node {
-        Node::Values(_) | Node::Scan(_) | Node::Functions(_) | Node::Cte(_) | Node::WorkTable(_) => Vec::new(),
+        Node::Values(_) | Node::Scan(_) | Node::Functions(_) | Node::Cte(_) | Node::WorkTable(_) => {
+            Vec::new()
+        }
         Node::Filter { input, .. }
         | Node::Gate { input, .. }
         | Node::Project { input, .. }
@@ -118,9 +120,10 @@ fn explain_action(action: &Action, depth: usize, counts: Option<&[u64]>, lines: 
             let commutes = commutes.is_some_and(|update| update.commuting.is_some());
             (format!("Insert on {}{}", insert.rules.table.name, suffix(commutes)), &insert.input)
         }
-        Action::Update(update) => {
-            (format!("Update on {}{}", update.rules.table.name, suffix(update.commuting.is_some())), &update.input)
-        }
+        Action::Update(update) => (
+            format!("Update on {}{}", update.rules.table.name, suffix(update.commuting.is_some())),
+            &update.input,
+        ),
         Action::Delete(delete) => (format!("Delete on {}", delete.rules.table.name), &delete.input),
         Action::Merge(merge) => (format!("Merge on {}", merge.rules.table.name), &merge.input),
     };

@@ -10,9 +10,9 @@
 //! # Invariants
 //! - A plan knows no values of parameters: it is made once and run often, by several threads at once.
 
-pub(crate) mod expression;
 pub(crate) mod commute;
 pub(crate) mod explain;
+pub(crate) mod expression;
 mod from;
 mod group;
 mod join;

@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::bind::tree::{
-    BoundCheck, BoundColumn, BoundDelete, BoundExpr, BoundFrom, BoundInsert, BoundMerge, BoundRelation, BoundSelect,
-    BoundStatement, BoundTarget, BoundUpdate, ConflictAction, ConflictTarget, Distinct, JoinKind, MergeAction,
-    RelationId, RelationKind, StatementKind,
+    BoundCheck, BoundColumn, BoundDelete, BoundExpr, BoundFrom, BoundInsert, BoundMerge, BoundRelation,
+    BoundSelect, BoundStatement, BoundTarget, BoundUpdate, ConflictAction, ConflictTarget, Distinct,
+    JoinKind, MergeAction, RelationId, RelationKind, StatementKind,
 };
 use crate::catalog::{ForeignKey, Table};
 use crate::error::Result;
@@ -165,12 +165,8 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
     let mut planner = Planner::new(known);
     planner.note_statement(statement);
     let (ctes, action) = planner.statement(statement)?;
-    let sizes = Sizes {
-        outers: planner.outers,
-        caches: planner.caches,
-        kept: planner.kept,
-        nodes: planner.nodes,
-    };
+    let sizes =
+        Sizes { outers: planner.outers, caches: planner.caches, kept: planner.kept, nodes: planner.nodes };
     let first = std::mem::take(&mut planner.first);
     let writes = !first.is_empty() || !matches!(action, Action::Query(_));
     Ok(Planned { ctes, first, action, sizes, writes, columns: statement.columns.clone() })
@@ -271,7 +267,9 @@ impl Planner<'_> {
                 let layout = Layout::of_relation(insert.source, 0..plan.width);
                 (plan, layout)
             }
-            None => (self.plan(crate::plan::node::Node::Values(vec![Vec::new()]), 0, 1.0, 0.0), Layout::default()),
+            None => {
+                (self.plan(crate::plan::node::Node::Values(vec![Vec::new()]), 0, 1.0, 0.0), Layout::default())
+            }
         };
         let values = self.exprs(&insert.values, &layout)?;
         let rules = self.rules(table, insert.target, &insert.generated, &insert.checks)?;
@@ -285,9 +283,10 @@ impl Planner<'_> {
                     ConflictAction::Update { excluded, sets, filter, generated } => {
                         let both = row.joined(table.columns.len(), &Self::row_layout(table, *excluded));
                         let is_key = conflict.target == ConflictTarget::PrimaryKey;
-                        let commuting = (is_key && filter.is_none() && generated.is_empty() && returning.is_empty())
-                            .then(|| self.commuting(&rules, sets, insert.target, &both))
-                            .flatten();
+                        let commuting =
+                            (is_key && filter.is_none() && generated.is_empty() && returning.is_empty())
+                                .then(|| self.commuting(&rules, sets, insert.target, &both))
+                                .flatten();
                         Some(ConflictUpdate {
                             sets: self.assignments(sets, &both)?,
                             filter: filter.as_ref().map(|filter| self.expr(filter, &both)).transpose()?,
@@ -314,7 +313,8 @@ impl Planner<'_> {
     ) -> Result<Stage> {
         let all: BTreeSet<usize> = (0..table.columns.len()).chain(key_columns(table)).collect();
         self.used.insert(target, all);
-        let from: Vec<BoundFrom> = std::iter::once(BoundFrom::Relation(target)).chain(from.iter().cloned()).collect();
+        let from: Vec<BoundFrom> =
+            std::iter::once(BoundFrom::Relation(target)).chain(from.iter().cloned()).collect();
         let select = BoundSelect {
             relations: relations.to_vec(),
             from: Vec::new(),
@@ -355,7 +355,8 @@ impl Planner<'_> {
 
     fn update(&mut self, update: &BoundUpdate) -> Result<UpdatePlan> {
         let (table, target) = (&update.table, update.target);
-        let stage = self.target_rows(table, target, &update.relations, &update.from, update.filter.as_ref())?;
+        let stage =
+            self.target_rows(table, target, &update.relations, &update.from, update.filter.as_ref())?;
         let (row, key) = Self::slots_of(table, target, &stage);
         let sets = self.assignments(&update.sets, &stage.layout)?;
         let rules = self.rules(table, target, &update.generated, &update.checks)?;
@@ -373,7 +374,8 @@ impl Planner<'_> {
 
     fn delete(&mut self, delete: &BoundDelete) -> Result<DeletePlan> {
         let (table, target) = (&delete.table, delete.target);
-        let stage = self.target_rows(table, target, &delete.relations, &delete.from, delete.filter.as_ref())?;
+        let stage =
+            self.target_rows(table, target, &delete.relations, &delete.from, delete.filter.as_ref())?;
         let (row, key) = Self::slots_of(table, target, &stage);
         let rules = self.rules(table, target, &[], &[])?;
         let returning = self.returning(&delete.returning, &Self::changed_layout(table, target, &stage))?;

@@ -5,8 +5,8 @@
 
 use crate::bind::tree::{
     BoundAggregate, BoundCte, BoundExpr, BoundFrom, BoundMerge, BoundQuery, BoundRelation, BoundSelect,
-    BoundStatement, BoundTarget, BoundWindow, ConflictAction, CteBody, FrameBound, MergeAction, OnConflict, QueryBody,
-    RelationId, RelationKind, StatementKind, SubqueryKind,
+    BoundStatement, BoundTarget, BoundWindow, ConflictAction, CteBody, FrameBound, MergeAction, OnConflict,
+    QueryBody, RelationId, RelationKind, StatementKind, SubqueryKind,
 };
 use crate::functions::Volatility;
 
@@ -211,7 +211,9 @@ pub(crate) fn walk_statement<'b>(statement: &'b BoundStatement, visit: &mut dyn 
             insert.query.iter().for_each(|query| walk_query(query, visit));
             insert.values.iter().for_each(|value| walk(value, visit));
             walk_targets(&insert.returning, visit);
-            if let Some(OnConflict { action: ConflictAction::Update { sets, filter, .. }, .. }) = &insert.on_conflict {
+            if let Some(OnConflict { action: ConflictAction::Update { sets, filter, .. }, .. }) =
+                &insert.on_conflict
+            {
                 sets.iter().for_each(|(_, value)| walk(value, visit));
                 filter.iter().for_each(|filter| walk(filter, visit));
             }

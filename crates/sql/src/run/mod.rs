@@ -158,6 +158,11 @@ impl<'e> Access<'e> {
         Access { rows, writes: None }
     }
 
+    /// What is read through.
+    pub(crate) fn rows(&self) -> &'e dyn Rows {
+        self.rows
+    }
+
     /// For all statements; `rows` and `writes` are the same transaction.
     pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes) -> Access<'e> {
         Access { rows, writes: Some(writes) }

@@ -81,6 +81,12 @@ impl HashIndex {
         }
     }
 
+    /// About how many records there are: the segments, each between just split and about to be.
+    pub(crate) fn estimated_len(&self) -> u64 {
+        let segments = self.structure.lock().segments as u64;
+        segments * segment::ENTRIES_AT_EASE as u64
+    }
+
     #[inline(always)]
     fn directory<'g>(&'g self, _guard: &'g Guard) -> &'g Directory {
         // Acquire pairs with the release with which a doubled directory is put in.

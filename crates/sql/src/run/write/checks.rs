@@ -9,7 +9,11 @@ use crate::run::write::rows::text_of;
 use crate::types::{Environment, Value};
 
 /// Computes a row's generated columns.
-pub(super) fn generate<'e>(run: &mut Run<'e>, generated: &'e [(usize, Expr)], row: &mut [Value]) -> Result<()> {
+pub(super) fn generate<'e>(
+    run: &mut Run<'e>,
+    generated: &'e [(usize, Expr)],
+    row: &mut [Value],
+) -> Result<()> {
     for (column, value) in generated {
         row[*column] = run.evaluate(value, row)?;
     }

@@ -49,8 +49,7 @@ impl Touched {
     /// Looks at all foreign keys of rows that were written.
     pub(super) fn check(&mut self, run: &mut Run<'_>, rules: &RowRules) -> Result<()> {
         let graph = &rules.keys.tables;
-        let concerns =
-            |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
+        let concerns = |keyed: &KeyedTable| !keyed.foreign_keys.is_empty() || !keyed.referencing.is_empty();
         if !graph.get(&rules.table.oid).is_some_and(concerns) {
             self.events.clear();
             return Ok(());

@@ -138,8 +138,12 @@ impl<'e> Inserting<'e> {
         }
         generate(run, &update.generated, &mut new)?;
         check(run, rules, &new)?;
-        let columns: Vec<usize> =
-            update.sets.iter().map(|(column, _)| *column).chain(update.generated.iter().map(|(column, _)| *column)).collect();
+        let columns: Vec<usize> = update
+            .sets
+            .iter()
+            .map(|(column, _)| *column)
+            .chain(update.generated.iter().map(|(column, _)| *column))
+            .collect();
         change(run, &rules.table, &key, &old, &new, &columns)?;
         self.writing.touched.stored(&rules.table, &new, Some(&old));
         self.writing.count(run, &new)
@@ -152,7 +156,8 @@ fn by_unique_index(
     index: usize,
     row: &[Value],
 ) -> Result<Option<(Vec<Value>, Vec<Value>)>> {
-    let values: Vec<Value> = table.indexes[index].columns.iter().map(|column| row[column.column].clone()).collect();
+    let values: Vec<Value> =
+        table.indexes[index].columns.iter().map(|column| row[column.column].clone()).collect();
     if values.iter().any(Value::is_null) {
         return Ok(None);
     }

@@ -83,7 +83,8 @@ fn act<'e>(
             }
             generate(run, &plan.rules.generated, &mut new)?;
             check(run, &plan.rules, &new)?;
-            let columns: Vec<usize> = sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect();
+            let columns: Vec<usize> =
+                sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect();
             change(run, table, key, &old, &new, &columns)?;
             writing.touched.stored(table, &new, Some(&old));
         }

@@ -71,7 +71,8 @@ impl<'e> Writing<'e> {
         if self.written.returned.last().is_none_or(Batch::is_full) {
             self.written.returned.push(Batch::new(self.returning.len()));
         }
-        let values = self.returning.iter().map(|value| run.evaluate(value, row)).collect::<Result<Vec<_>>>()?;
+        let values =
+            self.returning.iter().map(|value| run.evaluate(value, row)).collect::<Result<Vec<_>>>()?;
         run.memory.charge(row_bytes(&values))?;
         if let Some(batch) = self.written.returned.last_mut() {
             batch.push(values);

@@ -135,7 +135,8 @@ pub(super) fn read(run: &Run<'_>, table: &Table, key: &[Value]) -> Result<Option
     let stored = stored_key(table, key)?;
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let mut row = vec![Value::Null; columns.len()];
-    let found = run.rows.get(&table.engine, &refs(&stored), &mut |found| decode(table, &columns, found, &mut row))?;
+    let found =
+        run.rows.get(&table.engine, &refs(&stored), &mut |found| decode(table, &columns, found, &mut row))?;
     Ok(found.then_some(row))
 }
 
@@ -196,7 +197,12 @@ fn read_each(
 }
 
 /// A constraint's columns and values, as a detail names them: `(a, b)=(1, 2)`.
-pub(super) fn key_text(environment: &dyn Environment, table: &Table, columns: &[usize], row: &[Value]) -> String {
+pub(super) fn key_text(
+    environment: &dyn Environment,
+    table: &Table,
+    columns: &[usize],
+    row: &[Value],
+) -> String {
     let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
     let values: Vec<String> =
         columns.iter().map(|&column| text_of(environment, table.columns[column].ty, &row[column])).collect();
@@ -211,7 +217,13 @@ pub(super) fn text_of(environment: &dyn Environment, ty: crate::types::Type, val
 }
 
 /// An error of the engine's about a row in SQL's words: which constraint was violated.
-fn explained(run: &Run<'_>, table: &Table, row: &[Value], old: Option<&[Value]>, error: SqlError) -> SqlError {
+fn explained(
+    run: &Run<'_>,
+    table: &Table,
+    row: &[Value],
+    old: Option<&[Value]>,
+    error: SqlError,
+) -> SqlError {
     if error.state() != SqlState::UNIQUE_VIOLATION {
         return error.with_table(&table.schema, &table.name);
     }

@@ -24,7 +24,8 @@ pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Writ
     }
     let mut writing = Writing::new(&plan.rules, &plan.returning);
     let table = &*plan.rules.table;
-    let columns: Vec<usize> = plan.sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect();
+    let columns: Vec<usize> =
+        plan.sets.iter().chain(&plan.rules.generated).map(|(column, _)| *column).collect();
     for batch in read_all(run, &plan.input)? {
         for source in batch.rows() {
             let key = pick(source, &plan.key);
@@ -104,7 +105,8 @@ pub(super) fn commute<'e>(
         let Some(operand) = operand else { continue };
         let column = &table.columns[operation.column];
         let handle = table.engine.column(&table.engine.definition().columns()[column.engine].name)?;
-        let done = door.commute(&table.engine, &key, handle, operation.operation, heddledb::ValueRef::Int(operand));
+        let done =
+            door.commute(&table.engine, &key, handle, operation.operation, heddledb::ValueRef::Int(operand));
         done.map_err(|error| match error.state() {
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE => {
                 SqlError::new(error.state(), format!("{} out of range", column.ty.display_name()))
