@@ -60,6 +60,22 @@ pub trait Workload: Send + Sync {
     fn is_finite(&self) -> bool {
         false
     }
+
+    /// What of its input the last check found to be no transaction, by reason.
+    fn rejected(&self) -> Vec<Rejected> {
+        Vec::new()
+    }
+}
+
+/// Lines of an input that are rejected for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Why.
+    pub reason: &'static str,
+    /// How many lines.
+    pub count: u64,
+    /// The numbers of the first ones, from 1.
+    pub first_lines: Vec<u64>,
 }
 
 /// A workload tied to an open database.

@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 use heddle_workloads::driver::{CallPath, Report, TransactionReport};
+use heddle_workloads::workload::Rejected;
 use heddledb::{CheckpointStatus, PhaseReport, Recovery, ScheduleKind, ScheduleReport};
 use serde_json::{Map, Value, json};
 
@@ -42,6 +43,10 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if !report.read_latency.is_empty() && !report.write_latency.is_empty() {
         put("latency_us_read", latency(&report.read_latency));
         put("latency_us_write", latency(&report.write_latency));
+    }
+    let rejected = plan.workload.rejected();
+    if !rejected.is_empty() {
+        put("rejected", rejected.iter().map(rejected_rows).collect::<Map<_, _>>().into());
     }
     put("by_transaction", report.by_transaction.iter().map(transaction).collect::<Map<_, _>>().into());
     put("aborts", aborts(report));
@@ -112,6 +117,11 @@ fn parameters(findings: &Findings<'_>) -> Value {
     let own = findings.plan.workload.parameters();
     let common = findings.plan.options.parameters(findings.settings.path);
     own.into_iter().chain(common).map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+}
+
+/// Lines of the input that were rejected for one reason.
+fn rejected_rows(rejected: &Rejected) -> (String, Value) {
+    (rejected.reason.to_owned(), json!({ "rows": rejected.count, "first_lines": rejected.first_lines }))
 }
 
 fn transaction(report: &TransactionReport) -> (String, Value) {

@@ -34,6 +34,16 @@ pub fn text(findings: &Findings<'_>) -> String {
         parts.push(over_time(&findings.report));
     }
     parts.extend(Parts::of(findings).map(Parts::text));
+    for rejected in findings.plan.workload.rejected() {
+        let lines: Vec<String> = rejected.first_lines.iter().map(ToString::to_string).collect();
+        let more = if rejected.count > lines.len() as u64 { ", …" } else { "" };
+        let count = grouped(rejected.count);
+        parts.push(format!(
+            "rejected as {}: {count} rows, lines {}{more}",
+            rejected.reason,
+            lines.join(", ")
+        ));
+    }
     parts.push(match &findings.check {
         Ok(()) if findings.recovery.is_some() => "check: ok, before and after recovery".to_owned(),
         Ok(()) => "check: ok".to_owned(),

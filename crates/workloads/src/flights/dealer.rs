@@ -62,20 +62,18 @@ impl Dealer {
 /// Reads to the end of the input, or until no caller is left.
 fn deal(mut rows: Rows, senders: Vec<SyncSender<Batch>>) {
     let mut batches: Vec<Vec<Item>> = senders.iter().map(|_| Vec::with_capacity(BATCH)).collect();
-    let mut record = csv::ByteRecord::new();
     // A fixed hash, so that the same file is dealt in the same way in every run.
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     loop {
-        match rows.read(&mut record) {
-            Ok(true) => {}
-            Ok(false) => break,
+        let row = match rows.next_line() {
+            Ok(Some(line)) => line.row,
+            Ok(None) => break,
             Err(error) => {
                 // A caller that has gone has its own error to report.
                 let _ = senders[0].send(Err(error));
                 return;
             }
-        }
-        let row = rows.heading.row(&record);
+        };
         let caller =
             row.as_ref().map_or(0, |row| (hasher.hash_one(&row.key) % senders.len() as u64) as usize);
         batches[caller].push(row);

@@ -1,7 +1,9 @@
-//! Where rows come from: a path or standard input, gzip or plain, told apart by the first two bytes.
+//! Reads rows from a path or from standard input, gzip or plain, which the first two bytes tell apart.
 //!
-//! Standard input can be read only once, but rows are needed twice: by the calls and by the plain pass. So what is
-//! read from there is kept in a temporary file on the way.
+//! Invariants:
+//! - A record is one line: a quote that is not closed spoils its own line, and no other one.
+//! - Rows are needed twice, by the transactions and by the plain pass, but standard input can be read only once. So it is
+//!   copied to a temporary file on the way.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -9,11 +11,14 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::row::Heading;
+use super::row::{FlightRow, Heading};
 use crate::{Error, Result};
 
 /// The first bytes of every gzip file.
 const GZIP: [u8; 2] = [0x1F, 0x8B];
+
+/// The first bytes of a text that says that it is UTF-8.
+const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// Bytes read from the system at once.
 const BUFFER: usize = 256 * 1024;
@@ -69,26 +74,64 @@ impl Input {
     }
 }
 
-/// Rows of an input, and where their columns stand.
+/// The lines of an input behind its heading.
 pub(super) struct Rows {
-    pub reader: csv::Reader<Box<dyn Read + Send>>,
-    pub heading: Heading,
-    pub name: String,
+    lines: Box<dyn BufRead + Send>,
+    heading: Heading,
+    name: String,
+    /// The number of the last line that was read, from 1.
+    number: u64,
+    line: Vec<u8>,
+}
+
+/// A line that is not empty.
+pub(super) struct Line {
+    /// Its number in the file, from 1.
+    pub number: u64,
+    /// What it says; `None` where it does not parse.
+    pub row: Option<FlightRow>,
 }
 
 impl Rows {
-    /// Reads the next record; false at the end.
-    pub fn read(&mut self, record: &mut csv::ByteRecord) -> Result<bool> {
-        self.reader.read_byte_record(record).map_err(|error| unreadable(&self.name, error))
+    /// Reads the next line; `None` at the end of the input.
+    pub fn next_line(&mut self) -> Result<Option<Line>> {
+        loop {
+            if !self.read_line()? {
+                return Ok(None);
+            }
+            if !self.line.is_empty() {
+                let row = record_of(&self.line).and_then(|record| self.heading.row(&record));
+                return Ok(Some(Line { number: self.number, row }));
+            }
+        }
+    }
+
+    /// Reads a line without its end. False at the end of the input.
+    fn read_line(&mut self) -> Result<bool> {
+        self.line.clear();
+        let read = self.lines.read_until(b'\n', &mut self.line);
+        let read = read.map_err(|reason| Error::stream(format!("reading {}", self.name), reason))?;
+        self.number += 1;
+        while let Some(b'\n' | b'\r') = self.line.last() {
+            self.line.pop();
+        }
+        Ok(read > 0)
     }
 }
 
-fn unreadable(name: &str, error: csv::Error) -> Error {
-    let text = error.to_string();
-    match error.into_kind() {
-        csv::ErrorKind::Io(reason) => Error::stream(format!("reading {name}"), reason),
-        _ => Error::Unusable(format!("{name} is not readable as CSV: {text}")),
+/// The fields of a line; `None` if a quote is not closed.
+fn record_of(line: &[u8]) -> Option<csv::ByteRecord> {
+    if !line.contains(&b'"') {
+        return Some(line.split(|byte| *byte == b',').collect());
     }
+    let quotes = line.iter().filter(|byte| **byte == b'"').count();
+    if !quotes.is_multiple_of(2) {
+        return None;
+    }
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).buffer_capacity(line.len()).from_reader(line);
+    let mut record = csv::ByteRecord::new();
+    reader.read_byte_record(&mut record).ok().filter(|is_read| *is_read).map(|_| record)
 }
 
 fn rows_of_path(path: &Path) -> Result<Rows> {
@@ -99,13 +142,16 @@ fn rows_of_path(path: &Path) -> Result<Rows> {
 
 fn rows(from: Box<dyn Read + Send>, name: &str) -> Result<Rows> {
     let from = unpacked(from).map_err(|reason| Error::stream(format!("reading {name}"), reason))?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).buffer_capacity(BUFFER).from_reader(from);
-    let heading = reader.byte_headers().map_err(|error| unreadable(name, error))?;
-    let heading = Heading::parse(heading).map_err(|reason| Error::Unusable(format!("{name}: {reason}")))?;
-    Ok(Rows { reader, heading, name: name.to_owned() })
+    let lines = Box::new(BufReader::with_capacity(BUFFER, from));
+    let mut rows =
+        Rows { lines, heading: Heading::default(), name: name.to_owned(), number: 0, line: Vec::new() };
+    rows.read_line()?;
+    let record = record_of(&rows.line).unwrap_or_default();
+    rows.heading = Heading::parse(&record).map_err(|reason| Error::Unusable(format!("{name}: {reason}")))?;
+    Ok(rows)
 }
 
-/// Unpacks what begins like gzip, and passes on everything else.
+/// Unpacks what begins like gzip, passes on everything else, and drops a byte order mark.
 pub(super) fn unpacked(from: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut from = BufReader::with_capacity(BUFFER, from);
     // A pipe may deliver a single byte first; only the end of the input may leave it at one.
@@ -116,7 +162,17 @@ pub(super) fn unpacked(from: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + 
     }
     let packed = start == GZIP;
     let whole = io::Cursor::new(start).chain(from);
-    Ok(if packed { Box::new(MultiGzDecoder::new(BufReader::new(whole))) } else { Box::new(whole) })
+    if packed { without_mark(MultiGzDecoder::new(BufReader::new(whole))) } else { without_mark(whole) }
+}
+
+/// Drops the byte order mark that some programs write before UTF-8.
+fn without_mark(mut from: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut start = Vec::new();
+    from.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut start)?;
+    if start == BYTE_ORDER_MARK {
+        start.clear();
+    }
+    Ok(Box::new(io::Cursor::new(start).chain(from)))
 }
 
 /// Reads, and keeps a copy of what was read.
@@ -185,14 +241,44 @@ mod tests {
         std::fs::write(&path, format!("{}\n1,2\n", COLUMNS.join(","))).unwrap();
         let input = Input::new(&path).unwrap();
         for rows in [input.first_rows(), input.rows_again()] {
-            let mut record = csv::ByteRecord::new();
             let mut rows = rows.unwrap();
-            assert!(rows.read(&mut record).unwrap());
-            assert_eq!(rows.heading.row(&record), None);
-            assert!(!rows.read(&mut record).unwrap());
+            let line = rows.next_line().unwrap().unwrap();
+            assert_eq!((line.number, line.row), (2, None));
+            assert!(rows.next_line().unwrap().is_none());
         }
         let missing = Input::new(Path::new("/nonexistent/flights.csv")).unwrap_err();
         assert!(missing.to_string().contains("/nonexistent/flights.csv"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_column() {
+        let marked = [&BYTE_ORDER_MARK[..], b"year,month\n"].concat();
+        assert_eq!(read_through(marked.clone()), b"year,month\n");
+        assert_eq!(read_through(packed(&marked)), b"year,month\n");
+        assert_eq!(read_through(BYTE_ORDER_MARK[..2].to_vec()), BYTE_ORDER_MARK[..2]);
+    }
+
+    /// The flights of these lines, with their numbers; `None` for a line that does not parse.
+    fn read_lines(lines: &[&str]) -> Vec<(u64, Option<i32>)> {
+        let text = [&[COLUMNS.join(",").as_str()][..], lines].concat().join("\n");
+        let mut rows = rows(Box::new(io::Cursor::new(text.into_bytes())), "test").unwrap();
+        let mut read = Vec::new();
+        while let Some(line) = rows.next_line().unwrap() {
+            read.push((line.number, line.row.map(|row| row.key.flight)));
+        }
+        read
+    }
+
+    #[test]
+    fn an_unclosed_quote_spoils_its_own_line_only() {
+        let line = |carrier: &str, flight: i32| {
+            format!(
+                "2013,1,1,517,515,2,830,819,11,{carrier},{flight},N1,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z"
+            )
+        };
+        let lines = [line("UA", 1), line("\"UA", 2), line("\"UA\"", 3), String::new(), line("UA", 4) + "\r"];
+        let lines = lines.each_ref().map(String::as_str);
+        assert_eq!(read_lines(&lines), [(2, Some(1)), (3, None), (4, Some(3)), (6, Some(4))]);
     }
 
     #[test]

@@ -22,13 +22,14 @@ mod tests;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use heddledb::{Database, Procedure, Timestamp, key};
 use serde_json::json;
 
 use crate::calls::Call;
 use crate::pause::Pause;
-use crate::workload::{Bound, Generator, Workload};
+use crate::workload::{Bound, Generator, Rejected, Workload};
 use crate::{Error, Result, scan};
 use compare::FlightColumns;
 use dealer::Dealer;
@@ -49,6 +50,8 @@ const BATCH: usize = 1_000;
 pub struct Flights {
     source: Option<Source>,
     pause: Pause,
+    /// The rows that the last check found to be no flights.
+    rejected: Mutex<Vec<Rejected>>,
 }
 
 /// A file of flights and what is known beforehand.
@@ -67,12 +70,16 @@ impl Flights {
         let directory = reference.or(beside).map_or_else(|| PathBuf::from("."), Path::to_owned);
         let input = Input::new(path)?;
         let reference = Reference::read(&directory)?;
-        Ok(Self { source: Some(Source { name: path.display().to_string(), input, reference }), pause })
+        Ok(Self {
+            source: Some(Source { name: path.display().to_string(), input, reference }),
+            pause,
+            rejected: Mutex::default(),
+        })
     }
 
     /// The tables alone: they can be checked against each other, but not filled.
     pub fn from_tables() -> Self {
-        Self { source: None, pause: Pause::default() }
+        Self { source: None, pause: Pause::default(), rejected: Mutex::default() }
     }
 
     fn source(&self) -> Result<&Source> {
@@ -91,9 +98,8 @@ impl Flights {
 fn pass_over_input(source: &Source) -> Result<PlainPass> {
     let mut pass = PlainPass::new(source.reference.clone());
     let mut rows = source.input.rows_again()?;
-    let mut record = csv::ByteRecord::new();
-    while rows.read(&mut record)? {
-        pass.take(rows.heading.row(&record));
+    while let Some(line) = rows.next_line()? {
+        pass.take(line.row, line.number);
     }
     Ok(pass)
 }
@@ -105,7 +111,7 @@ fn pass_over_table(db: &Database, tables: &Tables) -> heddledb::Result<PlainPass
         Ok(())
     })?;
     let mut pass = PlainPass::new(Reference::of_tables(db, tables)?);
-    rows.into_iter().for_each(|row| pass.take(Some(row)));
+    rows.into_iter().for_each(|row| pass.take(Some(row), 0));
     Ok(pass)
 }
 
@@ -158,6 +164,7 @@ impl Workload for Flights {
         }
         let tables = Tables::open(db).map_err(|error| error.to_string())?;
         let pass = self.plain_pass(db, &tables).map_err(|error| format!("the plain pass failed: {error}"))?;
+        *self.rejected.lock().unwrap_or_else(PoisonError::into_inner) = pass.rejected();
         let snapshot = db.snapshot().map_err(|error| error.to_string())?;
         compare::compare(&snapshot, &tables, &pass)?;
         match marks {
@@ -195,6 +202,10 @@ impl Workload for Flights {
 
     fn is_finite(&self) -> bool {
         true
+    }
+
+    fn rejected(&self) -> Vec<Rejected> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use heddledb::Value;
+use heddledb::{Timestamp, Value};
 
 use super::reference::{Reference, References};
-use super::row::{FlightKey, FlightRow};
-use super::tables::WORST;
+use super::row::{DISTANCE, FlightKey, FlightRow};
+use super::tables::{LONGEST, WORST};
 use super::{DUPLICATE, UNKNOWN_CARRIER, UNPARSABLE};
+use crate::workload::Rejected;
 
 /// A column's content: a value, or the rows of an ordered tuple or a top-K set.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,10 +27,13 @@ pub(super) struct PlainPass {
     reference: Reference,
     pub flights: BTreeMap<FlightKey, FlightRow>,
     /// Rows that are no flights, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
+    refused: BTreeMap<&'static str, Rejected>,
 }
 
-/// Counter, sums and maxima over some flights.
+/// The lines of rejected rows that are named.
+const LINES_NAMED: usize = 10;
+
+/// What the flights of one carrier or airport amount to.
 #[derive(Default)]
 struct Tally {
     flights: i64,
@@ -37,6 +41,12 @@ struct Tally {
     arrival_delay: i64,
     departure_maximum: Option<i32>,
     arrival_maximum: Option<i32>,
+    departure_minimum: Option<i32>,
+    late: u32,
+    /// Hour and number of the latest departure.
+    latest: Option<(Timestamp, i32)>,
+    /// For each distance the latest departure and its number.
+    longest: BTreeMap<i32, (Timestamp, i32)>,
     worst: Vec<(i32, FlightKey, Option<String>)>,
 }
 
@@ -46,8 +56,8 @@ impl PlainPass {
         Self { reference, flights: BTreeMap::new(), refused: BTreeMap::new() }
     }
 
-    /// Takes the next row of the file; `None` is one that does not parse.
-    pub fn take(&mut self, row: Option<FlightRow>) {
+    /// Takes the row of a line; `None` is one that does not parse.
+    pub fn take(&mut self, row: Option<FlightRow>, line: u64) {
         let reason = match row {
             None => UNPARSABLE,
             Some(row) if self.flights.contains_key(&row.key) => DUPLICATE,
@@ -57,7 +67,17 @@ impl PlainPass {
                 return;
             }
         };
-        *self.refused.entry(reason).or_default() += 1;
+        let refused =
+            self.refused.entry(reason).or_insert(Rejected { reason, count: 0, first_lines: Vec::new() });
+        refused.count += 1;
+        if refused.first_lines.len() < LINES_NAMED {
+            refused.first_lines.push(line);
+        }
+    }
+
+    /// Rows that are no flights.
+    pub fn rejected(&self) -> Vec<Rejected> {
+        self.refused.values().cloned().collect()
     }
 
     /// What `carrier` holds.
@@ -66,7 +86,8 @@ impl PlainPass {
         let carriers = self.reference.carriers.iter().map(|(carrier, columns)| {
             let tally = tallies.remove(carrier).unwrap_or_default();
             let maxima = [tally.departure_maximum, tally.arrival_maximum].map(|most| Cell::One(most.into()));
-            (carrier.clone(), ones(columns).chain(tally.counters()).chain(maxima).collect())
+            let rest = tally.extremes_and_tuples();
+            (carrier.clone(), ones(columns).chain(tally.counters()).chain(maxima).chain(rest).collect())
         });
         carriers.collect()
     }
@@ -131,13 +152,37 @@ impl Tally {
         self.arrival_delay += i64::from(row.arrival_delay.unwrap_or(0));
         self.departure_maximum = self.departure_maximum.max(row.departure_delay);
         self.arrival_maximum = self.arrival_maximum.max(row.arrival_delay);
+        let departure = (row.key.time_hour, row.key.flight);
+        self.latest = self.latest.max(Some(departure));
+        if let Some(distance) = row.numbers[DISTANCE] {
+            let longest = self.longest.entry(distance).or_insert(departure);
+            *longest = departure.max(*longest);
+        }
         if let Some(delay) = row.departure_delay {
+            self.departure_minimum = Some(self.departure_minimum.map_or(delay, |least| least.min(delay)));
+            self.late += u32::from(delay > 0);
             self.worst.push((delay, row.key.clone(), row.destination.clone()));
         }
     }
 
     fn counters(&self) -> impl Iterator<Item = Cell> + use<> {
         [self.flights, self.departure_delay, self.arrival_delay].into_iter().map(|sum| Cell::One(sum.into()))
+    }
+
+    /// What a carrier has behind its maxima.
+    fn extremes_and_tuples(&self) -> [Cell; 4] {
+        let sign = if self.late.is_multiple_of(2) { 1 } else { -1 };
+        let latest = self.latest.map(|(hour, flight)| vec![vec![hour.into(), flight.into()]]);
+        let longest = self.longest.iter().rev().take(LONGEST as usize);
+        let longest: Vec<Vec<Value>> = longest
+            .map(|(distance, (hour, flight))| vec![(*distance).into(), (*hour).into(), (*flight).into()])
+            .collect();
+        [
+            Cell::One(self.departure_minimum.into()),
+            Cell::One(sign.into()),
+            latest.map_or(Cell::One(Value::Null), Cell::Rows),
+            if longest.is_empty() { Cell::One(Value::Null) } else { Cell::Rows(longest) },
+        ]
     }
 
     fn worst(mut self) -> Cell {

@@ -20,6 +20,7 @@ mod argument {
     pub const TAIL_NUMBER: usize = 11;
     pub const ORIGIN: usize = 12;
     pub const DESTINATION: usize = 13;
+    pub const DISTANCE: usize = 15;
     pub const TIME_HOUR: usize = 18;
 }
 use argument::*;
@@ -93,14 +94,27 @@ fn flight(tables: &Tables, pause: Pause) -> Action {
 fn carrier(tables: &Tables, pause: Pause) -> Action {
     let counters = tables.carrier_counters;
     let maxima = [(tables.departure_maximum, DEPARTURE_DELAY), (tables.arrival_maximum, ARRIVAL_DELAY)];
+    let (minimum, sign) = (tables.departure_minimum, tables.late_sign);
+    let (latest, longest) = (tables.latest, tables.longest);
     Action::commute(&tables.carrier).key(|args, key| key.push(argument_of(args, CARRIER)?)).body(
         move |action: &ActionContext| {
             count(action, counters)?;
+            let args = action.args();
             for (column, place) in maxima {
-                let delay = argument_of(action.args(), place)?;
-                if !matches!(delay, ValueRef::Null) {
-                    action.max(column, delay)?;
+                if !args.is_null(place)? {
+                    action.max(column, argument_of(args, place)?)?;
                 }
+            }
+            if !args.is_null(DEPARTURE_DELAY)? {
+                action.min(minimum, argument_of(args, DEPARTURE_DELAY)?)?;
+                if args.int(DEPARTURE_DELAY)? > 0 {
+                    action.multiply(sign, -1)?;
+                }
+            }
+            let (hour, flight) = (argument_of(args, TIME_HOUR)?, argument_of(args, FLIGHT)?);
+            action.ordered_put(latest, &[hour], &[flight])?;
+            if !args.is_null(DISTANCE)? {
+                action.top_k_insert(longest, &[argument_of(args, DISTANCE)?], &[hour, flight])?;
             }
             pause.take();
             Ok(())

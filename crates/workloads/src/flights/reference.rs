@@ -42,10 +42,13 @@ impl Reference {
         })
     }
 
-    /// Inserts what is not there yet. Counters start at zero; maxima and sightings start as NULL.
+    /// Inserts what is not there yet. Counters start at zero, the sign at 1; everything else starts as NULL.
     pub fn load(&self, db: &Database, tables: &Tables) -> heddledb::Result<()> {
         let none = [ValueRef::Null; 0];
-        let counters = [0.into(), 0.into(), 0.into(), ValueRef::Null, ValueRef::Null];
+        let mut counters = [ValueRef::Null; 9];
+        counters[..3].fill(0.into());
+        // Behind three counters and three extremes.
+        counters[6] = 1.into();
         insert_missing(db, &tables.carrier, &self.carriers, &counters)?;
         insert_missing(db, &tables.airport, &self.airports, &none)?;
         insert_missing(db, &tables.plane, &self.planes, &[ValueRef::Null])

@@ -66,8 +66,11 @@ pub(super) const NUMBERS: [&str; 11] = [
     "minute",
 ];
 
+/// The place of `distance` among them.
+pub(super) const DISTANCE: usize = 8;
+
 /// Where each column stands in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heading {
     /// Fields that every row has to have.
     fields: usize,

@@ -3,7 +3,7 @@
 //! | table | a record | what a flight's row does to it |
 //! | --- | --- | --- |
 //! | `flight` | a row of the file | inserts it |
-//! | `carrier` | an airline of `airlines.csv` | adds to counter and delay sums, raises the maximum delays |
+//! | `carrier` | an airline of `airlines.csv` | all six commutative operations: adds to counter and delay sums, raises the maximum delays, lowers the minimum delay, multiplies a sign by -1 if it departed late, puts the latest departure, inserts into the longest distances |
 //! | `airport` | an airport of `airports.csv` | makes it if it is missing |
 //! | `origin` | an airport from which somebody flew | adds to counter and delay sums; the hundred worst delays |
 //! | `destination` | an airport to which somebody flew | adds to counter and delay sums |
@@ -56,6 +56,20 @@ pub(super) fn worst_type() -> Result<TupleType> {
     )
 }
 
+/// How many of its longest distances a carrier keeps.
+pub(super) const LONGEST: u32 = 10;
+
+/// A latest departure is ordered by its hour; of several in one hour the one with the greatest flight number stays.
+pub(super) fn latest_type() -> Result<TupleType> {
+    TupleType::new(vec![DataType::Timestamp], vec![DataType::Int32])
+}
+
+/// A longest distance is ordered by the distance; of several flights of one distance the last one stays: the payload is
+/// hour and flight number.
+pub(super) fn longest_type() -> Result<TupleType> {
+    TupleType::new(vec![DataType::Int32], vec![DataType::Timestamp, DataType::Int32])
+}
+
 /// A sighting is ordered by the flight's key; it carries origin and destination.
 pub(super) fn sighting_type() -> Result<TupleType> {
     TupleType::new(
@@ -96,6 +110,10 @@ pub(super) struct Tables {
     pub destination_counters: Counters,
     pub departure_maximum: Column,
     pub arrival_maximum: Column,
+    pub departure_minimum: Column,
+    pub late_sign: Column,
+    pub latest: Column,
+    pub longest: Column,
     pub worst: Column,
     pub sighting: Column,
 }
@@ -103,7 +121,7 @@ pub(super) struct Tables {
 impl Tables {
     /// Looks the tables up, and makes those that are missing.
     pub fn create(db: &Database) -> Result<Self> {
-        for definition in [carrier(), airport(), origin()?, destination(), plane()?, flight()] {
+        for definition in [carrier()?, airport(), origin()?, destination(), plane()?, flight()] {
             if crate::scan::table_if_there(db, definition.name())?.is_none() {
                 db.create_table(definition)?;
             }
@@ -123,6 +141,10 @@ impl Tables {
             destination_counters: Counters::of(&destination)?,
             departure_maximum: carrier.column("dep_delay_max")?,
             arrival_maximum: carrier.column("arr_delay_max")?,
+            departure_minimum: carrier.column("dep_delay_min")?,
+            late_sign: carrier.column("late_sign")?,
+            latest: carrier.column("latest")?,
+            longest: carrier.column("longest")?,
             worst: origin.column("worst")?,
             sighting: plane.column("sighting")?,
             carrier,
@@ -160,12 +182,19 @@ fn referenced(definition: TableDefinition, columns: &[(&str, DataType)]) -> Tabl
         .fold(definition, |definition, (name, data_type)| definition.column(*name, data_type.clone()))
 }
 
-fn carrier() -> TableDefinition {
+fn carrier() -> Result<TableDefinition> {
     let definition = TableDefinition::new(CARRIER).column("carrier", DataType::Text);
-    counted(referenced(definition, &CARRIER_COLUMNS))
+    let longest = DataType::TopK { limit: LONGEST, of: longest_type()? };
+    Ok(counted(referenced(definition, &CARRIER_COLUMNS))
         .column("dep_delay_max", DataType::Int32)
         .column("arr_delay_max", DataType::Int32)
-        .primary_key(["carrier"])
+        .column("dep_delay_min", DataType::Int32)
+        .column("late_sign", DataType::Int32)
+        .not_null()
+        .default(1)
+        .column("latest", DataType::OrderedTuple(latest_type()?))
+        .column("longest", longest)
+        .primary_key(["carrier"]))
 }
 
 fn airport() -> TableDefinition {

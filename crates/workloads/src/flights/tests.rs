@@ -72,7 +72,27 @@ fn the_plain_pass_counts_the_same_rows() {
     let flights = bad_file();
     let pass = pass_over_input(flights.source().unwrap()).unwrap();
     assert_eq!(pass.flights.len() as u64, GOOD);
-    assert_eq!(pass.refused, BTreeMap::from(BAD));
+    let counts: BTreeMap<_, _> = pass.rejected().iter().map(|one| (one.reason, one.count)).collect();
+    assert_eq!(counts, BTreeMap::from(BAD));
+}
+
+#[test]
+fn rejected_rows_are_named_by_their_lines() {
+    let flights = bad_file();
+    let (db, _) = run(&flights, 2);
+    assert!(flights.rejected().is_empty(), "nothing is known before a check");
+    assert_eq!(flights.check(&db, None), Ok(()));
+    let file = std::fs::read_to_string(data("flights-bad.csv")).unwrap();
+    let lines: Vec<&str> = file.lines().collect();
+    for rejected in flights.rejected() {
+        assert_eq!(rejected.first_lines.len() as u64, rejected.count.min(10));
+        assert!(rejected.first_lines.is_sorted() && rejected.first_lines[0] > 1);
+        for line in rejected.first_lines {
+            let carrier = lines[line as usize - 1].split(',').nth(9);
+            let is_unknown = !["UA", "AA", "B6", "DL", "EV"].contains(&carrier.unwrap_or_default());
+            assert!(rejected.reason != UNKNOWN_CARRIER || is_unknown, "line {line}: {carrier:?}");
+        }
+    }
 }
 
 #[test]
@@ -103,7 +123,11 @@ fn counters_maxima_sightings_and_worst_delays_are_as_counted_by_hand() {
         assert_eq!((american.int("dep_delay_max")?, american.int("arr_delay_max")?), (120, 99));
         let delta = tx.get(&tables.carrier, key!["DL"])?.unwrap();
         assert_eq!(delta.int("flights")?, 0);
-        assert!(delta.is_null("dep_delay_max")?);
+        for untouched in ["dep_delay_max", "dep_delay_min", "latest", "longest"] {
+            assert!(delta.is_null(untouched)?, "{untouched}");
+        }
+        assert_eq!((american.int("dep_delay_min")?, american.int("late_sign")?), (120, -1));
+        assert_eq!(delta.int("late_sign")?, 1);
         let la_guardia = tx.get(&tables.origin, key!["LGA"])?.unwrap();
         assert_eq!((la_guardia.int("flights")?, la_guardia.int("dep_delay_sum")?), (1, -4));
         assert!(tx.get(&tables.plane, key!["N3"])?.unwrap().is_null("sighting")?);
