@@ -11,8 +11,9 @@ use crate::pipeline::call::{Found, Output, Routine, Submitted};
 use crate::pipeline::execute::{Outcome, keep_panics_in};
 use crate::pipeline::nesting;
 use crate::pipeline::partition::Executors;
-use crate::pipeline::partition::entrant::{Entrant, GroupMemory, Offered, Sink, closed};
-use crate::pipeline::partition::visit::Visitor;
+use crate::pipeline::partition::batch::{Incoming, Sink};
+use crate::pipeline::partition::group::{GroupMember, GroupMemory, closed};
+use crate::pipeline::partition::key_resolution::KeyResolver;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
 use crate::procedure::{Procedure, Registered};
@@ -47,7 +48,7 @@ pub struct Worker<'db> {
     found: Vec<Found>,
     /// What the calls of a group touch; kept for its memory.
     footprints: Vec<Footprint>,
-    /// What a group of calls that executors run needs; kept for its memory.
+    /// The memory of groups that executors run.
     group: GroupMemory,
 }
 
@@ -67,35 +68,26 @@ impl Pending for Prepared<'_> {
     }
 }
 
-/// A call of a group that executors own the data of.
-struct Offer<'c> {
+/// A transaction of a group whose data executors own.
+struct Member<'c> {
     procedure: &'c Procedure,
     args: &'c Args,
     footprint: &'c mut Footprint,
 }
 
-impl Pending for Offer<'_> {
-    type Routine = Registered;
-
-    #[inline]
-    fn parts(&self) -> (&Registered, &Args, &Footprint) {
-        (self.procedure.registered(), self.args, self.footprint)
-    }
-}
-
-impl Offered for Offer<'_> {
+impl GroupMember for Member<'_> {
     #[inline]
     fn parts_mut(&mut self) -> (&(dyn Routine + 'static), &Args, &mut Footprint) {
         (self.procedure.registered(), self.args, self.footprint)
     }
 
-    fn hand_batch(&mut self) -> Entrant {
+    fn send(&mut self) -> Incoming {
         let (routine, args) = (self.procedure.routine(), self.args.clone());
-        Entrant { routine, args, footprint: std::mem::take(self.footprint), sink: Sink::Nobody }
+        Incoming { routine, args, footprint: std::mem::take(self.footprint), sink: Sink::Batch }
     }
 
-    fn take_back(&mut self, entrant: Entrant) {
-        *self.footprint = entrant.footprint;
+    fn take_back(&mut self, incoming: Incoming) {
+        *self.footprint = incoming.footprint;
     }
 }
 
@@ -190,14 +182,16 @@ impl<'db> Worker<'db> {
     ///
     /// Within a group the keys of later calls are looked up while an earlier one runs. Calls take effect in their order,
     /// and so do calls, and instances of a repeated action, that name one key: each sees what the ones before it wrote.
-    /// There are two exceptions, which are serializable all the same:
+    /// There are exceptions, which are serializable all the same; wait for the first results where they matter:
     ///
     /// - Under `phased`, a stashed call ([`Executed::is_stashed`]) runs after the split phase: behind all calls of its
     ///   group that were not stashed, and in any order with other stashed ones, also of the same key.
-    /// - Under `partitioned`, a call whose rows an earlier phase finds by a secondary index may take effect behind later
-    ///   calls of its group, if the index entries that it read have changed since the group began. And an action that
-    ///   names a key reads by a secondary index the rows of that key only; what lies elsewhere is read by an action
-    ///   without a key, which sees what earlier calls of its group wrote.
+    /// - Under `partitioned`, calls whose rows belong to different executors run at the same time. A call whose rows an
+    ///   earlier phase finds by a secondary index may take effect before or behind others of its group that change what
+    ///   the index shows. Where a unique index does not contain all routing columns, a call may fail with a duplicate key
+    ///   that an earlier call of its group at another executor has yet to remove.
+    /// - An action that names a key reads by a secondary index the rows of that key only; what else it finds there fails
+    ///   the call. An action without a key reads all rows, and sees what earlier calls of its group wrote.
     pub fn execute_group(
         &mut self,
         procedures: &[Procedure],
@@ -267,7 +261,7 @@ impl<'db> Worker<'db> {
         (ready, prepared.err())
     }
 
-    /// As [`run`](Self::run), where executors own the data.
+    /// As [`run`](Self::run), where executors own the data: they run the transactions.
     fn run_at(
         &mut self,
         executors: &Executors,
@@ -275,32 +269,30 @@ impl<'db> Worker<'db> {
         calls: &[(usize, Args)],
         footprints: &mut [Footprint],
         done: &mut Vec<Executed<'db>>,
-    ) -> bool {
-        let (shared, mut wrote) = (self.shared, false);
-        let with_footprints = calls.iter().zip(&mut *footprints);
-        let offers = with_footprints.map(|((place, args), footprint)| Offer {
+    ) {
+        let shared = self.shared;
+        let members = calls.iter().zip(&mut *footprints).map(|((place, args), footprint)| Member {
             procedure: &procedures[*place],
             args,
             footprint,
         });
-        let mut offers: SmallVec<[Offer<'_>; GROUP_CALLS]> = offers.collect();
-        let Worker { slot_guard, held, found, group, .. } = self;
+        let mut members: SmallVec<[Member<'_>; GROUP_CALLS]> = members.collect();
+        let Worker { slot_guard, held, group, .. } = self;
         executors.execute_group(
-            Visitor { engine: shared.engine(), slot_guard, held, found },
+            KeyResolver { engine: shared.engine(), slot_guard, held },
             group,
-            &mut offers,
+            &mut members,
         );
-        drop(offers);
+        drop(members);
         // For the next group: which of them is which does not matter.
-        let given = footprints.iter_mut().filter(|footprint| footprint.references.capacity() == 0);
-        given.zip(group.spare.drain(..)).for_each(|(footprint, spare)| *footprint = spare);
-        done.extend(group.ended.drain(..).map(|ended| {
-            let (outcome, output) = ended.unwrap_or_else(closed);
-            wrote |= outcome.wrote;
+        let sent = footprints.iter_mut().filter(|footprint| footprint.references.capacity() == 0);
+        sent.zip(group.spare_footprints.drain(..)).for_each(|(footprint, spare)| *footprint = spare);
+        group.spare_footprints.clear();
+        done.extend(group.outcomes.drain(..).map(|outcome| {
+            let (outcome, output) = outcome.unwrap_or_else(closed);
             let delivery = Delivery::Ready(outcome.failure.map_or(Ok(output), Err));
             Executed { shared, epoch: outcome.epoch, attempts: outcome.attempts, delivery }
         }));
-        wrote
     }
 
     fn procedure<'p>(&self, procedures: &'p [Procedure], place: usize) -> Result<&'p Procedure> {
@@ -333,7 +325,9 @@ impl<'db> Worker<'db> {
     ) -> bool {
         if let Some(executors) = self.shared.input().executors() {
             let _handover = at(Activity::Handover);
-            return self.run_at(executors, procedures, calls, footprints, done);
+            self.run_at(executors, procedures, calls, footprints, done);
+            // The executors have told the log.
+            return false;
         }
         let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls
             .iter()

@@ -3,7 +3,7 @@
 use super::Database;
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;
-use crate::protocol::local::claim::place_of_key;
+use crate::protocol::local::local_lock::partition_hash_of_key;
 use crate::table::Table;
 use crate::types::ValueRef;
 
@@ -45,7 +45,7 @@ impl Database {
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(executors) = self.shared.input().executors() else { return Vec::new() };
         let place = |start: &u64| *start as f64 / ALL;
-        let (starts, shares, moves) = executors.picture();
+        let (starts, shares, moves) = executors.partitions();
         let ends = starts.iter().map(place).chain([1.0]);
         let ranges = [0.0].into_iter().chain(starts.iter().map(place)).zip(ends);
         let rest = shares.into_iter().zip(moves);
@@ -63,7 +63,7 @@ impl Database {
         nesting::check("moving boundaries")?;
         let executors = self.shared.input().executors();
         let starts = places(boundaries, executors.map_or(1, |executors| executors.len()))?;
-        executors.map_or(Ok(()), |executors| executors.move_boundaries(&starts))
+        executors.map_or(Ok(()), |executors| executors.repartition(&starts))
     }
 
     /// Which executor owns the rows that have this key, or this beginning of one, now. None: they are everybody's, because
@@ -75,7 +75,8 @@ impl Database {
         let (core, values) = (table.core(), key.as_ref());
         let key = core.encode_key(values, false)?;
         let executors = self.shared.input().executors();
-        Ok(executors.and_then(|all| place_of_key(core, &key, values.len()).map(|place| all.owner_of(place))))
+        Ok(executors
+            .and_then(|all| partition_hash_of_key(core, &key, values.len()).map(|hash| all.owner_of(hash))))
     }
 }
 

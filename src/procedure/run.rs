@@ -176,10 +176,9 @@ pub(super) fn refer(
     into.hash = if into.whole { table.hash(&into.key) } else { 0 };
     into.mode = action.mode;
     into.routing = Routed::of(table, &into.key, columns, first);
-    into.unrouted = !table.secondary().is_empty();
-    into.unique_beyond = table.is_unique_beyond_routing();
-    into.guessed = false;
-    into.elsewhere = false;
+    into.has_secondary_indexes = !table.secondary().is_empty();
+    into.resolved_ahead = false;
+    into.validated = false;
     Ok(())
 }
 
@@ -348,7 +347,7 @@ impl Registered {
 /// Looks the record of an action's key up, if the whole key is known beforehand, and asks for it to be fetched.
 #[inline(always)]
 pub(super) fn find_ahead(action: &Action, reference: &Reference, guard: &Guard) -> Found {
-    let wanted = reference.whole && (!action.is_led() || reference.guessed);
+    let wanted = reference.whole && (!action.is_led() || reference.resolved_ahead);
     let record = if wanted { action.table.find_ahead(reference.hash, &reference.key, guard) } else { None };
     record.map(|record| {
         action.table.prefetch_record(record);
@@ -402,8 +401,8 @@ fn run_led<'a>(
     found: Option<Record<'a>>,
 ) -> Result<()> {
     let led_to = lead_to(action, instance, call.args, call.values, declared)?;
-    if declared.guessed && led_to.key != declared.key {
-        return Err(call.attempt.was_misled());
+    if declared.resolved_ahead && led_to.key != declared.key {
+        return Err(call.attempt.was_misrouted());
     }
     let _scope = call.attempt.enter_scope(&led_to);
     run_body(action, instance, &ActionContext { call, table: &action.table, reference: &led_to, found })
@@ -424,7 +423,7 @@ pub(super) fn lead_to(
         (None, Some(key)) => key(args, values, builder),
         (None, None) => Ok(()),
     })?;
-    if declared.guessed || led_to.key.starts_with(&declared.key) {
+    if declared.resolved_ahead || led_to.key.starts_with(&declared.key) {
         return Ok(led_to);
     }
     let table = action.table.definition().name();

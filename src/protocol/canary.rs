@@ -5,7 +5,7 @@ use std::thread;
 
 use super::attempt::{Access, Attempt, DIRECT, Reading, TRACKED};
 use super::footprint::Footprint;
-use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
+use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::error::Result;
 use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
 use crate::storage::read_set::Part;
@@ -93,7 +93,7 @@ fn write_through(attempt: &Attempt<'_>) {
 impl Protocol for Canary {
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(self.access());
-        if attempted.number > ATTEMPTS_IN_COMPANY {
+        if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
             attempt.run_alone();
         }
     }

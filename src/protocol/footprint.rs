@@ -22,34 +22,35 @@ pub(crate) enum Mode {
 /// What of a key chooses its site or dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Routed {
-    /// Nothing: the key does not have all of the routing fields.
+    /// None: the key does not contain all routing columns.
     #[default]
-    Nowhere,
-    /// So many bytes at its beginning: its first component.
-    By(u16),
-    /// Other components, which lie at this place among their table's datasets.
-    At(u64),
+    Unknown,
+    /// A prefix of this many bytes: its first component.
+    Prefix(u16),
+    /// Other components, which have this partition hash.
+    Hash(u64),
 }
 
 impl Routed {
-    /// A key of so many components, of which the first has so many bytes.
+    /// That of a key with this many components, of which the first has `first` bytes.
     #[inline]
     pub(crate) fn of(table: &TableCore, key: &[u8], components: usize, first: u16) -> Routed {
-        if table.is_routed_by_others() {
+        if table.has_own_routing_columns() {
             let fields = table.routing_fields(key, components);
-            return fields.map_or(Routed::Nowhere, |fields| Routed::At(place(&fields)));
+            return fields.map_or(Routed::Unknown, |fields| Routed::Hash(partition_hash(&fields)));
         }
-        if components > 0 { Routed::By(first) } else { Routed::Nowhere }
+        if components > 0 { Routed::Prefix(first) } else { Routed::Unknown }
     }
 }
 
-/// How many bytes an integer of 32 bits has in a key.
+/// The bytes of a 32-bit integer in a key.
 const NARROW_BYTES: usize = 4;
 
-/// Where routing fields lie: a number that spreads neighbours evenly, so that equal ranges of it have equal shares.
-/// Equal fields of different tables lie at the same place, integers of either width too, so that what belongs together is together.
+/// The partition hash of encoded routing columns. It spreads neighbors evenly, so that equal ranges of hashes hold equal
+/// shares of the keys. Equal routing columns of different tables have equal hashes, and so have equal integers of 32 and
+/// 64 bits: rows that belong together share a partition.
 #[inline]
-pub(crate) fn place(routing: &[u8]) -> u64 {
+pub(crate) fn partition_hash(routing: &[u8]) -> u64 {
     if routing.len() > 8 {
         return hash_key(routing);
     }
@@ -57,10 +58,10 @@ pub(crate) fn place(routing: &[u8]) -> u64 {
     number[8 - routing.len()..].copy_from_slice(routing);
     let mut number = u64::from_be_bytes(number);
     if routing.len() == NARROW_BYTES {
-        // An integer of 32 bits lies where one of 64 bits does.
+        // Sign-extend the encoded 32-bit integer to the encoding of 64 bits.
         number = number.wrapping_sub(1 << 31).wrapping_add(1 << 63);
     }
-    // The golden ratio's fraction: multiples of it keep the largest distances from each other.
+    // Fibonacci hashing: multiples of the golden ratio's fraction keep the largest distances from each other.
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
@@ -77,16 +78,14 @@ pub(crate) struct Reference {
     pub(crate) hash: u64,
     /// What is done.
     pub(crate) mode: Mode,
-    /// What of `key` chooses the site or dataset.
+    /// Which part of `key` decides its partition hash.
     pub(crate) routing: Routed,
-    /// Whether what is done reaches records that the key does not route: a secondary index's.
-    pub(crate) unrouted: bool,
-    /// Whether rows that the key does not route may forbid what is done: by a unique index.
-    pub(crate) unique_beyond: bool,
-    /// Whether `key` is where values led that were looked up before the call began: they may lead elsewhere by now.
-    pub(crate) guessed: bool,
-    /// Whether the call is given to somebody else than who owns this, which it reads and validates.
-    pub(crate) elsewhere: bool,
+    /// Whether the table has secondary indexes, whose records belong to no partition.
+    pub(crate) has_secondary_indexes: bool,
+    /// Whether key resolution filled in `key` before the transaction began: the values may lead to another key by now.
+    pub(crate) resolved_ahead: bool,
+    /// Whether it is a read of another partition's row that is validated at the commit instead of locked.
+    pub(crate) validated: bool,
 }
 
 /// Which instance of which action of a procedure a reference is.
@@ -122,29 +121,29 @@ mod tests {
     use crate::types::ValueRef;
     use crate::types::key::encode_component;
 
-    fn place_of(int: i64, data_type: &DataType) -> u64 {
+    fn hash_of(int: i64, data_type: &DataType) -> u64 {
         let mut key = EncodedKey::new();
         encode_component(&mut key, ValueRef::Int(int), data_type, false).expect("it fits");
-        place(&key)
+        partition_hash(&key)
     }
 
     #[test]
-    fn equal_integers_of_either_width_lie_at_one_place_and_others_elsewhere() {
+    fn equal_integers_of_either_width_have_one_partition_hash() {
         let ints = [0, 1, -1, 7, i64::from(i32::MIN), i64::from(i32::MAX)];
         for int in ints {
-            assert_eq!(place_of(int, &DataType::Int32), place_of(int, &DataType::Int64), "{int}");
+            assert_eq!(hash_of(int, &DataType::Int32), hash_of(int, &DataType::Int64), "{int}");
         }
-        let mut places: Vec<u64> = ints.iter().map(|&int| place_of(int, &DataType::Int64)).collect();
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places.len(), ints.len());
+        let mut hashes: Vec<u64> = ints.iter().map(|&int| hash_of(int, &DataType::Int64)).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), ints.len());
     }
 
     #[test]
     fn neighbours_are_spread_evenly() {
         let mut halves = [0; 2];
         for int in 1..=1_000 {
-            halves[(place_of(int, &DataType::Int64) >> 63) as usize] += 1;
+            halves[(hash_of(int, &DataType::Int64) >> 63) as usize] += 1;
         }
         assert!(halves.iter().all(|&half| half > 450), "{halves:?}");
     }

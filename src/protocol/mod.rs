@@ -25,7 +25,7 @@ use crossbeam_epoch::Guard;
 use crate::error::{Error, Result};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
-use crate::protocol::local::Desk;
+use crate::protocol::local::ExternalLocks;
 pub use crate::protocol::serial::SerialVariant;
 use crate::storage::commit::CommitFailure;
 use crate::storage::reconcile::Wanted;
@@ -155,8 +155,8 @@ pub enum LockConflict {
     NoWait,
 }
 
-/// So often a call is tried beside others, under protocols that hold nothing while it runs; after that, alone.
-pub(crate) const ATTEMPTS_IN_COMPANY: u32 = 24;
+/// Attempts of a transaction that run concurrently with others, under protocols without locks; later ones run alone.
+pub(crate) const MAX_OPTIMISTIC_ATTEMPTS: u32 = 24;
 
 /// How a call can try to run: the first time as it comes, later with more force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,8 +213,8 @@ pub(crate) trait Protocol: Send + Sync {
         false
     }
 
-    /// If its calls are to run on executors that own the data: where it finds the desk at which others lock.
-    fn desk(&self) -> Option<&OnceLock<Arc<dyn Desk>>> {
+    /// If executors that own the data run its transactions: where it finds the local locks for other threads.
+    fn external_locks(&self) -> Option<&OnceLock<Arc<dyn ExternalLocks>>> {
         None
     }
 
@@ -298,8 +298,8 @@ pub(crate) struct Held {
     pub(crate) alone: bool,
     /// Whether the running attempt was denied what it wanted to write.
     pub(crate) denied_write: bool,
-    /// Whether the running attempt's values led elsewhere than was looked up before it began (`partitioned`).
-    pub(crate) misled: bool,
+    /// Whether the running attempt's values led to another key than key resolution found (`partitioned`).
+    pub(crate) misrouted: bool,
     /// What the session keeps that the running attempt is an access of.
     pub(crate) session: Option<Box<attempt::SessionAccess>>,
     /// The locks of the running attempt.

@@ -1,32 +1,24 @@
-//! Routing fields: the columns of a table's key by which its rows are divided, among serial sites or executors.
+//! Routing columns: the columns of a table's primary key that decide which partition a row belongs to.
 //!
-//! Usually that is the key's first column, whose bytes begin the key; a definition may choose others.
+//! By default that is the key's first column, whose bytes begin the encoded key; a definition may choose others.
+//!
+//! # Source
+//! DORA (VLDB 2010), section 4.1.1: routing rules on any columns of the primary key.
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::storage::definition::TableDefinition;
 use crate::storage::table::TableCore;
 use crate::types::key::{EncodedKey, decode_component};
 
-impl TableDefinition {
-    /// Whether a unique index forbids that two rows have the same in it though their routing columns differ: then who writes one
-    /// of them meets who writes the other. An index that contains all routing columns forbids nothing beyond them.
-    pub(crate) fn is_unique_beyond_routing(&self) -> bool {
-        let routing = self.routing_columns();
-        let reaches_beyond = |columns: &[usize]| routing.iter().any(|routing| !columns.contains(routing));
-        self.indexes.iter().any(|index| index.unique && reaches_beyond(&index.columns))
-    }
-}
-
 impl TableCore {
-    /// Whether it is routed by other columns than the first of its key.
+    /// Whether its definition chooses routing columns, so that the first column of the key does not decide.
     #[inline]
-    pub(crate) fn is_routed_by_others(&self) -> bool {
+    pub(crate) fn has_own_routing_columns(&self) -> bool {
         !self.definition().routing.is_empty()
     }
 
-    /// The routing fields in a key that has so many components, in the order in which they were chosen; none: it does
-    /// not have all of them.
+    /// The encoded routing columns of a key that has `components` components, in the order in which the definition names
+    /// them; `None`: the key does not contain all of them.
     pub(crate) fn routing_fields(&self, key: &[u8], components: usize) -> Option<EncodedKey> {
         let definition = self.definition();
         let mut ends: SmallVec<[usize; 8]> = smallvec![0];
@@ -47,6 +39,7 @@ impl TableCore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::definition::TableDefinition;
     use crate::storage::rig::Rig;
     use crate::types::{DataType, ValueRef};
 
@@ -68,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_there_when_the_key_reaches_to_the_last_of_them() {
+    fn routing_columns_are_found_once_the_key_contains_all_of_them() {
         let rig = rig(&["account"]);
         let account = (-7_i64 as u64 ^ 1 << 63).to_be_bytes();
         let fields = |components| rig.table.routing_fields(&key(&rig, components), components);
@@ -76,33 +69,33 @@ mod tests {
         for components in 2..=3 {
             assert_eq!(fields(components).as_deref(), Some(&account[..]));
         }
-        assert!(rig.table.is_routed_by_others());
+        assert!(rig.table.has_own_routing_columns());
     }
 
     #[test]
-    fn several_fields_come_in_the_order_in_which_they_were_chosen() {
+    fn several_routing_columns_keep_the_order_of_the_definition() {
         let rig = rig(&["day", "town"]);
         let whole = key(&rig, 3);
         let town = key(&rig, 1);
         let fields = rig.table.routing_fields(&whole, 3).expect("all are there");
         assert_eq!(fields[..], [&whole[whole.len() - 4..], &town].concat());
         assert_eq!(rig.table.routing_fields(&key(&rig, 2), 2), None);
-        // As many components as are said to be there, but the bytes end before.
+        // The bytes end before the components that are announced.
         assert_eq!(rig.table.routing_fields(&town, 3), None);
     }
 
     #[test]
-    fn the_first_column_is_chosen_where_none_is_or_it_itself() {
+    fn the_first_column_routes_by_default() {
         for routing in [&[][..], &["town"]] {
             let rig = rig(routing);
-            assert!(!rig.table.is_routed_by_others());
+            assert!(!rig.table.has_own_routing_columns());
             let first = rig.table.routing_fields(&key(&rig, 3), 3).expect("it is there");
             assert_eq!(first, key(&rig, 1));
         }
     }
 
     #[test]
-    fn only_columns_of_the_key_route() {
+    fn routing_columns_outside_of_the_key_are_refused() {
         let definition = TableDefinition::new("t")
             .column("id", DataType::Int64)
             .column("n", DataType::Int64)
@@ -111,30 +104,5 @@ mod tests {
         assert!(wrong.to_string().contains("\"n\", which is not in its primary key"), "{wrong}");
         assert!(definition.clone().routing(["m"]).settled().is_err());
         assert!(definition.routing(["id", "id"]).settled().is_err());
-    }
-
-    #[test]
-    fn an_index_forbids_beyond_the_routing_columns_unless_it_contains_them_all() {
-        let table = || {
-            TableDefinition::new("t")
-                .column("a", DataType::Int64)
-                .column("b", DataType::Int64)
-                .column("c", DataType::Int64)
-                .primary_key(["a", "b"])
-        };
-        let reaches_beyond = |definition: TableDefinition| {
-            let definition = definition.settled().expect("sound");
-            let reaches = definition.is_unique_beyond_routing();
-            assert_eq!(Rig::new(definition).table.is_unique_beyond_routing(), reaches);
-            reaches
-        };
-        assert!(!reaches_beyond(table()));
-        assert!(!reaches_beyond(table().index("i", ["c"])), "nothing is unique");
-        assert!(reaches_beyond(table().unique_index("i", ["c"])));
-        assert!(!reaches_beyond(table().unique_index("i", ["c", "a"])));
-        assert!(reaches_beyond(table().unique_index("i", ["c", "a"]).routing(["b"])));
-        assert!(reaches_beyond(table().unique_index("i", ["c", "a"]).routing(["a", "b"])));
-        assert!(!reaches_beyond(table().unique_index("i", ["b", "a"]).routing(["a", "b"])));
-        assert!(reaches_beyond(table().unique_index("i", ["a", "c"]).unique_index("j", ["b"])));
     }
 }

@@ -55,8 +55,6 @@ pub(crate) struct TableCore {
     secondary: Vec<Secondary>,
     /// For each column, whether a secondary index contains it.
     indexed: Vec<bool>,
-    /// Whether rows of different routing columns may not have the same in a unique index.
-    unique_beyond_routing: bool,
     /// For each column, whether it is in no key and no index, so that it can be changed by itself.
     plain: Vec<bool>,
     /// For each column, which integers it takes, and takes as operands, if it is a plain one of integers.
@@ -124,7 +122,6 @@ impl TableCore {
             })
             .collect();
         table.indexed = indexed;
-        table.unique_beyond_routing = table.definition.is_unique_beyond_routing();
         table
     }
 
@@ -141,7 +138,6 @@ impl TableCore {
             ordered: (kind != PrimaryIndex::Hash).then(OrderedIndex::new),
             secondary: Vec::new(),
             indexed: Vec::new(),
-            unique_beyond_routing: false,
             plain: Vec::new(),
             plain_ints: Vec::new(),
             key_kinds: definition
@@ -214,12 +210,6 @@ impl TableCore {
     #[inline]
     pub(crate) fn is_indexed(&self, column: usize) -> bool {
         self.indexed.get(column).copied().unwrap_or(false)
-    }
-
-    /// Whether a row may be forbidden by one with other routing columns: see the definition's.
-    #[inline]
-    pub(crate) fn is_unique_beyond_routing(&self) -> bool {
-        self.unique_beyond_routing
     }
 
     /// Whether this column is in no key and no index.

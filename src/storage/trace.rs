@@ -21,7 +21,7 @@ const KEPT_MAX: usize = 4_096;
 /// Which thread has made an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TracedThread {
-    /// The executor of this number, or who ran a call in its place (`partitioned`).
+    /// The executor of this number (`partitioned`).
     Executor(usize),
     /// Another one: a worker, or a caller's thread. Its number is that of its slot.
     Worker(usize),

@@ -120,11 +120,6 @@ impl WorkerContext {
         self.executor.store(number + 1, Ordering::Relaxed);
     }
 
-    /// Its thread is no executor any more: it has stood in for one.
-    pub(crate) fn be_no_executor(&self) {
-        self.executor.store(0, Ordering::Relaxed);
-    }
-
     /// Which executor its thread is, if it is one.
     pub(crate) fn executor(&self) -> Option<usize> {
         self.executor.load(Ordering::Relaxed).checked_sub(1)
@@ -221,11 +216,6 @@ impl WorkerContexts {
     /// Reserves slots for threads of the engine's, before any caller takes one.
     pub(crate) fn reserve(&self, slots: usize) {
         self.free.lock().reserved += slots;
-    }
-
-    /// The slot of this number.
-    pub(crate) fn at(&self, number: usize) -> &WorkerContext {
-        &self.slots[number]
     }
 
     /// How many slots there are.

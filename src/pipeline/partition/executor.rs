@@ -1,245 +1,258 @@
-//! The life of an executor: it takes what has come in, locks, runs, parks, and releases what has ended.
+//! An executor's thread: it takes work from its queue, grants local locks, runs actions, parks requests and releases locks.
 //!
-//! What it keeps true: it waits for nothing but its queue (and, as every worker does, for room in the log). What needs a
-//! lock that a rival has is parked in its lock table, and done when the rival has ended.
+//! # Invariants
+//! - **Only the executor touches its partition.** A body runs on the executor that owns what it declares; debug builds assert
+//!   it before each run ([`Executor::assert_owner`]). Exceptions: actions on rows of several executors run on one of them
+//!   while all hold the locks for them, and closures install on their own threads while the executors hold their locks.
+//! - The executor blocks on its queue only, and like every worker on log space. A request that conflicts is parked in the
+//!   lock table and granted when its blockers have ended.
+//! - While the lock table is idle, the transactions of a batch run without entries in it: each one ends before the next one
+//!   begins.
+//!
+//! # Concurrency
+//! Everything in [`Executor`] belongs to its thread. Other threads reach it through [`executor_queues`](super::executor_queues).
+//!
+//! # Source
+//! DORA (VLDB 2010), section 4.1.3.
 
 use std::borrow::Borrow;
 use std::mem::take;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::boundaries::Move;
-use super::entrant::{Batch, Entrant, Sink};
-use super::flow::{Flow, Phase, Serial};
-use super::latch::Latch;
-use super::manager::Sampler;
+use super::Executors;
+use super::batch::{Batch, Incoming, Sink};
+use super::executor_queues::Taken;
+use super::external_locks::ExternalRequest;
+use super::flow_graph::{Flow, Phase};
 use super::pins::Pins;
-use super::queue::Found;
-use super::{Executors, is_locked};
+use super::repartitioning::Repartitioning;
+use super::resource_manager::RequestSampler;
 use crate::base::activity::{Activity, at};
-use crate::base::atomics::Ordering;
-use crate::pipeline::call::{self, Output};
+use crate::pipeline::call::{Found, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Outcome;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
 use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
+use crate::protocol::Held;
+use crate::protocol::footprint::{Footprint, Reference};
 use crate::protocol::local::OwnerId;
-use crate::protocol::local::claim::{Want, place_of_reference};
-use crate::protocol::local::locks::{Answer, Freed, LocalLocks, Request, Waiting};
-use crate::protocol::local::routing::Route;
-use crate::protocol::local::waits::{Entry, Victim};
-use crate::protocol::{ATTEMPTS_IN_COMPANY, Held};
+use crate::protocol::local::local_lock::{LocalLock, is_locked, partition_hash_of};
+use crate::protocol::local::lock_table::{Acquired, LocalLockTable, LockRequest, Released, Waiting};
+use crate::protocol::local::partition_map::{Route, equal_starts, range_of};
+use crate::protocol::local::wait_edges::{Entry, Victim};
 use crate::storage::worker_context::{Counters, SlotGuard};
 
-/// What an executor is given to do.
-pub(super) enum Task {
-    /// A call whose data all belong to it: it runs it to its end.
-    Whole(Box<Entrant>),
-    /// Calls of a group, whose data all belong to it.
+/// What enters an executor's queue.
+pub(super) enum Work {
+    /// A transaction of this executor alone.
+    Whole(Box<Incoming>),
+    /// Transactions of a group, all of this executor alone.
     Batch(Box<Batch>),
-    /// A call over several executors, one action after the other: who grants it last, runs it.
-    Serial(Arc<Serial>),
-    /// A call over several executors, actions beside each other: it runs its own of one phase.
+    /// A phase of a transaction over several executors.
     Phase(Arc<Phase>),
-    /// Who is no executor has to be told when this is granted.
-    Latch(Arc<Latch>),
-    /// Boundaries have moved: what comes in from here on is routed by the new ones, and waits until all concerned have drained.
-    Move(Arc<Move>),
+    /// Locks for a thread that is no executor.
+    External(Arc<ExternalRequest>),
+    /// The executor's range changes: everything behind this was routed by the new map, and waits until all executors
+    /// concerned have drained.
+    Repartitioning(Arc<Repartitioning>),
 }
 
-/// What happens elsewhere, and concerns an executor.
+/// What has happened at another executor.
 pub(super) enum Notice {
-    /// The owner has ended: what it holds is free.
+    /// The owner has ended: its locks are released.
     Ended(OwnerId),
-    /// The owner is a deadlock's victim: what it has parked here is taken out.
+    /// The owner is the victim of a deadlock: its parked request is canceled.
     MarkedForAbort(OwnerId),
+    /// It is the turn of this step of a serial phase.
+    Step(Arc<Phase>, usize),
 }
 
-/// An executor at work: its slot, its lock table, and what it is about to do.
-pub(super) struct Bench<'e> {
+/// An executor: its slot, its lock table, and its work in progress.
+pub(super) struct Executor<'e> {
     pub(super) engine: &'e Engine,
     pub(super) executors: &'e Executors,
     pub(super) number: usize,
     pub(super) slot_guard: SlotGuard<'e>,
     pub(super) held: Held,
-    found: Vec<call::Found>,
-    locks: LocalLocks<Task>,
+    found: Vec<Found>,
+    locks: LocalLockTable<Work>,
     pub(super) pins: Pins,
-    /// Granted calls that will run together.
+    /// The partition hashes that it owns: a change takes effect when the executor has drained.
+    owned: RangeInclusive<u64>,
+    /// Granted transactions that will run together.
     #[expect(clippy::vec_box, reason = "they come in boxes, and are large")]
-    batch: Vec<Box<Entrant>>,
-    /// Whose locks are to be given up here.
+    granted: Vec<Box<Incoming>>,
+    /// Owners whose locks are to be released here.
     pub(super) ended: Vec<OwnerId>,
     finished: Vec<Finished>,
     wrote: bool,
-    /// Which requests are counted, for who moves boundaries.
-    sampler: Sampler,
-    /// What has ended goes last: with a call its procedure may go, and with that the last handle of the database.
-    done: Vec<Done>,
+    /// Chooses the requests that are counted for the resource manager.
+    sampler: RequestSampler,
+    /// Transactions that have ended are dropped last: with one its procedure may go, and with that the last handle of the
+    /// database.
+    dropped_last: Vec<Ended>,
 }
 
-/// The places of calls in their group.
-type Misled = SmallVec<[usize; 4]>;
+/// The numbers of misrouted transactions in their batch.
+type Misrouted = SmallVec<[usize; 4]>;
 
-/// A call that has ended, and was let go by nobody else yet.
-enum Done {
-    Whole { _entrant: Box<Entrant> },
+enum Ended {
+    Whole { _incoming: Box<Incoming> },
     Flow { _flow: Arc<Flow> },
 }
 
-/// The life of an executor.
+/// The life of an executor's thread.
 pub(crate) fn run(engine: &Arc<Engine>, executors: &Arc<Executors>, number: usize) {
-    let mut bench = Bench {
+    let mut executor = Executor {
         engine,
         executors,
         number,
         slot_guard: engine.store().worker_contexts().take(),
         held: Held::default(),
         found: Vec::new(),
-        locks: LocalLocks::default(),
+        locks: LocalLockTable::default(),
         pins: Pins::default(),
-        batch: Vec::new(),
+        owned: range_of(&equal_starts(executors.len()), number),
+        granted: Vec::new(),
         ended: Vec::new(),
         finished: Vec::new(),
         wrote: false,
-        sampler: Sampler::default(),
-        done: Vec::new(),
+        sampler: RequestSampler::default(),
+        dropped_last: Vec::new(),
     };
-    let mut found = Found::default();
-    let worker_context = bench.slot_guard.worker_context();
-    executors.slot_guard(number, worker_context);
+    let mut taken = Taken::default();
+    let worker_context = executor.slot_guard.worker_context();
+    worker_context.be_executor(number);
     engine.show(worker_context, Activity::Handover, || {
-        while executors.queues.take(number, bench.locks.is_idle(), &mut found) {
+        while executors.queues.take(number, &mut taken) {
             let start = Instant::now();
-            bench.work(&mut found);
+            executor.work(&mut taken);
             engine.clocks().add(Stage::Execute, start);
-            bench.hand_batch();
+            executor.deliver();
         }
     });
 }
 
-impl Bench<'_> {
-    fn work(&mut self, found: &mut Found<Task, Notice>) {
-        for notice in found.notices.drain(..) {
+impl Executor<'_> {
+    fn work(&mut self, taken: &mut Taken<Work, Notice>) {
+        for notice in taken.notices.drain(..) {
             match notice {
                 Notice::Ended(owner) => self.ended.push(owner),
-                Notice::MarkedForAbort(owner) => self.give_way(owner),
+                Notice::MarkedForAbort(owner) => self.abort_parked(owner),
+                Notice::Step(phase, number) => self.run_steps(phase, number),
             }
             self.release_ended();
         }
-        for task in found.incoming.drain(..) {
-            self.take_in(task);
+        for work in taken.incoming.drain(..) {
+            self.take_in(work);
             self.release_ended();
         }
-        self.run_batch();
+        self.run_granted();
     }
 
-    /// Hands results on, and lets go what has ended.
-    fn hand_batch(&mut self) {
+    /// Delivers results, and drops transactions that have ended.
+    fn deliver(&mut self) {
         self.engine.output().put(self.engine, &mut self.finished);
         if take(&mut self.wrote) {
             self.engine.ring_log();
         }
-        self.done.clear();
+        self.dropped_last.clear();
     }
 
-    fn take_in(&mut self, task: Task) {
-        match task {
-            Task::Whole(entrant) => self.take_in_whole(entrant),
-            Task::Batch(batch) => self.take_in_batch(batch),
-            Task::Serial(serial) => {
-                let (owner, start_timestamp, wants) =
-                    (serial.owner, serial.flow.start_timestamp, serial.wants(self.number));
-                self.ask(Request { owner, start_timestamp, wants, brief: false, task: Task::Serial(serial) });
+    fn take_in(&mut self, work: Work) {
+        let (owner, start_timestamp, locks, work) = match work {
+            Work::Whole(incoming) => return self.take_in_whole(incoming),
+            Work::Batch(batch) => return self.take_in_batch(batch),
+            Work::Phase(phase) if phase.is_aborted_at(self.number) => return self.report(phase),
+            Work::Phase(phase) => {
+                (phase.owner, phase.flow.start_timestamp, phase.locks_at(self.number), Work::Phase(phase))
             }
-            Task::Phase(phase) if phase.is_in_vain(self.number) => self.report(phase),
-            Task::Phase(phase) => {
-                let (owner, start_timestamp, wants) =
-                    (phase.owner, phase.flow.start_timestamp, phase.wants(self.number));
-                self.ask(Request { owner, start_timestamp, wants, brief: false, task: Task::Phase(phase) });
+            Work::External(request) => (
+                request.owner,
+                request.start_timestamp,
+                request.locks_at(self.number),
+                Work::External(request),
+            ),
+            Work::Repartitioning(change) => {
+                self.run_granted();
+                return self.acquire(change.request());
             }
-            Task::Latch(latch) => {
-                let (owner, start_timestamp, wants) =
-                    (latch.owner, latch.start_timestamp, latch.wants(self.number));
-                self.ask(Request { owner, start_timestamp, wants, brief: false, task: Task::Latch(latch) });
-            }
-            Task::Move(movement) => {
-                // What was granted before has been done when others are told of this one.
-                self.run_batch();
-                self.ask_for(movement.request());
-            }
-        }
+        };
+        // Transactions that are granted end before others are told of this request.
+        self.run_granted();
+        self.count_locks(locks.len());
+        self.count_request(|| locks.iter().find_map(|lock| lock.partition_hash));
+        self.acquire(LockRequest { owner, start_timestamp, locks, instant: false, task: work });
     }
 
     fn take_in_batch(&mut self, mut batch: Box<Batch>) {
-        self.run_batch();
+        self.run_granted();
         if self.locks.is_idle() {
-            let references = batch.calls.iter().flat_map(|call| &call.footprint.references);
+            let references = batch.transactions.iter().flat_map(|one| &one.footprint.references);
             self.count_locks(references.filter(|reference| is_locked(reference)).count());
-            batch.calls.iter().for_each(|call| self.count_request(|| place_of_whole(call)));
-            return self.run_together(batch);
+            batch.transactions.iter().for_each(|one| self.count_request(|| hash_of_whole(one)));
+            return self.run_batch(batch);
         }
-        // Somebody holds something here: each call goes its own way.
-        for entrant in batch.take_apart() {
-            self.take_in_whole(entrant);
+        // Some locks are held: each transaction requests its own.
+        for incoming in batch.drain() {
+            self.take_in_whole(incoming);
         }
     }
 
-    fn take_in_whole(&mut self, entrant: Box<Entrant>) {
-        self.count_request(|| place_of_whole(&entrant));
-        let locked = entrant.footprint.references.iter().filter(|reference| is_locked(reference));
+    fn take_in_whole(&mut self, incoming: Box<Incoming>) {
+        self.count_request(|| hash_of_whole(&incoming));
+        let locked = incoming.footprint.references.iter().filter(|reference| is_locked(reference));
         if self.locks.is_idle() {
             self.count_locks(locked.count());
-            return self.add_to_batch(entrant);
+            return self.add_granted(incoming);
         }
-        let wants: Vec<Want> = locked.map(Want::of_reference).collect();
-        self.count_locks(wants.len());
-        let (owner, start_timestamp) = (OwnerId::new(), self.executors.start_timestamp_of_call());
-        self.ask_for(Request { owner, start_timestamp, wants, brief: true, task: Task::Whole(entrant) });
+        let locks: Vec<LocalLock> = locked.map(LocalLock::of_reference).collect();
+        self.count_locks(locks.len());
+        let (owner, start_timestamp) = (OwnerId::new(), self.executors.next_start_timestamp());
+        self.acquire(LockRequest {
+            owner,
+            start_timestamp,
+            locks,
+            instant: true,
+            task: Work::Whole(incoming),
+        });
     }
 
-    fn ask(&mut self, request: Request<Task>) {
-        // What was granted before has been done when others are told of this one.
-        self.run_batch();
-        self.count_locks(request.wants.len());
-        self.count_request(|| request.wants.iter().find_map(|want| want.place));
-        self.ask_for(request);
-    }
-
-    fn ask_for(&mut self, request: Request<Task>) {
+    fn acquire(&mut self, request: LockRequest<Work>) {
         let acquire = at(Activity::LockAcquire);
-        match self.locks.ask(request) {
-            Answer::Granted(task) => {
+        match self.locks.acquire(request) {
+            Acquired::Granted(work) => {
                 drop(acquire);
-                self.perform(task);
+                self.perform(work);
             }
-            Answer::Parked(waiting) => self.tell_waiting(waiting),
+            Acquired::Parked(waiting) => self.report_waiting(waiting),
         }
     }
 
-    /// Tells the detector who waits for whom here.
-    fn tell_waiting(&self, waiting: Waiting) {
+    /// Reports a parked request to the deadlock detector.
+    fn report_waiting(&self, waiting: Waiting) {
         let entry = match self.locks.parked_task(waiting.owner) {
-            Some(Task::Serial(serial)) => serial.turn.note_parked(serial.route()),
-            Some(Task::Move(movement)) => movement.turn.note_parked(&movement.route),
-            Some(Task::Phase(phase)) if phase.is_later() => {
-                phase.turn.note_parked(&phase.route);
+            Some(Work::Repartitioning(change)) => change.countdown.note_parked(&change.route),
+            Some(Work::Phase(phase)) if phase.is_later() => {
+                phase.countdown.note_parked(&phase.route);
                 Entry::Later
             }
-            Some(Task::Phase(phase)) => phase.turn.note_parked(&phase.route),
-            Some(Task::Latch(latch)) => {
-                latch.note_parked();
+            Some(Work::Phase(phase)) => phase.countdown.note_parked(&phase.route),
+            Some(Work::External(request)) => {
+                request.note_parked();
                 Entry::First
             }
-            Some(Task::Whole(_) | Task::Batch(_)) | None => Entry::Alone,
+            Some(Work::Whole(_) | Work::Batch(_)) | None => Entry::Alone,
         };
         self.mark_for_abort(self.executors.waits.park(self.number, waiting, entry));
     }
 
-    /// Tells the executors where they are parked that these have to give way.
+    /// Tells the executors where victims of deadlocks are parked.
     fn mark_for_abort(&self, victims: Vec<Victim>) {
         for victim in victims {
             for executor in victim.executors {
@@ -248,48 +261,44 @@ impl Bench<'_> {
         }
     }
 
-    /// A deadlock's victim, parked here, lets others go first.
-    fn give_way(&mut self, owner: OwnerId) {
-        if let (Some(Task::Move(_)), Some(waiting)) =
+    /// Cancels the parked request of a deadlock's victim.
+    fn abort_parked(&mut self, owner: OwnerId) {
+        if let (Some(Work::Repartitioning(_)), Some(waiting)) =
             (self.locks.parked_task(owner), self.locks.waiting(owner))
         {
-            // It must not: what is behind it here was routed by what it makes true. It is the oldest of all, and holds
-            // nothing that an earlier entry has got, so that nobody should have asked.
-            return self.tell_waiting(waiting);
+            // It must not be aborted: work behind it was routed by the new map. It is older than every transaction and holds
+            // no locks of an earlier entry, so that it is never chosen.
+            return self.report_waiting(waiting);
         }
-        let (task, freed) = self.locks.cancel(owner);
-        if let Some(task) = task {
+        let (work, released) = self.locks.cancel(owner);
+        if let Some(work) = work {
             self.executors.waits.unpark(owner, self.number);
-            match task {
-                Task::Whole(entrant) => {
+            match work {
+                Work::Whole(incoming) => {
                     self.executors.waits.end(owner);
-                    // From the entrance on: behind what waits here now its rows may be somebody else's.
-                    self.reenter(entrant);
+                    // Routed again: behind what waits here now, its rows may belong to another executor.
+                    self.route_again(incoming);
                 }
-                // They are not parked, or do not give way.
-                task @ (Task::Batch(_) | Task::Move(_)) => self.perform(task),
-                Task::Serial(serial) => {
-                    serial.turn.mark_for_abort();
-                    self.report_serial(serial);
-                }
-                Task::Phase(phase) => {
-                    phase.turn.mark_for_abort();
+                // They are not parked, or not aborted.
+                work @ (Work::Batch(_) | Work::Repartitioning(_)) => self.perform(work),
+                Work::Phase(phase) => {
+                    phase.countdown.mark_for_abort();
                     self.report(phase);
                 }
-                Task::Latch(latch) => latch.mark_for_abort(),
+                Work::External(request) => request.mark_for_abort(),
             }
         }
-        self.go_on(freed, true);
+        self.perform_released(released, true);
     }
 
-    /// Counts one request of some, for who moves boundaries.
+    /// Counts one request of several, for the resource manager.
     #[inline]
-    fn count_request(&mut self, place: impl FnOnce() -> Option<u64>) {
-        let load = &self.executors.loads[self.number];
-        if self.sampler.takes_next(load)
-            && let Some(place) = place()
+    fn count_request(&mut self, hash: impl FnOnce() -> Option<u64>) {
+        let requests = &self.executors.requests[self.number];
+        if self.sampler.takes_next(requests)
+            && let Some(hash) = hash()
         {
-            load.note(place);
+            requests.count(hash);
         }
     }
 
@@ -297,156 +306,134 @@ impl Bench<'_> {
         Counters::add(&self.slot_guard.worker_context().counters.locks_local, locks as u64);
     }
 
-    /// Gives up the locks of whoever has ended, and does what was waiting for them.
+    /// Releases the locks of owners that have ended, and performs what was waiting for them.
     fn release_ended(&mut self) {
         while let Some(owner) = self.ended.pop() {
             self.pins.release(owner);
             let release = at(Activity::LockRelease);
-            let freed = self.locks.release(owner);
+            let released = self.locks.release(owner);
             drop(release);
-            self.go_on(freed, false);
+            self.perform_released(released, false);
         }
     }
 
-    /// Does what is granted now that somebody has ended.
-    fn go_on(&mut self, freed: Freed<Task>, has_given_way: bool) {
-        for waiting in freed.waiting {
-            self.mark_for_abort(self.executors.waits.move_on(self.number, waiting, has_given_way));
+    /// Performs what a release or a cancellation has granted.
+    fn perform_released(&mut self, released: Released<Work>, after_victim: bool) {
+        for waiting in released.waiting {
+            self.mark_for_abort(self.executors.waits.change(self.number, waiting, after_victim));
         }
-        for (owner, task) in freed.granted {
-            match &task {
-                Task::Whole(_) | Task::Batch(_) => self.executors.waits.end(owner),
-                Task::Serial(_) | Task::Phase(_) | Task::Latch(_) | Task::Move(_) => {
+        for (owner, work) in released.granted {
+            match &work {
+                Work::Whole(_) | Work::Batch(_) => self.executors.waits.end(owner),
+                Work::Phase(_) | Work::External(_) | Work::Repartitioning(_) => {
                     self.executors.waits.unpark(owner, self.number)
                 }
             }
-            self.perform(task);
+            self.perform(work);
         }
     }
 
-    /// Does what has been granted.
-    fn perform(&mut self, task: Task) {
-        match task {
-            Task::Whole(entrant) => self.add_to_batch(entrant),
-            Task::Batch(batch) => self.take_in_batch(batch),
-            Task::Serial(serial) => {
-                self.run_batch();
-                self.report_serial(serial);
-            }
-            Task::Phase(phase) => {
-                self.run_batch();
-                self.run_phase(phase);
-            }
-            Task::Latch(latch) => {
-                self.run_batch();
-                latch.grant();
-            }
-            Task::Move(movement) => {
-                self.run_batch();
-                self.report_move(&movement);
-            }
+    /// Performs work whose locks are granted.
+    fn perform(&mut self, work: Work) {
+        match work {
+            Work::Whole(incoming) => return self.add_granted(incoming),
+            Work::Batch(batch) => return self.take_in_batch(batch),
+            Work::Phase(_) | Work::External(_) | Work::Repartitioning(_) => self.run_granted(),
+        }
+        match work {
+            Work::Phase(phase) => self.run_phase(phase),
+            Work::External(request) => request.grant(),
+            Work::Repartitioning(change) => self.report_drained(&change),
+            Work::Whole(_) | Work::Batch(_) => {}
         }
     }
 
-    /// This executor has drained for a move.
-    fn report_move(&mut self, movement: &Move) {
-        if movement.turn.report() {
-            self.tell_ended(movement.owner, &movement.route, movement.turn.was_parked());
-            movement.end();
+    /// This executor has drained for a repartitioning.
+    fn report_drained(&mut self, change: &Repartitioning) {
+        self.owned = change.range_of(self.number);
+        if change.countdown.report() {
+            self.announce_end(change.owner, &change.route, change.countdown.was_parked());
+            change.end();
             self.executors.queues.leave(1);
         }
     }
 
-    fn add_to_batch(&mut self, entrant: Box<Entrant>) {
-        self.batch.push(entrant);
-        if self.batch.len() == GROUP_CALLS {
-            self.run_batch();
+    fn add_granted(&mut self, incoming: Box<Incoming>) {
+        self.granted.push(incoming);
+        if self.granted.len() == GROUP_CALLS {
+            self.run_granted();
         }
     }
 
-    /// Runs the granted calls that are its own alone, in order.
-    fn run_batch(&mut self) {
-        if self.batch.is_empty() {
+    /// Runs the granted transactions of this executor alone, in order.
+    fn run_granted(&mut self) {
+        if self.granted.is_empty() {
             return;
         }
-        let mut batch = take(&mut self.batch);
-        let misled = self.execute(&batch);
-        // From the last one on, so that those before it keep their places.
-        for number in misled.into_iter().rev() {
-            self.reenter(batch.remove(number));
+        let mut granted = take(&mut self.granted);
+        granted.iter().for_each(|incoming| self.assert_owns_all(&incoming.footprint));
+        let misrouted = self.execute(&granted);
+        // From the last one on, so that those before it keep their numbers.
+        for number in misrouted.into_iter().rev() {
+            self.route_again(granted.remove(number));
         }
-        self.executors.queues.leave(batch.len());
-        self.done.extend(batch.drain(..).map(|entrant| Done::Whole { _entrant: entrant }));
-        self.batch = batch;
+        self.executors.queues.leave(granted.len());
+        self.dropped_last.extend(granted.drain(..).map(|incoming| Ended::Whole { _incoming: incoming }));
+        self.granted = granted;
     }
 
-    /// Runs the calls of a batch, in order.
-    fn run_together(&mut self, mut batch: Box<Batch>) {
-        let Bench { engine, slot_guard, held, found, wrote, .. } = self;
+    /// Runs transactions one after another, and reports their outcomes. Returns those that were misrouted and have not run.
+    fn execute<P: Pending + Borrow<Incoming>>(&mut self, transactions: &[P]) -> Misrouted {
+        let Executor { engine, slot_guard, held, found, finished, wrote, .. } = self;
         let counters = &slot_guard.worker_context().counters;
-        let mut misled = Misled::new();
-        let Batch { calls, places, ended, .. } = &mut *batch;
-        execute_group(engine, slot_guard, held, found, calls, |number, outcome, output| {
+        let mut misrouted = Misrouted::new();
+        execute_group(engine, slot_guard, held, found, transactions, |number, outcome, output| {
             if outcome.stashed {
-                return misled.push(number);
+                return misrouted.push(number);
+            }
+            *wrote |= outcome.wrote;
+            report(engine, counters, finished, transactions[number].borrow(), outcome, output);
+        });
+        misrouted
+    }
+
+    /// Runs the transactions of a batch, in order, and returns it to its group.
+    fn run_batch(&mut self, mut batch: Box<Batch>) {
+        batch.transactions.iter().for_each(|incoming| self.assert_owns_all(&incoming.footprint));
+        let Executor { engine, slot_guard, held, found, wrote, .. } = self;
+        let counters = &slot_guard.worker_context().counters;
+        let mut misrouted = Misrouted::new();
+        let Batch { transactions, positions, outcomes, .. } = &mut *batch;
+        execute_group(engine, slot_guard, held, found, transactions, |number, outcome, output| {
+            if outcome.stashed {
+                return misrouted.push(number);
             }
             *wrote |= outcome.wrote;
             count_waiting_reader(engine, counters, &outcome);
-            ended.push((places[number], outcome, output));
+            outcomes.push((positions[number], outcome, output));
         });
-        for number in misled.into_iter().rev() {
-            self.reenter(batch.take_out(number));
+        for number in misrouted.into_iter().rev() {
+            let incoming = batch.remove(number);
+            self.route_again(incoming);
         }
-        self.executors.queues.leave(batch.calls.len());
+        self.executors.queues.leave(batch.transactions.len());
         if let Some(group) = batch.group.take() {
-            group.end_batch(batch);
+            group.return_batch(batch);
         }
     }
 
-    /// A call's values led elsewhere than was looked up ahead.
-    fn reenter(&mut self, entrant: Box<Entrant>) {
+    /// Routes a transaction again whose values led to another key than key resolution found, or that was a deadlock's victim.
+    fn route_again(&mut self, incoming: Box<Incoming>) {
         self.count_aborted(false);
-        if let Err((entrant, error)) = self.executors.reenter(entrant) {
-            self.tell(&entrant, Outcome::refused(1, error), Output::default());
+        if let Err((incoming, error)) = self.executors.route_again(incoming) {
+            self.report_outcome(&incoming, Outcome::refused(1, error), Output::default());
             self.executors.queues.leave(1);
-            self.done.push(Done::Whole { _entrant: entrant });
+            self.dropped_last.push(Ended::Whole { _incoming: incoming });
         }
     }
 
-    /// This executor has granted a call whose actions run one after the other, or it has given way here.
-    fn report_serial(&mut self, serial: Arc<Serial>) {
-        if !serial.turn.report() {
-            return;
-        }
-        let again = serial.turn.is_marked_for_abort();
-        if !again {
-            self.run_serial(&serial.flow.entrant);
-        }
-        self.tell_ended(serial.owner, serial.route(), serial.turn.was_parked());
-        if again {
-            self.count_aborted(false);
-            self.executors.enter(serial.flow.clone(), ATTEMPTS_IN_COMPANY + 1);
-        } else {
-            self.let_go(serial.flow.clone());
-        }
-    }
-
-    fn run_serial(&mut self, entrant: &Entrant) {
-        let counters = &self.slot_guard.worker_context().counters;
-        Counters::count(&counters.went_serial);
-        // Relaxed: this thread's own counter.
-        let before = counters.failed.load(Ordering::Relaxed);
-        // What goes to several executors is not looked up ahead, so that nothing misleads it.
-        let misled = self.execute(&[entrant]);
-        debug_assert!(misled.is_empty());
-        let counters = &self.slot_guard.worker_context().counters;
-        // Relaxed: as above.
-        entrant.routine.failures().note(counters.failed.load(Ordering::Relaxed) > before);
-    }
-
-    /// Tells all executors concerned that an attempt has ended; here the locks are given up as soon as it is this one's
-    /// turn.
-    pub(super) fn tell_ended(&mut self, owner: OwnerId, route: &Route, was_parked: bool) {
+    /// Tells all executors of a route that an attempt has ended; this one releases its locks next.
+    pub(super) fn announce_end(&mut self, owner: OwnerId, route: &Route, was_parked: bool) {
         for &executor in route.iter().filter(|executor| **executor != self.number) {
             self.executors.queues.notify(executor, Notice::Ended(owner));
         }
@@ -456,54 +443,61 @@ impl Bench<'_> {
         }
     }
 
-    /// A call over several executors has ended.
-    pub(super) fn let_go(&mut self, flow: Arc<Flow>) {
+    /// A transaction over several executors has ended.
+    pub(super) fn end_flow(&mut self, flow: Arc<Flow>) {
         self.executors.queues.leave(1);
-        self.done.push(Done::Flow { _flow: flow });
+        self.dropped_last.push(Ended::Flow { _flow: flow });
     }
 
-    /// Tells how a call has ended.
-    pub(super) fn tell(&mut self, entrant: &Entrant, outcome: Outcome, output: Output) {
+    /// Reports the outcome of a transaction.
+    pub(super) fn report_outcome(&mut self, incoming: &Incoming, outcome: Outcome, output: Output) {
         let counters = &self.slot_guard.worker_context().counters;
         self.wrote |= outcome.wrote;
-        tell(self.engine, counters, &mut self.finished, entrant, outcome, output);
+        report(self.engine, counters, &mut self.finished, incoming, outcome, output);
+    }
+
+    /// Asserts, in debug builds, that this executor owns what these actions of a phase declare. Actions on rows of several
+    /// executors run on any of them, and an attempt that runs alone holds the locks of all.
+    pub(super) fn assert_owner(&self, phase: &Phase, actions: &[usize]) {
+        let references = || actions.iter().map(|action| &phase.footprint.references[*action]);
+        debug_assert!(
+            phase.runs_alone || references().all(|reference| self.owns(reference)),
+            "executor {} runs actions of another partition",
+            self.number
+        );
+    }
+
+    /// Asserts, in debug builds, that this executor owns everything that a transaction locks.
+    fn assert_owns_all(&self, footprint: &Footprint) {
+        debug_assert!(
+            footprint.references.iter().filter(|one| is_locked(one)).all(|reference| self.owns(reference)),
+            "executor {} runs a transaction of another partition",
+            self.number
+        );
+    }
+
+    fn owns(&self, reference: &Reference) -> bool {
+        partition_hash_of(reference).is_none_or(|hash| self.owned.contains(&hash))
     }
 }
 
-impl Bench<'_> {
-    /// Runs calls one after the other, and tells how each ended. Gives those that were misled, in order: they have not.
-    fn execute<P: Pending + Borrow<Entrant>>(&mut self, calls: &[P]) -> Misled {
-        let Bench { engine, slot_guard, held, found, finished, wrote, .. } = self;
-        let counters = &slot_guard.worker_context().counters;
-        let mut misled = Misled::new();
-        execute_group(engine, slot_guard, held, found, calls, |number, outcome, output| {
-            if outcome.stashed {
-                return misled.push(number);
-            }
-            *wrote |= outcome.wrote;
-            tell(engine, counters, finished, calls[number].borrow(), outcome, output);
-        });
-        misled
-    }
+/// The partition hash of a transaction of one executor.
+fn hash_of_whole(incoming: &Incoming) -> Option<u64> {
+    incoming.footprint.references.iter().filter(|reference| is_locked(reference)).find_map(partition_hash_of)
 }
 
-/// Where a call lies that is one executor's.
-fn place_of_whole(entrant: &Entrant) -> Option<u64> {
-    entrant.footprint.references.iter().filter(|reference| is_locked(reference)).find_map(place_of_reference)
-}
-
-fn tell(
+fn report(
     engine: &Engine,
     counters: &Counters,
     finished: &mut Vec<Finished>,
-    entrant: &Entrant,
+    incoming: &Incoming,
     outcome: Outcome,
     output: Output,
 ) {
     count_waiting_reader(engine, counters, &outcome);
-    match &entrant.sink {
-        Sink::Nobody => {}
-        Sink::Group(group, place) => group.end(*place, outcome, output),
+    match &incoming.sink {
+        Sink::Batch => {}
+        Sink::Group(group, position) => group.report(*position, outcome, output),
         Sink::Answer(answer) => {
             let (epoch, answer) = (outcome.epoch, answer.clone());
             let result = outcome.failure.map_or(Ok(output), |error| Err(*error));
@@ -512,7 +506,7 @@ fn tell(
     }
 }
 
-pub(super) fn count_waiting_reader(engine: &Engine, counters: &Counters, outcome: &Outcome) {
+fn count_waiting_reader(engine: &Engine, counters: &Counters, outcome: &Outcome) {
     if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
         Counters::count(&counters.readers_waited);
     }

@@ -1,9 +1,9 @@
-//! Pins that last as long as a call's locks, not as long as a thread's work.
+//! Epoch pins that last as long as a transaction's local locks.
 //!
-//! A call over several executors is suspended between its phases: what it has met in memory must stay there until it ends,
-//! and an executor does other things meanwhile. So every executor keeps a pin of its own for each call that holds locks
-//! in its table, from before the call's first look until it has ended. What one executor has found for a call, another one
-//! may use at the commit: the finder's pin is given up only when the commit is over.
+//! A transaction over several executors is suspended between its phases: the records that it has met must stay in memory
+//! until it ends, while its executors run other transactions. Every executor therefore keeps a pin for each transaction that
+//! holds locks in its table, from before the transaction's first lookup until its end. Another executor may use what was
+//! found at the commit: the pin is released only when the commit is over.
 
 use crossbeam_epoch::{Guard, LocalHandle, default_collector};
 use foldhash::fast::FixedState;
@@ -14,13 +14,13 @@ use crate::protocol::local::OwnerId;
 /// The pins of one executor.
 #[derive(Default)]
 pub(super) struct Pins {
-    /// The guard is given up before the handle that it came from.
+    /// The guard is dropped before the handle that it came from.
     held: HashMap<OwnerId, (Guard, LocalHandle), FixedState>,
     free: Vec<LocalHandle>,
 }
 
 impl Pins {
-    /// Pins for a call, if that is not done yet.
+    /// Pins for a transaction, unless that is done already.
     pub(super) fn hold(&mut self, owner: OwnerId) {
         let free = &mut self.free;
         self.held.entry(owner).or_insert_with(|| {
@@ -29,7 +29,7 @@ impl Pins {
         });
     }
 
-    /// The call has ended.
+    /// The transaction has ended.
     pub(super) fn release(&mut self, owner: OwnerId) {
         if let Some((guard, handle)) = self.held.remove(&owner) {
             drop(guard);
@@ -45,7 +45,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn what_is_retired_waits_for_the_call_and_for_nobody_else() {
+    fn retired_memory_waits_for_the_transaction_only() {
         let (mut pins, one, other) = (Pins::default(), OwnerId::new(), OwnerId::new());
         pins.hold(one);
         pins.hold(one);
@@ -60,9 +60,9 @@ mod tests {
         assert_eq!((pins.held.len(), pins.free.len()), (1, 1));
         pins.release(one);
         pins.release(other);
-        // Other tests' threads may be pinned for a moment.
-        let patience = std::time::Instant::now();
-        while !freed.load(Ordering::SeqCst) && patience.elapsed().as_secs() < 60 {
+        // Threads of other tests may be pinned for a moment.
+        let start = std::time::Instant::now();
+        while !freed.load(Ordering::SeqCst) && start.elapsed().as_secs() < 60 {
             turn();
         }
         assert!(freed.load(Ordering::SeqCst));

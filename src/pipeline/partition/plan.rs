@@ -1,31 +1,34 @@
-//! Which way a call over several executors goes: its actions beside each other, or one after the other (DORA, appendix A.4).
+//! The plan of transactions over several executors: their actions run in parallel or serially.
 //!
-//! In parallel a call is done sooner, if executors have time. But where one action fails, by the procedure's own error,
-//! others have been done in vain; one after the other, nothing is begun behind the one that has failed. So of each procedure
-//! is counted how many of its calls over several executors have failed of late, and one that fails often goes the serial
-//! way; unless only values tell where it goes: then whole tables would have to be locked at all executors. An own error comes on either way alike: the count needs no trials, and tells by itself when to go back.
+//! In parallel a transaction ends sooner if executors are idle. But if an action fails, by the procedure's own error, others
+//! have run unnecessarily; serially, no action starts behind the one that has failed. For each procedure the failed
+//! transactions over several executors are counted, and a procedure that fails often runs serially. Its own errors occur
+//! with either plan, so the count needs no trials and tells by itself when to return to the parallel plan.
 //!
-//! What it keeps true: the result is the same on either way, and so a count that is lost or late costs time only.
+//! # Invariants
+//! Both plans have the same result; a count that is lost or late costs time only.
+//!
+//! # Source
+//! DORA (VLDB 2010), section 5.4: the resource manager monitors abort rates and switches to serial plans.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::base::atomics::{AtomicU32, Ordering};
 
-/// Which way calls over several executors go (`partitioned`).
+/// How the actions of transactions over several executors run (`partitioned`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plan {
-    /// In parallel, but one after the other where calls of the procedure fail often; and where calls run in groups,
-    /// which are beside each other already.
+    /// In parallel, but serially where transactions of the procedure fail often.
     #[default]
     Auto,
-    /// The actions of a phase beside each other, wherever that is possible.
+    /// In parallel, wherever that is possible.
     Parallel,
-    /// One action after the other.
+    /// One action after another.
     Serial,
 }
 
-/// The ways, with their names.
+/// The plans and their names.
 const NAMES: [(Plan, &str); 3] =
     [(Plan::Auto, "auto"), (Plan::Parallel, "parallel"), (Plan::Serial, "serial")];
 
@@ -46,29 +49,24 @@ impl FromStr for Plan {
 }
 
 impl Plan {
-    /// Whether a call in a group of so many runs one action after the other wherever it can do so at once.
-    pub(crate) fn is_serial_in_group(self, calls: usize) -> bool {
-        self == Plan::Serial || self == Plan::Auto && calls > 1
-    }
-
-    /// Whether a call of a procedure goes in parallel that comes alone. `has_places`: its arguments tell where everything lies.
-    pub(crate) fn is_parallel(self, failures: &Failures, has_places: impl FnOnce() -> bool) -> bool {
+    /// Whether transactions of a procedure with these failures run serially.
+    pub(crate) fn is_serial(self, failures: &Failures) -> bool {
         match self {
-            Plan::Auto => !failures.are_many() || !has_places(),
-            Plan::Parallel => true,
-            Plan::Serial => false,
+            Plan::Auto => failures.are_many(),
+            Plan::Parallel => false,
+            Plan::Serial => true,
         }
     }
 }
 
-/// Who knows of fewer calls does not judge.
-const LEAST: u32 = 16;
-/// When so many are known, the older half is forgotten.
-const MOST: u32 = 256;
-/// One failure in so many calls is often.
+/// With fewer known transactions the count decides nothing.
+const KNOWN_MIN: u32 = 16;
+/// With this many known transactions the older half is forgotten.
+const KNOWN_MAX: u32 = 256;
+/// More than one failure in this many transactions is often.
 const OFTEN: u32 = 10;
 
-/// How many calls of a procedure over several executors have failed of late.
+/// How many recent transactions of a procedure over several executors have failed.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     ended: AtomicU32,
@@ -76,24 +74,24 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// A call has ended: by its own error, or not.
+    /// Counts a transaction that has ended, by its own error or not.
     pub(crate) fn note(&self, failed: bool) {
-        // Relaxed, and read and written apart: see the module's description.
+        // Relaxed, and not atomic as a whole: see the invariants.
         let add = |counter: &AtomicU32, halve: bool, one: u32| {
             let now = counter.load(Ordering::Relaxed) + one;
             counter.store(if halve { now / 2 } else { now }, Ordering::Relaxed);
         };
-        let is_full = self.ended.load(Ordering::Relaxed) >= MOST;
+        let is_full = self.ended.load(Ordering::Relaxed) >= KNOWN_MAX;
         add(&self.ended, is_full, 1);
         if failed || is_full {
             add(&self.failed, is_full, u32::from(failed));
         }
     }
 
-    /// Whether calls fail often.
+    /// Whether transactions fail often.
     pub(crate) fn are_many(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
-        ended >= LEAST && self.failed.load(Ordering::Relaxed) > ended / OFTEN
+        ended >= KNOWN_MIN && self.failed.load(Ordering::Relaxed) > ended / OFTEN
     }
 }
 
@@ -108,27 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_often_goes_the_serial_way() {
+    fn procedures_that_fail_often_run_serially() {
         let rate = |of_100: u32| noted((0..1_000).map(|call| call * 37 % 100 < of_100));
-        for (of_100, is_parallel) in [(0, true), (1, true), (5, true), (20, false), (37, false), (100, false)]
-        {
-            assert_eq!(Plan::Auto.is_parallel(&rate(of_100), || true), is_parallel, "{of_100} %");
-            assert!(
-                Plan::Parallel.is_parallel(&rate(of_100), || true)
-                    && !Plan::Serial.is_parallel(&rate(of_100), || false)
-            );
+        for (of_100, is_serial) in [(0, false), (1, false), (5, false), (20, true), (37, true), (100, true)] {
+            assert_eq!(Plan::Auto.is_serial(&rate(of_100)), is_serial, "{of_100} %");
+            assert!(!Plan::Parallel.is_serial(&rate(of_100)) && Plan::Serial.is_serial(&rate(of_100)));
         }
     }
 
     #[test]
-    fn few_calls_are_not_judged_and_old_ones_are_forgotten() {
-        assert!(Plan::Auto.is_parallel(&noted([true; 15]), || true));
-        assert!(!Plan::Auto.is_parallel(&noted([true; 16]), || true));
-        let better = noted((0..2_000).map(|call| call < 1_000));
-        assert!(Plan::Auto.is_parallel(&better, || true));
-        let worse = noted((0..2_000).map(|call| call >= 1_900));
-        assert!(!Plan::Auto.is_parallel(&worse, || true));
-        assert!(Plan::Auto.is_parallel(&worse, || false), "it would lock whole tables");
+    fn few_transactions_decide_nothing_and_old_ones_are_forgotten() {
+        assert!(!Plan::Auto.is_serial(&noted([true; 15])));
+        assert!(Plan::Auto.is_serial(&noted([true; 16])));
+        assert!(!Plan::Auto.is_serial(&noted((0..2_000).map(|call| call < 1_000))));
+        assert!(Plan::Auto.is_serial(&noted((0..2_000).map(|call| call >= 1_900))));
     }
 
     #[test]

@@ -1,17 +1,25 @@
-//! How the parts of a call over several executors run, meet, and become one commit.
+//! How the actions of a transaction over several executors run, meet at rendezvous points, and commit as one.
 //!
-//! Who reports last in a phase is at its rendezvous point, on whichever executor that is. At the last one the parts
-//! are joined in this executor's memory, and the one commit contract does the rest: one stamp, one piece of redo. Then
-//! all executors concerned are told that the call has ended, and give its locks up, long before the log is written.
+//! The last executor to report in a phase is at its rendezvous point. At the terminal one the fragments are joined in this
+//! executor's memory, and the commit contract does the rest: one stamp, one redo record. Then all executors concerned are
+//! told that the transaction has ended, and release its locks, long before the log is written.
+//!
+//! # Invariants
+//! - A body runs on the executor that owns what it declares; on rows of several executors, or in an attempt that runs alone,
+//!   on one of them, after all have granted it. Debug builds assert it.
+//! - The commit installs the writes of all fragments while the local locks at all their owners are held.
+//!
+//! # Source
+//! DORA (VLDB 2010), sections 4.1.2 and 4.2.4: before each action the executor checks whether the transaction has aborted.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use crossbeam_epoch::pin;
 
-use super::executor::Bench;
-use super::flow::{Meeting, Phase};
-use super::part::Part;
+use super::executor::{Executor, Notice};
+use super::flow_graph::{AfterPhase, Phase};
+use super::fragment::Fragment;
 use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Output};
@@ -22,7 +30,7 @@ use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_g
 use crate::storage::worker_context::{Counters, Memory};
 use crate::types::Value;
 
-/// Some actions of a phase, as a body.
+/// Actions of a phase, as a body.
 struct Actions<'p> {
     phase: &'p Phase,
     numbers: Vec<usize>,
@@ -34,15 +42,15 @@ struct Actions<'p> {
 impl Body for Actions<'_> {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         let Phase { flow, footprint, values, .. } = self.phase;
-        let parts = flow.entrant.routine.parts();
+        let parts = flow.incoming.routine.parts();
         for &number in &self.numbers {
-            if self.phase.leaves_out(number) {
+            if self.phase.is_aborted_before(number) {
                 break;
             }
             self.at = number;
             let found = parts.find(footprint, number, attempt.guard());
             let gathered = RefCell::default();
-            let call = (&flow.entrant.args, &**values, &**footprint);
+            let call = (&flow.incoming.args, &**values, &**footprint);
             let ran = parts.run(attempt, call, number, found, &gathered);
             match attempt.take_fault() {
                 Some(fault) => return Err(*fault),
@@ -54,46 +62,47 @@ impl Body for Actions<'_> {
     }
 
     fn code(&self) -> usize {
-        // Nobody asks here: only phases learn from what the same code did before.
+        // Only protocols without executors learn from what the same code did before.
         0
     }
 }
 
-impl Bench<'_> {
-    /// This executor has granted its part of a phase.
+impl Executor<'_> {
+    /// Runs this executor's actions of a phase, which it has granted.
     pub(super) fn run_phase(&mut self, phase: Arc<Phase>) {
         self.pins.hold(phase.owner);
-        if !phase.is_gathered {
-            self.run_actions(&phase, Some(self.number));
+        if !phase.is_serial {
+            let actions = phase.actions_at(self.number).collect();
+            self.run_actions(&phase, Some(self.number), actions);
         }
         self.report(phase);
     }
 
-    /// Runs actions of a phase: this executor's, or all of them.
-    fn run_actions(&mut self, phase: &Phase, executor: Option<usize>) {
+    /// Runs actions of a phase on this executor's fragment, or on the joined one (`None`).
+    fn run_actions(&mut self, phase: &Phase, fragment_of: Option<usize>, actions: Vec<usize>) {
         let _work = at(Activity::Work);
+        self.assert_owner(phase, &actions);
         if let Err(error) = self.admit(phase) {
             return phase.refuse(error);
         }
-        let Bench { engine, slot_guard, held, .. } = self;
+        let Executor { engine, slot_guard, held, .. } = self;
         let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
         let guard = pin();
         let attempt =
             Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
-        let part = phase.take_part(executor).put_into(&attempt);
+        let fragment = phase.take_fragment(fragment_of).put_into(&attempt);
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
-        let numbers = phase.actions(executor);
-        let mut actions = Actions { phase, numbers, gathered: Vec::new(), at: 0 };
-        let failure = run_body(&mut actions, &attempt);
+        let mut body = Actions { phase, numbers: actions, gathered: Vec::new(), at: 0 };
+        let failure = run_body(&mut body, &attempt);
         protocol.end(&attempt);
-        let failure = failure.map(|error| (actions.at, error));
-        phase.bring(executor, part.take_from(&attempt), actions.gathered, failure);
+        let failure = failure.map(|error| (body.at, error));
+        phase.record(fragment_of, fragment.take_from(&attempt), body.gathered, failure);
     }
 
-    /// Whether a call may be executed now: who will write needs a log that takes it.
+    /// Whether a transaction may be executed now: one that writes needs a log that accepts redo.
     fn admit(&mut self, phase: &Phase) -> Result<()> {
         let (_, memory) = self.slot_guard.parts();
         if phase.footprint.is_read_only() {
@@ -102,52 +111,69 @@ impl Bench<'_> {
         self.engine.admit(&mut memory.workspace.log_credit)
     }
 
-    /// This executor has done its part of a phase, or has given way in it.
+    /// Reports that this executor has granted a serial phase, has run its part of a parallel one, or was told that the
+    /// attempt is the victim of a deadlock.
     pub(super) fn report(&mut self, phase: Arc<Phase>) {
-        if !phase.turn.report() {
+        if !phase.countdown.report() {
             return;
         }
-        if phase.turn.is_marked_for_abort() {
-            return self.run_again(&phase, false);
+        if phase.countdown.is_marked_for_abort() {
+            return self.retry(&phase, false);
         }
-        if phase.is_gathered {
-            self.run_actions(&phase, None);
+        self.run_steps(phase, 0);
+    }
+
+    /// Runs the steps of a serial phase from this one on, as far as they are this executor's; then the phase has ended.
+    pub(super) fn run_steps(&mut self, phase: Arc<Phase>, mut number: usize) {
+        while let Some((executor, actions)) = phase.step(number) {
+            if executor != self.number {
+                return self.executors.queues.notify(executor, Notice::Step(phase, number));
+            }
+            self.run_actions(&phase, None, actions.collect());
+            number += 1;
         }
+        self.end_phase(&phase);
+    }
+
+    /// At the rendezvous point of a phase.
+    fn end_phase(&mut self, phase: &Phase) {
         if let Some(error) = phase.take_refusal() {
             let outcome = Outcome::refused(phase.attempt, *error);
-            return self.end(&phase, outcome, Vec::new());
+            return self.end(phase, outcome, Vec::new());
         }
-        match phase.meet(&self.executors.routing) {
-            Meeting::Next(next) => {
-                if !self.executors.enter_phase(next.clone()) {
-                    self.run_again(&next, false);
+        match phase.after(&self.executors.map) {
+            // Its locks are held already.
+            AfterPhase::Next(next) if next.runs_alone => self.run_steps(next, 0),
+            AfterPhase::Next(next) => {
+                if !self.executors.enter_phase(&next) {
+                    self.retry(&next, false);
                 }
             }
-            Meeting::Conclude(failure, rows) => self.conclude(&phase, failure, rows),
+            AfterPhase::Conclude(failure, rows) => self.conclude(phase, failure, rows),
         }
     }
 
-    /// Commits, or finds out whether the failure may be told.
+    /// Commits, or validates the reads of a transaction that has failed, so that its error can be reported.
     fn conclude(&mut self, phase: &Phase, failure: Option<Box<Error>>, rows: Vec<Vec<Value>>) {
-        let (mut part, fits) = phase.all_parts();
+        let (mut fragment, fits) = phase.join_fragments();
         let mut failure = failure.or(fits.err().map(Box::new));
         let writes = !phase.footprint.is_read_only();
-        let (mut reserved, mut met_in_writes) = (false, false);
+        let (mut reserved, mut write_conflict) = (false, false);
         let outcome = loop {
-            if let Err(error) = self.make_way(writes && failure.is_none(), &mut reserved) {
+            if let Err(error) = self.reserve_log_space(writes && failure.is_none(), &mut reserved) {
                 break Some(Outcome::refused(phase.attempt, error));
             }
-            let (verdict, left) = self.try_to_conclude(phase, part, failure.take());
-            part = left;
+            let (verdict, left) = self.try_to_conclude(phase, fragment, failure.take());
+            fragment = left;
             let waited = match verdict {
                 Verdict::Done { epoch, wrote, failure } => {
                     break Some(Outcome { epoch, attempts: phase.attempt, wrote, failure, stashed: false });
                 }
                 Verdict::Again { in_writes } => {
-                    met_in_writes = in_writes;
+                    write_conflict = in_writes;
                     break None;
                 }
-                // There are no split phases here.
+                // There are no split phases under this protocol.
                 Verdict::Stash => break None,
                 Verdict::NextEpoch => self.engine.wait_for_next_epoch(),
                 Verdict::NeedsLogSpace(bytes) => {
@@ -163,18 +189,18 @@ impl Bench<'_> {
             let (_, memory) = self.slot_guard.parts();
             self.engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
         }
-        self.collect(part);
+        self.collect(fragment);
         match outcome {
             Some(outcome) => {
                 let rows = if outcome.failure.is_none() { rows } else { Vec::new() };
                 self.end(phase, outcome, rows);
             }
-            None => self.run_again(phase, met_in_writes),
+            None => self.retry(phase, write_conflict),
         }
     }
 
-    /// Sees to room in the log before a commit.
-    fn make_way(&mut self, writes: bool, reserved: &mut bool) -> Result<()> {
+    /// Reserves log space before a commit.
+    fn reserve_log_space(&mut self, writes: bool, reserved: &mut bool) -> Result<()> {
         if !writes {
             return Ok(());
         }
@@ -185,29 +211,34 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn try_to_conclude(&mut self, phase: &Phase, part: Part, failure: Option<Box<Error>>) -> (Verdict, Part) {
+    fn try_to_conclude(
+        &mut self,
+        phase: &Phase,
+        fragment: Fragment,
+        failure: Option<Box<Error>>,
+    ) -> (Verdict, Fragment) {
         let _work = at(Activity::Work);
-        let Bench { engine, slot_guard, held, .. } = self;
+        let Executor { engine, slot_guard, held, .. } = self;
         let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
         let guard = pin();
         let attempt =
             Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
-        let part = part.put_into(&attempt);
+        let fragment = fragment.put_into(&attempt);
         let protocol = engine.protocol();
         protocol.begin(&attempt, Some(&phase.footprint), Try { number: 1, code: 0 });
         let verdict = conclude(engine, &attempt, failure);
         protocol.end(&attempt);
-        (verdict, part.take_from(&attempt))
+        (verdict, fragment.take_from(&attempt))
     }
 
-    /// Takes out what an attempt has left: its placeholders that were not filled, and deleted records of earlier calls.
-    fn collect(&mut self, part: Part) {
+    /// Collects the placeholders that an attempt has not filled, and deleted records of earlier transactions.
+    fn collect(&mut self, fragment: Fragment) {
         let (context, memory) = self.slot_guard.parts();
         let workspace = &mut memory.workspace;
         let guard = pin();
-        part.leave_placeholders(workspace);
+        fragment.leave_placeholders(workspace);
         collect_placeholders(workspace, &guard);
         collect_deleted(
             workspace,
@@ -221,29 +252,29 @@ impl Bench<'_> {
     }
 
     fn end(&mut self, phase: &Phase, outcome: Outcome, rows: Vec<Vec<Value>>) {
-        let (left, _) = phase.all_parts();
+        let (left, _) = phase.join_fragments();
         self.collect(left);
         let counters = &self.slot_guard.worker_context().counters;
         Counters::count(if outcome.failure.is_none() { &counters.committed } else { &counters.failed });
-        Counters::count(&counters.went_parallel);
-        phase.flow.entrant.routine.failures().note(outcome.failure.is_some());
-        self.tell_ended(phase.owner, &phase.involved, phase.was_parked());
-        self.tell(&phase.flow.entrant, outcome, Output { rows });
-        self.let_go(phase.flow.clone());
+        Counters::count(if phase.is_serial { &counters.went_serial } else { &counters.went_parallel });
+        phase.flow.incoming.routine.failures().note(outcome.failure.is_some());
+        self.announce_end(phase.owner, &phase.involved, phase.was_parked());
+        self.report_outcome(&phase.flow.incoming, outcome, Output { rows });
+        self.end_flow(phase.flow.clone());
     }
 
-    /// An attempt will be run again. A deadlock's victim has met nobody in what it would have written.
-    pub(super) fn count_aborted(&self, met_in_writes: bool) {
+    /// Counts an aborted attempt; the victim of a deadlock has no conflict in its writes.
+    pub(super) fn count_aborted(&self, write_conflict: bool) {
         let counters = &self.slot_guard.worker_context().counters;
-        Counters::count(if met_in_writes { &counters.aborted_write } else { &counters.aborted_read });
+        Counters::count(if write_conflict { &counters.aborted_write } else { &counters.aborted_read });
     }
 
-    /// The attempt comes to nothing: another one begins behind all that waits.
-    fn run_again(&mut self, phase: &Phase, met_in_writes: bool) {
-        let (left, _) = phase.all_parts();
+    /// Aborts the attempt, and enters the next one behind everything that waits.
+    fn retry(&mut self, phase: &Phase, write_conflict: bool) {
+        let (left, _) = phase.join_fragments();
         self.collect(left);
-        self.count_aborted(met_in_writes);
-        self.tell_ended(phase.owner, &phase.involved, phase.was_parked());
-        self.executors.enter(phase.flow.clone(), phase.attempt + 1);
+        self.count_aborted(write_conflict);
+        self.announce_end(phase.owner, &phase.involved, phase.was_parked());
+        self.executors.enter_flow(phase.flow.clone(), phase.attempt + 1);
     }
 }

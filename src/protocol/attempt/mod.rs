@@ -262,10 +262,10 @@ impl<'a> Attempt<'a> {
         InScope { attempt: self }
     }
 
-    /// Its values lead elsewhere than was looked up before it began: it comes to nothing.
+    /// Marks the attempt as misrouted: its values lead to another key than key resolution found.
     #[cold]
-    pub(crate) fn was_misled(&self) -> Error {
-        self.held.borrow_mut().misled = true;
+    pub(crate) fn was_misrouted(&self) -> Error {
+        self.held.borrow_mut().misrouted = true;
         Error::Conflict
     }
 

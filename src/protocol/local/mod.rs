@@ -1,41 +1,50 @@
-//! Local locks: what executors own and lock by themselves (DORA, VLDB 2010, sections 4.1 and 4.2).
+//! Local locks of the partitioned protocol (DORA): what executors decide by, without their threads.
 //!
-//! Every table is cut into *datasets* by routing fields, and each dataset belongs to one executor: one thread, which
-//! alone decides who may touch it. So a lock there is an entry in a map that no other thread sees: no latch, no lock
-//! manager. What is locked is an *identifier*, a key or the beginning of keys ([`claim`]); who meets a rival's lock is
-//! parked, and the executor goes on with something else ([`locks`]). [`routing`] says whose an identifier is.
+//! Every table is divided into datasets by its routing columns, and each dataset belongs to one executor, a thread that
+//! alone grants locks there. A local lock is therefore an entry in a map that no other thread sees: there is neither a
+//! latch nor a central lock manager. [`local_lock`] says what is locked, [`lock_table`] grants and parks, [`partition_map`]
+//! says which executor owns what, and [`wait_edges`] tells the deadlock detector who waits for whom.
 //!
-//! Folders that own threads are above this one: here is only what executors decide by. Who is no executor, and has
-//! records to lock (a closure at its commit), asks at the [`Desk`].
+//! # Invariants
+//! This folder starts no threads and runs no transactions: the executors are in `pipeline/partition`. A thread that is no
+//! executor (a closure at its commit) acquires local locks through [`ExternalLocks`] only.
+//!
+//! # Source
+//! DORA (VLDB 2010), sections 4.1 and 4.2.
 
-pub(crate) mod claim;
-pub(crate) mod locks;
-pub(crate) mod routing;
-pub(crate) mod waits;
+pub(crate) mod local_lock;
+pub(crate) mod lock_table;
+pub(crate) mod partition_map;
+pub(crate) mod wait_edges;
 
 use smallvec::SmallVec;
 
-use self::claim::Want;
+use self::local_lock::LocalLock;
 use crate::error::Error;
 pub(crate) use crate::lock::OwnerId;
 
-/// Where who is no executor locks what executors own.
-pub(crate) trait Desk: Send + Sync {
-    /// A new call's birth: the younger of two is the victim of a deadlock.
+/// Local locks for threads that are no executors.
+pub(crate) trait ExternalLocks: Send + Sync {
+    /// The start timestamp of a new transaction: of two in a deadlock the younger is the victim.
     fn start_timestamp(&self) -> u64;
 
-    /// Locks all of this at once, and waits until it is granted. The caller holds nothing of the kind already.
+    /// Acquires all of these at once, and blocks until they are granted. The caller must hold no local lock.
     ///
-    /// `room`: what the caller has reserved in the log. It is given back while it waits, and taken again when all is
-    /// granted: executors may wait for room, and must not do so for somebody who waits for them.
+    /// `log_credit`: the log space that the caller has reserved, in bytes. It is returned before the wait and reserved
+    /// again after it, because executors may wait for log space and must not wait for a transaction that waits for them.
     ///
     /// # Errors
-    /// See [`Denied`]; nothing is held then.
-    fn lock(&self, wants: Vec<Want>, start_timestamp: u64, room: &mut usize) -> Result<Grant, Denied>;
+    /// See [`Denied`]; then nothing is held.
+    fn acquire(
+        &self,
+        locks: Vec<LocalLock>,
+        start_timestamp: u64,
+        log_credit: &mut usize,
+    ) -> Result<Grant, Denied>;
 
-    /// Gives it up, and what is left of the `room` that was taken with it: kept for later, as portions are, it could be all
-    /// the room there is.
-    fn release(&self, grant: Grant, room: &mut usize);
+    /// Releases the locks, and returns what is left of the log space that was reserved with them: kept as a portion for
+    /// later, it could be all the space there is.
+    fn release(&self, grant: Grant, log_credit: &mut usize);
 }
 
 /// Local locks that are held.
@@ -43,17 +52,17 @@ pub(crate) trait Desk: Send + Sync {
 pub(crate) struct Grant {
     /// By whom.
     pub(crate) owner: OwnerId,
-    /// In whose tables.
+    /// In the lock tables of these executors.
     pub(crate) executors: SmallVec<[usize; 4]>,
-    /// Whether room in the log was taken once more when all was granted.
-    pub(crate) took_room: bool,
+    /// Whether log space was reserved again when all locks were granted.
+    pub(crate) reserved_log_space: bool,
 }
 
 /// Why nothing was locked.
 #[derive(Debug)]
 pub(crate) enum Denied {
-    /// It was the victim of a deadlock.
+    /// The request was the victim of a deadlock.
     Deadlock,
-    /// The database is being closed, or the log takes no more.
+    /// The database is being closed, or the log accepts no more redo.
     Refused(Error),
 }

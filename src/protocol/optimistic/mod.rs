@@ -7,7 +7,7 @@
 //!
 //! - Operations that return nothing read only that their record is there: so two additions to one record wait for each
 //!   other for some instructions, and neither is run again.
-//! - A call that has failed [`ATTEMPTS_IN_COMPANY`] times runs alone: it closes the gate of the commit sections before
+//! - A call that has failed [`MAX_OPTIMISTIC_ATTEMPTS`] times runs alone: it closes the gate of the commit sections before
 //!   its body begins, so that nothing it reads can change. So no call starves.
 //!
 //! Why it is serializable: at the moment between the last taking and the first look of the validation, all that was
@@ -15,7 +15,7 @@
 
 use super::attempt::{Attempt, TRACKED};
 use super::footprint::Footprint;
-use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
+use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, Taken};
 use crate::storage::word::Stamp;
 
@@ -25,7 +25,7 @@ pub(super) struct Optimistic;
 impl Protocol for Optimistic {
     fn begin(&self, attempt: &Attempt<'_>, _footprint: Option<&Footprint>, attempted: Try) {
         attempt.set_access(&TRACKED);
-        if attempted.number > ATTEMPTS_IN_COMPANY {
+        if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
             attempt.run_alone();
         }
     }

@@ -1,27 +1,34 @@
-//! Thread-to-data execution (DORA, VLDB 2010): each executor owns a part of every table, and runs what touches it.
+//! The partitioned protocol, thread-to-data execution (DORA): each executor owns a part of every table, and runs what touches it.
 //!
-//! Calls of procedures come here with what they declare locked by the executors that own it
-//! ([`local`](super::local), `pipeline/partition`), from before their bodies until their writes are installed. So they
-//! read directly, with two exceptions, which are noted and validated at the commit as under an optimistic protocol:
+//! An executor runs a procedure's actions after it has granted their declared keys in its own lock table
+//! ([`local`](super::local), `pipeline/partition`), and the locks last until the transaction's writes are installed. So
+//! actions read without validation, with three exceptions, whose reads are validated at the commit as under `optimistic`:
 //!
-//! - **Secondary indexes** are routed by nobody and locked by nobody: where a call's tables have one, all that it reads is
-//!   noted. Who counts by an index and inserts by what was counted fails if somebody else did so meanwhile.
-//! - **Closures** declare nothing. They read on their caller's thread and note everything; at their commit they lock the
-//!   rows that they write, of all executors concerned at once, and validate while they hold them.
+//! - **Secondary indexes.** Index records belong to no executor and are not locked. Where a table of the transaction has
+//!   secondary indexes, all its reads are validated: a transaction that counts by an index and inserts by the count aborts
+//!   if another did the same meanwhile.
+//! - **Rows of another executor** that a transaction which writes at one executor only reads, by their whole keys.
+//! - **Closures** declare nothing. They read on the caller's thread; at the commit they acquire the local locks of the rows
+//!   that they write, at all executors at once, and validate while they hold them.
 //!
-//! Every commit takes what it writes, in order: closures and index reads must see at their validation who is about to
-//! install. A call that has failed [`ATTEMPTS_IN_COMPANY`] times runs alone: a closure first locks everything that the
-//! executors own, then the gate of the commit sections is closed. So no call starves.
+//! # Invariants
+//! - Only an executor runs a procedure's actions (asserted in debug builds), and an executor runs those actions whose keys it
+//!   owns (asserted in `pipeline/partition/executor.rs`).
+//! - Every commit locks the record words of what it writes, in order: closures and index reads find out at their validation
+//!   that a commit is about to install.
+//! - A transaction that has aborted [`MAX_OPTIMISTIC_ATTEMPTS`] times runs alone: a closure first locks everything that the
+//!   executors own, then the gate of the commit sections is closed. So no transaction starves.
 //!
-//! Why it is serializable: consider the moment of a commit at which all that it writes is taken and its validation has
-//! not begun. What it has read under local locks nobody has changed since, or can change: a procedure that would write
-//! it waits for the lock, and so does a closure before its commit section. What it has read otherwise is validated to
-//! be as it was. So the call takes effect as if all of it happened then. Of two commits that depend on each other, one
-//! of them reads the global epoch while it holds what the other waits for, or is seen by the other's validation: so
-//! epochs rise along dependencies, as one contract demands.
+//! Why it is serializable: consider the moment of a commit at which all its writes are locked and its validation has not
+//! begun. What it read under local locks has not changed and cannot change: a procedure that would write it waits for the
+//! local lock, and so does a closure before its commit section. What it read otherwise is validated to be unchanged. So the
+//! transaction takes effect at that moment. Of two commits that depend on each other, one reads the global epoch while it
+//! holds what the other waits for, or is seen by the other's validation: so epochs rise along dependencies, as the commit
+//! contract demands.
 //!
-//! The central lock manager sees inserts and deletes only (DORA, section 4.2.1): the reservation of the placeholder or of
-//! the record that goes, which is its word, is counted as a row lock; no higher lock is ever taken.
+//! # Source
+//! DORA (VLDB 2010), sections 4.1 and 4.2. The central lock manager sees inserts and deletes only (section 4.2.1): locking
+//! the placeholder, or the record that is deleted, by its record word is counted as a row lock, and no higher lock is taken.
 
 #[cfg(test)]
 mod tests;
@@ -30,9 +37,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::attempt::{Attempt, DIRECT, TRACKED};
 use super::footprint::Footprint;
-use super::local::claim::Want;
-use super::local::{Denied, Desk, Grant};
-use super::{ATTEMPTS_IN_COMPANY, Held, Protocol, Try};
+use super::local::local_lock::LocalLock;
+use super::local::{Denied, ExternalLocks, Grant};
+use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::storage::commit::{CommitFailure, InOrder, Taken};
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::Counters;
@@ -41,26 +48,26 @@ use crate::storage::write_set::{WriteSet, WriteView};
 /// The protocol.
 #[derive(Default)]
 pub(super) struct Partitioned {
-    desk: OnceLock<Arc<dyn Desk>>,
+    external_locks: OnceLock<Arc<dyn ExternalLocks>>,
 }
 
-/// What a thread holds that runs a closure.
+/// The local locks of a thread that runs a closure.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Holding {
     /// Whether the running attempt declares nothing.
     is_closure: bool,
-    /// When the closure was first tried.
+    /// When the closure was first attempted.
     start_timestamp: u64,
     grant: Option<Grant>,
 }
 
 impl Partitioned {
-    /// Locks for who is no executor.
-    fn lock(&self, attempt: &Attempt<'_>, wants: Vec<Want>) -> Result<(), CommitFailure> {
-        let Some(desk) = self.desk.get() else { return Ok(()) };
+    /// Acquires local locks for a closure.
+    fn acquire(&self, attempt: &Attempt<'_>, locks: Vec<LocalLock>) -> Result<(), CommitFailure> {
+        let Some(external) = self.external_locks.get() else { return Ok(()) };
         let start_timestamp = attempt.held().borrow().partitioned.start_timestamp;
-        let locked = desk.lock(wants, start_timestamp, &mut attempt.workspace().borrow_mut().log_credit);
-        match locked {
+        let log_credit = &mut attempt.workspace().borrow_mut().log_credit;
+        match external.acquire(locks, start_timestamp, log_credit) {
             Ok(grant) => {
                 attempt.held().borrow_mut().partitioned.grant = Some(grant);
                 Ok(())
@@ -70,7 +77,7 @@ impl Partitioned {
         }
     }
 
-    /// Locks what a closure is going to write.
+    /// Acquires the locks on the rows that a closure writes.
     fn lock_written(&self, attempt: &Attempt<'_>) -> Result<(), CommitFailure> {
         let held = attempt.held().borrow();
         let has_locks = !held.partitioned.is_closure || held.partitioned.grant.is_some();
@@ -78,20 +85,20 @@ impl Partitioned {
         if has_locks {
             return Ok(());
         }
-        let wants = wants(&attempt.workspace().borrow().writes);
-        if wants.is_empty() { Ok(()) } else { self.lock(attempt, wants) }
+        let locks = locks_on_rows(&attempt.workspace().borrow().writes);
+        if locks.is_empty() { Ok(()) } else { self.acquire(attempt, locks) }
     }
 }
 
-/// The rows that are written. Index records are validated, and not locked.
-fn wants(writes: &WriteSet) -> Vec<Want> {
+/// The locks on the rows that are written. Index records are validated and not locked.
+fn locks_on_rows(writes: &WriteSet) -> Vec<LocalLock> {
     let rows = writes.touched().iter().filter(|touched| !touched.table().is_internal());
     // SAFETY: the call is pinned, so every record that it touched is alive.
-    rows.map(|touched| Want::of_written(touched.table(), unsafe { touched.record.as_record() }.key()))
+    rows.map(|touched| LocalLock::of_written(touched.table(), unsafe { touched.record.as_record() }.key()))
         .collect()
 }
 
-/// How many rows come in or go.
+/// The number of rows that are inserted or deleted.
 fn rows_reserved(writes: &WriteSet) -> u64 {
     let stays = |position: usize| {
         writes.visit(position, |write| !matches!(write, WriteView::Insert | WriteView::Delete))
@@ -101,26 +108,34 @@ fn rows_reserved(writes: &WriteSet) -> u64 {
 }
 
 impl Protocol for Partitioned {
-    fn desk(&self) -> Option<&OnceLock<Arc<dyn Desk>>> {
-        Some(&self.desk)
+    fn external_locks(&self) -> Option<&OnceLock<Arc<dyn ExternalLocks>>> {
+        Some(&self.external_locks)
     }
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
-        let is_direct = footprint
-            .is_some_and(|footprint| footprint.references.iter().all(|one| !one.unrouted && !one.elsewhere));
+        let is_direct = footprint.is_some_and(|footprint| {
+            footprint.references.iter().all(|one| !one.has_secondary_indexes && !one.validated)
+        });
         attempt.set_access(if is_direct { &DIRECT } else { &TRACKED });
         let is_closure = footprint.is_none();
+        debug_assert!(
+            is_closure
+                || self.external_locks.get().is_none()
+                || attempt.worker_context().executor().is_some(),
+            "only executors run the actions of procedures"
+        );
         let mut held = attempt.held().borrow_mut();
         held.partitioned.is_closure = is_closure;
-        held.misled = false;
+        held.misrouted = false;
         if is_closure && attempted.number == 1 {
-            held.partitioned.start_timestamp = self.desk.get().map_or(0, |desk| desk.start_timestamp());
+            held.partitioned.start_timestamp =
+                self.external_locks.get().map_or(0, |external| external.start_timestamp());
         }
         drop(held);
-        if attempted.number > ATTEMPTS_IN_COMPANY {
-            // What is not granted, because the database is being closed or its log has failed, is refused at the commit. No
-            // gate is closed then: the commit asks executors for locks, and they would wait before it.
-            if !is_closure || self.lock(attempt, vec![Want::of_everything()]).is_ok() {
+        if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
+            // If the locks are refused, because the database is being closed or its log has failed, the commit is refused,
+            // too. The gate stays open then: the commit requests locks of executors, which would wait for the gate.
+            if !is_closure || self.acquire(attempt, vec![LocalLock::on_everything()]).is_ok() {
                 attempt.run_alone();
             }
         }
@@ -148,17 +163,17 @@ impl Protocol for Partitioned {
         !is_noted || attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen())
     }
 
-    /// A call that was misled does not end here: it is routed anew.
+    /// A call that was misrouted does not end here: it is routed anew.
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
-        attempt.held().borrow().misled
+        attempt.held().borrow().misrouted
     }
 
     fn end(&self, attempt: &Attempt<'_>) {
         attempt.let_others_in();
-        if let (Some(desk), Some(grant)) =
-            (self.desk.get(), attempt.held().borrow_mut().partitioned.grant.take())
+        if let (Some(external), Some(grant)) =
+            (self.external_locks.get(), attempt.held().borrow_mut().partitioned.grant.take())
         {
-            desk.release(grant, &mut attempt.workspace().borrow_mut().log_credit);
+            external.release(grant, &mut attempt.workspace().borrow_mut().log_credit);
         }
     }
 

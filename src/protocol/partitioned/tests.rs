@@ -1,4 +1,4 @@
-//! What an attempt asks for at the desk, when it gives that up, and what it reserves.
+//! Which local locks an attempt acquires from outside of the executors, when it releases them, and what it reserves.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,8 +8,8 @@ use smallvec::smallvec;
 
 use super::super::attempt::Target;
 use super::super::footprint::{Footprint, Mode, Reference};
-use super::super::local::claim::Want;
-use super::super::local::{Denied, Desk, Grant, OwnerId};
+use super::super::local::local_lock::LocalLock;
+use super::super::local::{Denied, ExternalLocks, Grant, OwnerId};
 use super::*;
 use crate::error::Error;
 use crate::storage::definition::TableDefinition;
@@ -28,38 +28,43 @@ fn rig() -> Rig {
     rig
 }
 
-/// Grants everything, or denies it; remembers what was asked for.
+/// Grants or denies every request, and records it.
 #[derive(Default)]
-struct OneDesk {
+struct Recorder {
     denies: Mutex<Option<Denied>>,
-    asked: Mutex<Vec<Vec<Want>>>,
-    given_back: Mutex<usize>,
+    requests: Mutex<Vec<Vec<LocalLock>>>,
+    releases: Mutex<usize>,
 }
 
-impl Desk for OneDesk {
+impl ExternalLocks for Recorder {
     fn start_timestamp(&self) -> u64 {
         1
     }
 
-    fn lock(&self, wants: Vec<Want>, start_timestamp: u64, _room: &mut usize) -> Result<Grant, Denied> {
+    fn acquire(
+        &self,
+        locks: Vec<LocalLock>,
+        start_timestamp: u64,
+        _log_credit: &mut usize,
+    ) -> Result<Grant, Denied> {
         assert_eq!(start_timestamp, 1);
-        self.asked.lock().push(wants);
+        self.requests.lock().push(locks);
         match self.denies.lock().take() {
             Some(denied) => Err(denied),
-            None => Ok(Grant { owner: OwnerId::new(), executors: smallvec![0], took_room: false }),
+            None => Ok(Grant { owner: OwnerId::new(), executors: smallvec![0], reserved_log_space: false }),
         }
     }
 
-    fn release(&self, _grant: Grant, _room: &mut usize) {
-        *self.given_back.lock() += 1;
+    fn release(&self, _grant: Grant, _log_credit: &mut usize) {
+        *self.releases.lock() += 1;
     }
 }
 
-/// What comes of an attempt, and what it has asked for.
+/// The outcome of an attempt, and its lock requests.
 struct Outcome {
     committed: String,
-    asked: Vec<Vec<Want>>,
-    given_back: usize,
+    requests: Vec<Vec<LocalLock>>,
+    releases: usize,
     reserved: u64,
 }
 
@@ -69,17 +74,21 @@ fn outcome(
     number: u32,
     body: impl FnOnce(&Rig, &Attempt<'_>, &dyn Fn(i64) -> Vec<u8>),
 ) -> Outcome {
-    let (rig, guard, desk) = (rig(), pin(), Arc::new(OneDesk::default()));
-    *desk.denies.lock() = denies;
-    let protocol = Partitioned { desk: OnceLock::from(Arc::clone(&desk) as Arc<dyn Desk>) };
+    let (rig, guard, recorder) = (rig(), pin(), Arc::new(Recorder::default()));
+    *recorder.denies.lock() = denies;
+    let protocol =
+        Partitioned { external_locks: OnceLock::from(Arc::clone(&recorder) as Arc<dyn ExternalLocks>) };
     let mut slot_guard = rig.store.worker_contexts().take();
     let (worker_context, memory) = slot_guard.parts();
     let Memory { workspace, reads, arena } = memory;
     workspace.log_credit = usize::MAX / 2;
+    if footprint.is_some() {
+        worker_context.be_executor(0);
+    }
     let mut held = Held::default();
     let attempt = Attempt::new(&rig.store, worker_context, &guard, arena, workspace, reads, &mut held, None);
     if number > 1 {
-        // A call is born with its first attempt.
+        // The first attempt takes the start timestamp.
         protocol.begin(&attempt, footprint, Try { number: 1, code: 0 });
         protocol.end(&attempt);
     }
@@ -90,8 +99,8 @@ fn outcome(
     protocol.end(&attempt);
     drop(attempt);
     let reserved = worker_context.counters.locks_row.load(crate::base::atomics::Ordering::Relaxed);
-    let given_back = *desk.given_back.lock();
-    Outcome { committed, asked: std::mem::take(&mut *desk.asked.lock()), given_back, reserved }
+    let releases = *recorder.releases.lock();
+    Outcome { committed, requests: std::mem::take(&mut *recorder.requests.lock()), releases, reserved }
 }
 
 fn target<'t, 'a>(rig: &'t Rig, key: &'t [u8]) -> Target<'t, 'a> {
@@ -111,78 +120,79 @@ fn look(rig: &Rig, attempt: &Attempt<'_>, key: &dyn Fn(i64) -> Vec<u8>) {
 }
 
 #[test]
-fn a_closure_asks_at_its_commit_for_the_rows_that_it_writes_and_for_no_index_record() {
+fn a_closure_locks_the_rows_that_it_writes_at_its_commit_and_no_index_records() {
     let done = outcome(None, None, 1, some_of_everything);
     assert_eq!(done.committed, "Ok(true)");
-    assert_eq!((done.asked.len(), done.given_back), (1, 1));
-    let mut wants = done.asked[0].clone();
-    wants.sort_by(|one, other| one.identifier.cmp(&other.identifier));
-    assert_eq!(wants.len(), 3);
-    assert!(wants.iter().all(|want| want.whole && want.exclusive && want.place.is_some()));
-    assert!(wants.iter().all(|want| want.identifier.table == Some(TABLE)));
-    assert_eq!(done.reserved, 2, "what goes and what comes in");
+    assert_eq!((done.requests.len(), done.releases), (1, 1));
+    let mut locks = done.requests[0].clone();
+    locks.sort_by(|one, other| one.identifier.cmp(&other.identifier));
+    assert_eq!(locks.len(), 3);
+    assert!(locks.iter().all(|lock| lock.whole && lock.exclusive && lock.partition_hash.is_some()));
+    assert!(locks.iter().all(|lock| lock.identifier.table == Some(TABLE)));
+    assert_eq!(done.reserved, 2, "one insert and one delete");
 }
 
 #[test]
-fn who_only_reads_asks_for_nothing() {
+fn a_closure_that_only_reads_acquires_no_locks() {
     let done = outcome(None, None, 1, look);
-    assert_eq!((&*done.committed, done.asked.len(), done.given_back, done.reserved), ("Ok(false)", 0, 0, 0));
+    assert_eq!((&*done.committed, done.requests.len(), done.releases, done.reserved), ("Ok(false)", 0, 0, 0));
 }
 
 #[test]
-fn a_procedure_asks_for_nothing_because_executors_have_locked_for_it() {
+fn a_procedure_acquires_no_locks_because_its_executors_have_granted_them() {
     let footprint = Footprint {
         references: vec![Reference { table: TABLE, mode: Mode::Write, ..Reference::default() }],
         writes: true,
         ..Footprint::default()
     };
     let done = outcome(None, Some(&footprint), 1, some_of_everything);
-    assert_eq!((&*done.committed, done.asked.len(), done.reserved), ("Ok(true)", 0, 2));
+    assert_eq!((&*done.committed, done.requests.len(), done.reserved), ("Ok(true)", 0, 2));
 }
 
 #[test]
-fn a_closure_that_has_failed_often_asks_for_everything_before_it_runs() {
-    let done = outcome(None, None, ATTEMPTS_IN_COMPANY + 1, some_of_everything);
+fn a_closure_that_has_aborted_often_locks_everything_before_it_runs() {
+    let done = outcome(None, None, MAX_OPTIMISTIC_ATTEMPTS + 1, some_of_everything);
     assert_eq!(done.committed, "Ok(true)");
-    assert_eq!(done.asked, [vec![Want::of_everything()]]);
-    assert_eq!(done.given_back, 1);
+    assert_eq!(done.requests, [vec![LocalLock::on_everything()]]);
+    assert_eq!(done.releases, 1);
 }
 
 #[test]
-fn who_is_denied_changes_nothing_and_holds_nothing() {
+fn a_denied_closure_changes_nothing_and_holds_nothing() {
     let done = outcome(Some(Denied::Deadlock), None, 1, some_of_everything);
     assert_eq!(done.committed, "Err(Conflict)");
-    assert_eq!((done.given_back, done.reserved), (0, 0));
+    assert_eq!((done.releases, done.reserved), (0, 0));
     let done = outcome(Some(Denied::Refused(Error::Closed)), None, 1, some_of_everything);
     assert!(done.committed.starts_with("Err(Refused(Closed"), "{}", done.committed);
-    assert_eq!((done.asked.len(), done.given_back, done.reserved), (1, 0, 0));
+    assert_eq!((done.requests.len(), done.releases, done.reserved), (1, 0, 0));
 }
 
-/// Executors wait before a closed gate, and who has not got all locks may have to wait for executors yet.
+/// Executors wait for a closed gate, and a closure without its locks may still have to wait for executors.
 #[test]
-fn who_was_refused_everything_closes_no_gate() {
+fn a_closure_that_is_denied_everything_leaves_the_gate_open() {
     for denied in [Denied::Deadlock, Denied::Refused(Error::Closed)] {
-        let done = outcome(Some(denied), None, ATTEMPTS_IN_COMPANY + 1, |rig, attempt, key| {
+        let done = outcome(Some(denied), None, MAX_OPTIMISTIC_ATTEMPTS + 1, |rig, attempt, key| {
             assert!(!attempt.is_alone());
             some_of_everything(rig, attempt, key);
         });
         assert_eq!(done.committed, "Ok(true)");
-        assert_eq!((&done.asked[0], done.asked[1].len()), (&vec![Want::of_everything()], 3));
-        assert_eq!(done.given_back, 1);
+        assert_eq!((&done.requests[0], done.requests[1].len()), (&vec![LocalLock::on_everything()], 3));
+        assert_eq!(done.releases, 1);
     }
 }
 
 #[test]
-fn what_an_index_shows_is_validated_and_what_only_the_key_shows_is_not() {
-    for unrouted in [false, true] {
-        let reference = Reference { table: TABLE, mode: Mode::Write, unrouted, ..Reference::default() };
+fn reads_are_validated_where_the_table_has_secondary_indexes() {
+    for has_secondary_indexes in [false, true] {
+        let reference =
+            Reference { table: TABLE, mode: Mode::Write, has_secondary_indexes, ..Reference::default() };
         let footprint = Footprint { references: vec![reference], writes: true, ..Footprint::default() };
         let done = outcome(None, Some(&footprint), 1, |rig, attempt, key| {
             attempt.exists(&target(rig, &key(3))).expect("readable");
             attempt.update(&target(rig, &key(1)), &[(1, ValueRef::Int(5))]).expect("it is there");
-            // Nobody does so who respects the local locks.
+            // A writer that ignores the local locks.
             rig.commit(|writer| writer.delete(3)).expect("committed");
         });
-        assert_eq!(done.committed, if unrouted { "Err(Conflict)" } else { "Ok(true)" });
+        assert_eq!(done.committed, if has_secondary_indexes { "Err(Conflict)" } else { "Ok(true)" });
     }
 }

@@ -35,7 +35,7 @@ use self::sample::Access;
 use self::state::State;
 use super::attempt::Attempt;
 use super::footprint::Footprint;
-use super::{ATTEMPTS_IN_COMPANY, Held, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
+use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
 use crate::base::atomics::Ordering;
 use crate::storage::commit::{CommitFailure, Taken, Taking};
 use crate::storage::read_set::Part;
@@ -131,7 +131,7 @@ impl Protocol for Phased {
         attempt.set_access(&SPLIT_AWARE);
         // Relaxed: bodies set it on this thread, or on threads that they have joined.
         attempt.worker_context().met_hidden.store(false, Ordering::Relaxed);
-        if attempted.number > ATTEMPTS_IN_COMPANY {
+        if attempted.number > MAX_OPTIMISTIC_ATTEMPTS {
             attempt.run_alone();
         }
     }

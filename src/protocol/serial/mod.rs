@@ -131,10 +131,10 @@ impl Serial {
 
     fn site_of(&self, reference: &Reference) -> Option<usize> {
         let number = match reference.routing {
-            _ if reference.unrouted => return None,
-            Routed::Nowhere => return None,
-            Routed::By(bytes) => spread(&reference.key[..usize::from(bytes)]),
-            Routed::At(place) => spread(&place.to_be_bytes()),
+            _ if reference.has_secondary_indexes => return None,
+            Routed::Unknown => return None,
+            Routed::Prefix(bytes) => spread(&reference.key[..usize::from(bytes)]),
+            Routed::Hash(place) => spread(&place.to_be_bytes()),
         };
         Some(number % self.partitions.len())
     }

@@ -2,14 +2,14 @@
 //! must hold does not; a thread that waits for ever is found by the checker.
 
 mod epoch;
-mod executors;
+mod executor_queues;
 mod gate;
 mod handover;
 mod hash;
-mod moves;
 mod ordered;
 mod pipeline;
 mod record;
+mod repartitioning;
 mod stand;
 mod transactions;
 mod work_queues;
@@ -54,8 +54,8 @@ pub fn all() -> impl Iterator<Item = Model> {
         ordered::MODELS,
         pipeline::MODELS,
         work_queues::MODELS,
-        executors::MODELS,
-        moves::MODELS,
+        executor_queues::MODELS,
+        repartitioning::MODELS,
     ];
     let random = random.into_iter().filter(|_| !cfg!(feature = "loom"));
     both.into_iter().chain(random).flatten().copied()

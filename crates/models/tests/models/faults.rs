@@ -82,52 +82,48 @@ pub const ALL: &[Seeded] = &[
         "ordered::what_stays_is_found_while_nodes_are_replaced",
     ),
     fault(
-        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
-        "executors::two_phases_enter_in_one_order",
+        "tear|src/pipeline/partition/executor_queues.rs|lock|state.lock()",
+        "executor_queues::two_phases_enter_in_one_order",
     ),
     fault(
-        "skip|src/pipeline/partition/queue/visits.rs|look_after|notify_one",
-        "executors::a_visit_loses_no_wake_up",
+        "skip|src/pipeline/partition/executor_queues.rs|put|notify_one",
+        "executor_queues::no_wake_up_is_lost",
     ),
     fault(
-        "stale|src/pipeline/partition/queue/visits.rs|leave|self.door.load",
-        "executors::a_visit_loses_no_wake_up",
+        "skip|src/pipeline/partition/executor_queues.rs|notify|notify_one",
+        "executor_queues::no_wake_up_is_lost",
     ),
     fault(
-        "stale|src/pipeline/partition/queue/visits.rs|unfree|self.door.load",
-        "executors::a_visit_loses_no_wake_up",
+        "skip|src/pipeline/partition/executor_queues.rs|admit_batch|notify_one",
+        "executor_queues::no_wake_up_is_lost",
     ),
     fault(
-        "skip|src/pipeline/partition/queue/visits.rs|shut|self.door.fetch_and",
-        "executors::what_moves_has_one_visitor",
+        "skip|src/pipeline/partition/executor_queues.rs|admit|active.fetch_add",
+        "executor_queues::closing_waits_for_active_transactions",
     ),
     fault(
-        "blind|src/pipeline/partition/queue/visits.rs|enter|compare_exchange(0",
-        "executors::two_in_a_room_are_never_there_at_once",
+        "tear|src/pipeline/partition/executor_queues.rs|lock|state.lock()",
+        "executor_queues::an_outdated_map_is_refused_at_every_queue_that_changes",
     ),
     fault(
-        "skip|src/pipeline/partition/queue.rs|let_in|under_way.fetch_add",
-        "executors::closing_waits_for_who_was_let_in",
+        "tear|src/pipeline/partition/executor_queues.rs|lock|state.lock()",
+        "repartitioning::no_transaction_runs_at_another_executor",
     ),
     fault(
-        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
-        "moves::nobody_comes_to_who_is_not_the_owner",
+        "skip|src/protocol/local/partition_map.rs|change|start.store",
+        "repartitioning::no_transaction_runs_at_another_executor",
     ),
     fault(
-        "skip|src/protocol/local/routing.rs|change|start.store",
-        "moves::nobody_comes_to_who_is_not_the_owner",
+        "tear|src/pipeline/partition/executor_queues.rs|lock|state.lock()",
+        "repartitioning::work_before_a_repartitioning_ends_first",
     ),
     fault(
-        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
-        "moves::what_is_there_before_a_move_ends_first",
+        "skip|src/pipeline/partition/executor_queues.rs|repartition|active.fetch_add",
+        "repartitioning::work_before_a_repartitioning_ends_first",
     ),
     fault(
-        "skip|src/pipeline/partition/queue.rs|change|under_way.fetch_add",
-        "moves::what_is_there_before_a_move_ends_first",
-    ),
-    fault(
-        "tear|src/pipeline/partition/queue.rs|open|state.lock()",
-        "moves::equal_flows_never_wait_in_a_circle",
+        "tear|src/pipeline/partition/executor_queues.rs|lock|state.lock()",
+        "repartitioning::equal_flow_graphs_never_deadlock",
     ),
 ];
 

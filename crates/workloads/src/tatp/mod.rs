@@ -20,6 +20,8 @@
 //! facilities, because both are written together. As many call forwardings are there as were inserted and not deleted.
 
 mod check;
+#[cfg(test)]
+mod executors_used;
 mod generator;
 mod load;
 mod procedure;
@@ -27,8 +29,6 @@ mod shift;
 mod tables;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod visits;
 
 use heddledb::Database;
 use serde_json::json;

@@ -17,6 +17,8 @@
 //! What has to stay true: the twelve conditions of clause 3.3.2, and what the stocks say about their orders (`check`).
 
 mod check;
+#[cfg(test)]
+mod executors_used;
 mod generator;
 mod load;
 mod procedure;
@@ -24,8 +26,6 @@ mod random;
 mod tables;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod visits;
 
 use heddledb::Database;
 use serde_json::json;

@@ -1,12 +1,17 @@
-//! Looks ahead where a call's values lead, so that it need not go from executor to executor to find out.
+//! Key resolution: a first phase of index reads is run before a transaction is routed, so that it can go to one executor.
 //!
-//! A call whose first phase only reads by secondary indexes, which nobody owns, touches rows of one executor as often as
-//! not, but its arguments do not tell whose. A worker of the caller's runs this phase beforehand, on its own thread, and
-//! puts what its values lead to into the footprint: then the call is one executor's, whole.
+//! Some transactions know the keys of their rows only after a lookup in a secondary index, which no executor owns. The worker
+//! runs this first phase itself and puts the keys that its values lead to into the footprint; then the transaction is routed
+//! like any other.
 //!
-//! What it keeps true: what was looked up here is a guess, on which nothing depends. The call runs the phase again and
-//! validates what it reads; if its values lead elsewhere by then, the attempt comes to nothing, and the call goes the
-//! long way. Whatever does not go well here (an error, a panic, a value that is set later only) is left to the call itself.
+//! # Invariants
+//! The resolved keys are a guess that nothing depends on. The executor runs the first phase again and validates its reads; if
+//! the values lead to another key by then, the attempt is misrouted: it is routed again, phase by phase. Whatever fails here
+//! (an error, a panic, a value that a later phase sets) is left to the transaction itself.
+//!
+//! # Source
+//! DORA (VLDB 2010), section 4.2.2 (secondary actions): an index record names the whole primary key, which contains the
+//! routing columns.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -20,14 +25,14 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Body, keep_panics_in, run_body};
 use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::Footprint;
-use crate::protocol::local::claim::{is_floating, place_of_reference};
+use crate::protocol::local::local_lock::{is_index_read, partition_hash_of};
 use crate::protocol::{Held, Try};
 use crate::storage::worker_context::{Memory, SlotGuard};
 use crate::types::Args;
 use crate::types::values::Values;
 
-/// Who looks ahead: a thread that has a slot.
-pub(crate) struct Scout<'s, 'p> {
+/// A thread with a slot that resolves keys.
+pub(crate) struct KeyResolver<'s, 'p> {
     pub(crate) engine: &'s Engine,
     pub(crate) slot_guard: &'s mut SlotGuard<'p>,
     pub(crate) held: &'s mut Held,
@@ -58,19 +63,14 @@ impl Body for FirstPhase<'_> {
     }
 
     fn code(&self) -> usize {
-        // It is not run again.
+        // It is not retried.
         0
     }
 }
 
-impl Scout<'_, '_> {
-    /// Puts what the first phase leads to into the footprint. False: it is as it was.
-    pub(super) fn look_ahead(
-        &mut self,
-        routine: &dyn Routine,
-        args: &Args,
-        footprint: &mut Footprint,
-    ) -> bool {
+impl KeyResolver<'_, '_> {
+    /// Fills the keys that the first phase leads to into the footprint. False: the footprint is unchanged.
+    pub(super) fn resolve(&mut self, routine: &dyn Routine, args: &Args, footprint: &mut Footprint) -> bool {
         let Some(range) = first_phase(routine, footprint) else { return false };
         let Some(values) = self.values_of(routine, args, footprint, range.clone()) else { return false };
         let parts = routine.parts();
@@ -79,7 +79,7 @@ impl Scout<'_, '_> {
             for number in range.end..footprint.references.len() {
                 if parts.is_led(footprint, number) {
                     parts.lead(args, &values, number, footprint)?;
-                    footprint.references[number].guessed = true;
+                    footprint.references[number].resolved_ahead = true;
                 }
             }
             Ok(())
@@ -91,7 +91,7 @@ impl Scout<'_, '_> {
         led.is_ok()
     }
 
-    /// What the first phase finds now.
+    /// The values that the first phase sets now.
     fn values_of(
         &mut self,
         routine: &dyn Routine,
@@ -100,7 +100,7 @@ impl Scout<'_, '_> {
         range: Range<usize>,
     ) -> Option<Values> {
         let _work = at(Activity::Work);
-        let Scout { engine, slot_guard, held } = self;
+        let KeyResolver { engine, slot_guard, held } = self;
         let (worker_context, memory) = slot_guard.parts();
         let Memory { workspace, reads, arena } = memory;
         arena.reset();
@@ -108,7 +108,8 @@ impl Scout<'_, '_> {
         let attempt =
             Attempt::new(engine.store(), worker_context, &guard, arena, workspace, reads, held, None);
         let protocol = engine.protocol();
-        protocol.begin(&attempt, Some(footprint), Try { number: 1, code: 0 });
+        // Without a footprint: only executors run actions that declare one.
+        protocol.begin(&attempt, None, Try { number: 1, code: 0 });
         let mut body = FirstPhase { routine, args, footprint, range, values: Values::default() };
         let failure = run_body(&mut body, &attempt);
         protocol.end(&attempt);
@@ -116,8 +117,8 @@ impl Scout<'_, '_> {
     }
 }
 
-/// The references of the first phase, if it only reads by secondary indexes, and all that comes after it has its place, or
-/// will be led to it.
+/// The references of the first phase, if it only reads by secondary indexes, and all later keys are known or depend on
+/// values.
 fn first_phase(routine: &dyn Routine, footprint: &Footprint) -> Option<Range<usize>> {
     let parts = routine.parts();
     if parts.phases() < 2 {
@@ -127,17 +128,22 @@ fn first_phase(routine: &dyn Routine, footprint: &Footprint) -> Option<Range<usi
     let later = range.end..footprint.references.len();
     let references = &footprint.references;
     let is_led = |number: &usize| parts.is_led(footprint, *number);
-    let has_place = |number: &usize| place_of_reference(&references[*number]).is_some();
-    let fits = references[range.clone()].iter().all(is_floating)
-        && later.clone().all(|number| has_place(&number) || is_led(&number))
-        && later.into_iter().any(|number| !has_place(&number));
+    let is_known = |number: &usize| partition_hash_of(&references[*number]).is_some();
+    let fits = references[range.clone()].iter().all(is_index_read)
+        && later.clone().all(|number| is_known(&number) || is_led(&number))
+        && later.into_iter().any(|number| !is_known(&number));
     (fits && !range.is_empty()).then_some(range)
 }
 
-/// Forgets what was looked up ahead.
+/// Whether keys of the transaction can be resolved.
+pub(super) fn can_resolve(routine: &dyn Routine, footprint: &Footprint) -> bool {
+    first_phase(routine, footprint).is_some()
+}
+
+/// Drops resolved keys.
 ///
 /// # Errors
-/// The procedure's own: it works its keys out anew.
+/// The procedure's own, when it computes its keys again.
 pub(super) fn forget(routine: &dyn Routine, args: &Args, footprint: &mut Footprint) -> Result<(), Error> {
     keep_panics_in(|| routine.footprint(args, footprint))
 }

@@ -1,16 +1,16 @@
-//! Thread-to-data execution by visits: a worker of the caller's stands in for executors that sleep. Whoever else
-//! wants something there is served, nothing is overtaken, and what goes wrong in a visit leaves no trace.
+//! Groups of transactions under `partitioned`: they reach the executors in batches, take effect in order where that is
+//! promised, and no other thread runs their actions.
 
 #[path = "support/concurrent.rs"]
 mod concurrent;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
+    Action, Args, DataType, Database, Durability, Error, Options, Plan, Procedure, ProcedureDefinition,
     ProtocolKind, Range, Table, TableDefinition, Value, args, key, row,
 };
 
@@ -41,7 +41,7 @@ fn total(db: &Database, table: &Table) -> i64 {
 }
 
 #[test]
-fn there_are_no_more_executors_than_processors_unless_somebody_says_so() {
+fn there_are_at_most_as_many_executors_as_processors_unless_set() {
     let executors = |options: Options| {
         let options = options.protocol(ProtocolKind::Partitioned).durability(Durability::None);
         Database::in_memory(options).map(|db| db.partitions().len())
@@ -55,39 +55,153 @@ fn there_are_no_more_executors_than_processors_unless_somebody_says_so() {
     }
 }
 
-/// Where a body has run: on a thread of the database's, or on a caller's.
-#[derive(Default)]
-struct Seen {
-    here: AtomicUsize,
-    there: AtomicUsize,
+/// The executor whose thread this is.
+fn own_executor() -> Option<usize> {
+    let thread = thread::current();
+    thread.name()?.strip_prefix("heddle-execute-")?.parse().ok()
 }
 
-impl Seen {
-    fn note(&self) {
-        let is_there = thread::current().name().is_some_and(|name| name.starts_with("heddle-execute"));
-        let counter = if is_there { &self.there } else { &self.here };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
+/// Rows 0 to 31 with the numbers 100 to 131, at four executors that keep their ranges.
+fn numbered(plan: Plan) -> (Database, Table) {
+    let options = options().executors(4).plan(plan).moving_boundaries(false).durability(Durability::None);
+    let db = Database::in_memory(options).unwrap();
+    let definition = TableDefinition::new("line")
+        .column("id", DataType::Int64)
+        .column("number", DataType::Int64)
+        .column("n", DataType::Int64);
+    let table = db.create_table(definition.primary_key(["id"]).index("by number", ["number"])).unwrap();
+    db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100 + id, 0]))).unwrap();
+    (db, table)
+}
 
-    fn counts(&self) -> (usize, usize) {
-        (self.here.load(Ordering::Relaxed), self.there.load(Ordering::Relaxed))
+/// Counts a row up, and the runs on other threads than that of the row's executor.
+fn count_up(db: &Database, table: &Table, strays: &Arc<AtomicUsize>) -> impl Fn(Action) -> Action {
+    let owners: Vec<Option<usize>> = (0..ROWS).map(|id| db.executor_of(table, key![id]).unwrap()).collect();
+    assert!(owners.iter().all(Option::is_some));
+    let strays = strays.clone();
+    move |action| {
+        let (owners, strays) = (owners.clone(), strays.clone());
+        action.body(move |action| {
+            let row = action.get()?.unwrap();
+            if own_executor() != owners[row.int("id")? as usize] {
+                strays.fetch_add(1, Ordering::Relaxed);
+            }
+            action.update(&[("n", (row.int("n")? + 1).into())])
+        })
     }
 }
 
-fn add_by(table: &Table, which: usize, amount: i64, seen: &Arc<Seen>) -> Action {
-    let seen = seen.clone();
+/// Counts one row; two in one phase; two in two phases; one that an index finds; the one behind that one.
+fn counting(db: &Database, table: &Table, strays: &Arc<AtomicUsize>) -> Vec<Procedure> {
+    let count_up = count_up(db, table, strays);
+    let own = |which: usize| count_up(Action::write(table).key(move |args, key| key.push(args.int(which)?)));
+    let find = || {
+        let all = table.clone();
+        Action::read(table).body(move |action| {
+            let number = 100 + action.args().int(0)?;
+            let row = action.tx().scan_index(&all, "by number", Range::prefix(key![number]))?.next();
+            action.set_value(0, row.unwrap()?.int("id")?);
+            Ok(())
+        })
+    };
+    let found = |distance: i64| {
+        let key = move |values: &heddledb::Values| Ok((values.int(0)? + distance) % ROWS);
+        count_up(Action::write(table).key_from(move |_, values, into| into.push(key(values)?)))
+    };
+    let definition = |name: &str| {
+        let definition = ProcedureDefinition::new(name).parameter("a", DataType::Int64);
+        definition.parameter("b", DataType::Int64)
+    };
+    let all = [
+        definition("one").phase([own(0)]),
+        definition("two").phase([own(0), own(1)]),
+        definition("in phases").phase([own(0)]).phase([own(1)]),
+        definition("found").phase([find()]).phase([found(0)]),
+        definition("found two").phase([find()]).phase([found(0), found(1)]),
+    ];
+    all.map(|definition| db.register(definition).unwrap()).into()
+}
+
+/// The purpose of thread-to-data execution, whichever way transactions come: in groups, alone, submitted.
+#[test]
+fn only_its_executor_runs_actions_on_a_row() {
+    concurrent::watched(|| {
+        for plan in [Plan::Auto, Plan::Parallel, Plan::Serial] {
+            let (db, table) = numbered(plan);
+            let strays = Arc::new(AtomicUsize::new(0));
+            let procedures = counting(&db, &table, &strays);
+            let rows_of = |which: usize| if matches!(which, 0 | 3) { 1 } else { 2 };
+            let counted = AtomicI64::new(0);
+            thread::scope(|scope| {
+                for seed in 0..4_u64 {
+                    let (db, procedures, counted) = (&db, &procedures, &counted);
+                    scope.spawn(move || {
+                        let mut random = fastrand::Rng::with_seed(seed);
+                        let mut worker = db.worker().unwrap();
+                        for round in 0..30 {
+                            let mut calls = || {
+                                let (which, a) = (random.usize(0..procedures.len()), random.i64(0..ROWS));
+                                (which, args![a, (a + random.i64(1..ROWS)) % ROWS])
+                            };
+                            let calls: Vec<(usize, Args)> = (0..20).map(|_| calls()).collect();
+                            let rows: i64 = calls.iter().map(|(which, _)| rows_of(*which)).sum();
+                            if round % 3 == 0 {
+                                let submitted: Vec<_> = calls
+                                    .into_iter()
+                                    .map(|(which, args)| db.submit(&procedures[which], args).unwrap())
+                                    .collect();
+                                submitted.into_iter().for_each(|one| _ = one.wait().unwrap());
+                            } else if round % 3 == 1 {
+                                calls.into_iter().for_each(|(which, args)| {
+                                    worker.execute(&procedures[which], args).wait().unwrap();
+                                });
+                            } else {
+                                let mut done = Vec::new();
+                                worker.execute_group(procedures, &calls, &mut done);
+                                done.into_iter().for_each(|one| _ = one.wait().unwrap());
+                            }
+                            counted.fetch_add(rows, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            let sum: i64 =
+                db.run(|tx| tx.scan(&table, Range::all())?.map(|row| row?.int("n")).sum()).unwrap();
+            assert_eq!(sum, counted.load(Ordering::Relaxed), "{plan}");
+            assert_eq!(strays.load(Ordering::Relaxed), 0, "{plan}: actions ran on other threads");
+        }
+    });
+}
+
+/// A group of transactions of one executor is taken from its queue as one batch.
+#[test]
+fn a_group_reaches_each_executor_as_one_batch() {
+    let (db, table) = numbered(Plan::Auto);
+    let procedures = counting(&db, &table, &Arc::default());
+    let calls: Vec<(usize, Args)> =
+        (0..ROWS).map(|id| (if id % 2 == 0 { 0 } else { 3 }, args![id, 0])).collect();
+    let mut worker = db.worker().unwrap();
+    for _ in 0..20 {
+        let (mut done, before) = (Vec::new(), db.statistics());
+        worker.execute_group(&procedures, &calls, &mut done);
+        done.into_iter().for_each(|one| _ = one.wait().unwrap());
+        let (batches, transactions) = (db.statistics() - before).execute_batches;
+        assert_eq!((batches, transactions), (4, ROWS as u64));
+    }
+}
+
+fn add_by(table: &Table, which: usize, amount: i64) -> Action {
     Action::write(table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
-        seen.note();
         let n = action.get()?.unwrap().int("n")?;
         action.update(&[("n", (n + amount).into())])
     })
 }
 
-fn transfer(db: &Database, table: &Table, in_phases: bool, seen: &Arc<Seen>) -> Procedure {
+fn transfer(db: &Database, table: &Table, in_phases: bool) -> Procedure {
     let definition = ProcedureDefinition::new("transfer")
         .parameter("from", DataType::Int64)
         .parameter("to", DataType::Int64);
-    let (take, give) = (add_by(table, 0, -1, seen), add_by(table, 1, 1, seen));
+    let (take, give) = (add_by(table, 0, -1), add_by(table, 1, 1));
     let definition =
         if in_phases { definition.phase([take]).phase([give]) } else { definition.phase([take, give]) };
     db.register(definition).unwrap()
@@ -102,40 +216,10 @@ fn get(db: &Database, table: &Table) -> Procedure {
 }
 
 #[test]
-fn while_nobody_else_calls_a_workers_calls_run_on_its_own_thread() {
+fn groups_single_transactions_and_closures_lose_and_invent_nothing() {
     concurrent::watched(|| {
         let (db, table) = accounts();
-        let seen = Arc::new(Seen::default());
-        let transfers = [transfer(&db, &table, false, &seen), transfer(&db, &table, true, &seen)];
-        let mut worker = db.worker().unwrap();
-        let start = Instant::now();
-        let mut random = fastrand::Rng::with_seed(1);
-        // Executors may still be about to fall asleep after what has been loaded.
-        loop {
-            let before = seen.counts();
-            let calls: Vec<(usize, Args)> = (0..60)
-                .map(|call| (call % 2, args![random.i64(0..ROWS / 2), random.i64(ROWS / 2..ROWS)]))
-                .collect();
-            let mut done = Vec::new();
-            worker.execute_group(&transfers, &calls, &mut done);
-            done.into_iter().for_each(|one| _ = one.wait().unwrap());
-            let after = seen.counts();
-            assert_eq!(after.0 + after.1 - before.0 - before.1, 120, "every call has run once");
-            if after.0 - before.0 == 120 {
-                break;
-            }
-            assert!(start.elapsed() < Duration::from_secs(20), "{:?} of bodies ran here, there", after);
-        }
-        assert_eq!(total(&db, &table), ROWS * 100);
-    });
-}
-
-#[test]
-fn visitors_executors_and_closures_lose_and_invent_nothing() {
-    concurrent::watched(|| {
-        let (db, table) = accounts();
-        let seen = Arc::new(Seen::default());
-        let transfers = [transfer(&db, &table, false, &seen), transfer(&db, &table, true, &seen)];
+        let transfers = [transfer(&db, &table, false), transfer(&db, &table, true)];
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let workers: Vec<_> = (0..5_u64)
@@ -179,48 +263,10 @@ fn visitors_executors_and_closures_lose_and_invent_nothing() {
             stop.store(true, Ordering::Relaxed);
         });
         assert_eq!(total(&db, &table), ROWS * 100);
-        let (here, there) = seen.counts();
-        assert!(here > 0 && there > 0, "{here} bodies ran on workers' threads, {there} on executors'");
     });
 }
 
-/// What comes into an executor's queue while it is visited wakes it when the visitor leaves.
-#[test]
-fn who_calls_during_a_visit_is_served_after_it() {
-    concurrent::watched(|| {
-        let (db, table) = accounts();
-        let (inside, called) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-        let slow = {
-            let (inside, called) = (inside.clone(), called.clone());
-            Action::write(&table).key(|_, key| key.push(3)).body(move |action| {
-                inside.wait();
-                called.wait();
-                let n = action.get()?.unwrap().int("n")?;
-                action.update(&[("n", (n + 1).into())])
-            })
-        };
-        let slow = [db.register(ProcedureDefinition::new("slow").phase([slow])).unwrap()];
-        let look = get(&db, &table);
-        for round in 1..=40_i64 {
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    let mut worker = db.worker().unwrap();
-                    worker.execute(&slow[0], args![]).wait().unwrap();
-                });
-                inside.wait();
-                // Somebody is in the middle of a call on row 3; these want the same executor.
-                let submitted: Vec<_> = (0..3).map(|_| db.submit(&look, args![3]).unwrap()).collect();
-                assert!(!submitted[0].is_done());
-                called.wait();
-                for one in submitted {
-                    assert_eq!(one.wait().unwrap().rows, [[Value::from(100 + round)]]);
-                }
-            });
-        }
-    });
-}
-
-/// Sums by a secondary index and writes the sum elsewhere: what is summed lies at any executor, and is read without a lock.
+/// Sums by a secondary index and writes the sum: the rows that are summed belong to any executor and are read without locks.
 fn sum_by_group(db: &Database, lines: &Table, sums: &Table) -> Procedure {
     let all = lines.clone();
     let sum = Action::read(lines).body(move |action| {
@@ -242,7 +288,7 @@ fn sum_by_group(db: &Database, lines: &Table, sums: &Table) -> Procedure {
 }
 
 #[test]
-fn calls_of_a_group_meet_in_order_where_one_reads_unlocked_what_another_writes() {
+fn a_group_keeps_its_order_where_one_transaction_reads_unlocked_what_another_writes() {
     let db = Database::in_memory(options().durability(Durability::None)).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
@@ -251,10 +297,9 @@ fn calls_of_a_group_meet_in_order_where_one_reads_unlocked_what_another_writes()
     let lines = db.create_table(definition.primary_key(["id"]).index("by group", ["group"])).unwrap();
     let sums = account_table(&db);
     db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&lines, row![id, id % 4, 0]))).unwrap();
-    let nobody = Arc::new(Seen::default());
     let add = ProcedureDefinition::new("add").parameter("id", DataType::Int64);
     let procedures = [
-        db.register(add.phase([add_by(&lines, 0, 1, &nobody)])).unwrap(),
+        db.register(add.phase([add_by(&lines, 0, 1)])).unwrap(),
         sum_by_group(&db, &lines, &sums),
         get(&db, &sums),
     ];
@@ -289,60 +334,8 @@ fn calls_of_a_group_meet_in_order_where_one_reads_unlocked_what_another_writes()
     }
 }
 
-/// Rows with codes that are unique, wherever the rows lie; the calls give a row a code, and take it out with its code.
-fn coded(db: &Database) -> [Procedure; 2] {
-    let definition =
-        TableDefinition::new("coded").column("id", DataType::Int64).column("code", DataType::Int64);
-    let coded = db.create_table(definition.primary_key(["id"]).unique_index("by code", ["code"])).unwrap();
-    let put = Action::write(&coded).key(|args, key| key.push(args.int(0)?)).body(|action| {
-        let args = action.args();
-        action.insert(row![args.int(0)?, args.int(1)?])
-    });
-    let put = ProcedureDefinition::new("put").parameter("id", DataType::Int64).phase([put]);
-    let take = Action::write(&coded)
-        .key(|args, key| key.push(args.int(0)?))
-        .body(|action| action.delete().map(|_| ()));
-    let take = ProcedureDefinition::new("take").parameter("id", DataType::Int64).phase([take]);
-    [db.register(put.parameter("code", DataType::Int64)).unwrap(), db.register(take).unwrap()]
-}
-
-/// A code that a row gives up is free for the calls behind it and for none before it, whoever owns their rows.
 #[test]
-fn calls_of_a_group_take_and_give_up_what_is_unique_in_order() {
-    let db = Database::in_memory(options().durability(Durability::None)).unwrap();
-    let procedures = coded(&db);
-    let mut worker = db.worker().unwrap();
-    let mut random = fastrand::Rng::with_seed(9);
-    let mut codes = [None::<i64>; 8];
-    for _ in 0..150 {
-        let (mut calls, mut expected) = (Vec::new(), Vec::new());
-        for _ in 0..random.usize(1..64) {
-            let (id, code) = (random.usize(0..codes.len()), random.i64(0..3));
-            if codes[id].take().is_some() {
-                calls.push((1, args![id as i64]));
-                expected.push(true);
-                continue;
-            }
-            let is_free = !codes.contains(&Some(code));
-            codes[id] = is_free.then_some(code);
-            calls.push((0, args![id as i64, code]));
-            expected.push(is_free);
-        }
-        let mut done = Vec::new();
-        worker.execute_group(&procedures, &calls, &mut done);
-        for (place, (executed, is_free)) in done.into_iter().zip(expected).enumerate() {
-            match executed.wait() {
-                Ok(_) => assert!(is_free, "call {place} of {calls:?}"),
-                Err(error) => {
-                    assert!(!is_free && matches!(error, Error::DuplicateKey { .. }), "call {place}: {error}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn a_panic_in_a_visit_ends_its_call_only() {
+fn a_panic_in_a_batch_ends_its_transaction_only() {
     concurrent::watched(|| {
         let (db, table) = accounts();
         let boom = Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(|action| {
@@ -363,7 +356,7 @@ fn a_panic_in_a_visit_ends_its_call_only() {
                 let panicked = matches!(&told, Err(Error::Panicked { message }) if message == "on purpose");
                 assert_eq!(panicked, call % 3 == 2, "{told:?}");
             }
-            // The executors are free again: for themselves, and for others.
+            // The executors go on with other transactions.
             db.call(&procedures[1], args![3]).unwrap();
             db.call(&procedures[1], args![4]).unwrap();
         }
@@ -371,14 +364,13 @@ fn a_panic_in_a_visit_ends_its_call_only() {
     });
 }
 
-/// Visitors wait for room in the log where they are, as executors do; so do closures, and calls over several.
+/// Executors wait for log space; so do closures, and transactions over several executors.
 #[test]
-fn a_small_log_buffer_stops_no_visitor() {
+fn batches_wait_for_log_space() {
     concurrent::watched(|| {
         let (db, _disk) = concurrent::on_disk(options().log_buffer_bytes(4 << 10));
         let table = account_table(&db);
-        let seen = Arc::new(Seen::default());
-        let transfers = [transfer(&db, &table, false, &seen), transfer(&db, &table, true, &seen)];
+        let transfers = [transfer(&db, &table, false), transfer(&db, &table, true)];
         thread::scope(|scope| {
             for number in 0..3_u64 {
                 let (db, transfers) = (&db, &transfers);
@@ -404,14 +396,13 @@ fn a_small_log_buffer_stops_no_visitor() {
 }
 
 #[test]
-fn who_closes_the_database_waits_for_visitors_and_what_was_told_is_kept() {
+fn closing_waits_for_batches_and_acknowledged_results_are_durable() {
     concurrent::watched(|| {
         for round in 0..12_u64 {
             let (db, disk) = concurrent::on_disk(options());
             let table = account_table(&db);
-            let seen = Arc::new(Seen::default());
             let add = ProcedureDefinition::new("add").parameter("id", DataType::Int64);
-            let add = [db.register(add.phase([add_by(&table, 0, 1, &seen)])).unwrap()];
+            let add = [db.register(add.phase([add_by(&table, 0, 1)])).unwrap()];
             let told = AtomicI64::new(0);
             thread::scope(|scope| {
                 for number in 0..3_u64 {
@@ -452,46 +443,14 @@ fn who_closes_the_database_waits_for_visitors_and_what_was_told_is_kept() {
     });
 }
 
-/// Rows at different values of the routing columns are in different rooms: who is at one keeps nobody from the other.
+/// Each worker finds what its own transactions have done, in order, beside others at the same executors.
 #[test]
-fn two_workers_are_at_one_executor_at_the_same_time() {
-    concurrent::watched(|| {
-        let db = Database::in_memory(options().executors(1).durability(Durability::None)).unwrap();
-        let table = account_table(&db);
-        let both = Arc::new(Barrier::new(2));
-        let meet = {
-            let both = both.clone();
-            Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(move |action| {
-                both.wait();
-                let n = action.get()?.unwrap().int("n")?;
-                action.update(&[("n", (n + 1).into())])
-            })
-        };
-        let definition = ProcedureDefinition::new("meet").parameter("id", DataType::Int64);
-        let meet = db.register(definition.phase([meet])).unwrap();
-        thread::scope(|scope| {
-            for id in [1, 2] {
-                let (db, meet) = (&db, &meet);
-                scope.spawn(move || {
-                    let mut worker = db.worker().unwrap();
-                    (0..200).for_each(|_| _ = worker.execute(meet, args![id]).wait().unwrap());
-                });
-            }
-        });
-        assert_eq!(total(&db, &table), ROWS * 100 + 400);
-    });
-}
-
-/// Workers that are in each other's way pass calls, and hand some over: each finds what its own calls have done, in order.
-#[test]
-fn a_workers_calls_take_effect_in_order_where_others_are_in_the_way() {
+fn groups_of_several_workers_take_effect_in_order() {
     const WORKERS: i64 = 4;
     const OWN: i64 = ROWS / WORKERS;
     concurrent::watched(|| {
         let (db, table) = accounts();
-        let seen = Arc::new(Seen::default());
-        let procedures =
-            [transfer(&db, &table, false, &seen), transfer(&db, &table, true, &seen), get(&db, &table)];
+        let procedures = [transfer(&db, &table, false), transfer(&db, &table, true), get(&db, &table)];
         thread::scope(|scope| {
             for worker in 0..WORKERS {
                 let (db, procedures) = (&db, &procedures);

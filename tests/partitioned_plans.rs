@@ -1,5 +1,4 @@
-//! Which way calls over several executors go: in parallel, or one action after the other where calls fail often; and that
-//! the result is the same.
+//! The plans of transactions over several executors: parallel, or serial where they fail often, with the same result.
 
 #[path = "support/concurrent.rs"]
 mod concurrent;
@@ -31,7 +30,7 @@ fn accounts(db: &Database) -> Table {
     table
 }
 
-/// Adds to a row; fails where the argument behind the rows is this action's place, counted from 1.
+/// Adds to a row; fails if the third argument is this action's number, counted from 1.
 fn add(table: &Table, which: usize) -> Action {
     Action::write(table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
         if action.args().int(2)? == which as i64 + 1 {
@@ -59,7 +58,7 @@ fn total(db: &Database, table: &Table) -> i64 {
     db.run(|tx| tx.scan(table, Range::all())?.map(|row| row?.int("n")).sum::<Result<i64>>()).unwrap()
 }
 
-/// Makes calls, of which every so many fail; what they took.
+/// Makes these calls, some of which fail, and returns what they cost.
 fn calls(db: &Database, procedure: &Procedure, (a, b): (i64, i64), failing: &[i64]) -> Statistics {
     let before = db.statistics();
     for fails in failing {
@@ -73,7 +72,7 @@ fn calls(db: &Database, procedure: &Procedure, (a, b): (i64, i64), failing: &[i6
 }
 
 #[test]
-fn either_way_has_the_same_result_and_tells_the_first_error() {
+fn both_plans_have_the_same_result_and_report_the_first_error() {
     for plan in [Plan::Parallel, Plan::Serial] {
         let db = database(plan);
         let table = accounts(&db);
@@ -87,7 +86,7 @@ fn either_way_has_the_same_result_and_tells_the_first_error() {
 }
 
 #[test]
-fn a_procedure_whose_calls_fail_often_goes_the_serial_way_and_comes_back() {
+fn a_procedure_that_fails_often_runs_serially_until_it_fails_no_more() {
     let db = database(Plan::Auto);
     let table = accounts(&db);
     let (procedure, rows) = (add_to_both(&db, &table), two_rows(&db, &table));
@@ -106,10 +105,10 @@ fn a_procedure_whose_calls_fail_often_goes_the_serial_way_and_comes_back() {
     assert_eq!((taken.went_parallel, taken.went_serial), (100, 0), "none fails any more");
 }
 
-/// A group's calls are beside each other already; who wants parallel gets it, in the order of the group.
+/// Transactions over several executors take effect in the order of their group with either plan.
 #[test]
-fn calls_of_a_group_go_the_serial_way_unless_it_is_said_otherwise() {
-    for (plan, expected) in [(Plan::Auto, (0, 40)), (Plan::Serial, (0, 40)), (Plan::Parallel, (40, 0))] {
+fn transactions_of_a_group_keep_their_order_with_either_plan() {
+    for (plan, expected) in [(Plan::Auto, (40, 0)), (Plan::Serial, (0, 40)), (Plan::Parallel, (40, 0))] {
         let db = database(plan);
         let table = accounts(&db);
         let (a, b) = two_rows(&db, &table);
@@ -135,9 +134,9 @@ fn calls_of_a_group_go_the_serial_way_unless_it_is_said_otherwise() {
     }
 }
 
-/// The abort check: what comes behind an action that has failed is not begun.
+/// Before each action its executor checks whether the transaction has aborted.
 #[test]
-fn nothing_is_begun_behind_an_action_that_has_failed() {
+fn no_action_starts_behind_one_that_has_failed() {
     watched(|| {
         for plan in [Plan::Parallel, Plan::Serial] {
             let db = database(plan);
@@ -156,7 +155,7 @@ fn nothing_is_begun_behind_an_action_that_has_failed() {
                 .parameter("a", DataType::Int64)
                 .parameter("b", DataType::Int64);
             let failing = db.register(definition.phase([first, second])).unwrap();
-            // The second action's executor has something to do until the first one has failed.
+            // The second action's executor is busy until the first action has failed.
             let sleeps = Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(|_| {
                 thread::sleep(Duration::from_millis(200));
                 Ok(())
@@ -172,9 +171,9 @@ fn nothing_is_begun_behind_an_action_that_has_failed() {
     });
 }
 
-/// A table with a secondary index may be written in parallel where nobody else of the call touches it.
+/// A table with a secondary index can be written in parallel if no other action of the transaction accesses it.
 #[test]
-fn indexed_tables_are_written_beside_others_and_counted_right() {
+fn indexed_tables_are_written_in_parallel_with_others() {
     watched(|| {
         let db = database(Plan::Parallel);
         let plain = accounts(&db);

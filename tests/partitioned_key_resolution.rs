@@ -1,5 +1,6 @@
-//! Thread-to-data execution of calls whose rows a secondary index finds: looked up ahead by a worker of the caller's, and
-//! run the long way where the index has changed meanwhile.
+//! Transactions whose rows a secondary index finds (DORA's secondary actions): keys are resolved before a worker's transaction
+//! is routed, its executor checks them again, and a transaction that was misrouted is routed again. Reads beyond a declared
+//! key fail the transaction.
 
 use std::thread;
 
@@ -11,7 +12,7 @@ use heddledb::{
 const EXECUTORS: usize = 4;
 const ROWS: i64 = 16;
 
-/// Rows 0 to 15, of the numbers 100 to 115, each counted from 0.
+/// Rows 0 to 15 with the numbers 100 to 115, each with a count of 0.
 fn numbered() -> (Database, Table) {
     let options = Options::default()
         .protocol(ProtocolKind::Partitioned)
@@ -74,7 +75,7 @@ fn total(db: &Database, table: &Table) -> i64 {
 }
 
 #[test]
-fn a_workers_calls_go_whole_to_the_executor_that_was_looked_up() {
+fn transactions_with_resolved_keys_run_at_one_executor() {
     let (db, table) = numbered();
     let procedures = [add_by_number(&db, &table)];
     let calls: Vec<_> = (0..ROWS).map(|id| (0, args![100 + id])).collect();
@@ -89,7 +90,7 @@ fn a_workers_calls_go_whole_to_the_executor_that_was_looked_up() {
         assert_eq!(executed.wait().unwrap().rows, [[heddledb::Value::from(id)]]);
     }
     assert_eq!(total(&db, &table), ROWS);
-    // Who finds nothing fails by its own error; before it and after it, the others of the group run.
+    // A transaction that finds nothing fails with its own error; the others of the group run.
     let mut done = Vec::new();
     worker.execute_group(&procedures, &[(0, args![100]), (0, args![7]), (0, args![101])], &mut done);
     let failed: Vec<bool> = done.iter().map(heddledb::Executed::failed).collect();
@@ -97,10 +98,10 @@ fn a_workers_calls_go_whole_to_the_executor_that_was_looked_up() {
     assert!(matches!(done.remove(1).wait(), Err(Error::Failed { .. })));
 }
 
-/// Rows of which only the last column of the key says whose they are: an index that does not contain it leads there all the
-/// same, because its records name the whole key.
+/// The routing column is the last one of the key. An index that does not contain it leads to the owner all the same, because
+/// its records name the whole key.
 #[test]
-fn an_index_leads_to_the_owner_whatever_columns_of_the_key_say_who_that_is() {
+fn an_index_leads_to_the_owner_by_any_routing_columns() {
     let options = Options::default()
         .protocol(ProtocolKind::Partitioned)
         .durability(Durability::None)
@@ -136,7 +137,7 @@ fn an_index_leads_to_the_owner_whatever_columns_of_the_key_say_who_that_is() {
     db.worker().unwrap().execute_group(&procedures, &calls, &mut done);
     let cost = db.statistics() - before;
     done.into_iter().for_each(|executed| drop(executed.wait().unwrap()));
-    // One visit and one lock each, and none of the whole table's.
+    // One executor and one lock each, and none on the whole table.
     assert_eq!((cost.committed, cost.aborted), (ROWS as u64, 0));
     assert_eq!((cost.execute_batches.1, cost.locks_local), (ROWS as u64, ROWS as u64));
     assert_eq!((cost.locks_row, cost.locks_higher), (0, 0));
@@ -144,14 +145,14 @@ fn an_index_leads_to_the_owner_whatever_columns_of_the_key_say_who_that_is() {
 }
 
 #[test]
-fn who_was_misled_by_the_index_is_routed_anew() {
+fn a_misrouted_transaction_is_routed_again() {
     let (db, table) = numbered();
     let procedures = [add_by_number(&db, &table), exchange(&db, &table)];
     let mut worker = db.worker().unwrap();
     let mut model: Vec<i64> = (0..ROWS).collect();
     let before = db.statistics();
     for round in 0..40 {
-        // The numbers are exchanged in the same group before they are asked for, but after they were looked up.
+        // The numbers are exchanged in the same group before they are used, but after the keys were resolved.
         let (one, other) = (round % ROWS, (round * 5 + 1) % ROWS);
         if one == other {
             continue;
@@ -164,11 +165,11 @@ fn who_was_misled_by_the_index_is_routed_anew() {
         let rows: Vec<_> = done.drain(1..).map(|one| one.wait().unwrap().rows).collect();
         assert_eq!(rows, [[[heddledb::Value::from(other)]], [[heddledb::Value::from(one)]]], "round {round}");
     }
-    assert!((db.statistics() - before).aborted > 20, "some were misled");
+    assert!((db.statistics() - before).aborted > 20, "some were misrouted");
 }
 
 #[test]
-fn numbers_that_move_under_load_lose_and_double_nothing() {
+fn numbers_that_change_under_load_lose_and_double_nothing() {
     let (db, table) = numbered();
     let procedures = [add_by_number(&db, &table), exchange(&db, &table)];
     let added: i64 = thread::scope(|scope| {
@@ -196,9 +197,9 @@ fn numbers_that_move_under_load_lose_and_double_nothing() {
     db.check().unwrap();
 }
 
-/// What only a later phase sets cannot be looked up ahead; what is a panic ahead is the call's own panic.
+/// A key that depends on a later phase cannot be resolved; a panic during key resolution is the transaction's own panic.
 #[test]
-fn what_cannot_be_looked_up_ahead_is_run_all_the_same() {
+fn transactions_whose_keys_cannot_be_resolved_run_phase_by_phase() {
     let (db, table) = numbered();
     let all = table.clone();
     let find = Action::read(&table).body(move |action| {
@@ -222,4 +223,62 @@ fn what_cannot_be_looked_up_ahead_is_run_all_the_same() {
     let error = worker.execute(&follow, args![13]).wait().unwrap_err();
     assert!(matches!(&error, Error::Panicked { message } if message.contains("on purpose")), "{error}");
     assert_eq!(total(&db, &table), 3);
+}
+
+/// A body that counts rows beyond its declared key by an index would commit a wrong count, because it may not read them.
+#[test]
+fn reads_beyond_a_declared_key_fail_the_transaction_even_if_the_body_ignores_the_error() {
+    for protocol in ProtocolKind::ALL {
+        let options = Options::default().protocol(*protocol).durability(Durability::None);
+        let db = Database::in_memory(options).unwrap();
+        let definition = TableDefinition::new("line")
+            .column("id", DataType::Int64)
+            .column("number", DataType::Int64)
+            .column("n", DataType::Int64);
+        let table = db.create_table(definition.primary_key(["id"]).index("by number", ["number"])).unwrap();
+        db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, id % 4, 0]))).unwrap();
+        let all = table.clone();
+        let count = Action::write(&table).key(|args, key| key.push(args.int(0)?)).body(move |action| {
+            let number = Range::prefix(key![action.args().int(0)? % 4]);
+            let rows = action.tx().scan_index(&all, "by number", number)?.filter(|row| row.is_ok()).count();
+            action.update(&[("n", (rows as i64).into())])
+        });
+        let definition = ProcedureDefinition::new("count").parameter("id", DataType::Int64);
+        let count = db.register(definition.phase([count])).unwrap();
+        let mut worker = db.worker().unwrap();
+        for id in 0..ROWS {
+            let told = [db.call(&count, args![id]), worker.execute(&count, args![id]).wait()];
+            assert!(
+                told.iter().all(|told| matches!(told, Err(Error::OutsideFootprint { .. }))),
+                "{protocol}: {told:?}"
+            );
+        }
+        assert_eq!(total(&db, &table), 0, "{protocol}");
+    }
+}
+
+/// An index read within a declared prefix is no read beyond it.
+#[test]
+fn index_reads_within_a_declared_prefix_are_allowed() {
+    let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
+    let db = Database::in_memory(options.executors(EXECUTORS)).unwrap();
+    let definition = TableDefinition::new("line")
+        .column("region", DataType::Int64)
+        .column("id", DataType::Int64)
+        .column("number", DataType::Int64)
+        .column("n", DataType::Int64)
+        .primary_key(["region", "id"])
+        .index("by number", ["region", "number"]);
+    let table = db.create_table(definition).unwrap();
+    db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id % 2, id, id % 4, 0]))).unwrap();
+    let all = table.clone();
+    let count = Action::read(&table).key(|args, key| key.push(args.int(0)?)).body(move |action| {
+        let region = action.args().int(0)?;
+        let rows = action.tx().scan_index(&all, "by number", Range::prefix(key![region]))?;
+        action.return_row(vec![(rows.collect::<Result<Vec<_>>>()?.len() as i64).into()]);
+        Ok(())
+    });
+    let definition = ProcedureDefinition::new("count").parameter("region", DataType::Int64);
+    let count = db.register(definition.phase([count])).unwrap();
+    assert_eq!(db.call(&count, args![1]).unwrap().rows, [[heddledb::Value::from(ROWS / 2)]]);
 }

@@ -1,0 +1,313 @@
+//! The executors' queues: incoming work, and notices of what has happened at other executors.
+//!
+//! # Invariants
+//! - **Atomic entry.** Work for several queues enters all of them under all their mutexes, locked in the order of the
+//!   queues. Of two requests that share two queues, the same one is first in both: they never wait for each other.
+//! - **No work enters by an outdated partition map.** Every entry names the version of the map by which it was routed. The
+//!   queue of an executor whose range has changed since refuses it, and then it enters no queue. The map changes under the
+//!   mutexes of all executors whose ranges change: in each queue, everything before that moment was routed by the old map
+//!   and everything after it by the new one ([`repartitioning`](super::repartitioning)).
+//! - The queues are unbounded; the number of transactions in flight bounds them.
+//! - An executor ends only when the queues are closed and no transaction is active, because an active one can still enter
+//!   a queue.
+//!
+//! # Concurrency
+//! One mutex and one condition variable for each executor. An executor without work parks; it never spins. A sender wakes
+//! an executor only if that is parked, so a busy executor costs its senders one mutex and no system call.
+//!
+//! # Source
+//! DORA (VLDB 2010), sections 4.1.3 (incoming and completed queues) and 4.2.3 (atomic submission of a phase).
+
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use crate::base::activity::{Activity, at};
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+
+/// What enters each executor's queue, in ascending order of the executors.
+pub(crate) type Entries<W> = SmallVec<[(usize, W); 4]>;
+
+/// What an executor takes from its queue.
+pub(crate) struct Taken<W, N> {
+    /// Incoming work, in order.
+    pub(crate) incoming: Vec<W>,
+    /// What has happened at other executors; handled first.
+    pub(crate) notices: Vec<N>,
+}
+
+impl<W, N> Default for Taken<W, N> {
+    fn default() -> Taken<W, N> {
+        Taken { incoming: Vec::new(), notices: Vec::new() }
+    }
+}
+
+impl<W, N> Taken<W, N> {
+    fn is_empty(&self) -> bool {
+        self.incoming.is_empty() && self.notices.is_empty()
+    }
+}
+
+/// The queues of all executors.
+pub(crate) struct ExecutorQueues<W, N> {
+    queues: Box<[CachePadded<Queue<W, N>>]>,
+    /// Transactions that have been admitted and have not ended.
+    active: AtomicUsize,
+    closed: AtomicBool,
+}
+
+struct Queue<W, N> {
+    state: Mutex<State<W, N>>,
+    filled: Condvar,
+}
+
+struct State<W, N> {
+    waiting: Taken<W, N>,
+    parked: bool,
+    closed: bool,
+    /// The first version of the partition map that has the executor's present range.
+    range_since: u64,
+    /// How many transactions the waiting entries contain.
+    waiting_transactions: u64,
+    /// How often the executor has taken transactions, and how many.
+    batches: u64,
+    transactions: u64,
+    /// Since when the executor is busy, and how long it was busy before that, in total.
+    busy_since: Option<Instant>,
+    busy: Duration,
+}
+
+/// Why work was refused; it is given back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused<E> {
+    /// The queues are closed.
+    Closed(E),
+    /// It was routed by an outdated partition map.
+    Misrouted(E),
+}
+
+impl<W, N> State<W, N> {
+    /// Adds an entry that contains this many transactions. Whether the executor has to be woken.
+    fn put(&mut self, entry: W, transactions: usize) -> bool {
+        self.waiting.incoming.push(entry);
+        self.waiting_transactions += transactions as u64;
+        std::mem::take(&mut self.parked)
+    }
+
+    fn end_work(&mut self) {
+        self.busy += self.busy_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
+}
+
+impl<W, N> Queue<W, N> {
+    fn new() -> Queue<W, N> {
+        let state = State {
+            waiting: Taken::default(),
+            parked: false,
+            closed: false,
+            range_since: 0,
+            waiting_transactions: 0,
+            batches: 0,
+            transactions: 0,
+            busy_since: None,
+            busy: Duration::ZERO,
+        };
+        Queue { state: Mutex::new(state), filled: Condvar::new() }
+    }
+}
+
+impl<W, N> ExecutorQueues<W, N> {
+    /// Queues for this many executors.
+    pub(crate) fn new(executors: usize) -> ExecutorQueues<W, N> {
+        ExecutorQueues {
+            queues: (0..executors).map(|_| CachePadded::new(Queue::new())).collect(),
+            active: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The number of executors.
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Admits a transaction with its first entries, each executor named once. `version`: of the map that routed them.
+    pub(crate) fn admit(&self, version: u64, entries: Entries<W>) -> Result<(), Refused<Entries<W>>> {
+        let locked = self.lock(&entries);
+        if locked.iter().any(|state| state.closed) {
+            return Err(Refused::Closed(entries));
+        }
+        if locked.iter().any(|state| state.range_since > version) {
+            return Err(Refused::Misrouted(entries));
+        }
+        // Relaxed: the mutex that is held orders it before the close; see there.
+        self.active.fetch_add(1, Ordering::Relaxed);
+        self.put(locked, entries, 1);
+        Ok(())
+    }
+
+    /// Admits a transaction that will enter queues later. False: they are closed.
+    pub(crate) fn admit_without_entry(&self) -> bool {
+        let first = self.queues[0].state.lock();
+        if !first.closed {
+            // Relaxed: as in `admit`; all queues are closed at one moment.
+            self.active.fetch_add(1, Ordering::Relaxed);
+        }
+        !first.closed
+    }
+
+    /// Admits `transactions` that enter one queue together.
+    pub(crate) fn admit_batch<B>(
+        &self,
+        transactions: usize,
+        executor: usize,
+        version: u64,
+        batch: B,
+        entry: impl FnOnce(B) -> W,
+    ) -> Result<(), Refused<B>> {
+        let mut state = self.queues[executor].state.lock();
+        if state.closed {
+            return Err(Refused::Closed(batch));
+        }
+        if state.range_since > version {
+            return Err(Refused::Misrouted(batch));
+        }
+        let wake = state.put(entry(batch), transactions);
+        // Relaxed: as in `admit`.
+        self.active.fetch_add(transactions, Ordering::Relaxed);
+        drop(state);
+        if wake {
+            self.queues[executor].filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Enters further work of an active transaction. False: it was routed by an outdated map.
+    pub(crate) fn enter(&self, version: u64, entries: Entries<W>) -> bool {
+        let locked = self.lock(&entries);
+        if locked.iter().any(|state| state.range_since > version) {
+            return false;
+        }
+        self.put(locked, entries, 1);
+        true
+    }
+
+    /// Enters a repartitioning at the executors whose ranges change, and changes the map at the same moment: `change`
+    /// returns its new version. False: the queues are closed, and nothing has changed.
+    pub(crate) fn repartition(&self, entries: Entries<W>, change: impl FnOnce() -> u64) -> bool {
+        let mut locked = self.lock(&entries);
+        if locked.iter().any(|state| state.closed) {
+            return false;
+        }
+        // Relaxed: as in `admit`.
+        self.active.fetch_add(1, Ordering::Relaxed);
+        let version = change();
+        locked.iter_mut().for_each(|state| state.range_since = version);
+        // It is no transaction, and is not counted as one.
+        self.put(locked, entries, 0);
+        true
+    }
+
+    fn lock(&self, entries: &Entries<W>) -> LockedQueues<'_, W, N> {
+        debug_assert!(entries.is_sorted_by(|one, other| one.0 < other.0));
+        entries.iter().map(|(executor, _)| self.queues[*executor].state.lock()).collect()
+    }
+
+    /// Puts each entry into its queue, unlocks the queues and wakes the executors that are parked.
+    fn put(&self, mut locked: LockedQueues<'_, W, N>, entries: Entries<W>, transactions: usize) {
+        let mut parked: SmallVec<[usize; 4]> = SmallVec::new();
+        for (state, (executor, entry)) in locked.iter_mut().zip(entries) {
+            if state.put(entry, transactions) {
+                parked.push(executor);
+            }
+        }
+        drop(locked);
+        for executor in parked {
+            self.queues[executor].filled.notify_one();
+        }
+    }
+
+    /// Sends an executor a notice.
+    pub(crate) fn notify(&self, executor: usize, notice: N) {
+        let mut state = self.queues[executor].state.lock();
+        state.waiting.notices.push(notice);
+        let wake = std::mem::take(&mut state.parked);
+        drop(state);
+        if wake {
+            self.queues[executor].filled.notify_one();
+        }
+    }
+
+    /// `transactions` have ended: they enter no queue any more.
+    pub(crate) fn leave(&self, transactions: usize) {
+        // SeqCst, and the same in `close`: of the last transaction and the thread that closes, one sees the other and wakes
+        // all executors.
+        if self.active.fetch_sub(transactions, Ordering::SeqCst) == transactions
+            && self.closed.load(Ordering::SeqCst)
+        {
+            self.wake_all();
+        }
+    }
+
+    /// Admits no transactions any more.
+    pub(crate) fn close(&self) {
+        // All queues at one moment: a transaction admitted anywhere is counted before any executor finds its queue closed.
+        let mut locked: Vec<_> = self.queues.iter().map(|queue| queue.state.lock()).collect();
+        locked.iter_mut().for_each(|state| state.closed = true);
+        drop(locked);
+        self.closed.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        for queue in &self.queues {
+            queue.state.lock().parked = false;
+            queue.filled.notify_all();
+        }
+    }
+
+    /// Takes everything from an executor's queue; parks while it is empty. False: nothing will ever enter it again.
+    pub(crate) fn take(&self, executor: usize, into: &mut Taken<W, N>) -> bool {
+        let queue = &self.queues[executor];
+        let mut state = queue.state.lock();
+        state.end_work();
+        while state.waiting.is_empty() {
+            // SeqCst: pairs with `leave`. A transaction that was admitted here is counted, because that was done under this
+            // mutex; one that has ended has entered before whatever it had to enter.
+            if state.closed && self.active.load(Ordering::SeqCst) == 0 {
+                return false;
+            }
+            state.parked = true;
+            let _idle = at(Activity::Idle);
+            queue.filled.wait(&mut state);
+        }
+        state.parked = false;
+        state.busy_since = Some(Instant::now());
+        std::mem::swap(&mut state.waiting.incoming, &mut into.incoming);
+        std::mem::swap(&mut state.waiting.notices, &mut into.notices);
+        let transactions = std::mem::take(&mut state.waiting_transactions);
+        state.batches += u64::from(transactions > 0);
+        state.transactions += transactions;
+        true
+    }
+
+    /// How long an executor has been busy, in total.
+    pub(crate) fn busy(&self, executor: usize) -> Duration {
+        let state = self.queues[executor].state.lock();
+        state.busy + state.busy_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// How often executors have taken transactions from their queues, and how many in total: a transaction over several
+    /// executors counts once at each of them in each phase.
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        let states = self.queues.iter().map(|queue| queue.state.lock());
+        states.fold((0, 0), |sum, state| (sum.0 + state.batches, sum.1 + state.transactions))
+    }
+}
+
+type LockedQueues<'q, W, N> = SmallVec<[MutexGuard<'q, State<W, N>>; 4]>;
+
+#[cfg(test)]
+mod tests;

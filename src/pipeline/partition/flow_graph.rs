@@ -1,0 +1,442 @@
+//! Transactions over several executors: the phases of the flow graph and what meets at their rendezvous points.
+//!
+//! There are two plans with the same result:
+//!
+//! - **Parallel:** the actions of a phase enter the queues of their executors at once. Each executor runs its own actions
+//!   when it has locked what they declare. The last one to report is at the rendezvous point: it resolves the keys that
+//!   depend on values and enters the next phase, or after the last phase joins the fragments and commits.
+//! - **Serial:** the actions of a phase are locked in the same way, but run one after another in *steps*: the transaction
+//!   goes from executor to executor with one fragment. No action starts behind one that has failed.
+//!
+//! A phase is serial regardless of the plan, and so are those after it, if its actions have to see each other's writes
+//! across executors: an action on rows of several executors, and one that writes a table with secondary indexes (whose
+//! records belong to no executor) if a later phase, or another executor's action of this phase, accesses the same table.
+//!
+//! # Invariants
+//! - A transaction returns what its actions, run in order, would have returned: rows and values are put into the order of
+//!   the actions, and of several errors the first action's is reported. An action is skipped only if one before it has failed.
+//! - An attempt beyond [`MAX_OPTIMISTIC_ATTEMPTS`] locks everything at all executors with its first phase, and so runs alone:
+//!   no transaction starves.
+//!
+//! # Source
+//! DORA (VLDB 2010), sections 4.1.2 (transaction flow graphs), 4.2.4 (aborted transactions) and 5.4 (serial plans).
+
+use std::mem::take;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::batch::Incoming;
+use super::executor::Work;
+use super::executor_queues::Entries;
+use super::fragment::Fragment;
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+use crate::error::{Error, Result};
+use crate::pipeline::call::Gathered;
+use crate::pipeline::execute::keep_panics_in;
+use crate::protocol::MAX_OPTIMISTIC_ATTEMPTS;
+use crate::protocol::footprint::{Footprint, Mode, Reference};
+use crate::protocol::local::OwnerId;
+use crate::protocol::local::local_lock::{LocalLock, is_index_read, partition_hash_of};
+use crate::protocol::local::partition_map::{PartitionMap, Route};
+use crate::protocol::local::wait_edges::Entry;
+use crate::types::Value;
+use crate::types::values::Values;
+
+/// A transaction over several executors.
+pub(super) struct Flow {
+    pub(super) incoming: Incoming,
+    /// When it was first attempted: of two in a deadlock the younger is the victim.
+    pub(super) start_timestamp: u64,
+}
+
+/// Counts down the executors that have not reported.
+pub(super) struct Countdown {
+    left: AtomicUsize,
+    /// Whether the attempt was the victim of a deadlock.
+    marked_for_abort: AtomicBool,
+    parked: AtomicBool,
+}
+
+impl Countdown {
+    pub(super) fn new(executors: usize) -> Countdown {
+        Countdown {
+            left: AtomicUsize::new(executors),
+            marked_for_abort: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+        }
+    }
+
+    /// An executor has done its part. Whether it was the last.
+    pub(super) fn report(&self) -> bool {
+        // AcqRel: what the other executors have done is before what the last one does next.
+        self.left.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Marks the attempt as the victim of a deadlock. Relaxed, as in all these: `report` orders it.
+    pub(super) fn mark_for_abort(&self) {
+        self.marked_for_abort.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_marked_for_abort(&self) -> bool {
+        self.marked_for_abort.load(Ordering::Relaxed)
+    }
+
+    /// Notes that it is parked at one of these executors, which it has entered for the first time.
+    pub(super) fn note_parked(&self, route: &Route) -> Entry {
+        self.parked.store(true, Ordering::Relaxed);
+        if route.len() == 1 { Entry::Alone } else { Entry::First }
+    }
+
+    pub(super) fn was_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
+    }
+}
+
+/// A step of a serial phase: consecutive actions of one executor.
+struct Step {
+    executor: usize,
+    actions: Range<usize>,
+}
+
+/// One phase of one attempt.
+pub(super) struct Phase {
+    pub(super) flow: Arc<Flow>,
+    pub(super) owner: OwnerId,
+    /// 1 for the first attempt.
+    pub(super) attempt: u32,
+    /// The version of the partition map when the attempt began. If a range changes that a later phase needs, the attempt is
+    /// aborted and retried.
+    pub(super) version: u64,
+    number: usize,
+    /// The footprint as far as its keys are known.
+    pub(super) footprint: Arc<Footprint>,
+    pub(super) values: Arc<Values>,
+    /// The references of this phase.
+    range: Range<usize>,
+    /// The owner of each of them; `None`: several executors.
+    owners: Vec<Option<usize>>,
+    /// The executors of this phase, and those of this phase and all before it.
+    pub(super) route: Route,
+    pub(super) involved: Route,
+    /// Whether its actions run one after another, on one fragment.
+    pub(super) is_serial: bool,
+    steps: Vec<Step>,
+    /// Whether the attempt has locked everything at all executors.
+    pub(super) runs_alone: bool,
+    /// Whether the attempt was parked in an earlier phase.
+    was_parked: bool,
+    pub(super) countdown: Countdown,
+    /// The first action that has failed.
+    failed_at: AtomicUsize,
+    results: Mutex<PhaseResults>,
+}
+
+/// What the actions of a phase bring to its rendezvous point.
+#[derive(Default)]
+struct PhaseResults {
+    /// The fragment of each executor; a joined one has no executor.
+    fragments: Vec<(Option<usize>, Fragment)>,
+    /// Rows and values of each action.
+    gathered: Vec<(usize, Gathered)>,
+    /// Rows of earlier phases.
+    rows: Vec<Vec<Value>>,
+    /// The first action that has failed, and its error.
+    failure: Option<(usize, Box<Error>)>,
+    /// Why the transaction was not executed, if so.
+    refused: Option<Box<Error>>,
+}
+
+/// What follows a phase.
+pub(super) enum AfterPhase {
+    /// The next phase.
+    Next(Arc<Phase>),
+    /// The end of the attempt: its error, if there is one, and the rows that it returns.
+    Conclude(Option<Box<Error>>, Vec<Vec<Value>>),
+}
+
+impl Phase {
+    /// The first phase of an attempt. `version`: of the map, read before.
+    pub(super) fn first(
+        flow: Arc<Flow>,
+        attempt: u32,
+        is_serial: bool,
+        version: u64,
+        map: &PartitionMap,
+    ) -> Arc<Phase> {
+        let footprint = Arc::new(flow.incoming.footprint.clone());
+        let runs_alone = attempt > MAX_OPTIMISTIC_ATTEMPTS;
+        let mut before = Phase {
+            flow,
+            owner: OwnerId::new(),
+            attempt,
+            version,
+            number: 0,
+            footprint,
+            values: Arc::default(),
+            range: 0..0,
+            owners: Vec::new(),
+            route: Route::new(),
+            involved: Route::new(),
+            is_serial: is_serial || runs_alone,
+            steps: Vec::new(),
+            runs_alone,
+            was_parked: false,
+            countdown: Countdown::new(1),
+            failed_at: AtomicUsize::new(usize::MAX),
+            results: Mutex::default(),
+        };
+        match before.enter(0, &mut PhaseResults::default(), map) {
+            AfterPhase::Next(phase) => phase,
+            AfterPhase::Conclude(failure, _) => {
+                // Nothing to lock: the first executor concludes the transaction.
+                before.number = before.flow.incoming.routine.parts().phases();
+                before.route.push(0);
+                before.involved.push(0);
+                before.results.get_mut().failure = failure.map(|error| (0, error));
+                Arc::new(before)
+            }
+        }
+    }
+
+    /// The first phase from `number` on that has actions.
+    fn enter(&self, mut number: usize, results: &mut PhaseResults, map: &PartitionMap) -> AfterPhase {
+        let parts = self.flow.incoming.routine.parts();
+        let mut values = self.values.clone();
+        for (_, gathered) in &mut results.gathered {
+            if !gathered.fresh.is_empty() {
+                Arc::make_mut(&mut values).take(&mut gathered.fresh);
+            }
+            results.rows.append(&mut gathered.rows);
+        }
+        results.gathered.clear();
+        let mut range = 0..0;
+        while number < parts.phases() {
+            range = parts.references(&self.footprint, number);
+            if !range.is_empty() {
+                break;
+            }
+            number += 1;
+        }
+        if number >= parts.phases() {
+            return AfterPhase::Conclude(None, take(&mut results.rows));
+        }
+        let mut footprint = self.footprint.clone();
+        let is_led = |reference: &usize| parts.is_led(&self.footprint, *reference);
+        if range.clone().any(|reference| is_led(&reference)) {
+            let footprint = Arc::make_mut(&mut footprint);
+            let args = &self.flow.incoming.args;
+            let resolved = keep_panics_in(|| {
+                let mut all = range.clone().filter(is_led);
+                all.try_for_each(|reference| parts.lead(args, &values, reference, footprint))
+            });
+            if let Err(error) = resolved {
+                return AfterPhase::Conclude(Some(Box::new(error)), Vec::new());
+            }
+        }
+        AfterPhase::Next(Arc::new(self.next(number, (footprint, values, range), results, map)))
+    }
+
+    fn next(
+        &self,
+        number: usize,
+        (footprint, values, range): (Arc<Footprint>, Arc<Values>, Range<usize>),
+        results: &mut PhaseResults,
+        map: &PartitionMap,
+    ) -> Phase {
+        let references = &footprint.references[range.clone()];
+        let route = self.route_of(references, map);
+        let owner = |reference: &Reference| match partition_hash_of(reference) {
+            None if is_index_read(reference) => route.first().copied(),
+            hash => hash.map(|hash| map.owner(hash)),
+        };
+        let owners: Vec<_> = references.iter().map(owner).collect();
+        let later = &footprint.references[range.end..];
+        let is_serial = self.is_serial
+            || owners.contains(&None)
+            || shares_an_index(references, &owners)
+            || references.iter().any(|one| writes_indexes(one) && accesses_table_of(later, one));
+        let mut involved = self.involved.clone();
+        involved.extend(route.iter().copied());
+        involved.sort_unstable();
+        involved.dedup();
+        Phase {
+            flow: self.flow.clone(),
+            owner: self.owner,
+            attempt: self.attempt,
+            version: self.version,
+            number,
+            is_serial,
+            steps: if is_serial { steps(range.start, &owners, route[0]) } else { Vec::new() },
+            runs_alone: self.runs_alone,
+            was_parked: self.was_parked(),
+            countdown: Countdown::new(route.len()),
+            footprint,
+            values,
+            range,
+            owners,
+            route,
+            involved,
+            failed_at: AtomicUsize::new(usize::MAX),
+            results: Mutex::new(take(results)),
+        }
+    }
+
+    /// The executors of these references.
+    fn route_of(&self, references: &[Reference], map: &PartitionMap) -> Route {
+        if self.runs_alone {
+            return map.route([None].into_iter());
+        }
+        let owned = references.iter().filter(|reference| !is_index_read(reference));
+        let mut route = map.route(owned.map(partition_hash_of));
+        if route.is_empty() {
+            // It only reads by indexes, which belong to no executor.
+            route.push(map.round_robin(self.flow.start_timestamp));
+        }
+        route
+    }
+
+    /// Whether earlier phases may have locked something.
+    pub(super) fn is_later(&self) -> bool {
+        self.number > 0
+    }
+
+    /// The entries for its executors' queues.
+    pub(super) fn entries(self: &Arc<Phase>) -> Entries<Work> {
+        self.route.iter().map(|&executor| (executor, Work::Phase(self.clone()))).collect()
+    }
+
+    /// Whether an executor has nothing to run, because the transaction has failed before all actions that it has there.
+    pub(super) fn is_aborted_at(&self, executor: usize) -> bool {
+        !self.is_serial && self.actions_at(executor).all(|action| self.is_aborted_before(action))
+    }
+
+    /// The locks that it requests of an executor.
+    pub(super) fn locks_at(&self, executor: usize) -> Vec<LocalLock> {
+        if self.runs_alone {
+            return vec![LocalLock::on_everything()];
+        }
+        let references = self.actions_at(executor).map(|number| &self.footprint.references[number]);
+        references.filter(|reference| !is_index_read(reference)).map(LocalLock::of_reference).collect()
+    }
+
+    /// The references that an executor owns, or has a part of.
+    pub(super) fn actions_at(&self, executor: usize) -> impl Iterator<Item = usize> + '_ {
+        let owned = self.range.clone().zip(&self.owners);
+        owned.filter(move |(_, owner)| owner.is_none_or(|owner| owner == executor)).map(|(number, _)| number)
+    }
+
+    /// The executor and the actions of a step; `None`: there are no more, or an action has failed.
+    pub(super) fn step(&self, number: usize) -> Option<(usize, Range<usize>)> {
+        let step = self.steps.get(number)?;
+        (!self.is_aborted_before(step.actions.start)).then(|| (step.executor, step.actions.clone()))
+    }
+
+    /// The fragment that earlier phases have left at this executor; `None`: the joined one.
+    pub(super) fn take_fragment(&self, executor: Option<usize>) -> Fragment {
+        let mut results = self.results.lock();
+        if executor.is_none() {
+            let (fragment, fits) = Fragment::join(results.fragments.drain(..).map(|(_, one)| one));
+            if let Err(error) = fits {
+                results.fail(self.range.start, Box::new(error));
+                self.failed_at.fetch_min(self.range.start, Ordering::Relaxed);
+            }
+            return fragment;
+        }
+        let at = results.fragments.iter().position(|(owner, _)| *owner == executor);
+        at.map_or_else(Fragment::default, |at| results.fragments.swap_remove(at).1)
+    }
+
+    /// Whether an action before this one has failed. Relaxed: an executor that sees it late has worked unnecessarily.
+    pub(super) fn is_aborted_before(&self, action: usize) -> bool {
+        self.failed_at.load(Ordering::Relaxed) < action
+    }
+
+    /// Records what actions have left and gathered, and which of them has failed.
+    pub(super) fn record(
+        &self,
+        executor: Option<usize>,
+        fragment: Fragment,
+        mut gathered: Vec<(usize, Gathered)>,
+        failure: Option<(usize, Box<Error>)>,
+    ) {
+        let mut results = self.results.lock();
+        results.fragments.push((executor, fragment));
+        results.gathered.append(&mut gathered);
+        if let Some((action, error)) = failure {
+            self.failed_at.fetch_min(action, Ordering::Relaxed);
+            results.fail(action, error);
+        }
+    }
+
+    /// Records that the transaction may not be executed now.
+    pub(super) fn refuse(&self, error: Error) {
+        self.results.lock().refused = Some(Box::new(error));
+        self.failed_at.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the attempt was ever parked.
+    pub(super) fn was_parked(&self) -> bool {
+        self.was_parked || self.countdown.was_parked()
+    }
+
+    /// What follows this phase, whose actions have all run.
+    pub(super) fn after(&self, map: &PartitionMap) -> AfterPhase {
+        let mut results = self.results.lock();
+        results.gathered.sort_by_key(|(action, _)| *action);
+        if let Some((_, error)) = results.failure.take() {
+            return AfterPhase::Conclude(Some(error), Vec::new());
+        }
+        self.enter(self.number + 1, &mut results, map)
+    }
+
+    /// Joins all fragments of the attempt.
+    pub(super) fn join_fragments(&self) -> (Fragment, Result<()>) {
+        Fragment::join(self.results.lock().fragments.drain(..).map(|(_, fragment)| fragment))
+    }
+
+    /// Why the transaction was refused.
+    pub(super) fn take_refusal(&self) -> Option<Box<Error>> {
+        self.results.lock().refused.take()
+    }
+}
+
+/// Consecutive actions of one owner. `any`: an executor for actions without one owner.
+fn steps(first: usize, owners: &[Option<usize>], any: usize) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (number, owner) in (first..).zip(owners) {
+        let executor = owner.unwrap_or(any);
+        match steps.last_mut().filter(|step| step.executor == executor) {
+            Some(step) => step.actions.end = number + 1,
+            None => steps.push(Step { executor, actions: number..number + 1 }),
+        }
+    }
+    steps
+}
+
+/// Whether an action may write records of secondary indexes.
+fn writes_indexes(one: &Reference) -> bool {
+    one.has_secondary_indexes && one.mode != Mode::Read
+}
+
+fn accesses_table_of(references: &[Reference], one: &Reference) -> bool {
+    references.iter().any(|other| other.table == one.table)
+}
+
+/// Whether one executor may write records of a table's indexes while another one accesses the table.
+fn shares_an_index(references: &[Reference], owners: &[Option<usize>]) -> bool {
+    let all = || references.iter().zip(owners);
+    all().filter(|(one, _)| writes_indexes(one)).any(|(written, owner)| {
+        all().any(|(other, its_owner)| other.table == written.table && its_owner != owner)
+    })
+}
+
+impl PhaseResults {
+    /// Records the error of an action; the first action's is kept.
+    fn fail(&mut self, action: usize, error: Box<Error>) {
+        if self.failure.as_ref().is_none_or(|(first, _)| action < *first) {
+            self.failure = Some((action, error));
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! A worker's group of transactions: one batch for each executor, one reply from each.
+//!
+//! The worker computes the footprints, routes the transactions in order and collects them by executor. It sends the batches
+//! when the group is complete, and parks until all results have returned. A transaction over several executors is sent
+//! alone, behind the batches of those before it, and the worker waits for it before it sends the next ones.
+//!
+//! # Invariants
+//! - The worker runs no action: all it does itself is to resolve keys by index reads ([`key_resolution`](super::key_resolution)).
+//! - **Order.** Transactions of a group that belong to one executor take effect in the order of the group, and so do
+//!   transactions of which one reads without a lock a table that another one writes: a new *round* begins where they meet.
+//!   Tables are told apart by 64 bits; if two share a bit, a round begins unnecessarily. Key resolution and the uniqueness of
+//!   indexes are outside of this order (`Worker::execute_group`).
+//! - If the partition map has changed, all transactions that have not been admitted are routed again.
+//!
+//! # Concurrency
+//! The worker blocks only in [`GroupResults::wait`], parked and without a pin.
+
+use std::mem::take;
+use std::sync::Arc;
+
+use super::Executors;
+use super::batch::{Batch, GroupResults, Incoming, Returned, Sink};
+use super::executor::Work;
+use super::executor_queues::Refused;
+use super::key_resolution::{KeyResolver, can_resolve, forget};
+use crate::error::{Error, Result};
+use crate::pipeline::call::{Output, Routine};
+use crate::pipeline::execute::Outcome;
+use crate::protocol::footprint::{Footprint, Mode};
+use crate::protocol::local::local_lock::is_locked;
+use crate::types::Args;
+
+/// A transaction of a worker's group.
+pub(crate) trait GroupMember {
+    /// The procedure and the arguments, and the footprint as it was computed.
+    fn parts_mut(&mut self) -> (&(dyn Routine + 'static), &Args, &mut Footprint);
+
+    /// The transaction for an executor's queue, with the footprint.
+    fn send(&mut self) -> Incoming;
+
+    /// Returns the footprint of a transaction that was not admitted.
+    fn take_back(&mut self, incoming: Incoming);
+}
+
+/// The memory that a worker keeps from group to group.
+#[derive(Default)]
+pub(crate) struct GroupMemory {
+    /// Positions of transactions that are not routed yet, in order.
+    unrouted: Vec<usize>,
+    /// The open batch of each executor.
+    #[expect(clippy::vec_box, reason = "batches travel in their boxes")]
+    batches: Vec<Box<Batch>>,
+    #[expect(clippy::vec_box, reason = "batches travel in their boxes")]
+    spare_batches: Vec<Box<Batch>>,
+    /// Footprints of transactions that have ended.
+    pub(crate) spare_footprints: Vec<Footprint>,
+    /// The outcomes of the group's transactions, in order.
+    pub(crate) outcomes: Vec<Option<(Outcome, Output)>>,
+}
+
+impl GroupMemory {
+    fn begin(&mut self, transactions: usize, executors: usize) {
+        self.outcomes.clear();
+        self.outcomes.resize_with(transactions, || None);
+        self.batches.resize_with(executors, Box::default);
+        self.unrouted.clear();
+        self.unrouted.extend(0..transactions);
+    }
+
+    /// Keeps what has returned.
+    fn keep(&mut self, returned: Returned) {
+        for (position, outcome, output) in returned.outcomes {
+            self.outcomes[position] = Some((outcome, output));
+        }
+        returned.batches.into_iter().for_each(|batch| self.reuse(batch));
+    }
+
+    /// Empties a batch whose transactions have ended, or were refused because the database is being closed.
+    fn reuse(&mut self, mut batch: Box<Batch>) {
+        let footprints = batch.transactions.drain(..).map(|transaction| transaction.footprint);
+        self.spare_footprints.extend(footprints);
+        batch.positions.clear();
+        batch.group = None;
+        self.spare_batches.push(batch);
+    }
+}
+
+/// The outcome of a transaction that was not admitted because the database is being closed.
+pub(crate) fn closed() -> (Outcome, Output) {
+    (Outcome::refused(1, Error::Closed), Output::default())
+}
+
+/// The tables that transactions write, and that they read without locks: one bit for each, or for several.
+#[derive(Clone, Copy, Debug, Default)]
+struct TableSets {
+    written: u64,
+    read_unlocked: u64,
+}
+
+impl TableSets {
+    /// Those of a transaction. Reads of key resolution do not count: the executor checks them again.
+    fn of(footprint: &Footprint) -> TableSets {
+        let mut sets = TableSets::default();
+        let is_resolved = footprint.references.iter().any(|reference| reference.resolved_ahead);
+        for reference in &footprint.references {
+            let table = 1 << (reference.table % u64::BITS);
+            if reference.mode != Mode::Read {
+                sets.written |= table;
+            } else if reference.validated || !is_locked(reference) && !is_resolved {
+                sets.read_unlocked |= table;
+            }
+        }
+        sets
+    }
+
+    /// Whether the order of transactions with these sets matters beyond their local locks.
+    fn meets(self, other: TableSets) -> bool {
+        self.written & other.read_unlocked | self.read_unlocked & other.written != 0
+    }
+
+    fn add(&mut self, other: TableSets) {
+        self.written |= other.written;
+        self.read_unlocked |= other.read_unlocked;
+    }
+}
+
+/// The partition map has changed: what is not admitted is routed again.
+struct Misrouted;
+
+/// One group on its way through the executors.
+struct GroupRun<'r, 's, 'p, M> {
+    executors: &'r Executors,
+    resolver: KeyResolver<'s, 'p>,
+    memory: &'r mut GroupMemory,
+    members: &'r mut [M],
+    /// The version of the partition map by which the open batches are routed.
+    version: u64,
+    /// The tables of the present round, and whether it has no transactions yet.
+    round: TableSets,
+    is_idle: bool,
+    /// Where the results return, once something was sent.
+    results: Option<Arc<GroupResults>>,
+}
+
+impl Executors {
+    /// Has the executors run a group's transactions, and waits for all results, which are put into `memory`.
+    pub(crate) fn execute_group<M: GroupMember>(
+        &self,
+        resolver: KeyResolver<'_, '_>,
+        memory: &mut GroupMemory,
+        members: &mut [M],
+    ) {
+        memory.begin(members.len(), self.len());
+        let mut run = GroupRun {
+            executors: self,
+            resolver,
+            memory,
+            members,
+            version: 0,
+            round: TableSets::default(),
+            is_idle: true,
+            results: None,
+        };
+        while !run.memory.unrouted.is_empty() {
+            run.route_all();
+        }
+    }
+}
+
+impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
+    /// Routes what is not routed and waits for the results. If the partition map changes, some are unrouted afterwards.
+    fn route_all(&mut self) {
+        self.version = self.executors.map.version();
+        let positions = take(&mut self.memory.unrouted);
+        let mut left = positions.iter();
+        let sent = left.by_ref().try_for_each(|&position| self.route(position));
+        if sent.and_then(|()| self.finish_round()).is_err() {
+            self.wait();
+        }
+        self.memory.unrouted.extend(left);
+        self.memory.unrouted.sort_unstable();
+    }
+
+    /// Puts a transaction into its executor's batch, or sends it if it belongs to several.
+    fn route(&mut self, position: usize) -> std::result::Result<(), Misrouted> {
+        let executor = match self.executor_of(position) {
+            Ok(executor) => executor,
+            Err(error) => {
+                self.memory.outcomes[position] = Some((Outcome::refused(1, error), Output::default()));
+                return Ok(());
+            }
+        };
+        let (routine, _, footprint) = self.members[position].parts_mut();
+        let sets = TableSets::of(footprint);
+        // An index may lead to one executor once the transactions before this one have ended.
+        let may_resolve_later = executor.is_none() && !self.is_idle && can_resolve(routine, footprint);
+        if may_resolve_later || self.round.meets(sets) {
+            if let Err(misrouted) = self.finish_round() {
+                self.memory.unrouted.push(position);
+                return Err(misrouted);
+            }
+            return self.route(position);
+        }
+        self.round.add(sets);
+        self.is_idle = false;
+        match executor {
+            Some(executor) => {
+                let transaction = self.members[position].send();
+                self.memory.batches[executor].push(position, transaction);
+                Ok(())
+            }
+            None => self.send_alone(position),
+        }
+    }
+
+    /// The one executor that a transaction belongs to, if it belongs to one.
+    ///
+    /// # Errors
+    /// The procedure's own, when it computes its keys again.
+    fn executor_of(&mut self, position: usize) -> Result<Option<usize>> {
+        let executors = self.executors;
+        let (routine, args, footprint) = self.members[position].parts_mut();
+        if footprint.references.iter().any(|reference| reference.resolved_ahead) {
+            // They were resolved before the round has ended, or before the partition map has changed.
+            forget(routine, args, footprint)?;
+        }
+        let executor = executors.executor_of_all(footprint);
+        Ok(executor.or_else(|| executors.resolve_executor(&mut self.resolver, (routine, args), footprint)))
+    }
+
+    /// Sends a transaction over several executors, behind all before it, and waits for it.
+    fn send_alone(&mut self, position: usize) -> std::result::Result<(), Misrouted> {
+        if let Err(misrouted) = self.send_batches() {
+            self.memory.unrouted.push(position);
+            return Err(misrouted);
+        }
+        let mut transaction = self.members[position].send();
+        let results = self.results().clone();
+        results.expect_outcomes(1);
+        transaction.sink = Sink::Group(results.clone(), position);
+        if !self.executors.submit_to_several(transaction) {
+            results.cancel(1);
+        }
+        self.wait();
+        Ok(())
+    }
+
+    fn results(&mut self) -> &Arc<GroupResults> {
+        self.results.get_or_insert_with(GroupResults::new)
+    }
+
+    /// Sends the batches and waits for everything that was sent.
+    fn finish_round(&mut self) -> std::result::Result<(), Misrouted> {
+        let sent = self.send_batches();
+        self.wait();
+        sent
+    }
+
+    /// Sends the open batches. If one is refused, the others are taken back, too: they were routed by the same map.
+    fn send_batches(&mut self) -> std::result::Result<(), Misrouted> {
+        let mut misrouted = false;
+        for executor in 0..self.memory.batches.len() {
+            let transactions = self.memory.batches[executor].transactions.len();
+            if transactions == 0 {
+                continue;
+            }
+            let spare = self.memory.spare_batches.pop().unwrap_or_default();
+            let mut batch = std::mem::replace(&mut self.memory.batches[executor], spare);
+            if misrouted {
+                self.take_back(batch);
+                continue;
+            }
+            let results = self.results().clone();
+            results.expect_outcomes(transactions);
+            batch.group = Some(results.clone());
+            let queues = &self.executors.queues;
+            match queues.admit_batch(transactions, executor, self.version, batch, Work::Batch) {
+                Ok(()) => {}
+                Err(Refused::Closed(batch)) => {
+                    results.cancel(transactions);
+                    self.memory.reuse(batch);
+                }
+                Err(Refused::Misrouted(batch)) => {
+                    results.cancel(transactions);
+                    self.take_back(batch);
+                    misrouted = true;
+                }
+            }
+        }
+        if misrouted { Err(Misrouted) } else { Ok(()) }
+    }
+
+    fn take_back(&mut self, mut batch: Box<Batch>) {
+        for (position, transaction) in batch.positions.drain(..).zip(batch.transactions.drain(..)) {
+            self.members[position].take_back(transaction);
+            self.memory.unrouted.push(position);
+        }
+        self.memory.reuse(batch);
+    }
+
+    /// Waits for everything that was sent.
+    fn wait(&mut self) {
+        if let Some(results) = &self.results {
+            self.memory.keep(results.wait());
+        }
+        self.round = TableSets::default();
+        self.is_idle = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::footprint::{Reference, Routed};
+
+    fn key_of(table: u32, mode: Mode) -> Reference {
+        Reference { table, mode, routing: Routed::Hash(7), ..Reference::default() }
+    }
+
+    fn sets(references: &[Reference]) -> TableSets {
+        let writes = references.iter().any(|one| one.mode != Mode::Read);
+        TableSets::of(&Footprint { references: references.to_vec(), writes, ..Footprint::default() })
+    }
+
+    #[test]
+    fn transactions_meet_where_one_reads_unlocked_what_another_writes() {
+        let writes = sets(&[key_of(2, Mode::Write)]);
+        let commutes = sets(&[key_of(2, Mode::Commute)]);
+        let reads = sets(&[key_of(2, Mode::Read)]);
+        let by_index = Reference { table: 2, has_secondary_indexes: true, ..Reference::default() };
+        let validated = Reference { validated: true, ..key_of(2, Mode::Read) };
+        for unlocked in [by_index, validated] {
+            let unlocked = sets(&[unlocked, key_of(9, Mode::Write)]);
+            for written in [writes, commutes] {
+                assert!(unlocked.meets(written) && written.meets(unlocked));
+            }
+            assert!(!unlocked.meets(reads) && !reads.meets(unlocked) && !writes.meets(reads));
+            let mut round = reads;
+            round.add(unlocked);
+            assert!(writes.meets(round));
+            assert!(!sets(&[key_of(3, Mode::Write)]).meets(round), "another table");
+        }
+    }
+
+    #[test]
+    fn keys_that_were_resolved_ahead_keep_no_transaction_back() {
+        let by_index = Reference { table: 2, has_secondary_indexes: true, ..Reference::default() };
+        let resolved = Reference { resolved_ahead: true, ..key_of(3, Mode::Write) };
+        assert!(!sets(&[by_index, resolved]).meets(sets(&[key_of(2, Mode::Write)])));
+    }
+}
