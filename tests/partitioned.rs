@@ -1,5 +1,5 @@
-//! Thread-to-data execution: calls over several executors, their phases and deadlocks, what they lock, and what closures
-//! do beside them.
+//! Thread-to-data execution: transactions over several executors, their phases and deadlocks, their locks, and closures that run
+//! at the same time.
 
 #[path = "support/concurrent.rs"]
 mod concurrent;
@@ -50,7 +50,7 @@ fn add_by(table: &Table, which: usize, amount: i64) -> Action {
     })
 }
 
-/// From one account to another: both at once, or one after the other.
+/// A transfer between two accounts, in one phase or in two.
 fn transfer(db: &Database, table: &Table, in_phases: bool) -> Procedure {
     let definition = ProcedureDefinition::new("transfer")
         .parameter("from", DataType::Int64)
@@ -66,7 +66,7 @@ fn all_done(submitted: Vec<Submitted>) {
 }
 
 #[test]
-fn transfers_in_one_phase_lose_and_invent_nothing_and_never_run_again() {
+fn transfers_in_one_phase_lose_and_invent_nothing_and_never_abort() {
     let (db, table) = accounts();
     let transfer = transfer(&db, &table, false);
     let before = db.statistics();
@@ -146,7 +146,7 @@ fn actions_of_one_phase_run_at_the_same_time() {
     let definition =
         ProcedureDefinition::new("look").parameter("a", DataType::Int64).parameter("b", DataType::Int64);
     let look = db.register(definition.phase([look(0), look(1)])).unwrap();
-    // Neighbours belong to different executors; each waits in its body for the other.
+    // Neighbors belong to different executors; each waits in its body for the other.
     db.call(&look, args![1, 2]).unwrap();
 }
 
@@ -235,7 +235,7 @@ fn a_later_phase_sees_what_earlier_ones_have_written_and_a_failure_leaves_no_tra
 }
 
 #[test]
-fn an_action_on_a_whole_table_meets_everybody() {
+fn an_action_on_a_whole_table_conflicts_with_every_executor() {
     let (db, table) = accounts();
     let transfer = transfer(&db, &table, false);
     let whole = table.clone();
@@ -247,7 +247,7 @@ fn an_action_on_a_whole_table_meets_everybody() {
         action.return_row(vec![sum.into()]);
         Ok(())
     });
-    // The second phase's key is known only when values lead to it: it is the whole table then.
+    // The key of the second phase depends on values, which lead to the whole table.
     let again = table.clone();
     let led = Action::read(&table).key_from(|_, _, _| Ok(())).body(move |action| {
         let count = action.tx().scan(&again, Range::all())?.count() as i64;
@@ -318,9 +318,9 @@ fn closures_and_procedures_see_each_other_whole() {
     assert_eq!(total(&db, &table), ROWS * 100);
 }
 
-/// Two who count by a secondary index, and insert what they have counted: in any serial order the counts differ.
+/// Two transactions count by a secondary index and insert the count: in any serial order the counts differ.
 #[test]
-fn who_counts_by_an_index_and_inserts_by_the_count_is_serializable() {
+fn inserts_by_a_count_of_an_index_are_serializable() {
     let db = Database::in_memory(options()).unwrap();
     let definition = TableDefinition::new("seat")
         .column("id", DataType::Int64)
@@ -371,10 +371,10 @@ fn who_counts_by_an_index_and_inserts_by_the_count_is_serializable() {
     }
 }
 
-/// Each counts one side by the index and inserts on the other. In a serial order, of any two rows on different sides one
-/// has been counted for the other, and not both, and not neither.
+/// Each transaction counts one side by the index and inserts on the other. In a serial order, of any two rows on different
+/// sides exactly one was counted for the other.
 #[test]
-fn who_counts_one_side_and_inserts_on_the_other_is_serializable() {
+fn inserts_on_one_side_by_a_count_of_the_other_are_serializable() {
     let db = Database::in_memory(options()).unwrap();
     let definition = TableDefinition::new("seat")
         .column("side", DataType::Int64)
@@ -435,7 +435,7 @@ fn who_counts_one_side_and_inserts_on_the_other_is_serializable() {
     }
 }
 
-/// Rows of days and accounts, which are routed by their account, although the key begins with the day.
+/// Rows of days and accounts, routed by the account although the key begins with the day.
 fn routed_by_account(db: &Database) -> Table {
     let definition = TableDefinition::new("entry")
         .column("day", DataType::Int64)
@@ -450,7 +450,7 @@ fn routed_by_account(db: &Database) -> Table {
     table
 }
 
-/// What two accounts do on two days; and what a day comes to.
+/// Changes two accounts on two days; sums a day.
 fn moves_and_sums(db: &Database, table: &Table) -> (Procedure, Procedure) {
     let entry = |day: usize, account: usize, amount: i64| {
         Action::write(table)
@@ -478,7 +478,7 @@ fn moves_and_sums(db: &Database, table: &Table) -> (Procedure, Procedure) {
     (moves, db.register(sums).unwrap())
 }
 
-/// Calls, closures and sums beside each other: each day's sum stays.
+/// Procedures, closures and sums at the same time: each day's sum is constant.
 fn move_and_sum(db: &Database, table: &Table, moves: &Procedure, sums: &Procedure) {
     thread::scope(|scope| {
         for number in 0..2 {
@@ -513,10 +513,10 @@ fn a_table_may_be_routed_by_any_columns_of_its_key() {
     let table = routed_by_account(&db);
     let (moves, sums) = moves_and_sums(&db, &table);
     let before = db.statistics();
-    // Both are account 3's: one executor, whatever the day.
+    // Both belong to account 3: one executor, whatever the day.
     (0..3).for_each(|day| _ = db.call(&moves, args![day, 3, 3]).unwrap());
     assert_eq!((db.statistics() - before).locks_local, 6);
-    // A day is everybody's.
+    // A day belongs to all executors.
     let before = db.statistics();
     assert_eq!(db.call(&sums, args![1]).unwrap().rows, [[Value::from(160)]]);
     assert_eq!((db.statistics() - before).locks_local, EXECUTORS as u64);
@@ -575,7 +575,7 @@ fn a_payment_takes_one_row_lock_and_none_above() {
 }
 
 #[test]
-fn a_workers_calls_take_effect_in_order() {
+fn transactions_of_a_group_take_effect_in_order() {
     let (db, table) = accounts();
     let get = Action::read(&table).key(|args, key| key.push(args.int(0)?)).body(|action| {
         action.return_row(vec![action.get()?.unwrap().int("n")?.into()]);
@@ -618,7 +618,7 @@ fn a_workers_calls_take_effect_in_order() {
 }
 
 #[test]
-fn who_closes_the_database_waits_for_what_is_under_way() {
+fn closing_waits_for_active_transactions() {
     for round in 0..20 {
         let (db, table) = accounts();
         let transfers = [transfer(&db, &table, true), transfer(&db, &table, false)];
@@ -634,10 +634,10 @@ fn who_closes_the_database_waits_for_what_is_under_way() {
     }
 }
 
-/// Executors wait for room in the log while they hold local locks, and so do closures; who waits for locks has given its
-/// room back. Nor does anybody keep more of it than a portion when it is idle.
+/// Executors and closures wait for log space while they hold local locks; a closure that waits for locks has returned its log
+/// space, and an idle thread keeps at most a portion.
 #[test]
-fn a_small_log_buffer_stops_nobody() {
+fn a_small_log_buffer_causes_no_deadlock() {
     concurrent::watched(|| {
         let options =
             Options::default().protocol(ProtocolKind::Partitioned).executors(3).log_buffer_bytes(4 << 10);
@@ -671,7 +671,7 @@ fn a_small_log_buffer_stops_nobody() {
     });
 }
 
-/// A procedure's body may own the last handle: then an executor closes the database, at the end of a call.
+/// A procedure's body may own the last handle: then an executor closes the database at the end of a transaction.
 #[test]
 fn an_executor_may_close_the_database() {
     for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! Thread-to-data execution in rooms: many workers at few executors, calls that need one room, several or all, reads without
-//! locks, boundaries that move. What each call may assume holds for all of them together.
+//! Thread-to-data execution under contention: many workers at few executors, transactions over one executor, several or all,
+//! reads without locks, repartitioning. The constraints that every transaction keeps hold for all of them together.
 
 #[path = "support/concurrent.rs"]
 mod concurrent;
@@ -14,19 +14,19 @@ use heddledb::{
 
 const ROWS: i64 = 64;
 const WARDS: i64 = 4;
-/// Half of the badges' holders have a badge.
+/// Half of the holders have a badge.
 const HOLDERS: i64 = 32;
 
-/// A database with what its calls keep true.
+/// A database with the constraints that its procedures keep.
 struct Hospital {
     db: Database,
-    /// Who is on duty in which ward: there is always somebody.
+    /// Doctors on duty in a ward: at least one in each.
     duty: Table,
-    /// Who holds which badge: nobody has another one's.
+    /// Badge numbers of holders: each number once.
     badge: Table,
-    /// What rows 0 and 1 of an account have: together always as much.
+    /// Balances of rows 0 and 1 of an account: the total is constant.
     account: Table,
-    /// Beds in pairs, of which one is taken at most.
+    /// Beds in pairs, of which at most one is taken.
     bed: Table,
     procedures: Vec<Procedure>,
 }
@@ -76,7 +76,7 @@ impl Hospital {
 
     fn procedures(&self) -> Vec<Procedure> {
         let all = self.duty.clone();
-        // Counts without a lock what others write in other rooms.
+        // Counts rows of all executors without locks.
         let count = Action::read(&self.duty).body(move |action| {
             let ward = action.args().int(0)? % WARDS;
             let on = action.tx().scan_index(&all, "by ward", Range::prefix(key![ward, 1]))?.count();
@@ -84,7 +84,7 @@ impl Hospital {
             Ok(())
         });
         let go = own(&self.duty, 0).body(|action| {
-            // Others count meanwhile.
+            // Let others count meanwhile.
             thread::yield_now();
             let is_on = action.get()?.unwrap().int("on")? == 1;
             if is_on && action.values().int(0)? > 1 { action.update(&[("on", 0.into())]) } else { Ok(()) }
@@ -118,7 +118,7 @@ impl Hospital {
         vec![
             self.register("go off duty", [vec![count], vec![go]]),
             self.register("come", [vec![come]]),
-            self.register("hand the badge on", [vec![take], vec![give]]),
+            self.register("pass the badge on", [vec![take], vec![give]]),
             self.register("lie down", [vec![look], vec![lie_down]]),
             self.register("pay", [vec![self.pay(0, -1), self.pay(1, 1)]]),
             self.register("pay in phases", [vec![self.pay(0, -1)], vec![self.pay(1, 1)]]),
@@ -126,7 +126,7 @@ impl Hospital {
         ]
     }
 
-    /// Changes an account, whose second row comes and goes.
+    /// Changes an account, and inserts or deletes its second row.
     fn pay(&self, which: usize, amount: i64) -> Action {
         let account = self.account.clone();
         own(&self.account, which).body(move |action| {
@@ -141,17 +141,17 @@ impl Hospital {
     }
 
     fn call(&self, random: &mut fastrand::Rng) -> (usize, Args) {
-        // The sum needs all rooms: now and then.
+        // The sum locks the table at all executors: seldom.
         let is_small = random.u8(0..16) > 0;
         let which = random.usize(0..self.procedures.len() - usize::from(is_small));
-        // More go than come: there are few, so that it counts who they are.
+        // More leave than come, so that few are left and the constraint matters.
         let which = if which == 1 && random.u8(0..4) > 0 { 0 } else { which };
         let ids = if which == 2 { HOLDERS } else { ROWS };
         let one = random.i64(0..ids);
         (which, args![one, (one + random.i64(1..ids)) % ids])
     }
 
-    /// The calls of one worker, for so long.
+    /// The groups of one worker, for this long.
     fn work(&self, seed: u64, time: Duration) {
         let mut worker = self.db.worker().unwrap();
         let mut random = fastrand::Rng::with_seed(seed);
@@ -180,7 +180,7 @@ impl Hospital {
     fn check(&self) {
         let on = self.column(&self.duty, "on");
         let in_ward = |ward| on.iter().skip(ward).step_by(WARDS as usize).sum::<i64>();
-        assert!((0..WARDS as usize).all(|ward| in_ward(ward) > 0), "nobody is on duty in a ward: {on:?}");
+        assert!((0..WARDS as usize).all(|ward| in_ward(ward) > 0), "a ward without a doctor: {on:?}");
         let mut numbers = self.column(&self.badge, "number");
         numbers.sort_unstable();
         assert!(numbers.iter().copied().eq(0..HOLDERS / 2), "badges: {numbers:?}");
@@ -190,8 +190,8 @@ impl Hospital {
     }
 }
 
-/// So many workers at so many executors, whose boundaries move or stay.
-fn run(executors: usize, workers: u64, are_moving: bool) {
+/// This many workers at this many executors, with or without repartitioning.
+fn run(executors: usize, workers: u64, is_repartitioned: bool) {
     concurrent::watched(move || {
         let hospital = hospital(executors);
         thread::scope(|scope| {
@@ -199,7 +199,7 @@ fn run(executors: usize, workers: u64, are_moving: bool) {
             let work = |seed| scope.spawn(move || hospital.work(seed, Duration::from_millis(400)));
             let workers: Vec<_> = (0..workers).map(work).collect();
             let mut random = fastrand::Rng::with_seed(executors as u64);
-            while are_moving && workers.iter().any(|worker| !worker.is_finished()) {
+            while is_repartitioned && workers.iter().any(|worker| !worker.is_finished()) {
                 let mut starts: Vec<f64> = (1..executors).map(|_| random.f64()).collect();
                 starts.sort_by(f64::total_cmp);
                 hospital.db.move_boundaries(&starts).unwrap();
@@ -212,12 +212,12 @@ fn run(executors: usize, workers: u64, are_moving: bool) {
 }
 
 #[test]
-fn what_calls_keep_true_holds_in_the_rooms_of_one_executor() {
+fn constraints_hold_at_one_executor() {
     [2, 3, 16].into_iter().for_each(|workers| run(1, workers, false));
 }
 
 #[test]
-fn what_calls_keep_true_holds_while_boundaries_move() {
+fn constraints_hold_under_repartitioning() {
     for (executors, workers) in [(2, 3), (4, 2), (4, 16)] {
         run(executors, workers, true);
     }

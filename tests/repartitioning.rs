@@ -1,5 +1,5 @@
-//! Boundaries between executors that move while calls run: nothing is lost, nothing is done twice, nobody runs at one who
-//! is not the owner; and they move by themselves to where the load is even.
+//! Repartitioning while transactions run: nothing is lost or done twice, no transaction runs at an executor that does not own
+//! its rows, and the resource manager balances the load.
 
 #[path = "support/concurrent.rs"]
 mod concurrent;
@@ -26,8 +26,8 @@ fn database(options: Options) -> Database {
     Database::in_memory(options.executors(EXECUTORS)).unwrap()
 }
 
-/// Rows 0 to 63, each counted from 0. What is read of it is locked, and not validated: two who ran beside each other
-/// would count one less.
+/// Rows 0 to 63 with a count of 0. Reads are locked and not validated: two transactions that ran at the same time would lose
+/// a count.
 fn accounts(db: &Database) -> Table {
     let definition =
         TableDefinition::new("account").column("id", DataType::Int64).column("n", DataType::Int64);
@@ -39,7 +39,7 @@ fn accounts(db: &Database) -> Table {
 fn count_up(table: &Table, which: usize) -> Action {
     Action::write(table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
         let n = action.get()?.unwrap().int("n")?;
-        // Whoever else counts the row now, which nobody may, comes in between.
+        // Another transaction that counted the row now, against the rules, would run here.
         thread::yield_now();
         action.update(&[("n", (n + 1).into())])
     })
@@ -50,7 +50,7 @@ fn definition(parameters: &[&str]) -> ProcedureDefinition {
     parameters.iter().fold(definition, |all, one| all.parameter(*one, DataType::Int64))
 }
 
-/// Counts one row; two beside each other; two, one after the other.
+/// Counts one row; two in one phase; two in two phases.
 fn counting(db: &Database, table: &Table) -> Vec<Procedure> {
     let one = |which| count_up(table, which);
     let all = [
@@ -73,7 +73,7 @@ fn total(db: &Database, table: &Table) -> i64 {
 }
 
 #[test]
-fn a_move_under_load_loses_and_doubles_nothing() {
+fn repartitioning_under_load_loses_and_doubles_nothing() {
     watched(|| {
         let db = database(Options::default());
         let table = accounts(&db);
@@ -114,11 +114,11 @@ fn a_move_under_load_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_workers_groups_take_effect_in_order_while_boundaries_move() {
+fn groups_take_effect_in_order_under_repartitioning() {
     watched(|| {
         let db = database(Options::default());
         let table = accounts(&db);
-        // Writes a number that it is given, and says what was there.
+        // Writes its argument and returns the former number.
         let set = |which: usize, value: usize| {
             Action::write(&table).key(move |args, key| key.push(args.int(which)?)).body(move |action| {
                 let n = action.get()?.unwrap().int("n")?;
@@ -160,10 +160,10 @@ fn a_workers_groups_take_effect_in_order_while_boundaries_move() {
     });
 }
 
-/// A call that was looked ahead goes to one executor; where boundaries or the index have changed meanwhile, another one
-/// runs it, or several: each is told as done once, and done once.
+/// A transaction with resolved keys goes to one executor; if the ranges or the index have changed meanwhile, another one runs it,
+/// or several: each is done once and reported once.
 #[test]
-fn looked_ahead_calls_are_done_once_while_boundaries_and_the_index_change() {
+fn transactions_with_resolved_keys_are_done_once_while_ranges_and_the_index_change() {
     watched(|| {
         let db = database(Options::default());
         let definition = TableDefinition::new("line")
@@ -229,7 +229,7 @@ fn looked_ahead_calls_are_done_once_while_boundaries_and_the_index_change() {
 }
 
 #[test]
-fn boundaries_by_hand_are_where_they_were_put() {
+fn ranges_are_what_a_caller_has_set() {
     let db = database(Options::default().moving_boundaries(false));
     let table = accounts(&db);
     let ranges = |db: &Database| -> Vec<_> {
@@ -238,7 +238,7 @@ fn boundaries_by_hand_are_where_they_were_put() {
     let equal = [(0.0, 0.25, 0), (0.25, 0.5, 0), (0.5, 0.75, 0), (0.75, 1.0, 0)];
     assert_eq!(ranges(&db), equal);
     db.move_boundaries(&[0.25, 0.5, 0.75]).unwrap();
-    assert_eq!(ranges(&db), equal, "nothing has moved");
+    assert_eq!(ranges(&db), equal, "nothing has changed");
     db.move_boundaries(&[0.25, 1.0, 1.0]).unwrap();
     assert_eq!(ranges(&db), [(0.0, 0.25, 0), (0.25, 1.0, 1), (1.0, 1.0, 1), (1.0, 1.0, 1)]);
     for id in 0..ROWS {
@@ -247,7 +247,7 @@ fn boundaries_by_hand_are_where_they_were_put() {
         db.run(|tx| tx.update(&table, key![id], &[("n", 1.into())])).unwrap();
     }
     assert_eq!(total(&db, &table), ROWS);
-    assert_eq!(db.executor_of(&table, key![]).unwrap(), None, "the whole table is everybody's");
+    assert_eq!(db.executor_of(&table, key![]).unwrap(), None, "the whole table belongs to all");
     for wrong in [&[0.5][..], &[0.5, 0.4, 0.6], &[0.1, 0.2, 1.1]] {
         assert!(matches!(db.move_boundaries(wrong), Err(Error::InvalidOption { .. })));
     }
@@ -258,7 +258,7 @@ fn boundaries_by_hand_are_where_they_were_put() {
 }
 
 #[test]
-fn protocols_without_executors_have_no_boundaries() {
+fn protocols_without_executors_have_no_partitions() {
     let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
     let table = accounts(&db);
     assert!(db.partitions().is_empty() && db.move_boundaries(&[]).is_ok());
@@ -266,7 +266,7 @@ fn protocols_without_executors_have_no_boundaries() {
     assert_eq!(db.executor_of(&table, key![1]).unwrap(), None);
 }
 
-/// Calls of rows that are one executor's at first, for so long. `choose`: of which of so many, the next one.
+/// Transactions on rows that one executor owns at first, until `until` holds. `choose`: the next of this many rows.
 fn load_one_range(
     db: &Database,
     table: &Table,
@@ -289,25 +289,24 @@ fn load_one_range(
     false
 }
 
-/// Any of them, by chance.
-fn by_chance() -> impl FnMut(usize) -> usize {
+/// A random one.
+fn at_random() -> impl FnMut(usize) -> usize {
     let mut random = fastrand::Rng::with_seed(6);
     move |rows| random.usize(0..rows)
 }
 
-/// Whether boundaries have moved, and nobody has half of all requests.
+/// Whether ranges have changed, and no executor has half of all requests.
 fn is_even(db: &Database) -> bool {
     let all = db.partitions();
     all.iter().all(|one| one.share < 0.5) && all.iter().any(|one| one.moves > 0)
 }
 
 #[test]
-fn all_load_in_one_range_is_divided_by_itself() {
+fn load_on_one_executor_is_balanced() {
     watched(|| {
         let db = database(Options::default());
         let table = accounts(&db);
-        assert!(load_one_range(&db, &table, by_chance(), is_even), "{:?}", db.partitions());
-        // What is even stays where it is.
+        assert!(load_one_range(&db, &table, at_random(), is_even), "{:?}", db.partitions());
         let moves = |db: &Database| db.partitions().iter().map(|one| one.moves).sum::<u64>();
         let before = moves(&db);
         assert!(db.partitions().iter().filter(|one| one.share > 0.05).count() > 2, "{:?}", db.partitions());
@@ -315,9 +314,9 @@ fn all_load_in_one_range_is_divided_by_itself() {
     });
 }
 
-/// Who takes rows in turns, eight of them, has each of them counted, and not the same one all the time.
+/// Eight rows are requested in turn: sampling must not always count the same one.
 #[test]
-fn load_that_goes_round_is_divided_too() {
+fn load_on_rows_in_turn_is_balanced() {
     watched(|| {
         let db = database(Options::default());
         let table = accounts(&db);
@@ -331,7 +330,7 @@ fn load_that_goes_round_is_divided_too() {
     });
 }
 
-/// Waits until it is so.
+/// Waits until this holds.
 fn becomes(db: &Database, is_so: impl Fn(&Database) -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
@@ -348,9 +347,9 @@ fn in_use(db: &Database) -> usize {
     db.partitions().iter().filter(|one| one.from < one.to).count()
 }
 
-/// Rows of one owner alone lie in one range, and nobody asks for them.
+/// Rows of one executor, without requests.
 #[test]
-fn rows_that_nobody_asks_for_are_divided_evenly() {
+fn rows_without_requests_are_balanced() {
     let db = database(Options::default());
     let accounts = accounts(&db);
     let of_one = |id: &i64| db.executor_of(&accounts, key![*id]).unwrap() == Some(1);
@@ -368,15 +367,15 @@ fn rows_that_nobody_asks_for_are_divided_evenly() {
     assert!(becomes(&db, is_divided), "{:?}", db.partitions());
 }
 
-/// Who has rows of a table, of these.
+/// The number of executors that own these rows.
 fn owners(db: &Database, table: &Table, ids: &[i64]) -> usize {
     let owners = ids.iter().map(|id| db.executor_of(table, key![*id]).unwrap());
     owners.collect::<std::collections::BTreeSet<_>>().len()
 }
 
-/// Two tables, of which each has rows at two executors; one of them is left alone for a while.
+/// Two tables with rows at two executors each; one of them is idle for a while.
 #[test]
-fn an_idle_table_gives_its_executors_up_and_takes_them_back_when_it_is_used() {
+fn an_idle_table_gives_its_executors_up_and_gets_them_back() {
     watched(|| {
         let db = database(Options::default());
         let north = accounts(&db);
@@ -393,7 +392,7 @@ fn an_idle_table_gives_its_executors_up_and_takes_them_back_when_it_is_used() {
         let procedures = [count("north", &north), count("south", &south)];
         let (mut worker, mut done, mut random) =
             (db.worker().unwrap(), Vec::new(), fastrand::Rng::with_seed(8));
-        // Calls of the first table, or of both, until so many executors have rows of each.
+        // Transactions on the first table, or on both, until the numbers of their executors are as expected.
         let mut load = |tables: usize, are_there: &dyn Fn(usize, usize) -> bool| {
             let start = Instant::now();
             while !are_there(owners(&db, &north, &of_north), owners(&db, &south, &of_south)) {
@@ -430,25 +429,25 @@ fn a_few_rows_have_one_executor_until_it_is_busy() {
             done.drain(..).for_each(|executed| _ = executed.wait().expect("it is done"));
         }
         assert_eq!(in_use(&db), most, "{:?}", db.partitions());
-        // Enough of them have all executors though nobody asks for them.
+        // With enough rows all executors are used, even without requests.
         db.run(|tx| (ROWS..8_192).try_for_each(|id| tx.insert(&table, row![id, 0]))).unwrap();
         assert!(becomes(&db, |db| in_use(db) == most));
     });
 }
 
 #[test]
-fn boundaries_that_are_to_stay_do_so() {
+fn ranges_stay_if_repartitioning_is_off() {
     let db = database(Options::default().moving_boundaries(false));
     let table = accounts(&db);
     let start = Instant::now();
-    let ended = load_one_range(&db, &table, by_chance(), |_| start.elapsed() > Duration::from_secs(1));
+    let ended = load_one_range(&db, &table, at_random(), |_| start.elapsed() > Duration::from_secs(1));
     assert!(ended && db.partitions().iter().all(|one| one.moves == 0));
     assert!(db.partitions()[1].share > 0.9, "{:?}", db.partitions());
 }
 
-/// Who closes while boundaries move waits for nobody who waits for him.
+/// Closing and repartitioning do not wait for each other.
 #[test]
-fn a_database_is_closed_while_boundaries_move() {
+fn a_database_is_closed_under_repartitioning() {
     watched(|| {
         for round in 0..20 {
             let db = database(Options::default());

@@ -1,4 +1,4 @@
-//! How many executors each transaction visits under `partitioned`, and what it asks the central lock manager for.
+//! The executors that each transaction uses under `partitioned`, and its central locks.
 
 use heddledb::{Durability, Options, ProtocolKind, Statistics};
 
@@ -12,7 +12,7 @@ fn partitioned() -> Options {
     options.durability(Durability::None)
 }
 
-/// Makes calls of a transaction one by one, and shows what each has cost.
+/// Calls a transaction one by one, and passes on what each call has cost.
 fn each_call_of(place: usize, probe_records: u32, mut look: impl FnMut(bool, Statistics)) {
     let settings =
         Tatp { subscribers: 300, transactions: Transactions::Only(place), probe_records, ..Tatp::default() };
@@ -31,7 +31,7 @@ fn each_call_of(place: usize, probe_records: u32, mut look: impl FnMut(bool, Sta
 }
 
 #[test]
-fn each_transaction_visits_one_executor_for_each_phase() {
+fn each_transaction_uses_one_executor_in_each_phase() {
     for (place, name) in Tatp::TRANSACTIONS.iter().enumerate() {
         let most = if place <= transaction::UPDATE_SUBSCRIBER_DATA { 1 } else { 2 };
         let mut committed_once = false;
@@ -56,7 +56,7 @@ fn records_found_by_number_are_locked_each_by_its_owner() {
 }
 
 #[test]
-fn only_what_comes_in_or_goes_is_locked_centrally() {
+fn only_inserts_and_deletes_are_locked_centrally() {
     for (place, name) in Tatp::TRANSACTIONS.iter().enumerate() {
         let reserves =
             matches!(place, transaction::INSERT_CALL_FORWARDING | transaction::DELETE_CALL_FORWARDING);
