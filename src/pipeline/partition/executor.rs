@@ -68,6 +68,8 @@ pub(super) enum Notice {
     Ended(OwnerId),
     /// The owner is the victim of a deadlock: its parked request is canceled.
     MarkedForAbort(OwnerId),
+    /// A phase starts whose locks are held.
+    Run(Arc<Phase>),
     /// It is the turn of this step of a serial phase.
     Step(Arc<Phase>, usize),
 }
@@ -144,6 +146,7 @@ impl Executor<'_> {
             match notice {
                 Notice::Ended(owner) => self.ended.push(owner),
                 Notice::MarkedForAbort(owner) => self.abort_parked(owner),
+                Notice::Run(phase) => self.run_phase(phase),
                 Notice::Step(phase, number) => self.run_steps(phase, number),
             }
             self.release_ended();

@@ -2,11 +2,15 @@
 //!
 //! There are two plans with the same result:
 //!
-//! - **Parallel:** the actions of a phase enter the queues of their executors at once. Each executor runs its own actions
-//!   when it has locked what they declare. The last one to report is at the rendezvous point: it resolves the keys that
-//!   depend on values and enters the next phase, or after the last phase joins the fragments and commits.
-//! - **Serial:** the actions of a phase are locked in the same way, but run one after another in *steps*: the transaction
-//!   goes from executor to executor with one fragment. No action starts behind one that has failed.
+//! - **Parallel:** each executor runs its actions of a phase at the same time as others. The last one to report is at the
+//!   rendezvous point: it computes the keys that depend on values and starts the next phase, or after the last phase joins the
+//!   fragments and commits.
+//! - **Serial:** the actions of a phase run one after another in *steps*: the transaction goes from executor to executor with
+//!   one fragment. No action starts behind one that has failed.
+//!
+//! A transaction enters the queues of its executors once, with all locks whose partition is known, those of later phases
+//! included; locks whose partition depends on values are *deferred* to their phase. Transactions without deferred locks never
+//! deadlock, keep their order in the queues, and retry with their locks held.
 //!
 //! A phase is serial regardless of the plan, and so are those after it, if its actions have to see each other's writes
 //! across executors: an action on rows of several executors, and one that writes a table with secondary indexes (whose
@@ -15,8 +19,7 @@
 //! # Invariants
 //! - A transaction returns what its actions, run in order, would have returned: rows and values are put into the order of
 //!   the actions, and of several errors the first action's is reported. An action is skipped only if one before it has failed.
-//! - An attempt beyond [`MAX_OPTIMISTIC_ATTEMPTS`] locks everything at all executors with its first phase, and so runs alone:
-//!   no transaction starves.
+//! - An attempt beyond [`MAX_OPTIMISTIC_ATTEMPTS`] locks everything at all executors, and so runs alone: no transaction starves.
 //!
 //! # Source
 //! DORA (VLDB 2010), sections 4.1.2 (transaction flow graphs), 4.2.4 (aborted transactions) and 5.4 (serial plans).
@@ -94,6 +97,52 @@ impl Countdown {
     }
 }
 
+/// The locks with which an attempt enters.
+struct EntryLocks {
+    /// The owner of each reference at the entry; `None`: several executors, or not known yet.
+    owners: Box<[Option<usize>]>,
+    /// Whether the lock of a reference is requested in its phase.
+    deferred: Box<[bool]>,
+    /// The executors of the locks that are not deferred.
+    route: Route,
+}
+
+impl EntryLocks {
+    /// `is_alone`: the attempt locks everything at all executors.
+    fn new(flow: &Flow, is_alone: bool, map: &PartitionMap) -> EntryLocks {
+        let footprint = &flow.incoming.footprint;
+        let parts = flow.incoming.routine.parts();
+        let is_deferred = |number: usize| {
+            let reference = &footprint.references[number];
+            partition_hash_of(reference).is_none() && parts.is_led(footprint, number)
+        };
+        let deferred: Box<[bool]> =
+            (0..footprint.references.len()).map(|number| !is_alone && is_deferred(number)).collect();
+        let hashes: Vec<Option<u64>> = footprint.references.iter().map(partition_hash_of).collect();
+        let owners = hashes.iter().map(|hash| hash.map(|hash| map.owner(hash))).collect();
+        let known = footprint.references.iter().zip(&hashes).zip(&deferred);
+        let locked = known.filter(|((one, _), deferred)| !**deferred && !is_index_read(one));
+        let locked = locked.map(|((_, hash), _)| *hash);
+        let mut route = if is_alone { map.route([None].into_iter()) } else { map.route(locked) };
+        if route.is_empty() {
+            // It only reads by indexes at first, which belong to no executor.
+            route.push(map.round_robin(flow.start_timestamp));
+        }
+        EntryLocks { owners, deferred, route }
+    }
+}
+
+/// What a phase requests of its executors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Requests {
+    /// The locks of the entry.
+    Entry,
+    /// The deferred locks of its actions.
+    Deferred,
+    /// Nothing: its locks are held.
+    Nothing,
+}
+
 /// A step of a serial phase: consecutive actions of one executor.
 struct Step {
     executor: usize,
@@ -110,6 +159,10 @@ pub(super) struct Phase {
     /// aborted and retried.
     pub(super) version: u64,
     number: usize,
+    entry: Arc<EntryLocks>,
+    /// Whether the locks of the entry are held or requested.
+    has_entered: bool,
+    pub(super) requests: Requests,
     /// The footprint as far as its keys are known.
     pub(super) footprint: Arc<Footprint>,
     pub(super) values: Arc<Values>,
@@ -165,37 +218,78 @@ impl Phase {
         version: u64,
         map: &PartitionMap,
     ) -> Arc<Phase> {
-        let footprint = Arc::new(flow.incoming.footprint.clone());
         let runs_alone = attempt > MAX_OPTIMISTIC_ATTEMPTS;
-        let mut before = Phase {
+        let entry = Arc::new(EntryLocks::new(&flow, runs_alone, map));
+        let is_serial = is_serial || runs_alone;
+        let mut before = Phase::before(flow, OwnerId::new(), attempt, is_serial, version, entry);
+        before.runs_alone = runs_alone;
+        before.begin(map)
+    }
+
+    /// The first phase of another attempt, with all locks held. `None`: some were deferred, or it is time to run alone.
+    pub(super) fn again(&self, map: &PartitionMap) -> Option<Arc<Phase>> {
+        let has_deferred = self.entry.deferred.contains(&true);
+        if has_deferred || self.attempt >= MAX_OPTIMISTIC_ATTEMPTS {
+            return None;
+        }
+        let (flow, entry, attempt) = (self.flow.clone(), self.entry.clone(), self.attempt + 1);
+        let mut before = Phase::before(flow, self.owner, attempt, self.is_serial, self.version, entry);
+        before.has_entered = true;
+        before.involved = self.involved.clone();
+        before.was_parked = self.was_parked();
+        Some(before.begin(map))
+    }
+
+    /// The state before the first phase.
+    fn before(
+        flow: Arc<Flow>,
+        owner: OwnerId,
+        attempt: u32,
+        is_serial: bool,
+        version: u64,
+        entry: Arc<EntryLocks>,
+    ) -> Phase {
+        Phase {
+            footprint: Arc::new(flow.incoming.footprint.clone()),
             flow,
-            owner: OwnerId::new(),
+            owner,
             attempt,
             version,
             number: 0,
-            footprint,
+            entry,
+            has_entered: false,
+            requests: Requests::Entry,
             values: Arc::default(),
             range: 0..0,
             owners: Vec::new(),
             route: Route::new(),
             involved: Route::new(),
-            is_serial: is_serial || runs_alone,
+            is_serial,
             steps: Vec::new(),
-            runs_alone,
+            runs_alone: false,
             was_parked: false,
             countdown: Countdown::new(1),
             failed_at: AtomicUsize::new(usize::MAX),
             results: Mutex::default(),
-        };
-        match before.enter(0, &mut PhaseResults::default(), map) {
+        }
+    }
+
+    fn begin(mut self, map: &PartitionMap) -> Arc<Phase> {
+        match self.enter(0, &mut PhaseResults::default(), map) {
             AfterPhase::Next(phase) => phase,
             AfterPhase::Conclude(failure, _) => {
-                // Nothing to lock: the first executor concludes the transaction.
-                before.number = before.flow.incoming.routine.parts().phases();
-                before.route.push(0);
-                before.involved.push(0);
-                before.results.get_mut().failure = failure.map(|error| (0, error));
-                Arc::new(before)
+                // There is nothing to run: one executor concludes the transaction.
+                self.number = self.flow.incoming.routine.parts().phases();
+                self.requests = if self.has_entered { Requests::Nothing } else { Requests::Entry };
+                self.route = if self.has_entered {
+                    Route::from_slice(&[self.entry.route[0]])
+                } else {
+                    self.entry.route.clone()
+                };
+                self.involved = self.entry.route.clone();
+                self.countdown = Countdown::new(self.route.len());
+                self.results.get_mut().failure = failure.map(|error| (0, error));
+                Arc::new(self)
             }
         }
     }
@@ -246,12 +340,19 @@ impl Phase {
         map: &PartitionMap,
     ) -> Phase {
         let references = &footprint.references[range.clone()];
-        let route = self.route_of(references, map);
-        let owner = |reference: &Reference| match partition_hash_of(reference) {
-            None if is_index_read(reference) => route.first().copied(),
-            hash => hash.map(|hash| map.owner(hash)),
+        let any = self.entry.route[0];
+        let owner = |number: usize| match &footprint.references[number] {
+            reference if is_index_read(reference) => Some(any),
+            _ if !self.entry.deferred[number] => self.entry.owners[number],
+            reference => partition_hash_of(reference).map(|hash| map.owner(hash)),
         };
-        let owners: Vec<_> = references.iter().map(owner).collect();
+        let owners: Vec<_> = range.clone().map(owner).collect();
+        let requests = match self.entry.deferred[range.clone()].contains(&true) {
+            _ if !self.has_entered => Requests::Entry,
+            true => Requests::Deferred,
+            false => Requests::Nothing,
+        };
+        let route = self.route_of(requests, &owners, map);
         let later = &footprint.references[range.end..];
         let is_serial = self.is_serial
             || owners.contains(&None)
@@ -267,8 +368,11 @@ impl Phase {
             attempt: self.attempt,
             version: self.version,
             number,
+            entry: self.entry.clone(),
+            has_entered: true,
+            requests,
             is_serial,
-            steps: if is_serial { steps(range.start, &owners, route[0]) } else { Vec::new() },
+            steps: if is_serial { steps(range.start, &owners, any) } else { Vec::new() },
             runs_alone: self.runs_alone,
             was_parked: self.was_parked(),
             countdown: Countdown::new(route.len()),
@@ -283,23 +387,23 @@ impl Phase {
         }
     }
 
-    /// The executors of these references.
-    fn route_of(&self, references: &[Reference], map: &PartitionMap) -> Route {
-        if self.runs_alone {
-            return map.route([None].into_iter());
-        }
-        let owned = references.iter().filter(|reference| !is_index_read(reference));
-        let mut route = map.route(owned.map(partition_hash_of));
-        if route.is_empty() {
-            // It only reads by indexes, which belong to no executor.
-            route.push(map.round_robin(self.flow.start_timestamp));
-        }
+    /// The executors of a phase whose actions have these owners.
+    fn route_of(&self, requests: Requests, owners: &[Option<usize>], map: &PartitionMap) -> Route {
+        let mut route = match requests {
+            Requests::Entry => return self.entry.route.clone(),
+            // An action without one owner locks at all executors.
+            Requests::Deferred if owners.contains(&None) => return map.route([None].into_iter()),
+            Requests::Deferred | Requests::Nothing => Route::new(),
+        };
+        route.extend(owners.iter().map(|owner| owner.unwrap_or(self.entry.route[0])));
+        route.sort_unstable();
+        route.dedup();
         route
     }
 
-    /// Whether earlier phases may have locked something.
+    /// Whether it holds locks of an earlier entry.
     pub(super) fn is_later(&self) -> bool {
-        self.number > 0
+        self.requests != Requests::Entry
     }
 
     /// The entries for its executors' queues.
@@ -309,7 +413,11 @@ impl Phase {
 
     /// Whether an executor has nothing to run, because the transaction has failed before all actions that it has there.
     pub(super) fn is_aborted_at(&self, executor: usize) -> bool {
-        !self.is_serial && self.actions_at(executor).all(|action| self.is_aborted_before(action))
+        // Relaxed: as in `is_aborted_before`.
+        let has_failed = self.failed_at.load(Ordering::Relaxed) < usize::MAX;
+        has_failed
+            && !self.is_serial
+            && self.actions_at(executor).all(|action| self.is_aborted_before(action))
     }
 
     /// The locks that it requests of an executor.
@@ -317,8 +425,19 @@ impl Phase {
         if self.runs_alone {
             return vec![LocalLock::on_everything()];
         }
-        let references = self.actions_at(executor).map(|number| &self.footprint.references[number]);
-        references.filter(|reference| !is_index_read(reference)).map(LocalLock::of_reference).collect()
+        let all = &self.footprint.references;
+        let is_here = |owner: Option<usize>| owner.is_none_or(|owner| owner == executor);
+        let numbers: Vec<usize> = match self.requests {
+            Requests::Nothing => return Vec::new(),
+            Requests::Entry => (0..all.len())
+                .filter(|&number| !self.entry.deferred[number] && is_here(self.entry.owners[number]))
+                .collect(),
+            Requests::Deferred => {
+                self.actions_at(executor).filter(|&number| self.entry.deferred[number]).collect()
+            }
+        };
+        let locked = numbers.into_iter().map(|number| &all[number]).filter(|one| !is_index_read(one));
+        locked.map(LocalLock::of_reference).collect()
     }
 
     /// The references that an executor owns, or has a part of.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crossbeam_epoch::pin;
 
 use super::executor::{Executor, Notice};
-use super::flow_graph::{AfterPhase, Phase};
+use super::flow_graph::{AfterPhase, Phase, Requests};
 use super::fragment::Fragment;
 use crate::base::activity::{Activity, at};
 use crate::error::{Error, Result};
@@ -71,8 +71,8 @@ impl Executor<'_> {
     /// Runs this executor's actions of a phase, which it has granted.
     pub(super) fn run_phase(&mut self, phase: Arc<Phase>) {
         self.pins.hold(phase.owner);
-        if !phase.is_serial {
-            let actions = phase.actions_at(self.number).collect();
+        let actions: Vec<usize> = phase.actions_at(self.number).collect();
+        if !phase.is_serial && !actions.is_empty() {
             self.run_actions(&phase, Some(self.number), actions);
         }
         self.report(phase);
@@ -135,6 +135,24 @@ impl Executor<'_> {
         self.end_phase(&phase);
     }
 
+    /// Starts a phase of an attempt that has entered.
+    fn start_phase(&mut self, phase: Arc<Phase>) {
+        if phase.requests == Requests::Deferred {
+            if !self.executors.enter_phase(&phase) {
+                self.retry(&phase, false);
+            }
+        } else if phase.is_serial {
+            self.run_steps(phase, 0);
+        } else {
+            for &executor in phase.route.iter().filter(|executor| **executor != self.number) {
+                self.executors.queues.notify(executor, Notice::Run(phase.clone()));
+            }
+            if phase.route.contains(&self.number) {
+                self.run_phase(phase);
+            }
+        }
+    }
+
     /// At the rendezvous point of a phase.
     fn end_phase(&mut self, phase: &Phase) {
         if let Some(error) = phase.take_refusal() {
@@ -142,13 +160,7 @@ impl Executor<'_> {
             return self.end(phase, outcome, Vec::new());
         }
         match phase.after(&self.executors.map) {
-            // Its locks are held already.
-            AfterPhase::Next(next) if next.runs_alone => self.run_steps(next, 0),
-            AfterPhase::Next(next) => {
-                if !self.executors.enter_phase(&next) {
-                    self.retry(&next, false);
-                }
-            }
+            AfterPhase::Next(next) => self.start_phase(next),
             AfterPhase::Conclude(failure, rows) => self.conclude(phase, failure, rows),
         }
     }
@@ -195,7 +207,13 @@ impl Executor<'_> {
                 let rows = if outcome.failure.is_none() { rows } else { Vec::new() };
                 self.end(phase, outcome, rows);
             }
-            None => self.retry(phase, write_conflict),
+            None => match phase.again(&self.executors.map) {
+                Some(again) => {
+                    self.count_aborted(write_conflict);
+                    self.start_phase(again);
+                }
+                None => self.retry(phase, write_conflict),
+            },
         }
     }
 
