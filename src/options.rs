@@ -116,7 +116,7 @@ pub struct Options {
     pub(crate) retry: Retry,
     pub(crate) lock_conflict: LockConflict,
     pub(crate) phase_milliseconds: f64,
-    pub(crate) moving_boundaries: bool,
+    pub(crate) repartitioning: bool,
     pub(crate) plan: Plan,
     pub(crate) waiter_slots: usize,
     pub(crate) segment_bytes: u64,
@@ -168,7 +168,7 @@ impl Default for Options {
             retry: Retry::default(),
             lock_conflict: LockConflict::default(),
             phase_milliseconds: 20.0,
-            moving_boundaries: true,
+            repartitioning: true,
             plan: Plan::default(),
             waiter_slots: 64,
             segment_bytes: 64 << 20,
@@ -228,9 +228,9 @@ impl Options {
         self
     }
 
-    /// How many executors own the data, under `partitioned`. Default: with [`moving_boundaries`](Self::moving_boundaries), as many as
-    /// there are rows and calls for; as many as `workers`, but no more than there are processors: callers' own workers, of which there may be many, stand in for executors, and more of those make visits
-    /// shorter, and nothing faster.
+    /// How many executors own the data, under `partitioned`. Default: as many as `workers`, but no more than processors, since
+    /// callers' workers, of which there may be many, run no actions themselves; with [`repartitioning`](Self::repartitioning),
+    /// only as many of them have a range as rows and load call for.
     #[must_use]
     pub fn executors(mut self, executors: usize) -> Self {
         self.executors = Some(executors);
@@ -402,15 +402,14 @@ impl Options {
         self
     }
 
-    /// Whether boundaries between executors move by themselves, under `partitioned`: to where the load is even, or rows where nobody
-    /// calls. Default: yes.
+    /// Whether ranges move between executors until the load is even (without load, the rows), under `partitioned`. Default: yes.
     #[must_use]
-    pub fn moving_boundaries(mut self, moving: bool) -> Self {
-        self.moving_boundaries = moving;
+    pub fn repartitioning(mut self, automatic: bool) -> Self {
+        self.repartitioning = automatic;
         self
     }
 
-    /// Which way calls over several executors go, under `partitioned`. Default: `Auto`.
+    /// How the actions of transactions over several executors run, under `partitioned`. Default: `Auto`.
     #[must_use]
     pub fn plan(mut self, plan: Plan) -> Self {
         self.plan = plan;

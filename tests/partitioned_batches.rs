@@ -63,7 +63,7 @@ fn own_executor() -> Option<usize> {
 
 /// Rows 0 to 31 with the numbers 100 to 131, at four executors that keep their ranges.
 fn numbered(plan: Plan) -> (Database, Table) {
-    let options = options().executors(4).plan(plan).moving_boundaries(false).durability(Durability::None);
+    let options = options().executors(4).plan(plan).repartitioning(false).durability(Durability::None);
     let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)

@@ -202,7 +202,7 @@ fn run(executors: usize, workers: u64, is_repartitioned: bool) {
             while is_repartitioned && workers.iter().any(|worker| !worker.is_finished()) {
                 let mut starts: Vec<f64> = (1..executors).map(|_| random.f64()).collect();
                 starts.sort_by(f64::total_cmp);
-                hospital.db.move_boundaries(&starts).unwrap();
+                hospital.db.repartition(&starts).unwrap();
                 thread::sleep(Duration::from_micros(random.u64(0..2_000)));
             }
             workers.into_iter().for_each(|worker| worker.join().unwrap());

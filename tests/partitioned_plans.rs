@@ -19,7 +19,7 @@ const EXECUTORS: usize = 4;
 
 fn database(plan: Plan) -> Database {
     let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
-    Database::in_memory(options.executors(EXECUTORS).plan(plan).moving_boundaries(false)).unwrap()
+    Database::in_memory(options.executors(EXECUTORS).plan(plan).repartitioning(false)).unwrap()
 }
 
 fn accounts(db: &Database) -> Table {

@@ -230,16 +230,16 @@ fn transactions_with_resolved_keys_are_done_once_while_ranges_and_the_index_chan
 
 #[test]
 fn ranges_are_what_a_caller_has_set() {
-    let db = database(Options::default().moving_boundaries(false));
+    let db = database(Options::default().repartitioning(false));
     let table = accounts(&db);
     let ranges = |db: &Database| -> Vec<_> {
         db.partitions().iter().map(|one| (one.from, one.to, one.moves)).collect()
     };
     let equal = [(0.0, 0.25, 0), (0.25, 0.5, 0), (0.5, 0.75, 0), (0.75, 1.0, 0)];
     assert_eq!(ranges(&db), equal);
-    db.move_boundaries(&[0.25, 0.5, 0.75]).unwrap();
+    db.repartition(&[0.25, 0.5, 0.75]).unwrap();
     assert_eq!(ranges(&db), equal, "nothing has changed");
-    db.move_boundaries(&[0.25, 1.0, 1.0]).unwrap();
+    db.repartition(&[0.25, 1.0, 1.0]).unwrap();
     assert_eq!(ranges(&db), [(0.0, 0.25, 0), (0.25, 1.0, 1), (1.0, 1.0, 1), (1.0, 1.0, 1)]);
     for id in 0..ROWS {
         let owner = db.executor_of(&table, key![id]).unwrap().unwrap();
@@ -249,20 +249,20 @@ fn ranges_are_what_a_caller_has_set() {
     assert_eq!(total(&db, &table), ROWS);
     assert_eq!(db.executor_of(&table, key![]).unwrap(), None, "the whole table belongs to all");
     for wrong in [&[0.5][..], &[0.5, 0.4, 0.6], &[0.1, 0.2, 1.1]] {
-        assert!(matches!(db.move_boundaries(wrong), Err(Error::InvalidOption { .. })));
+        assert!(matches!(db.repartition(wrong), Err(Error::InvalidOption { .. })));
     }
-    let nested = db.run(|_| db.move_boundaries(&[0.1, 0.2, 0.3]));
+    let nested = db.run(|_| db.repartition(&[0.1, 0.2, 0.3]));
     assert!(matches!(nested, Err(Error::Nested { .. })));
     db.clone().close().unwrap();
-    assert!(matches!(db.move_boundaries(&[0.1, 0.2, 0.3]), Err(Error::Closed)));
+    assert!(matches!(db.repartition(&[0.1, 0.2, 0.3]), Err(Error::Closed)));
 }
 
 #[test]
 fn protocols_without_executors_have_no_partitions() {
     let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
     let table = accounts(&db);
-    assert!(db.partitions().is_empty() && db.move_boundaries(&[]).is_ok());
-    assert!(matches!(db.move_boundaries(&[0.5]), Err(Error::InvalidOption { .. })));
+    assert!(db.partitions().is_empty() && db.repartition(&[]).is_ok());
+    assert!(matches!(db.repartition(&[0.5]), Err(Error::InvalidOption { .. })));
     assert_eq!(db.executor_of(&table, key![1]).unwrap(), None);
 }
 
@@ -437,7 +437,7 @@ fn a_few_rows_have_one_executor_until_it_is_busy() {
 
 #[test]
 fn ranges_stay_if_repartitioning_is_off() {
-    let db = database(Options::default().moving_boundaries(false));
+    let db = database(Options::default().repartitioning(false));
     let table = accounts(&db);
     let start = Instant::now();
     let ended = load_one_range(&db, &table, at_random(), |_| start.elapsed() > Duration::from_secs(1));
@@ -457,7 +457,7 @@ fn a_database_is_closed_under_repartitioning() {
                 let db = db.clone();
                 thread::spawn(move || {
                     let starts = [[0.1, 0.2, 0.3], [0.5, 0.9, 1.0]];
-                    starts.iter().cycle().map(|starts| db.move_boundaries(starts)).find(Result::is_err)
+                    starts.iter().cycle().map(|starts| db.repartition(starts)).find(Result::is_err)
                 })
             };
             let submitted: Vec<_> = (0..round * 5)

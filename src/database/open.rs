@@ -90,7 +90,7 @@ fn workers(options: &Options, useful: usize, processors: usize) -> usize {
 /// The way in to the workers, or to the executors if the protocol has them; each of them has a worker context reserved.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().external_locks().map(|place| {
-        let managed = (options.moving_boundaries, options.executors.is_none());
+        let managed = (options.repartitioning, options.executors.is_none());
         let executors = Arc::new(Executors::new(engine, workers, managed, options.plan));
         place.get_or_init(|| executors.clone());
         executors

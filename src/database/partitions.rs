@@ -1,4 +1,4 @@
-//! Whose the data are, under a protocol whose executors own them: boundaries by hand, and what there is to see of them.
+//! The executors' partitions, under a protocol whose executors own the data: repartitioning by hand, and reports.
 
 use super::Database;
 use crate::error::{Error, Result};
@@ -11,21 +11,21 @@ use crate::types::ValueRef;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Partition {
-    /// Where its range of all places begins, 0 to 1.
+    /// Where its range of partition hashes begins, 0 to 1.
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// Its share of the last moments' requests, or of their time where some take much longer than others, 0 to 1.
+    /// Its share of the recent requests, or of their time if some take much longer than others, 0 to 1.
     pub share: f64,
     /// How often its range has changed.
     pub moves: u64,
 }
 
-/// All places, as a number.
+/// The number of partition hashes.
 const ALL: f64 = 18_446_744_073_709_551_616.0;
 
-/// Boundaries as shares of all places, as places.
-fn places(boundaries: &[f64], executors: usize) -> Result<Vec<u64>> {
+/// Boundaries, given as shares of all partition hashes, as hashes.
+fn hashes(boundaries: &[f64], executors: usize) -> Result<Vec<u64>> {
     let expected = executors.saturating_sub(1);
     let ascend = boundaries.is_sorted() && boundaries.iter().all(|boundary| (0.0..=1.0).contains(boundary));
     if boundaries.len() != expected || !ascend {
@@ -35,7 +35,7 @@ fn places(boundaries: &[f64], executors: usize) -> Result<Vec<u64>> {
             expected: format!("{expected} numbers that ascend from 0 to 1"),
         });
     }
-    // The conversion saturates at the last place.
+    // The conversion saturates at the last hash.
     Ok(boundaries.iter().map(|boundary| (boundary * ALL) as u64).collect())
 }
 
@@ -44,30 +44,30 @@ impl Database {
     #[must_use]
     pub fn partitions(&self) -> Vec<Partition> {
         let Some(executors) = self.shared.input().executors() else { return Vec::new() };
-        let place = |start: &u64| *start as f64 / ALL;
+        let share = |start: &u64| *start as f64 / ALL;
         let (starts, shares, moves) = executors.partitions();
-        let ends = starts.iter().map(place).chain([1.0]);
-        let ranges = [0.0].into_iter().chain(starts.iter().map(place)).zip(ends);
+        let ends = starts.iter().map(share).chain([1.0]);
+        let ranges = [0.0].into_iter().chain(starts.iter().map(share)).zip(ends);
         let rest = shares.into_iter().zip(moves);
         ranges.zip(rest).map(|((from, to), (share, moves))| Partition { from, to, share, moves }).collect()
     }
 
-    /// Moves the boundaries between executors: where the range of each but the first begins, as shares of all places. Calls
-    /// go on meanwhile; it returns when the executors concerned have gone over. Boundaries that move by themselves
-    /// (`Options::moving_boundaries`) may move on from there.
+    /// Moves ranges between executors: `boundaries` says where the range of each but the first begins, as shares of all
+    /// partition hashes. Transactions go on meanwhile; it returns when the executors concerned have drained. The resource
+    /// manager (`Options::repartitioning`) may move the ranges on from there.
     ///
     /// # Errors
-    /// Not one boundary less than executors, or they don't ascend from 0 to 1; the protocol has no executors, and there is
-    /// more than none; the database is being closed; a call's body asks for it.
-    pub fn move_boundaries(&self, boundaries: &[f64]) -> Result<()> {
-        nesting::check("moving boundaries")?;
+    /// There is not one boundary less than executors, or they do not ascend from 0 to 1; the protocol has no executors and there
+    /// is a boundary; the database is being closed; the caller is a transaction's body.
+    pub fn repartition(&self, boundaries: &[f64]) -> Result<()> {
+        nesting::check("repartitioning")?;
         let executors = self.shared.input().executors();
-        let starts = places(boundaries, executors.map_or(1, |executors| executors.len()))?;
+        let starts = hashes(boundaries, executors.map_or(1, |executors| executors.len()))?;
         executors.map_or(Ok(()), |executors| executors.repartition(&starts))
     }
 
-    /// Which executor owns the rows that have this key, or this beginning of one, now. None: they are everybody's, because
-    /// the routing columns are not among these, or the protocol has no executors.
+    /// The executor that owns the rows with this key, or this prefix of a key, now. `None`: they belong to several executors,
+    /// because the prefix does not contain the routing columns, or the protocol has no executors.
     ///
     /// # Errors
     /// The key does not fit the table.
@@ -85,9 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boundaries_are_shares_of_all_places() {
-        assert_eq!(places(&[0.0, 0.5, 1.0], 4).expect("they ascend"), [0, 1 << 63, u64::MAX]);
-        assert!(places(&[], 1).expect("there are none").is_empty());
+    fn boundaries_are_shares_of_all_hashes() {
+        assert_eq!(hashes(&[0.0, 0.5, 1.0], 4).expect("they ascend"), [0, 1 << 63, u64::MAX]);
+        assert!(hashes(&[], 1).expect("there are none").is_empty());
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         for (boundaries, executors) in
             [(&[0.5, 0.4][..], 3), (&[-0.1], 2), (&[1.5], 2), (&[f64::NAN], 2), (&[0.5], 3), (&[0.5], 1)]
         {
-            let refused = places(boundaries, executors).expect_err("they are wrong");
+            let refused = hashes(boundaries, executors).expect_err("they are wrong");
             assert!(matches!(refused, Error::InvalidOption { option: "boundaries", .. }), "{refused}");
         }
     }

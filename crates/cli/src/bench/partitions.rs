@@ -1,24 +1,24 @@
-//! Whose the data are, under `partitioned`: whether boundaries between executors move, and where they are at the end.
+//! The executors' partitions under `partitioned`: repartitioning, and the ranges at the end.
 
 use clap::{Args, ValueEnum};
 use heddledb::{Options, Partition, Plan, Statistics};
 use serde_json::{Value, json};
 
-/// Options of the protocol whose executors own the data.
+/// Options of the protocol with executors.
 #[derive(Args, Clone, Copy)]
 pub struct PartitionOptions {
-    /// Executors, who own the data (the partitioned protocol) [default: as many as --threads, at most one for each processor]
+    /// Executors that own the data (the partitioned protocol) [default: as many as --threads, at most one for each processor]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub executors: Option<usize>,
-    /// Boundaries between executors (the partitioned protocol): moving to where the load is even, or fixed [default: moving]
+    /// Boundaries between executors (the partitioned protocol): moving until the load is even, or fixed [default: moving]
     #[arg(long, value_enum, value_name = "HOW", help_heading = "Engine")]
     pub boundaries: Option<Boundaries>,
-    /// Which way calls over several executors go (the partitioned protocol): auto, parallel, serial [default: auto]
+    /// How actions of transactions over several executors run (the partitioned protocol): auto, parallel, serial [default: auto]
     #[arg(long, value_name = "HOW", help_heading = "Engine")]
     pub plan: Option<Plan>,
 }
 
-/// What boundaries do.
+/// Whether the resource manager moves ranges between executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Boundaries {
     Moving,
@@ -26,17 +26,17 @@ pub enum Boundaries {
 }
 
 impl PartitionOptions {
-    /// Tells the engine.
+    /// Sets the engine's options.
     pub fn apply(self, options: Options) -> Options {
         let moving = self.boundaries != Some(Boundaries::Fixed);
-        let options = options.moving_boundaries(moving).plan(self.plan.unwrap_or_default());
+        let options = options.repartitioning(moving).plan(self.plan.unwrap_or_default());
         match self.executors {
             Some(executors) => options.executors(executors),
             None => options,
         }
     }
 
-    /// What was said otherwise than usual.
+    /// The options that differ from their defaults.
     pub fn parameters(self) -> Vec<(&'static str, Value)> {
         let fixed = (self.boundaries == Some(Boundaries::Fixed)).then_some(("boundaries", "fixed".into()));
         let plan = self.plan.map(|plan| ("plan", plan.to_string().into()));
@@ -45,7 +45,7 @@ impl PartitionOptions {
     }
 }
 
-/// For each executor its range of all places, its share of the last moments' requests, and how often its range changed.
+/// Each executor's range of partition hashes, its share of the recent requests, and how often its range has changed.
 pub fn partitions(all: &[Partition]) -> Value {
     let one = |partition: &Partition| {
         json!({
@@ -58,7 +58,7 @@ pub fn partitions(all: &[Partition]) -> Value {
     all.iter().map(one).collect::<Vec<_>>().into()
 }
 
-/// How many calls over several executors went which way.
+/// How many transactions over several executors ran with each plan.
 pub fn plans(statistics: &Statistics) -> Value {
     json!({ "parallel": statistics.went_parallel, "serial": statistics.went_serial })
 }
@@ -66,7 +66,7 @@ pub fn plans(statistics: &Statistics) -> Value {
 /// How the rows of a workload's tables are divided among executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rows {
-    /// What belongs together lies together: most calls are one executor's.
+    /// Related rows share an executor: most transactions need one.
     Together,
     /// Rows of one owner lie at several executors: calls have parts that can run beside each other.
     Apart,
@@ -81,7 +81,7 @@ mod tests {
     fn executors_are_told_in_order_with_their_ranges() {
         let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
         let db = Database::in_memory(options.executors(2)).expect("a database");
-        db.move_boundaries(&[0.25]).expect("they move");
+        db.repartition(&[0.25]).expect("they move");
         let told = partitions(&db.partitions());
         assert_eq!(told[0], json!({ "from": 0.0, "to": 0.25, "share": 0.0, "moves": 1 }));
         assert_eq!((told[1]["from"].as_f64(), told[1]["to"].as_f64()), (Some(0.25), Some(1.0)));

@@ -44,8 +44,7 @@ fn transactions_of_one_warehouse_use_one_executor() {
         // An order of a missing item fails; its executors count all the same.
         if number % 50 == 0 {
             // A repartitioning enters the executors' queues, too, and is not counted as a transaction.
-            db.move_boundaries(if number % 100 == 0 { &[0.2, 0.5, 0.7] } else { &[0.25, 0.5, 0.75] })
-                .unwrap();
+            db.repartition(if number % 100 == 0 { &[0.2, 0.5, 0.7] } else { &[0.25, 0.5, 0.75] }).unwrap();
         }
         let _ = db.call(&generator.procedures()[call.procedure], call.args.clone());
         let executors = (db.statistics() - before).execute_batches.1;
