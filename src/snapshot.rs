@@ -7,6 +7,8 @@
 //! - What is read in it is handed out once the log is durable through the epochs of what was met.
 //! - It holds no slot of a worker context, no lock, and between two calls no pin. No transaction conflicts with it or waits for it.
 
+#[cfg(test)]
+mod canary;
 mod scan;
 
 use std::fmt;

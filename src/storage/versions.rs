@@ -37,6 +37,8 @@
 //! Silo's snapshot epochs (Tu, Zheng, Kohler, Liskov, Madden, SOSP 2013, section 4.9), with the before-images in a table of
 //! their own as in HyPer's version chains (Neumann, Mühlbauer, Kemper, SIGMOD 2015, section 2), since records must not grow.
 
+#[cfg(test)]
+mod broken;
 mod chain;
 mod read;
 mod rows;
@@ -47,6 +49,8 @@ use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};
 
+#[cfg(test)]
+pub(crate) use self::broken::Break;
 use self::chain::{Released, Shard, Version};
 pub(crate) use self::read::Found;
 pub(crate) use self::rows::{Met, Rows};
@@ -76,6 +80,8 @@ pub(crate) struct Versions {
     has_failed: AtomicBool,
     limit_bytes: AtomicU64,
     counts: CachePadded<Counts>,
+    #[cfg(test)]
+    broken: AtomicUsize,
 }
 
 /// Relaxed throughout: numbers through which nothing else is seen.
@@ -141,6 +147,8 @@ impl Default for Versions {
             has_failed: AtomicBool::new(false),
             limit_bytes: AtomicU64::new(u64::MAX),
             counts: CachePadded::default(),
+            #[cfg(test)]
+            broken: AtomicUsize::new(Break::Nothing as usize),
         }
     }
 }
@@ -174,6 +182,8 @@ impl Versions {
     /// Registers a snapshot of this epoch, which must be the global one: before that rises, or while no commit section can be
     /// entered with it any more. Only the log stage calls it, with epochs that do not fall.
     pub(crate) fn open(&self, epoch: u64) -> Arc<OpenSnapshot> {
+        #[cfg(test)]
+        let epoch = epoch - u64::from(self.is_broken(Break::IsTooEarly));
         let mut open = self.open.write();
         if let Some((newest, handles)) = open.last_mut()
             && newest.epoch == epoch
@@ -249,6 +259,10 @@ impl Versions {
             return;
         }
         let (begin, end) = (Stamp::of(word).epoch(), stamp.epoch());
+        #[cfg(test)]
+        if self.loses_one() {
+            return;
+        }
         {
             let mut shard = self.shard(record.pointer().to_bits()).lock();
             let open = self.open.read();

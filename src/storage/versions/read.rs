@@ -52,6 +52,12 @@ impl Versions {
 
     fn find(&self, record: Record<'_>, epoch: u64, copy: &mut [u64]) -> Option<Found> {
         let address = record.pointer().to_bits();
+        #[cfg(test)]
+        if self.is_broken(super::Break::KeepsVersionsTooLong)
+            && let Some(overwritten) = self.shard(address).lock().find(address, epoch - 1, copy)
+        {
+            return Some(Found::Row(overwritten));
+        }
         self.shard(address).lock().find(address, epoch, copy).map(Found::Row)
     }
 }

@@ -79,8 +79,9 @@ pub fn judge(db: Database, labels: bool, seed: u64, threads: u64, each: usize) -
     }
     // A last look at everything, so that what was written last was seen.
     let everything = [Step::Scan(0, KEYS, false), Step::ScanIndex(false)];
-    world
-        .closure(&everything.into_iter().chain(work::counters().map(Step::Count)).collect::<Vec<_>>(), false);
+    let everything: Vec<_> = everything.into_iter().chain(work::counters().map(Step::Count)).collect();
+    world.closure(&everything, false);
+    world.snapshot(&everything);
     world.database().check().map_err(|error| error.to_string())?;
     graph::check(&world.events())
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
 use heddledb::{
-    Action, ActionContext, Args, DataType, Database, Error, Output, PrimaryIndex, Procedure,
-    ProcedureDefinition, Range, Result, Row, SplitOperation, Table, TableDefinition, Tx, Value, args, fail,
-    key, row,
+    Action, ActionContext, Args, DataType, Database, Error, Output, OwnedRow, PrimaryIndex, Procedure,
+    ProcedureDefinition, Range, Result, Row, Snapshot, SplitOperation, Table, TableDefinition, Tx, Value,
+    args, fail, key, row,
 };
 use parking_lot::Mutex;
 
@@ -107,31 +107,61 @@ impl Tables {
             }
             Step::Scan(from, to, backward) => {
                 let range = Range::from(key![from]).to(key![to]);
-                let found = rows(tx.scan(&self.items, turned(range, backward))?, seen)?;
+                let found = rows(tx.scan(&self.items, turned(range, backward))?, pair, seen)?;
                 noted(&found, from..to, seen);
             }
             Step::First(key, limit, backward) => {
-                let range = if backward { Range::all().to(key![key]) } else { Range::from(key![key]) };
-                let found = rows(tx.scan(&self.items, turned(range, backward).limit(limit))?, seen)?;
-                // As far as the last row it says what is there; where there are fewer, to the end.
-                let end = found.last().map(|last| last.0).filter(|_| found.len() == limit);
-                let read = match (backward, end) {
-                    _ if limit == 0 => 0..0,
-                    (false, end) => key..end.map_or(KEYS, |end| end + 1),
-                    (true, end) => end.unwrap_or(0)..key,
-                };
-                noted(&found, read, seen);
+                let range = turned(beginning(key, backward), backward).limit(limit);
+                let found = rows(tx.scan(&self.items, range)?, pair, seen)?;
+                noted_first(&found, (key, limit, backward), seen);
             }
             Step::ScanIndex(backward) => {
-                let found =
-                    rows(tx.scan_index(&self.items, "by_value", turned(Range::all(), backward))?, seen)?;
-                let values: Vec<_> = found.iter().map(|row| row.1).collect();
-                let in_order = if backward { values.is_sorted_by(|a, b| a >= b) } else { values.is_sorted() };
-                seen.event.torn |= !in_order;
-                noted(&found, 0..KEYS, seen);
+                let range = turned(Range::all(), backward);
+                let found = rows(tx.scan_index(&self.items, "by_value", range)?, pair, seen)?;
+                noted_in_order(&found, backward, seen);
             }
             Step::Count(_) | Step::Add(..) => self.count(tx, step, seen)?,
             Step::Fail => return Err(fail("its own")),
+        }
+        Ok(())
+    }
+
+    /// One step that reads, in a snapshot; others are left out.
+    fn look(&self, snapshot: &Snapshot, step: Step, seen: &mut Seen) -> Result<()> {
+        match step {
+            Step::Read(key) | Step::Write(key, _) => {
+                let row = snapshot.get(&self.items, key![key])?;
+                seen.row(key, row.map(|row| row.int("value")).transpose()?);
+            }
+            Step::Exists(key) => {
+                let there = snapshot.exists(&self.items, key![key])?;
+                let row = snapshot.get(&self.items, key![key])?;
+                seen.event.torn |= there != row.is_some();
+                seen.row(key, row.map(|row| row.int("value")).transpose()?);
+            }
+            Step::Scan(from, to, backward) => {
+                let range = turned(Range::from(key![from]).to(key![to]), backward);
+                let parts = snapshot.scan_parts(&self.items, range, 3)?;
+                let found = rows(parts.into_iter().flatten(), owned_pair, seen)?;
+                noted(&found, from..to, seen);
+            }
+            Step::First(key, limit, backward) => {
+                let range = turned(beginning(key, backward), backward).limit(limit);
+                let found = rows(snapshot.scan(&self.items, range)?, owned_pair, seen)?;
+                noted_first(&found, (key, limit, backward), seen);
+            }
+            Step::ScanIndex(backward) => {
+                let range = turned(Range::all(), backward);
+                let found = rows(snapshot.scan_index(&self.items, "by_value", range)?, owned_pair, seen)?;
+                noted_in_order(&found, backward, seen);
+            }
+            Step::Count(key) | Step::Add(key, _) => {
+                if let Some(row) = snapshot.get(&self.counters, key![key])? {
+                    let n = row.int("n")?;
+                    seen.event.torn |= *seen.event.counted.entry(key).or_insert(n) != n;
+                }
+            }
+            Step::Fail => {}
         }
         Ok(())
     }
@@ -158,16 +188,53 @@ fn turned(range: Range, backward: bool) -> Range {
     if backward { range.reverse() } else { range }
 }
 
+/// From a key on, or up to it.
+fn beginning(key: i64, backward: bool) -> Range {
+    if backward { Range::all().to(key![key]) } else { Range::from(key![key]) }
+}
+
+/// A row's key and value.
+fn pair(row: Row<'_>) -> Result<(i64, i64)> {
+    Ok((row.int("id")?, row.int("value")?))
+}
+
+fn owned_pair(row: OwnedRow) -> Result<(i64, i64)> {
+    pair(row.row())
+}
+
 /// Every row of a scan: key and value.
-fn rows<'a>(scan: impl Iterator<Item = Result<Row<'a>>>, seen: &mut Seen) -> Result<Vec<(i64, i64)>> {
+fn rows<R>(
+    scan: impl Iterator<Item = Result<R>>,
+    pair: impl Fn(R) -> Result<(i64, i64)>,
+    seen: &mut Seen,
+) -> Result<Vec<(i64, i64)>> {
     let mut found = Vec::new();
     for row in scan {
-        let row = row?;
-        let key = row.int("id")?;
+        let (key, value) = pair(row?)?;
         seen.event.torn |= found.iter().any(|&(other, _)| other == key);
-        found.push((key, row.int("value")?));
+        found.push((key, value));
     }
     Ok(found)
+}
+
+/// Notes what a scan of the first rows from a key on, or up to it, has found.
+fn noted_first(found: &[(i64, i64)], (key, limit, backward): (i64, usize, bool), seen: &mut Seen) {
+    // As far as the last row it says what is there; where there are fewer, to the end.
+    let end = found.last().map(|last| last.0).filter(|_| found.len() == limit);
+    let read = match (backward, end) {
+        _ if limit == 0 => 0..0,
+        (false, end) => key..end.map_or(KEYS, |end| end + 1),
+        (true, end) => end.unwrap_or(0)..key,
+    };
+    noted(found, read, seen);
+}
+
+/// Notes what a scan of the whole index has found.
+fn noted_in_order(found: &[(i64, i64)], backward: bool, seen: &mut Seen) {
+    let values: Vec<_> = found.iter().map(|row| row.1).collect();
+    let in_order = if backward { values.is_sorted_by(|a, b| a >= b) } else { values.is_sorted() };
+    seen.event.torn |= !in_order;
+    noted(found, 0..KEYS, seen);
 }
 
 /// Notes what a scan of these keys has found.
@@ -278,6 +345,21 @@ impl World {
         self.note(last, begin, result);
     }
 
+    /// Reads with these steps in a snapshot. Its moment lies between the request and the answer, however late it is read.
+    pub fn snapshot(&self, steps: &[Step]) {
+        let begin = self.tick();
+        let snapshot = self.db.snapshot().expect("a snapshot");
+        let end = self.tick();
+        let mut seen = Seen::default();
+        for _ in 0..2 {
+            for &step in steps {
+                thread::yield_now();
+                self.tables.look(&snapshot, step, &mut seen).expect("a read in a snapshot");
+            }
+        }
+        self.events.lock().push(Event { begin, end, committed: true, ..seen.event });
+    }
+
     /// A procedure that declares both tables as a whole, and runs these steps.
     fn whole_tables(&self, steps: Vec<Step>, run: impl FnOnce(&Procedure, Args) -> Result<Output>) {
         let last = std::sync::Arc::new(Mutex::new(Event::default()));
@@ -341,7 +423,8 @@ impl World {
     pub fn work(&self, mut random: fastrand::Rng, each: usize) {
         let mut worker = random.bool().then(|| self.db.worker().expect("a slot"));
         for _ in 0..each {
-            match (random.u32(0..8), &mut worker) {
+            match (random.u32(0..9), &mut worker) {
+                (8, _) => self.snapshot(&self.steps(&mut random)),
                 (0, _) => self.each_key(&mut random, |procedure, args| self.db.call(procedure, args)),
                 (1, _) => {
                     let steps = self.steps(&mut random);
