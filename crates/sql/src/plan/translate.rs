@@ -21,7 +21,10 @@ use crate::types::{Modifier, Type, Value};
 /// The comparison that an operator is, if values of its arguments' type compare by [`Value`]'s own order.
 pub(crate) fn comparison_of(operator: &Function) -> Option<Comparison> {
     let [left, right] = operator.arguments[..] else { return None };
-    (left == right && orders_by_value(left)).then(|| Comparison::of_symbol(operator.name)).flatten()
+    let is_int = |ty| matches!(ty, Type::Int2 | Type::Int4 | Type::Int8);
+    ((left == right && orders_by_value(left)) || (is_int(left) && is_int(right)))
+        .then(|| Comparison::of_symbol(operator.name))
+        .flatten()
 }
 
 /// Whether the order of values of this type is [`Value`]'s own.

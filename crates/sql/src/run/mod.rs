@@ -16,6 +16,8 @@ pub(crate) mod operator;
 pub(crate) mod order;
 mod spill;
 mod subquery;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::rc::Rc;
@@ -180,24 +182,34 @@ pub(crate) fn execute(
     environment: &mut dyn Environment,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<u64> {
-    execute_counted(planned, access, parameters, environment, false, sink).map(|(count, _)| count)
+    let options = RunOptions { memory_bytes: memory::MEMORY_BYTES_DEFAULT, counts: false };
+    execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
 }
 
-/// The same; `counts`: for each node how many rows it has given.
+/// How a statement runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunOptions {
+    /// How much memory it may take.
+    pub(crate) memory_bytes: usize,
+    /// Whether it counts the rows that each node gives.
+    pub(crate) counts: bool,
+}
+
+/// The same; also the rows that each node has given, if they were counted.
 ///
 /// # Errors
 /// As [`execute`].
-pub(crate) fn execute_counted(
+pub(crate) fn execute_with(
     planned: &Planned,
     access: Access<'_>,
     parameters: &[Value],
     environment: &mut dyn Environment,
-    counts: bool,
+    options: RunOptions,
     sink: &mut dyn FnMut(Batch) -> Result<()>,
 ) -> Result<(u64, Vec<u64>)> {
-    let limit = memory::MEMORY_BYTES_DEFAULT;
+    let limit = options.memory_bytes;
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
-    run.counts = counts.then(|| vec![0; planned.sizes.nodes]);
+    run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     for (number, action) in &planned.first {
         let written = run.act(action)?;
