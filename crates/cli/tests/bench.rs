@@ -272,7 +272,10 @@ fn flights_are_read_from_standard_input() {
 }
 
 /// Small runs of the workloads whose calls touch single records.
-const SINGLE_RECORDS: [&[&str]; 6] = [
+const SINGLE_RECORDS: [&[&str]; 9] = [
+    &["incr1", "--keys=200", "--hot-percent=50", "--rmw"],
+    &["incr1", "--keys=20", "--operation=top-k"],
+    &["incr1", "--keys=20", "--rotate-operation", "--rotate-seconds=0.02"],
     &["incr1", "--keys=200", "--hot-percent=50"],
     &["incr1", "--keys=200", "--rotate-seconds=0.1"],
     &["incrz", "--keys=200", "--alpha=1.4"],
@@ -303,7 +306,7 @@ fn small_workloads_keep_their_sums_under_every_protocol() {
 fn locks_are_counted_for_every_hundred_calls() {
     let run = |protocol: &str| {
         let more = ["--transactions=5000", "--threads=2", "--durability=none", "--json", protocol];
-        json(&with(&["bench"], &with(SINGLE_RECORDS[0], &more)))
+        json(&with(&["bench"], &with(SINGLE_RECORDS[3], &more)))
     };
     let object = run("--protocol=locking");
     // A record each; its table and the database.
@@ -388,8 +391,42 @@ fn small_workloads_recover() {
     }
 }
 
+/// Each of the other operations is split on the hot row, whose column is NULL at first, and equal orders occur.
+#[test]
+fn every_operation_is_split_by_hand() {
+    let columns = [("multiply", "sign", "multiply")];
+    for (operation, column, label) in columns {
+        let operation = format!("--operation={operation}");
+        let split = format!("--split=incr1_operations.{column}:1:{label}");
+        let run = ["bench", "incr1", "--keys=20", "--hot-percent=90", "--threads=3", "--durability=none"];
+        let phased = ["--protocol=phased", "--phase-ms=2", &operation, &split];
+        let object = json_once(&with(&run, &phased), |object| {
+            let columns = object["phased"]["split"].as_array().unwrap().iter();
+            columns.filter(|one| one["column"] == column).any(|one| one["phases"].as_u64() > Some(0))
+        });
+        assert_eq!(object["check"], "ok", "{operation}");
+    }
+}
+
+#[test]
+fn reading_and_writing_conflicts_where_adding_does_not() {
+    let hot = ["bench", "incr1", "--keys=20", "--hot-percent=100", "--threads=4", "--think-us=200"];
+    let run = ["--transactions=400", "--durability=none", "--retry=immediate", "--json"];
+    let aborted = |more: &[&str]| number(&json(&[&hot[..], &run, more].concat()), "/aborted");
+    assert!(aborted(&["--rmw"]) > 0.0);
+    assert_eq!(aborted(&["--protocol=serial"]), 0.0);
+}
+
+#[test]
+fn tpc_b_has_a_name_of_its_own() {
+    let object = json(&with(&SMALL_BANK, &["--preset=tpc-b"]));
+    assert_eq!((&object["check"], &object["params"]["preset"]), (&"ok".into(), &"tpc-b".into()));
+    assert_eq!(keys(&object["by_transaction"]), BTreeSet::from(["tpc-b"]));
+}
+
 /// Small runs of whole applications.
-const APPLICATIONS: [&[&str]; 7] = [
+const APPLICATIONS: [&[&str]; 8] = [
+    &["debit-credit", "--accounts-per-branch=100", "--branches=3", "--preset=tpc-b"],
     &["debit-credit", "--accounts-per-branch=100", "--branches=3"],
     &["tpcc", "--items=200", "--customers=30"],
     &["tpcc", "--items=200", "--customers=30", "--warehouses=1", "--mix=neworder-payment"],

@@ -51,6 +51,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(probe::Probe::default()),
         Box::new(flights::Flights::from_tables()),
         Box::new(incr::Increment::one_hot()),
+        Box::new(incr::Operations::new(incr::Increment::one_hot(), Some(incr::Operation::Add))),
         Box::new(incr::Increment::zipf()),
         Box::new(like::Like::default()),
         Box::new(ycsb::Ycsb::default()),

@@ -1,7 +1,7 @@
 //! The options of the small workloads: a call touches a few of many records, some more popular than others.
 
 use clap::{Args, ValueEnum};
-use heddle_workloads::incr::{AtomicCounters, Increment, Pattern};
+use heddle_workloads::incr::{AtomicCounters, Increment, Operation, Operations, Pattern};
 use heddle_workloads::like::Like;
 use heddle_workloads::pause::Pause;
 use heddle_workloads::ycsb::Ycsb;
@@ -17,6 +17,10 @@ Examples:
   heddle bench incr1 --hot-percent 10 --rotate-seconds 5 --seconds 20    the hot key moves; throughput over time
   heddle bench incr1 --hot-percent 100 --protocol phased                 the hot key is split by itself
   heddle bench incr1 --hot-percent 100 --protocol phased --split incr1.value:1:add
+  heddle bench incr1 --hot-percent 100 --rmw                             reads and writes, so that rivals conflict
+  heddle bench incr1 --hot-percent 100 --operation top-k --protocol phased --json
+  heddle bench incr1 --hot-percent 50 --rotate-operation --rotate-seconds 3 --seconds 18 --protocol phased
+                                                                         the six operations on the hot key, in turn
   heddle bench incr1 --hot-percent 100 --contender atomic                what bounds every engine that locks";
 
 pub const INCRZ_EXAMPLES: &str = "\
@@ -51,11 +55,38 @@ pub struct Incr1Arguments {
     /// After how many seconds of the measured time another key becomes the hot one; 0: never
     #[arg(long, value_name = "S", default_value_t = 0.0)]
     rotate_seconds: f64,
+    /// Read the value, add 1, and write it, instead of adding blindly
+    #[arg(long, conflicts_with_all = ["operation", "rotate_operation", "contender"])]
+    rmw: bool,
+    /// Apply this operation to a column of its own, besides counting: max, min, ordered-put and top-k to one that is NULL at
+    /// first [default: only count]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["rotate_operation", "contender"])]
+    operation: Option<OperationName>,
+    /// Apply all operations in turn: the next one whenever --rotate-seconds are over; the hot key stays
+    #[arg(long, requires = "rotate_seconds", conflicts_with = "contender")]
+    rotate_operation: bool,
     /// Do the same calls outside of the engine; atomic: a plain atomic addition, no transactions, no log
     #[arg(long, value_enum, value_name = "NAME")]
     contender: Option<Contenders>,
     #[command(flatten)]
     common: CommonOptions,
+}
+
+/// The operations of `incr1`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OperationName {
+    Add,
+    Max,
+    Min,
+    Multiply,
+    OrderedPut,
+    TopK,
+}
+
+impl OperationName {
+    fn operation(self) -> Operation {
+        Operation::ALL[self as usize]
+    }
 }
 
 /// What can do calls instead of the engine.
@@ -73,6 +104,9 @@ pub struct IncrzArguments {
     /// Zipf exponent: the k-th most popular key is chosen in proportion to 1 / k^A, and the first is 1; 0: all alike
     #[arg(long, visible_alias = "theta", value_name = "A", default_value_t = 1.0)]
     alpha: f64,
+    /// Read the value, add 1, and write it, instead of adding blindly
+    #[arg(long)]
+    rmw: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -129,8 +163,12 @@ impl Incr1Arguments {
         options.shows_time |= self.rotate_seconds > 0.0;
         let pattern = Pattern::OneHot { percent: self.hot_percent, rotate_seconds: self.rotate_seconds };
         let pause = Pause::microseconds(options.think_us);
-        let workload = Increment { keys: self.keys, pattern, pause };
+        let workload = Increment { keys: self.keys, pattern, read_modify_write: self.rmw, pause };
         let path = options.path(false)?;
+        if self.operation.is_some() || self.rotate_operation {
+            let operation = self.operation.map(OperationName::operation);
+            return Ok(Plan::of_engine(Operations::new(workload, operation), options, path));
+        }
         let Some(Contenders::Atomic) = self.contender else {
             return Ok(Plan::of_engine(workload, options, path));
         };
@@ -152,7 +190,8 @@ impl IncrzArguments {
         let options = self.common.clone();
         options.refuse_acknowledgements("incrz")?;
         let pause = Pause::microseconds(options.think_us);
-        let workload = Increment { keys: self.keys, pattern: Pattern::Zipf { alpha: self.alpha }, pause };
+        let pattern = Pattern::Zipf { alpha: self.alpha };
+        let workload = Increment { keys: self.keys, pattern, read_modify_write: self.rmw, pause };
         let path = options.path(false)?;
         Ok(Plan::of_engine(workload, options, path))
     }

@@ -65,6 +65,7 @@ Examples:
   heddle bench debit-credit --clients 32                 32 clients, each waiting for its durable answer
   heddle bench debit-credit --preset tpk --rate 20000    the bank of 1988 under a fixed load
   heddle bench debit-credit --preset tpk --transactions 50000 --configuration a   its experiment, on one processor
+  heddle bench debit-credit --preset tpc-b --branches 4  TPC-B
   heddle bench debit-credit --durability none            without a log
   heddle bench debit-credit --protocol serial            updates one after another";
 
@@ -93,7 +94,8 @@ pub struct DebitCreditArguments {
     /// How many of a hundred calls give a wrong access code, and fail
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     bad_percent: f64,
-    /// A known size of the bank; tpk: 15 branches, 150 tellers, 15,000 accounts, groups of at most 200 or 5 ms
+    /// A known benchmark; tpk: 15 branches, 150 tellers, 15,000 accounts, groups of at most 200 or 5 ms; tpc-b: its
+    /// transaction, which checks neither access code nor floor and returns the balance
     #[arg(long, value_enum)]
     preset: Option<Preset>,
     /// TPK's layouts of threads, with checkpoints every 10,000 calls. a: one processor and three threads: input; execution,
@@ -109,6 +111,7 @@ pub struct DebitCreditArguments {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Preset {
     Tpk,
+    TpcB,
 }
 
 /// TPK's layouts of threads.
@@ -233,6 +236,12 @@ impl DebitCreditArguments {
         let mut options = self.common.clone();
         let usual = match self.preset {
             None => DebitCredit::default(),
+            Some(Preset::TpcB) if self.bad_percent > 0.0 => {
+                return Err(Failure::Usage(
+                    "--bad-percent is not for --preset tpc-b, which checks no access code".to_owned(),
+                ));
+            }
+            Some(Preset::TpcB) => DebitCredit::tpc_b(),
             Some(Preset::Tpk) => {
                 if options.is_durable() {
                     options.group_size.get_or_insert(TPK_GROUP_SIZE);
@@ -246,6 +255,7 @@ impl DebitCreditArguments {
             branches: self.branches.unwrap_or(usual.branches),
             accounts_per_branch: self.accounts_per_branch.unwrap_or(usual.accounts_per_branch),
             bad_percent: self.bad_percent,
+            tpc_b: usual.tpc_b,
             pause: Pause::microseconds(options.think_us),
         };
         // The usual run shows that the books agree after recovery, too.

@@ -16,6 +16,8 @@ const REMOTE_PERCENT: u32 = 15;
 
 /// The largest amount of one call, in cents.
 const LARGEST_AMOUNT: i64 = 99_999;
+/// The same in TPC-B (clause 5.3.6).
+const LARGEST_AMOUNT_TPC_B: i64 = 999_999;
 
 /// The bank, open for business.
 pub(super) struct Bank {
@@ -30,7 +32,7 @@ impl Bank {
     pub fn bind(settings: DebitCredit, db: &Database, callers: usize) -> Result<Self> {
         let tables = Tables::open(db)?;
         let procedures = (0..callers.max(1))
-            .map(|_| procedure::register(db, &tables, settings.pause))
+            .map(|_| procedure::register(db, &tables, &settings))
             .collect::<Result<Vec<_>, _>>()?;
         let next_caller = AtomicI64::new(first_free_caller(&settings, db, &tables)?);
         Ok(Self { settings, procedures, next_caller })
@@ -91,7 +93,8 @@ impl Caller {
         }
         let account = self.random.i64(1..=i64::from(self.settings.accounts_per_branch));
         let teller = self.random.i64(1..=TELLERS_PER_BRANCH);
-        let amount = self.random.i64(-LARGEST_AMOUNT..=LARGEST_AMOUNT);
+        let largest = if self.settings.tpc_b { LARGEST_AMOUNT_TPC_B } else { LARGEST_AMOUNT };
+        let amount = self.random.i64(-largest..=largest);
         let mut code = access_code(account_branch, account);
         if self.settings.bad_percent > 0.0 && self.random.f64() * 100.0 < self.settings.bad_percent {
             code += 1;

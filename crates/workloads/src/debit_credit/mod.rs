@@ -41,13 +41,21 @@ pub struct DebitCredit {
     pub accounts_per_branch: u32,
     /// How many of a hundred calls give a wrong access code.
     pub bad_percent: f64,
+    /// Whether transactions are TPC-B's: no access code and no floor, larger amounts, and the account's balance is returned.
+    pub tpc_b: bool,
     /// A pause after each access.
     pub pause: Pause,
 }
 
 impl Default for DebitCredit {
     fn default() -> Self {
-        Self { branches: 1, accounts_per_branch: 100_000, bad_percent: 0.0, pause: Pause::default() }
+        Self {
+            branches: 1,
+            accounts_per_branch: 100_000,
+            bad_percent: 0.0,
+            tpc_b: false,
+            pause: Pause::default(),
+        }
     }
 }
 
@@ -55,6 +63,11 @@ impl DebitCredit {
     /// The size at which TPK was measured in 1988: 15 branches, 150 tellers, 15,000 accounts.
     pub fn tpk() -> Self {
         Self { branches: 15, accounts_per_branch: 1_000, ..Self::default() }
+    }
+
+    /// TPC-B (1990): the transaction profile and the sizes of a branch; its scaling rules give the number of branches.
+    pub fn tpc_b() -> Self {
+        Self { tpc_b: true, ..Self::default() }
     }
 
     fn check_settings(&self) -> Result<()> {
@@ -74,7 +87,7 @@ impl Workload for DebitCredit {
     }
 
     fn transactions(&self) -> &'static [&'static str] {
-        &["debit-credit"]
+        if self.tpc_b { &["tpc-b"] } else { &["debit-credit"] }
     }
 
     fn parameters(&self) -> Vec<(&'static str, serde_json::Value)> {
@@ -83,6 +96,7 @@ impl Workload for DebitCredit {
             ("tellers", json!(i64::from(self.branches) * TELLERS_PER_BRANCH)),
             ("accounts_per_branch", json!(self.accounts_per_branch)),
             ("bad_percent", json!(self.bad_percent)),
+            ("preset", json!(self.tpc_b.then_some("tpc-b"))),
             ("think_us", json!(self.pause.as_microseconds())),
         ]
     }

@@ -5,6 +5,7 @@ use heddledb::{
     fail, row,
 };
 
+use super::DebitCredit;
 use super::tables::Tables;
 use crate::pause::Pause;
 
@@ -28,13 +29,14 @@ pub(super) mod argument {
 use argument::*;
 
 /// Registers the procedure: one phase of four actions. The account comes first, because it is the one that can fail.
-pub(super) fn register(db: &Database, tables: &Tables, pause: Pause) -> Result<Procedure> {
+pub(super) fn register(db: &Database, tables: &Tables, settings: &DebitCredit) -> Result<Procedure> {
+    let pause = settings.pause;
     let mut definition = ProcedureDefinition::new("debit-credit");
     for name in ["account_branch", "account", "branch", "teller", "amount", "code", "caller", "sequence"] {
         definition = definition.parameter(name, DataType::Int64);
     }
     db.register(definition.phase([
-        account_action(tables, pause),
+        if settings.tpc_b { tpc_b_account(tables, pause) } else { account_action(tables, pause) },
         teller_action(tables, pause),
         branch_action(tables, pause),
         history_action(tables, pause),
@@ -52,6 +54,25 @@ fn account_action(tables: &Tables, pause: Pause) -> Action {
             let account = action.get()?.ok_or_else(|| missing("account", action.args()))?;
             check_account(action.args(), &account, (balance, floor, code))?;
             action.add(balance, action.args().int(AMOUNT)?)?;
+            pause.take();
+            Ok(())
+        })
+}
+
+/// TPC-B's (clause 1.2): nothing is checked, and the new balance is returned.
+fn tpc_b_account(tables: &Tables, pause: Pause) -> Action {
+    let balance = tables.account_balance;
+    Action::write(&tables.account)
+        .key(|args, key| {
+            key.push(args.int(ACCOUNT_BRANCH)?)?;
+            key.push(args.int(ACCOUNT)?)
+        })
+        .body(move |action: &ActionContext| {
+            let account = action.get()?.ok_or_else(|| missing("account", action.args()))?;
+            let amount = action.args().int(AMOUNT)?;
+            let new_balance = account.int(balance)?.saturating_add(amount);
+            action.add(balance, amount)?;
+            action.return_row(vec![new_balance.into()]);
             pause.take();
             Ok(())
         })

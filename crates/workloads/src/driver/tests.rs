@@ -8,8 +8,13 @@ use super::*;
 use crate::debit_credit::{BAD_CODE, DebitCredit};
 use crate::probe::Probe;
 
-const BANK: DebitCredit =
-    DebitCredit { branches: 2, accounts_per_branch: 100, bad_percent: 0.0, pause: crate::pause::Pause::NONE };
+const BANK: DebitCredit = DebitCredit {
+    branches: 2,
+    accounts_per_branch: 100,
+    bad_percent: 0.0,
+    tpc_b: false,
+    pause: crate::pause::Pause::NONE,
+};
 
 fn open(workload: &dyn Workload) -> Database {
     let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();

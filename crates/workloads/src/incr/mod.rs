@@ -5,10 +5,14 @@
 //! | `incr1` | one hot key takes a share of the calls; the others are chosen evenly. The hot key may move |
 //! | `incrz` | Zipf: the k-th most popular key in proportion to 1 / k^alpha |
 //!
-//! What has to stay true: the sum of all values is the number of committed calls, and no value ever falls.
+//! `--rmw` reads the value, adds 1 and writes it, so that rivals conflict; without it the addition is blind and commutes.
+//! `operations` has the other commutative operations.
+//!
+//! Invariants: the sum of all values is the number of committed transactions, and no value ever falls.
 
 mod contender;
 mod keys;
+mod operations;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +29,7 @@ use crate::{Error, Result, scan};
 use keys::Choice;
 
 pub use contender::AtomicCounters;
+pub use operations::{Operation, Operations};
 
 /// The column that is added to.
 const VALUE: &str = "value";
@@ -39,7 +44,9 @@ pub struct Increment {
     pub keys: u32,
     /// How a call's key is chosen.
     pub pattern: Pattern,
-    /// A pause after the addition.
+    /// Whether a transaction reads the value, adds, and writes it, instead of adding blindly.
+    pub read_modify_write: bool,
+    /// A pause between the read and the write, or after the addition.
     pub pause: Pause,
 }
 
@@ -66,13 +73,14 @@ impl Increment {
         Self {
             keys: 1_000_000,
             pattern: Pattern::OneHot { percent: 10.0, rotate_seconds: 0.0 },
+            read_modify_write: false,
             pause: Pause::NONE,
         }
     }
 
     /// `incrz` as it is usually run.
     pub fn zipf() -> Self {
-        Self { keys: 1_000_000, pattern: Pattern::Zipf { alpha: 1.0 }, pause: Pause::NONE }
+        Self { pattern: Pattern::Zipf { alpha: 1.0 }, ..Self::one_hot() }
     }
 
     fn check_settings(&self) -> Result<()> {
@@ -139,6 +147,7 @@ impl Workload for Increment {
             }
             Pattern::Zipf { alpha } => parameters.push(("alpha", json!(alpha))),
         }
+        parameters.push(("rmw", json!(self.read_modify_write)));
         parameters.push(("think_us", json!(self.pause.as_microseconds())));
         parameters
     }
@@ -158,8 +167,7 @@ impl Workload for Increment {
         self.check_settings()?;
         let table = db.table(self.table())?;
         // One for each caller: clients' calls count handles, and would hand the count of a shared one to and fro.
-        let procedures =
-            (0..callers.max(1)).map(|_| register(db, &table, self.pause)).collect::<Result<_, _>>()?;
+        let procedures = (0..callers.max(1)).map(|_| register(db, &table, self)).collect::<Result<_, _>>()?;
         Ok(Box::new(Counters { settings: *self, procedures }))
     }
 
@@ -200,15 +208,22 @@ fn definition(name: &str) -> TableDefinition {
         .primary_index(PrimaryIndex::Hash)
 }
 
-fn register(db: &Database, table: &Table, pause: Pause) -> heddledb::Result<Procedure> {
-    let value = table.column(VALUE)?;
-    let add =
+fn register(db: &Database, table: &Table, settings: &Increment) -> heddledb::Result<Procedure> {
+    let (value, pause) = (table.column(VALUE)?, settings.pause);
+    let action = if settings.read_modify_write {
+        Action::write(table).key(|args, key| key.push(args.int(0)?)).body(move |action: &ActionContext| {
+            let read = action.get()?.map_or(Ok(0), |row| row.int(value))?;
+            pause.take();
+            action.update(&[(VALUE, (read + 1).into())])
+        })
+    } else {
         Action::commute(table).key(|args, key| key.push(args.int(0)?)).body(move |action: &ActionContext| {
             action.add(value, 1)?;
             pause.take();
             Ok(())
-        });
-    db.register(ProcedureDefinition::new("increment").parameter("id", DataType::Int64).phase([add]))
+        })
+    };
+    db.register(ProcedureDefinition::new("increment").parameter("id", DataType::Int64).phase([action]))
 }
 
 /// The counters of an open database.

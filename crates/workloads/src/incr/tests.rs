@@ -10,9 +10,10 @@ fn memory() -> Database {
     Database::in_memory(Options::default().durability(Durability::None)).unwrap()
 }
 
-fn small() -> [Increment; 2] {
+fn small() -> [Increment; 3] {
     let pattern = Pattern::OneHot { percent: 50.0, rotate_seconds: 0.0 };
-    [Increment { keys: 300, pattern, ..Increment::one_hot() }, Increment { keys: 300, ..Increment::zipf() }]
+    let one_hot = Increment { keys: 300, pattern, ..Increment::one_hot() };
+    [one_hot, Increment { read_modify_write: true, ..one_hot }, Increment { keys: 300, ..Increment::zipf() }]
 }
 
 #[test]
