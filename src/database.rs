@@ -7,6 +7,7 @@ mod open;
 mod partitions;
 mod phases;
 mod placing;
+mod schema;
 mod tables;
 
 use std::cell::RefCell;

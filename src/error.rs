@@ -108,6 +108,34 @@ pub enum Error {
         /// The names that there are.
         known: String,
     },
+    /// The table was dropped while a handle of it was kept.
+    #[error("table {table:?} was dropped; look tables up again with Database::table")]
+    TableDropped {
+        /// The name that it had.
+        table: String,
+    },
+    /// A schema change has made another table of it, with which a procedure registered before cannot work.
+    #[error("table {table:?} has changed since the procedure was registered; register it again")]
+    TableChanged {
+        /// The table.
+        table: String,
+    },
+    /// A snapshot was asked for a table that a later schema change has made.
+    #[error("table {table:?} was changed or created after the snapshot was taken; take a new snapshot")]
+    TableNewer {
+        /// The table.
+        table: String,
+    },
+    /// Rows that exist already share the values of an index that is to be unique.
+    #[error(
+        "index {index:?} cannot be unique: rows of table {table:?} share its values; delete or change one of them"
+    )]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
     /// A table of this name is there already.
     #[error("table {table:?} exists already; open it with Database::open_table, or choose another name")]
     TableExists {
@@ -567,9 +595,10 @@ impl Error {
             Error::Overflow { .. } | Error::Inexact { .. } => "22003",
             Error::Unparsable { .. } | Error::InvalidValue { .. } => "22P02",
             Error::NullValue { .. } => "23502",
-            Error::DuplicateKey { .. } => "23505",
+            Error::DuplicateKey { .. } | Error::NotUnique { .. } => "23505",
+            Error::TableChanged { .. } | Error::TableNewer { .. } => "55000",
             Error::MissingKey { .. } => "02000",
-            Error::UnknownTable { .. } | Error::ForeignTable { .. } => "42P01",
+            Error::UnknownTable { .. } | Error::ForeignTable { .. } | Error::TableDropped { .. } => "42P01",
             Error::TableExists { .. } | Error::TableDiffers { .. } => "42P07",
             Error::UnknownColumn { .. } => "42703",
             Error::UnknownIndex { .. } => "42704",

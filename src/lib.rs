@@ -57,6 +57,7 @@ mod session;
 mod snapshot;
 mod storage;
 mod table;
+mod table_change;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
@@ -97,6 +98,7 @@ pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
 pub use storage::trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use table::{Column, ColumnName, Table};
+pub use table_change::TableChange;
 pub use transaction::{Savepoint, Scan, Tx, fail};
 pub use types::{
     Args, DataType, Date, Decimal, OrderedTuple, Timestamp, TopK, TupleType, Uuid, Value, ValueRef,

@@ -26,6 +26,7 @@ use crate::range::Range;
 use crate::row::OwnedRow;
 use crate::storage::index::Lookup;
 use crate::storage::table::RangeScan;
+use crate::storage::table::TableCore;
 use crate::storage::versions::{Found, Met, Rows};
 use crate::table::Table;
 use crate::transaction::index_position;
@@ -113,10 +114,9 @@ impl Snapshot {
     /// # Errors
     /// A key that does not fit the table; [`Error::SnapshotTooOld`]; [`Error::LogFailed`] where the row never became durable.
     pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<OwnedRow>> {
-        self.check_table(table)?;
-        let core = table.core();
+        let core = self.core(table)?;
         let key = core.encode_key(key.as_ref(), true)?;
-        let mut rows = Rows::new(table.shared().clone());
+        let mut rows = Rows::new(core.clone());
         let met = {
             let guard = pin();
             match core.find(core.hash(&key), &key, &guard) {
@@ -136,8 +136,7 @@ impl Snapshot {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn exists<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
-        self.check_table(table)?;
-        let core = table.core();
+        let core = self.core(table)?;
         let key = core.encode_key(key.as_ref(), true)?;
         let guard = pin();
         let found = match core.find(core.hash(&key), &key, &guard) {
@@ -160,8 +159,9 @@ impl Snapshot {
     /// # Errors
     /// [`Error::NoOrderedIndex`], unless it is [`Range::all`]; values that do not fit the key.
     pub fn scan(&self, table: &Table, range: Range) -> Result<SnapshotScan> {
-        let scan = self.range_scan(table, &range)?;
-        Ok(SnapshotScan::new(&self.view, table.shared(), None, scan, range.row_limit()))
+        let core = self.core(table)?;
+        let scan = range_scan(core, &range)?;
+        Ok(SnapshotScan::new(&self.view, core, None, scan, range.row_limit()))
     }
 
     /// Cuts a range of a table into at most `parts` scans of about the same length, in their order, which several threads can
@@ -170,8 +170,9 @@ impl Snapshot {
     /// # Errors
     /// As [`scan`](Self::scan).
     pub fn scan_parts(&self, table: &Table, range: Range, parts: usize) -> Result<Vec<SnapshotScan>> {
-        let scans = self.range_scan(table, &range)?.split(table.core(), parts, &pin());
-        let scan = |scan| SnapshotScan::new(&self.view, table.shared(), None, scan, range.row_limit());
+        let core = self.core(table)?;
+        let scans = range_scan(core, &range)?.split(core, parts, &pin());
+        let scan = |scan| SnapshotScan::new(&self.view, core, None, scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
     }
 
@@ -180,8 +181,9 @@ impl Snapshot {
     /// # Errors
     /// [`Error::UnknownIndex`]; values that do not fit the indexed columns.
     pub fn scan_index(&self, table: &Table, index: &str, range: Range) -> Result<SnapshotScan> {
-        let (number, scan) = self.index_scan(table, index, &range)?;
-        Ok(SnapshotScan::new(&self.view, table.shared(), Some(number), scan, range.row_limit()))
+        let core = self.core(table)?;
+        let (number, scan) = index_scan(core, index, &range)?;
+        Ok(SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit()))
     }
 
     /// Cuts a range of a secondary index into scans, as [`scan_parts`](Self::scan_parts) does.
@@ -195,34 +197,31 @@ impl Snapshot {
         range: Range,
         parts: usize,
     ) -> Result<Vec<SnapshotScan>> {
-        let (number, scan) = self.index_scan(table, index, &range)?;
-        let scans = scan.split(&table.core().secondary()[number].table, parts, &pin());
-        let scan =
-            |scan| SnapshotScan::new(&self.view, table.shared(), Some(number), scan, range.row_limit());
+        let core = self.core(table)?;
+        let (number, scan) = index_scan(core, index, &range)?;
+        let scans = scan.split(&core.secondary()[number].table, parts, &pin());
+        let scan = |scan| SnapshotScan::new(&self.view, core, Some(number), scan, range.row_limit());
         Ok(scans.into_iter().map(scan).collect())
     }
 
-    fn range_scan(&self, table: &Table, range: &Range) -> Result<RangeScan> {
-        self.check_table(table)?;
-        let core = table.core();
-        let (_, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
-        RangeScan::new(core, lower, upper, range.is_backward())
-    }
-
-    fn index_scan(&self, table: &Table, index: &str, range: &Range) -> Result<(usize, RangeScan)> {
-        self.check_table(table)?;
-        let core = table.core();
-        let number = index_position(core, index)?;
-        let (_, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
-        Ok((number, RangeScan::new(&core.secondary()[number].table, lower, upper, range.is_backward())?))
-    }
-
-    fn check_table(&self, table: &Table) -> Result<()> {
-        if table.core().store() == self.view.registered.engine().store().identity() {
-            return Ok(());
+    /// The table as its definition was at the snapshot's epoch.
+    fn core<'t>(&self, table: &'t Table) -> Result<&'t Arc<TableCore>> {
+        if table.core().store() != self.view.registered.engine().store().identity() {
+            return Err(Error::ForeignTable { table: table.name().to_string() });
         }
-        Err(Error::ForeignTable { table: table.name().to_string() })
+        table.at(self.epoch())
     }
+}
+
+fn range_scan(core: &TableCore, range: &Range) -> Result<RangeScan> {
+    let (_, lower, upper) = range.encode(|values| core.encode_key(values, false))?;
+    RangeScan::new(core, lower, upper, range.is_backward())
+}
+
+fn index_scan(core: &TableCore, index: &str, range: &Range) -> Result<(usize, RangeScan)> {
+    let number = index_position(core, index)?;
+    let (_, lower, upper) = range.encode(|values| core.encode_index_prefix(number, values))?;
+    Ok((number, RangeScan::new(&core.secondary()[number].table, lower, upper, range.is_backward())?))
 }
 
 impl fmt::Debug for Snapshot {

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
 use crate::storage::table::TableCore;
 
-/// A handle of a table: cheap to clone, good for as long as its database.
+/// A handle of a table: cheap to clone, good for as long as its database. It follows schema changes: after one it is a
+/// handle of the table as it is then. A dropped table's handle refuses every access.
 #[derive(Clone)]
 pub struct Table {
     core: Arc<TableCore>,
@@ -19,21 +20,35 @@ impl Table {
     }
 
     pub(crate) fn core(&self) -> &TableCore {
-        &self.core
+        self.core.current()
     }
 
     pub(crate) fn shared(&self) -> &Arc<TableCore> {
-        &self.core
+        self.core.current()
+    }
+
+    /// The table as it was at the end of an epoch.
+    ///
+    /// # Errors
+    /// [`Error::TableDropped`] if it was dropped by then; [`Error::TableNewer`] if this handle was made after a later
+    /// schema change of it.
+    pub(crate) fn at(&self, epoch: u64) -> Result<&Arc<TableCore>> {
+        let core = self.core.at(epoch);
+        let table = || core.definition().name().to_string();
+        if core.begins() > epoch {
+            return Err(Error::TableNewer { table: table() });
+        }
+        if core.ends() <= epoch { Err(Error::TableDropped { table: table() }) } else { Ok(core) }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.core.definition().name()
+        self.core().definition().name()
     }
 
     /// What it is.
     pub fn definition(&self) -> &TableDefinition {
-        self.core.definition()
+        self.core().definition()
     }
 
     /// About how many rows it has, within a factor of two for large tables; none for a table without a hash index. For planners,
@@ -48,7 +63,7 @@ impl Table {
     /// [`Error::UnknownColumn`].
     pub fn column(&self, name: &str) -> Result<Column> {
         let position = self.definition().position(name)?;
-        Ok(Column { table: self.core.identity(), position: position as u32 })
+        Ok(Column { table: self.core().identity(), position: position as u32 })
     }
 }
 

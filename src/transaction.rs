@@ -9,6 +9,7 @@ use crate::protocol::footprint::Reference;
 use crate::range::Range;
 use crate::row::Row;
 use crate::storage::record::Record;
+use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
 use crate::storage::write_set::Mark;
 use crate::table::{ColumnName, Table, position};
@@ -49,6 +50,11 @@ pub fn fail(message: impl Into<String>) -> Error {
 impl<'t, 'a> Tx<'t, 'a> {
     pub(crate) fn new(attempt: &'t Attempt<'a>) -> Tx<'t, 'a> {
         Tx { attempt }
+    }
+
+    /// Changes the schema when the transaction commits.
+    pub(crate) fn change_schema(&self, change: SchemaChange) {
+        self.attempt.change_schema(change);
     }
 
     /// Runs something on the record that a key names.

@@ -5,10 +5,10 @@
 use super::Database;
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;
-use crate::storage::catalog::{self, RESERVED_PREFIX};
+use crate::storage::catalog::RESERVED_PREFIX;
 use crate::storage::definition::TableDefinition;
+use crate::storage::schema::SchemaChange;
 use crate::table::Table;
-use crate::types::ValueRef;
 
 impl Database {
     /// Makes a table.
@@ -82,15 +82,12 @@ impl Database {
     fn add_table(&self, definition: TableDefinition) -> Result<Table> {
         let store = self.engine().store();
         let id = store.next_table_id();
-        let rows = catalog::rows(id, &definition)?;
+        let table = store.make_table(id, definition);
         self.run(|tx| {
-            for (table, values) in &rows {
-                let Some(core) = store.table(*table) else { return Err(Error::Closed) };
-                let values: Vec<ValueRef<'_>> = values.iter().map(ValueRef::from).collect();
-                tx.insert(&Table::new(core), values)?;
-            }
+            self.write_catalog(tx, id, table.definition())?;
+            tx.change_schema(SchemaChange::Add(table.clone()));
             Ok(())
         })?;
-        Ok(Table::new(store.add_table(id, definition)))
+        Ok(Table::new(table))
     }
 }

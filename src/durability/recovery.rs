@@ -135,6 +135,7 @@ pub(crate) fn recover(
     // Without the log that it needs, what is older than the damaged checkpoint is of no use.
     let end = behind.map_err(|error| first_failure.clone().unwrap_or(error))?;
     recovery.passed_over = first_failure.map(|failure| failure.to_string());
+    store.settle_schema(&pin())?;
     let start_of_indexes = Instant::now();
     derive_all_indexes(&store, (crew, watch))?;
     recovery.index_time = start_of_indexes.elapsed();

@@ -243,6 +243,8 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
         Verdict::Done { epoch, wrote, failure: failure.map(Box::new) }
     };
     match protocol.commit(attempt) {
+        // A schema change since the attempt began may have put tables in place of those that it has read.
+        Ok(None) if !attempt.is_of_current_schema() => Verdict::Again { in_writes: false },
         Ok(None) => done(attempt.seen(), false, None),
         Ok(Some(stamp)) => done(stamp, true, None),
         Err(CommitFailure::Conflict) => Verdict::Again { in_writes: attempt.met_rival_in_writes() },
@@ -262,7 +264,10 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
 fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) -> Verdict {
     let protocol = engine.protocol();
     // An error of a body that has lost sight of its own insert is no result.
-    if matches!(*failure, Error::Conflict) || attempt.has_lost_a_record() || !protocol.validate_reads(attempt)
+    if matches!(*failure, Error::Conflict)
+        || attempt.has_lost_a_record()
+        || !attempt.is_of_current_schema()
+        || !protocol.validate_reads(attempt)
     {
         return if protocol.is_stashed(attempt) {
             Verdict::Stash

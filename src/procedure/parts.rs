@@ -71,6 +71,7 @@ impl Parts for Registered {
         found: Found,
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
+        self.check_schema(attempt)?;
         let (action, instance) = self.action(footprint, number);
         let reference = &footprint.references[number];
         // SAFETY: the caller is pinned since before it looked the key up.

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crossbeam_epoch::Guard;
 
+use crate::base::atomics::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Gathered, Parts, Routine};
 use crate::pipeline::execute::keep_panics_in;
@@ -40,6 +41,8 @@ pub(crate) struct Registered {
     /// What its calls' references for the scheduler come from.
     plan: ReferencePlan,
     failures: Failures,
+    /// The schema's generation in which its tables were found to be current.
+    generation: AtomicU64,
 }
 
 impl Registered {
@@ -101,6 +104,7 @@ impl Registered {
         let has_long_values = actions.iter().any(|action| action.long.is_some());
         let mut registered = Registered {
             failures: Failures::default(),
+            generation: AtomicU64::new(u64::MAX),
             store,
             name,
             parameters,
@@ -257,6 +261,7 @@ impl Routine for Registered {
         found: &[Found],
         gathered: &RefCell<Gathered>,
     ) -> Result<()> {
+        self.check_schema(attempt)?;
         if let [all] = *self.phase_ends {
             let call = Running { attempt, args, values: &Values::NONE, gathered };
             return self.run_actions(0..all, &call, footprint, found);
@@ -270,6 +275,29 @@ impl Routine for Registered {
 }
 
 impl Registered {
+    /// Refuses to run in a schema in which a table of the procedure's is another one.
+    ///
+    /// # Errors
+    /// [`Error::TableChanged`], [`Error::TableDropped`].
+    #[inline]
+    pub(super) fn check_schema(&self, attempt: &Attempt<'_>) -> Result<()> {
+        // Relaxed: only a generation that was checked is ever stored, so an old one costs another check.
+        if attempt.generation() == self.generation.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            self.check_tables(attempt)
+        }
+    }
+
+    #[cold]
+    fn check_tables(&self, attempt: &Attempt<'_>) -> Result<()> {
+        for action in &self.actions {
+            attempt.hold(&action.table)?;
+        }
+        self.generation.store(attempt.generation(), Ordering::Relaxed);
+        Ok(())
+    }
+
     #[inline(never)]
     fn prefetch_repeating(&self, footprint: &Footprint, guard: &Guard) {
         if let Some(repeating) = &self.repeating {

@@ -26,6 +26,10 @@ pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
 pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 
+/// The name of a dropped table in the table of tables: no table can be called so. Its rows stay, because recovery may have
+/// to replay changes of the table that were made before it was dropped.
+pub(crate) const DROPPED: &str = "";
+
 /// The catalog's own tables.
 pub(crate) fn definitions() -> [(TableId, TableDefinition); 4] {
     let tables = TableDefinition::new("heddle_table")
@@ -149,7 +153,9 @@ pub(crate) fn read_definition(
         |detail: &str| Error::Malformed { what: "catalog", detail: format!("table {id}: {detail}") };
     let mut head = read_rows(tables, id, guard)?;
     let Some(mut head) = head.pop() else { return Err(damaged("no row in heddle_table")) };
-    let mut definition = TableDefinition::new(text(head.remove(1)));
+    let name = text(head.remove(1));
+    let name = if name == DROPPED { format!("dropped table {id}") } else { name };
+    let mut definition = TableDefinition::new(name);
     definition.primary_index = PrimaryIndex::from_name(&text(head.remove(1)))
         .ok_or_else(|| damaged("unknown kind of primary index"))?;
     let mut key: Vec<(i64, usize)> = Vec::new();
@@ -191,6 +197,17 @@ pub(crate) fn read_definition(
     }
     definition.validate()?;
     Ok(definition)
+}
+
+/// Whether the table of this number was dropped.
+///
+/// # Errors
+/// The catalog has no such table.
+pub(crate) fn is_dropped(id: TableId, tables: &TableCore, guard: &Guard) -> Result<bool> {
+    let row = read_rows(tables, id, guard)?.pop();
+    let name = row.and_then(|row| row.into_iter().nth(1)).map(text);
+    let detail = || format!("table {id}: no row in heddle_table");
+    name.map(|name| name == DROPPED).ok_or_else(|| Error::Malformed { what: "catalog", detail: detail() })
 }
 
 /// The numbers of all tables whose rows in the catalog were written before this epoch.

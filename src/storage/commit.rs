@@ -39,9 +39,11 @@ use self::split::Staged;
 use self::words::ChangedWord;
 use crate::base::activity::{Activity, at};
 use crate::error::Error;
+use crate::storage::epoch::Published;
 use crate::storage::record::Record;
 use crate::storage::redo;
 use crate::storage::row::free_block;
+use crate::storage::schema;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::WorkerContext;
@@ -172,11 +174,7 @@ fn commit_any<T: Taking>(
     let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
     let published = worker_context.published();
-    if alone {
-        store.epochs().enter_alone(published);
-    } else {
-        store.epochs().enter(published);
-    }
+    let closes = enter(store, published, alone, workspace);
     let mut pending = ArenaVec::with_capacity_in(workspace.writes.touched().len(), arena);
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::default();
@@ -184,6 +182,7 @@ fn commit_any<T: Taking>(
     let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
         let floor = highest.max(workspace.last_stamp);
         let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made);
+        let computed = computed.and_then(|()| prepare_schema(workspace, guard));
         let charge = |writes: &WriteSet, epoch| {
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
@@ -209,6 +208,9 @@ fn commit_any<T: Taking>(
                 let table = workspace.writes.touched()[position].table();
                 install::<T>((table, store.versions()), entry, stamp, &mut workspace.deleted, guard);
             }
+            if !workspace.schema.is_empty() {
+                store.change_schema(workspace.schema.drain(..), stamp.epoch());
+            }
             published.leave();
         }
         Err(_) => {
@@ -222,7 +224,35 @@ fn commit_any<T: Taking>(
             }
         }
     }
+    if closes {
+        // SAFETY: it was closed above, by this commit.
+        unsafe { store.epochs().open_gate() };
+    }
     stamp.map(|(stamp, _)| stamp)
+}
+
+/// Enters the commit section; a transaction that changes the schema closes the gate for it. Whether it has closed it.
+#[inline]
+fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspace) -> bool {
+    let closes = !alone && !workspace.schema.is_empty();
+    if closes {
+        store.close_commits();
+    }
+    if alone || closes {
+        store.epochs().enter_alone(published);
+    } else {
+        store.epochs().enter(published);
+    }
+    closes
+}
+
+/// Fills the indexes that the transaction adds.
+#[inline]
+fn prepare_schema(workspace: &mut Workspace, guard: &Guard) -> Result<(), Unfeasible> {
+    if workspace.schema.is_empty() {
+        return Ok(());
+    }
+    Ok(schema::prepare(&workspace.schema, &mut workspace.cutter, guard)?)
 }
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.
@@ -235,7 +265,7 @@ fn stamp<T: Taking>(
     charge: impl FnOnce(&WriteSet, u64) -> usize,
 ) -> Result<(Stamp, usize), CommitFailure> {
     let epoch = store.epochs().current();
-    if !validate() {
+    if !validate() || store.epochs().generation() != workspace.generation {
         return Err(CommitFailure::Conflict);
     }
     let floor = floor.max(seen.get());
@@ -244,6 +274,7 @@ fn stamp<T: Taking>(
         return Err(CommitFailure::Conflict);
     }
     computed.map_err(|unfeasible| match unfeasible {
+        Unfeasible::Refused(Error::Conflict) => CommitFailure::Conflict,
         Unfeasible::Refused(error) => CommitFailure::Refused(error, floor),
         Unfeasible::InThisPhase => CommitFailure::Stash,
     })?;

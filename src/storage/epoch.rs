@@ -44,6 +44,8 @@ pub(crate) struct Epochs {
     opened: Condvar,
     /// Commits are of later epochs than this.
     ended: AtomicU64,
+    /// How many schema changes there were.
+    generation: AtomicU64,
     limit: Option<Limit>,
 }
 
@@ -75,6 +77,7 @@ impl Epochs {
             waiting: Mutex::new(()),
             opened: Condvar::new(),
             ended: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             limit: None,
         }
     }
@@ -237,6 +240,22 @@ impl Epochs {
     #[inline]
     pub(crate) fn takes_commits_of(&self, epoch: u64) -> bool {
         self.ended.load(Ordering::SeqCst) < epoch
+    }
+
+    /// How many schema changes there were. A transaction notes it when an attempt begins, and compares it in its commit
+    /// section: another number means that a table it may have used is another one now.
+    ///
+    /// Acquire: who sees a generation sees its tables. In a commit section the gate says as much, because a generation
+    /// begins behind the closed gate.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Begins the next generation of the schema. The caller has closed the gate, so no commit section sees the change.
+    pub(crate) fn next_generation(&self) {
+        // Release: pairs with the load above.
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     /// Whether who has entered a commit section must leave it with nothing done.

@@ -17,6 +17,7 @@ pub(crate) mod restore;
 pub(crate) mod rig;
 mod routing;
 pub(crate) mod row;
+pub(crate) mod schema;
 pub(crate) mod session_buffer;
 pub(crate) mod slab;
 pub(crate) mod slice;

@@ -164,7 +164,21 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
 /// # Errors
 /// Two rows share the values of a unique index.
 pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Guard) -> Result<()> {
-    if table.secondary().is_empty() {
+    let all: Vec<usize> = (0..table.secondary().len()).collect();
+    fill_indexes(table, &all, cutter, guard)
+}
+
+/// Fills the secondary indexes at these positions from the table's rows. No commit section is open meanwhile.
+///
+/// # Errors
+/// Two rows share the values of a unique index.
+pub(crate) fn fill_indexes(
+    table: &TableCore,
+    positions: &[usize],
+    cutter: &mut Cutter,
+    guard: &Guard,
+) -> Result<()> {
+    if positions.is_empty() {
         return Ok(());
     }
     let mut result = Ok(());
@@ -174,7 +188,8 @@ pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Gua
         let mut words = vec![0; table.layout().words()];
         let word = record.read(&mut words);
         if word & ABSENT == 0 && result.is_ok() {
-            result = derive_index_records(table, record, Stamp::of(word), &words, &arena, cutter, guard);
+            let row = (record, Stamp::of(word), &words[..]);
+            result = derive_index_records(table, positions, row, &arena, cutter, guard);
         }
     });
     result
@@ -182,14 +197,14 @@ pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Gua
 
 fn derive_index_records(
     table: &TableCore,
-    record: Record<'_>,
-    stamp: Stamp,
-    words: &[u64],
+    positions: &[usize],
+    (record, stamp, words): (Record<'_>, Stamp, &[u64]),
     arena: &Bump,
     cutter: &mut Cutter,
     guard: &Guard,
 ) -> Result<()> {
-    for (position, secondary) in table.secondary().iter().enumerate() {
+    for &position in positions {
+        let secondary = &table.secondary()[position];
         // SAFETY: the row was just read, and the thread is pinned.
         let value_of = |column: usize| Ok(unsafe { table.layout().value(words, column) });
         let key = table.index_key(position, record.key(), value_of)?;

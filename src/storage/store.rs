@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::trace::Trace;
 use crate::storage::versions::Versions;
-use crate::storage::worker_context::WorkerContexts;
+use crate::storage::worker_context::{WorkerContext, WorkerContexts};
 
 /// Tells stores of one process apart.
 static NEXT_STORE: AtomicU64 = AtomicU64::new(1);
@@ -29,8 +29,10 @@ pub(crate) struct Store {
     worker_contexts: WorkerContexts,
     splits: Splits,
     versions: Versions,
-    /// Every table that there ever was: none is freed before the store is.
+    /// The tables of the schema in force.
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
+    /// Those that schema changes have superseded or dropped: no table is freed before the store is.
+    retired: Mutex<Vec<Arc<TableCore>>>,
     logged: bool,
     /// If accesses are traced.
     trace: Option<Box<Trace>>,
@@ -54,6 +56,7 @@ impl Store {
             splits: Splits::default(),
             versions: Versions::default(),
             tables: RwLock::new(tables),
+            retired: Mutex::default(),
             logged,
             trace: None,
         }
@@ -101,6 +104,12 @@ impl Store {
     #[inline]
     pub(crate) fn worker_contexts(&self) -> &WorkerContexts {
         &self.worker_contexts
+    }
+
+    /// Closes the gate, and waits until no commit section is open.
+    pub(super) fn close_commits(&self) {
+        self.epochs.close_gate();
+        self.epochs.wait_for_all(self.worker_contexts.all().map(WorkerContext::published));
     }
 
     /// How many calls all worker contexts have committed.
@@ -172,10 +181,50 @@ impl Store {
         self.tables.read().values().cloned().collect()
     }
 
-    /// A number that no table has had.
+    /// A number that no table has had. Dropped tables count: their rows in the catalog stay.
     pub(crate) fn next_table_id(&self) -> TableId {
         let highest = self.tables.read().last_key_value().map_or(0, |(&id, _)| id);
-        FIRST_USER_TABLE.max(highest + 1)
+        let retired = self.retired.lock().iter().map(|table| table.id()).max().unwrap_or(0);
+        FIRST_USER_TABLE.max(highest.max(retired) + 1)
+    }
+
+    /// A table that no transaction can see yet.
+    pub(crate) fn make_table(&self, id: TableId, definition: TableDefinition) -> Arc<TableCore> {
+        Arc::new(TableCore::new(self.identity, &self.slabs, id, definition))
+    }
+
+    /// Enters a table into the schema.
+    pub(super) fn put_table(&self, table: Arc<TableCore>) {
+        self.tables.write().insert(table.id(), table);
+    }
+
+    /// Takes a table out of the schema. It lives as long as the store, because transactions may still use it.
+    pub(super) fn take_table(&self, table: &TableCore) {
+        let taken = self.tables.write().remove(&table.id());
+        self.retired.lock().extend(taken);
+    }
+
+    /// Brings the tables up to date with the catalog, once recovery has replayed it: tables whose definitions have changed
+    /// since they were made, and tables that were dropped.
+    ///
+    /// # Errors
+    /// The catalog is damaged.
+    pub(crate) fn settle_schema(&self, guard: &Guard) -> Result<()> {
+        for table in self.user_tables() {
+            if table.is_gone() {
+                self.take_table(&table);
+                continue;
+            }
+            let definition = self.definition_in_catalog(table.id(), guard)?;
+            if definition != *table.definition() {
+                let (redefined, _) = table.redefined(definition);
+                let redefined = Arc::new(redefined);
+                table.supersede(redefined.clone());
+                self.take_table(&table);
+                self.put_table(redefined);
+            }
+        }
+        Ok(())
     }
 
     /// Adds a table whose catalog rows have been committed.
@@ -202,18 +251,24 @@ impl Store {
     /// # Errors
     /// The catalog is damaged.
     pub(crate) fn add_table_of_catalog(&self, id: TableId, guard: &Guard) -> Result<()> {
-        if self.table(id).is_some() {
-            return Ok(());
+        let table = match self.table(id) {
+            Some(table) => table,
+            None => self.add_table(id, self.definition_in_catalog(id, guard)?),
+        };
+        if catalog::is_dropped(id, &*self.catalog_table(catalog::TABLES)?, guard)? {
+            table.drop_table(1);
         }
+        Ok(())
+    }
+
+    fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
         let [tables, columns, indexes, routing] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
             self.catalog_table(catalog::ROUTING)?,
         ];
-        let tables = [&*tables, &*columns, &*indexes, &*routing];
-        self.add_table(id, catalog::read_definition(id, tables, guard)?);
-        Ok(())
+        catalog::read_definition(id, [&*tables, &*columns, &*indexes, &*routing], guard)
     }
 
     fn catalog_table(&self, id: TableId) -> Result<Arc<TableCore>> {

@@ -29,8 +29,10 @@ use crate::types::key::{EncodedKey, KeyKind, encode_component};
 use crate::types::{DataType, ValueRef};
 
 mod bulk;
+mod change;
 mod range_scan;
 pub(crate) use bulk::{FreshRecords, FreshRow};
+use change::Change;
 pub(crate) use range_scan::RangeScan;
 
 /// A table's number: never used again once given.
@@ -50,8 +52,8 @@ pub(crate) struct TableCore {
     /// In how many lines a record with a usual key lies.
     usual_lines: usize,
     slabs: Arc<Slabs>,
-    hash: Option<HashIndex>,
-    ordered: Option<OrderedIndex>,
+    hash: Option<Arc<HashIndex>>,
+    ordered: Option<Arc<OrderedIndex>>,
     secondary: Vec<Secondary>,
     /// For each column, whether a secondary index contains it.
     indexed: Vec<bool>,
@@ -62,6 +64,8 @@ pub(crate) struct TableCore {
     /// For each column of the key, whether it is an integer's, and of what width.
     key_kinds: Box<[KeyKind]>,
     internal: bool,
+    /// What a schema change has made of it.
+    change: Change,
 }
 
 /// A secondary index: what it indexes, and the internal table that is it.
@@ -104,11 +108,15 @@ impl TableCore {
                 table: Arc::new(Self::index_table(store, slabs, id, index)),
             })
             .collect();
-        let mut indexed = vec![false; definition.columns.len()];
-        for &position in definition.indexes.iter().flat_map(|index| &index.columns) {
+        Self::with_indexes(Self::bare(store, slabs, id, definition), secondary)
+    }
+
+    /// A table with these secondary indexes, which its definition lists.
+    fn with_indexes(mut table: TableCore, secondary: Vec<Secondary>) -> TableCore {
+        let mut indexed = vec![false; table.definition.columns.len()];
+        for &position in table.definition.indexes.iter().flat_map(|index| &index.columns) {
             indexed[position] = true;
         }
-        let mut table = Self::bare(store, slabs, id, definition);
         table.secondary = secondary;
         table.plain = (0..indexed.len())
             .map(|column| !indexed[column] && !table.definition.key.contains(&column))
@@ -134,8 +142,8 @@ impl TableCore {
             usual_lines: record_lines(USUAL_KEY_BYTES, layout.words()),
             layout,
             slabs: slabs.clone(),
-            hash: (kind != PrimaryIndex::Ordered).then(HashIndex::new),
-            ordered: (kind != PrimaryIndex::Hash).then(OrderedIndex::new),
+            hash: (kind != PrimaryIndex::Ordered).then(|| Arc::new(HashIndex::new())),
+            ordered: (kind != PrimaryIndex::Hash).then(|| Arc::new(OrderedIndex::new())),
             secondary: Vec::new(),
             indexed: Vec::new(),
             plain: Vec::new(),
@@ -146,6 +154,7 @@ impl TableCore {
                 .map(|&at| KeyKind::of(&definition.columns[at].data_type))
                 .collect(),
             internal: false,
+            change: Change::default(),
             definition,
         }
     }
@@ -498,7 +507,7 @@ impl TableCore {
     /// # Errors
     /// The table has none.
     pub(crate) fn ordered(&self) -> Result<&OrderedIndex> {
-        self.ordered.as_ref().ok_or_else(|| Error::NoOrderedIndex { table: self.definition.name.clone() })
+        self.ordered.as_deref().ok_or_else(|| Error::NoOrderedIndex { table: self.definition.name.clone() })
     }
 
     /// The next page of all records of the table, in the order of its index.
@@ -645,6 +654,9 @@ impl Drop for TableCore {
         // Nobody uses the table any more, so the records in its indexes, and the blocks of their rows, are its own
         // to free; those that left the indexes earlier were retired by `reclaim`. Records that lie in chunks go with
         // the chunks.
+        if self.has_moved() {
+            return;
+        }
         let guard = crossbeam_epoch::pin();
         let mut records = Vec::new();
         self.for_each_record(&guard, |record| {

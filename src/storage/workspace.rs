@@ -2,6 +2,7 @@
 //! nothing that the one before it has allocated.
 
 use crate::storage::record::RecordPointer;
+use crate::storage::schema::SchemaChange;
 use crate::storage::slab::Cutter;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
@@ -13,6 +14,10 @@ use crate::types::key::EncodedKey;
 pub(crate) struct Workspace {
     /// The buffered writes.
     pub(crate) writes: WriteSet,
+    /// What the transaction changes of the schema.
+    pub(crate) schema: Vec<SchemaChange>,
+    /// The schema's generation when the attempt began.
+    pub(crate) generation: u64,
     /// Redo of the call, before its stamp is known.
     pub(crate) redo: Vec<u8>,
     /// Memory for the records that it makes.
@@ -57,5 +62,6 @@ impl Workspace {
     pub(crate) fn reset(&mut self) {
         self.writes.clear();
         self.redo.clear();
+        self.schema.clear();
     }
 }

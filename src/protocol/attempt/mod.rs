@@ -30,6 +30,7 @@ use crate::storage::index::{Lookup, NodeVersion};
 pub(crate) use crate::storage::read_set::Part;
 use crate::storage::read_set::ReadSet;
 use crate::storage::record::Record;
+use crate::storage::schema::SchemaChange;
 use crate::storage::store::Store;
 use crate::storage::table::{TableCore, is_dead};
 use crate::storage::word::{DEAD, Stamp};
@@ -150,6 +151,7 @@ impl<'a> Attempt<'a> {
         updates_refused: Option<&'a Error>,
     ) -> Attempt<'a> {
         workspace.reset();
+        workspace.generation = store.epochs().generation();
         reads.clear();
         Attempt {
             store,
@@ -310,8 +312,28 @@ impl<'a> Attempt<'a> {
         if table.store() != self.store.identity() {
             return Err(foreign(table));
         }
+        if !table.is_current() {
+            return Err(changed(table));
+        }
         // SAFETY: the store frees no table before it is dropped itself, and the attempt borrows the store for 'a.
         Ok(unsafe { &*std::ptr::from_ref(table) })
+    }
+
+    /// Whether no schema change has taken effect since the attempt began.
+    #[inline]
+    pub(crate) fn is_of_current_schema(&self) -> bool {
+        self.store.epochs().generation() == self.generation()
+    }
+
+    /// The schema's generation when the attempt began.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.workspace.borrow().generation
+    }
+
+    /// Changes the schema when the attempt commits.
+    pub(crate) fn change_schema(&self, change: SchemaChange) {
+        self.workspace.borrow_mut().schema.push(change);
     }
 
     #[inline]
@@ -495,6 +517,16 @@ fn claim_traced<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], wha
         trace.note(attempt.worker_context, table, key);
     }
     Ok(())
+}
+
+#[cold]
+fn changed(table: &TableCore) -> Error {
+    let table_name = table.definition().name().to_string();
+    if table.is_gone() {
+        Error::TableDropped { table: table_name }
+    } else {
+        Error::TableChanged { table: table_name }
+    }
 }
 
 #[cold]

@@ -84,7 +84,8 @@ fn stamp(
 ) -> Option<(Stamp, Option<usize>)> {
     let epochs = call.store.epochs();
     let epoch = epochs.current();
-    if !validate(&Taken::Nothing) || !epochs.takes_commits_of(epoch) {
+    let is_current = epochs.generation() == call.workspace.generation;
+    if !validate(&Taken::Nothing) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }
     let mut charged = None;

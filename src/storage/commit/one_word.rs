@@ -68,7 +68,8 @@ fn change_and_stamp(
         return None;
     }
     let epoch = epochs.current();
-    if !validate(&Taken::One(record)) || !epochs.takes_commits_of(epoch) {
+    let is_current = epochs.generation() == call.workspace.generation;
+    if !validate(&Taken::One(record)) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }
     let floor = call.seen.get().max(Stamp::of(word)).max(call.workspace.last_stamp);

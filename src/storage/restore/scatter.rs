@@ -122,6 +122,10 @@ impl Scattering<'_> {
                     apply_change(table, (stamp, table.hash(head.key)), &head, &mut reader, tools, guard)
                 })?;
             } else {
+                if self.store.table(head.table).is_none() {
+                    // The transaction has made it: its rows in the catalog come before its own.
+                    made.iter().try_for_each(|&id| self.store.add_table_of_catalog(id, guard))?;
+                }
                 tools.on_table(self.store, head.table, |_, table| reader.skip(head.change, table))?;
                 self.put((head.table, head.key), stamp, at, false);
             }

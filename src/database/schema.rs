@@ -1,0 +1,250 @@
+//! Schema changes: tables are dropped, emptied and changed while transactions run.
+//!
+//! # Invariants
+//! A schema change is a transaction on the catalog, and takes effect at its commit, behind the closed gate. Schema changes
+//! come one after another. Transactions that are under way then are retried against the new schema.
+//!
+//! # Concurrency
+//! A change that keeps a table's columns and key (names, defaults, NOT NULL, indexes) keeps its records; new indexes are
+//! filled while the gate is closed. Other changes copy all rows into a new table, in one transaction; see
+//! `docs/decisions/2026-11-22-schema-changes.md`.
+
+use std::sync::Arc;
+
+use super::Database;
+use crate::error::{Error, Result};
+use crate::pipeline::nesting;
+use crate::range::Range;
+use crate::storage::catalog::{self, DROPPED, RESERVED_PREFIX};
+use crate::storage::definition::TableDefinition;
+use crate::storage::schema::SchemaChange;
+use crate::storage::table::{TableCore, TableId};
+use crate::table::Table;
+use crate::table_change::{Changed, TableChange};
+use crate::transaction::Tx;
+use crate::types::{Value, ValueRef};
+
+impl Database {
+    /// Drops a table. Handles of it refuse every access from then on.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Error, Options, TableDefinition, key};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// let draft = db.create_table(TableDefinition::new("draft").column("id", DataType::Int64).primary_key(["id"]))?;
+    /// db.drop_table("draft")?;
+    /// assert!(matches!(db.run(|tx| tx.exists(&draft, key![1])), Err(Error::TableDropped { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let _one_at_a_time = self.begin_schema_change()?;
+        let table = self.own_table(name)?;
+        self.run(|tx| {
+            self.mark_dropped(tx, table.id())?;
+            tx.change_schema(SchemaChange::Drop(table.clone()));
+            Ok(())
+        })
+    }
+
+    /// Removes all rows of these tables, at one moment. It takes as long for many rows as for few.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
+    pub fn truncate(&self, names: &[&str]) -> Result<()> {
+        let _one_at_a_time = self.begin_schema_change()?;
+        let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
+        let first = self.engine().store().next_table_id();
+        let emptied: Vec<_> = (first..)
+            .zip(&tables)
+            .map(|(id, table)| self.engine().store().make_table(id, table.definition().clone()))
+            .collect();
+        self.run(|tx| {
+            tables.iter().zip(&emptied).try_for_each(|(old, new)| {
+                self.write_catalog(tx, new.id(), new.definition())?;
+                self.mark_dropped(tx, old.id())?;
+                tx.change_schema(replacement(old, new));
+                Ok(())
+            })
+        })
+    }
+
+    /// Changes a table: all steps of the change take effect at one moment, or none.
+    ///
+    /// Handles of the table follow. Procedures that were registered before fail with [`Error::TableChanged`], and have to
+    /// be registered again.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Options, TableChange, TableDefinition, key, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// let users = db.create_table(
+    ///     TableDefinition::new("user").column("id", DataType::Int64).column("name", DataType::Text).primary_key(["id"]),
+    /// )?;
+    /// db.run(|tx| tx.insert(&users, row![1, "Ada"]))?;
+    /// let change = TableChange::new()
+    ///     .add_column("visits", DataType::Int64, 0).not_null("visits")
+    ///     .add_index("user_by_name", ["name"]);
+    /// db.change_table("user", change)?;
+    /// let visits = db.run(|tx| tx.get(&users, key![1])?.map(|row| row.int("visits")).transpose())?;
+    /// assert_eq!(visits, Some(0));
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`], [`Error::UnknownColumn`], [`Error::UnknownIndex`]; what a definition can be refused for; rows that do not
+    /// fit the new definition ([`Error::NullValue`], [`Error::NotUnique`], [`Error::DuplicateKey`], …), which then stays
+    /// as it was; inside a transaction [`Error::Nested`].
+    pub fn change_table(&self, name: &str, change: TableChange) -> Result<Table> {
+        let _one_at_a_time = self.begin_schema_change()?;
+        let table = self.own_table(name)?;
+        let changed = change.apply(table.definition())?;
+        let new_name = changed.definition.name();
+        if new_name != name {
+            check_name(new_name)?;
+            if self.engine().store().table_by_name(new_name).is_ok() {
+                return Err(Error::TableExists { table: new_name.to_string() });
+            }
+        }
+        let new = if changed.keeps_records(table.definition()) {
+            self.redefine(&table, changed.definition)?
+        } else {
+            self.rebuild(&table, &changed)?
+        };
+        Ok(Table::new(new))
+    }
+
+    /// Gives a table's records another definition.
+    fn redefine(&self, table: &Arc<TableCore>, definition: TableDefinition) -> Result<Arc<TableCore>> {
+        let columns = &table.definition().columns;
+        let refuses_null: Vec<usize> = (0..columns.len())
+            .filter(|&at| definition.columns[at].not_null && !columns[at].not_null)
+            .collect();
+        // Of every attempt one, because a commit that fails may have filled its indexes already.
+        let mut made = Vec::new();
+        self.run(|tx| {
+            let (new, empty) = table.redefined(definition.clone());
+            let added: Vec<usize> =
+                empty.iter().flat_map(|&at| definition.indexes[at].columns.clone()).collect();
+            if !refuses_null.is_empty() || !added.is_empty() {
+                // The columns are read as a transaction reads them, so a split phase that hides them ends first.
+                check_rows(tx, table, &refuses_null, &added)?;
+            }
+            self.rewrite_catalog(tx, table, &definition)?;
+            let new = Arc::new(new);
+            made.push(new.clone());
+            tx.change_schema(SchemaChange::Replace { old: table.clone(), new, empty });
+            Ok(())
+        })?;
+        made.pop().ok_or(Error::Closed)
+    }
+
+    /// Copies a table's rows into a new one with another definition.
+    fn rebuild(&self, table: &Arc<TableCore>, changed: &Changed) -> Result<Arc<TableCore>> {
+        let store = self.engine().store();
+        let id = store.next_table_id();
+        let old = Table::new(table.clone());
+        // Of every attempt: what a failed one has inserted is collected from its table afterwards.
+        let mut made = Vec::new();
+        self.run(|tx| {
+            let core = store.make_table(id, changed.definition.clone());
+            made.push(core.clone());
+            let new = Table::new(core.clone());
+            // First the catalog: replay makes the table from these rows before it meets the table's own.
+            self.write_catalog(tx, id, &changed.definition)?;
+            self.mark_dropped(tx, table.id())?;
+            for row in tx.scan(&old, Range::all())? {
+                let values = changed.row(row?.to_values())?;
+                tx.insert(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
+            }
+            tx.change_schema(replacement(table, &core));
+            Ok(())
+        })?;
+        made.pop().ok_or(Error::Closed)
+    }
+
+    fn begin_schema_change(&self) -> Result<impl Drop + '_> {
+        nesting::check("a schema change")?;
+        Ok(self.shared.schema_changes().lock())
+    }
+
+    /// A table that users may change.
+    fn own_table(&self, name: &str) -> Result<Arc<TableCore>> {
+        check_name(name)?;
+        self.engine().store().table_by_name(name)
+    }
+
+    fn catalog(&self, id: TableId) -> Result<Table> {
+        self.engine().store().table(id).map(Table::new).ok_or(Error::Closed)
+    }
+
+    /// Describes a table in the catalog.
+    pub(super) fn write_catalog(
+        &self,
+        tx: &Tx<'_, '_>,
+        id: TableId,
+        definition: &TableDefinition,
+    ) -> Result<()> {
+        catalog::rows(id, definition)?.iter().try_for_each(|(table, values)| {
+            tx.insert(&self.catalog(*table)?, values.iter().map(ValueRef::from).collect::<Vec<_>>())
+        })
+    }
+
+    fn mark_dropped(&self, tx: &Tx<'_, '_>, id: TableId) -> Result<()> {
+        let key = [ValueRef::Int(i64::from(id))];
+        tx.update(&self.catalog(catalog::TABLES)?, key, &[("name", ValueRef::Text(DROPPED))])
+    }
+
+    /// Brings a table's rows in the catalog up to date.
+    fn rewrite_catalog(
+        &self,
+        tx: &Tx<'_, '_>,
+        table: &TableCore,
+        definition: &TableDefinition,
+    ) -> Result<()> {
+        let before = catalog::rows(table.id(), table.definition())?;
+        let after = catalog::rows(table.id(), definition)?;
+        let changed = |rows: &[(TableId, Vec<Value>)], others: &[(TableId, Vec<Value>)]| {
+            rows.iter().filter(|row| !others.contains(row)).cloned().collect::<Vec<_>>()
+        };
+        for (id, values) in changed(&before, &after) {
+            let table = self.catalog(id)?;
+            let key: Vec<_> =
+                table.definition().key().iter().map(|&at| ValueRef::from(&values[at])).collect();
+            tx.delete(&table, key)?;
+        }
+        for (id, values) in changed(&after, &before) {
+            tx.insert(&self.catalog(id)?, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+}
+
+fn replacement(old: &Arc<TableCore>, new: &Arc<TableCore>) -> SchemaChange {
+    SchemaChange::Replace { old: old.clone(), new: new.clone(), empty: Vec::new() }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if !name.starts_with(RESERVED_PREFIX) {
+        return Ok(());
+    }
+    let detail = format!("names that begin with {RESERVED_PREFIX:?} are the engine's own; choose another");
+    Err(Error::InvalidDefinition { table: name.to_string(), detail })
+}
+
+/// Reads columns that are to be indexed, and refuses NULL in those that are to be NOT NULL.
+fn check_rows(tx: &Tx<'_, '_>, table: &Arc<TableCore>, refuses_null: &[usize], read: &[usize]) -> Result<()> {
+    let columns = &table.definition().columns;
+    for row in tx.scan(&Table::new(table.clone()), Range::all())? {
+        let row = row?;
+        for &at in refuses_null.iter().chain(read) {
+            let is_null = row.get(columns[at].name.as_str())?.is_null();
+            if is_null && refuses_null.contains(&at) {
+                return Err(Error::NullValue {
+                    what: format!("{}.{}", table.definition().name(), columns[at].name),
+                });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What a schema change makes of a table: another definition over the same records, another table, or nothing.
+//!
+//! A table's definition never changes in place, because transactions read it without a lock. A change makes a new
+//! [`TableCore`] and names it as the old one's successor; handles follow successors, and transactions that have used the
+//! old one fail their commit (see [`Store::change_schema`](crate::storage::store::Store::change_schema)).
+//!
+//! # Invariants
+//! A successor is named once, behind the closed gate. Of several definitions over the same records only the newest frees
+//! them. Nothing is installed into a table that has a successor, or is gone.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Secondary, TableCore};
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::storage::definition::TableDefinition;
+
+/// What a schema change has made of a table.
+#[derive(Default)]
+pub(super) struct Change {
+    successor: OnceLock<Arc<TableCore>>,
+    /// The epoch of the schema change that has made it; zero: it is older than this process.
+    begins: AtomicU64,
+    /// The epoch in which it was dropped, above which it is no table; zero: it was not.
+    dropped: AtomicU64,
+    /// Whether its records are another definition's to free.
+    has_moved: AtomicBool,
+}
+
+impl TableCore {
+    /// This table's records under another definition of the same columns. Indexes that both definitions have are shared;
+    /// the others are empty, and named by position for the caller to fill.
+    pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
+        let mut empty = Vec::new();
+        let secondary = definition
+            .indexes
+            .iter()
+            .enumerate()
+            .map(|(position, index)| {
+                let same_keys = |column: &usize| {
+                    self.definition.columns[*column].not_null == definition.columns[*column].not_null
+                };
+                let shared = self.secondary.iter().find(|own| {
+                    (&own.definition.columns, own.definition.unique) == (&index.columns, index.unique)
+                        && index.columns.iter().all(same_keys)
+                });
+                let table = shared.map(|own| own.table.clone()).unwrap_or_else(|| {
+                    empty.push(position);
+                    Arc::new(Self::index_table(self.store, &self.slabs, self.id, index))
+                });
+                Secondary { definition: index.clone(), table }
+            })
+            .collect();
+        let mut table = Self::bare(self.store, &self.slabs, self.id, definition);
+        (table.hash, table.ordered) = (self.hash.clone(), self.ordered.clone());
+        // Until it supersedes this table. Relaxed: nobody else has it yet.
+        table.change.has_moved.store(true, Ordering::Relaxed);
+        (Self::with_indexes(table, secondary), empty)
+    }
+
+    /// The table in whose place this one's handles stand now: itself, unless a schema change has made another one of it.
+    #[inline]
+    pub(crate) fn current(self: &Arc<Self>) -> &Arc<TableCore> {
+        let mut current = self;
+        while let Some(successor) = current.change.successor.get() {
+            current = successor;
+        }
+        current
+    }
+
+    /// Whether transactions may use it: it was not dropped, and nothing has come in its place.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.change.successor.get().is_none() && !self.is_gone()
+    }
+
+    /// Whether it was dropped.
+    #[inline]
+    pub(crate) fn is_gone(&self) -> bool {
+        // Relaxed: an access that misses it is caught at commit.
+        self.change.dropped.load(Ordering::Relaxed) != 0
+    }
+
+    /// The definition in force at the end of this epoch, of this one and its successors.
+    pub(crate) fn at(self: &Arc<Self>, epoch: u64) -> &Arc<TableCore> {
+        let mut table = self;
+        while let Some(successor) =
+            table.change.successor.get().filter(|successor| successor.begins() <= epoch)
+        {
+            table = successor;
+        }
+        table
+    }
+
+    /// The epoch of the schema change that has made it.
+    pub(crate) fn begins(&self) -> u64 {
+        // Relaxed: it is set before anybody can have the table.
+        self.change.begins.load(Ordering::Relaxed)
+    }
+
+    /// The epoch in which it was dropped, or one that never comes.
+    pub(crate) fn ends(&self) -> u64 {
+        // Relaxed: a snapshot of that epoch is registered behind the gate, after the drop.
+        match self.change.dropped.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            epoch => epoch,
+        }
+    }
+
+    /// Says that a schema change of this epoch makes the table, before anybody else has it.
+    pub(crate) fn begin(&self, epoch: u64) {
+        self.change.begins.store(epoch, Ordering::Relaxed);
+    }
+
+    /// Whether another table frees its records.
+    pub(super) fn has_moved(&self) -> bool {
+        self.change.has_moved.load(Ordering::Relaxed)
+    }
+
+    /// Names what has come in its place, behind the closed gate.
+    pub(crate) fn supersede(&self, successor: Arc<TableCore>) {
+        if successor.id == self.id {
+            // Relaxed: only `drop` asks, when nobody else has the table.
+            self.change.has_moved.store(true, Ordering::Relaxed);
+            successor.change.has_moved.store(false, Ordering::Relaxed);
+        }
+        // It has none: schema changes come one after another, and each supersedes current tables.
+        let _ = self.change.successor.set(successor);
+    }
+
+    /// Drops it in this epoch, behind the closed gate.
+    pub(crate) fn drop_table(&self, epoch: u64) {
+        self.change.dropped.store(epoch.max(1), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,312 @@
+//! What is to change of a table, as given to `Database::change_table`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::storage::definition::{ColumnDefinition, TableDefinition};
+use crate::types::{DataType, Value, check};
+
+/// Makes a column's new value from its old one.
+type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
+
+/// Changes of one table that take effect together, in the order in which they are named.
+#[derive(Clone, Default)]
+#[must_use = "it changes nothing until it is given to Database::change_table"]
+pub struct TableChange {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone)]
+enum Step {
+    RenameTable(String),
+    AddColumn(String, DataType, Value),
+    DropColumn(String),
+    RenameColumn(String, String),
+    SetDefault(String, Value),
+    SetNotNull(String, bool),
+    SetType(String, DataType, Option<Convert>),
+    PrimaryKey(Vec<String>),
+    AddIndex(String, Vec<String>, bool),
+    DropIndex(String),
+    RenameIndex(String, String),
+}
+
+fn owned<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    columns.into_iter().map(str::to_string).collect()
+}
+
+impl TableChange {
+    /// No change yet.
+    pub fn new() -> TableChange {
+        TableChange { steps: Vec::new() }
+    }
+
+    fn step(mut self, step: Step) -> TableChange {
+        self.steps.push(step);
+        self
+    }
+
+    /// Gives the table another name.
+    pub fn rename(self, name: impl Into<String>) -> TableChange {
+        self.step(Step::RenameTable(name.into()))
+    }
+
+    /// Adds a column at the end. Existing rows get the default.
+    pub fn add_column(
+        self,
+        name: impl Into<String>,
+        data_type: DataType,
+        default: impl Into<Value>,
+    ) -> TableChange {
+        self.step(Step::AddColumn(name.into(), data_type, default.into()))
+    }
+
+    /// Drops a column, and the indexes that contain it. The primary key's columns cannot be dropped.
+    pub fn drop_column(self, name: impl Into<String>) -> TableChange {
+        self.step(Step::DropColumn(name.into()))
+    }
+
+    /// Gives a column another name.
+    pub fn rename_column(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
+        self.step(Step::RenameColumn(name.into(), new_name.into()))
+    }
+
+    /// What a column gets from now on when a row is inserted without a value for it; NULL is no default.
+    pub fn set_default(self, column: impl Into<String>, value: impl Into<Value>) -> TableChange {
+        self.step(Step::SetDefault(column.into(), value.into()))
+    }
+
+    /// A column refuses NULL from now on; existing rows must have no NULL there.
+    pub fn not_null(self, column: impl Into<String>) -> TableChange {
+        self.step(Step::SetNotNull(column.into(), true))
+    }
+
+    /// A column may hold NULL from now on.
+    pub fn nullable(self, column: impl Into<String>) -> TableChange {
+        self.step(Step::SetNotNull(column.into(), false))
+    }
+
+    /// Gives a column another type; existing values must fit it as they are.
+    pub fn data_type(self, column: impl Into<String>, data_type: DataType) -> TableChange {
+        self.step(Step::SetType(column.into(), data_type, None))
+    }
+
+    /// Gives a column another type, and converts existing values other than NULL.
+    pub fn convert(
+        self,
+        column: impl Into<String>,
+        data_type: DataType,
+        convert: impl Fn(Value) -> Result<Value> + Send + Sync + 'static,
+    ) -> TableChange {
+        self.step(Step::SetType(column.into(), data_type, Some(Arc::new(convert))))
+    }
+
+    /// Gives the table another primary key; existing rows must differ in it.
+    pub fn primary_key<'a>(self, columns: impl IntoIterator<Item = &'a str>) -> TableChange {
+        self.step(Step::PrimaryKey(owned(columns)))
+    }
+
+    /// Adds a secondary index, in which rows may share values.
+    pub fn add_index<'a>(
+        self,
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = &'a str>,
+    ) -> TableChange {
+        self.step(Step::AddIndex(name.into(), owned(columns), false))
+    }
+
+    /// Adds a secondary index that keeps its values unique; existing rows must differ in them.
+    pub fn add_unique_index<'a>(
+        self,
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = &'a str>,
+    ) -> TableChange {
+        self.step(Step::AddIndex(name.into(), owned(columns), true))
+    }
+
+    /// Drops a secondary index.
+    pub fn drop_index(self, name: impl Into<String>) -> TableChange {
+        self.step(Step::DropIndex(name.into()))
+    }
+
+    /// Gives a secondary index another name.
+    pub fn rename_index(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
+        self.step(Step::RenameIndex(name.into(), new_name.into()))
+    }
+
+    /// The definition that this makes of another one, and where rows' values come from.
+    ///
+    /// # Errors
+    /// A column or index that does not exist; what a definition can be refused for.
+    pub(crate) fn apply(self, definition: &TableDefinition) -> Result<Changed> {
+        let sources = (0..definition.columns.len()).map(Source::Old).collect();
+        let mut changed = Changed { definition: definition.clone(), sources };
+        self.steps.into_iter().try_for_each(|step| changed.step(step))?;
+        changed.definition = changed.definition.settled()?;
+        Ok(changed)
+    }
+}
+
+impl fmt::Debug for TableChange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TableChange").field("steps", &self.steps.len()).finish()
+    }
+}
+
+/// Where the value of a column comes from when a row is copied.
+enum Source {
+    /// The old row's column at this position.
+    Old(usize),
+    /// The same, converted.
+    Converted(usize, Option<Convert>),
+    /// This value, for every row.
+    New(Value),
+}
+
+/// A changed definition.
+pub(crate) struct Changed {
+    pub(crate) definition: TableDefinition,
+    sources: Vec<Source>,
+}
+
+impl Changed {
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::RenameTable(name) => self.definition.name = name,
+            Step::AddColumn(name, data_type, default) => self.add_column(name, data_type, default),
+            Step::DropColumn(name) => self.drop_column(&name)?,
+            Step::RenameColumn(name, new_name) => self.column(&name)?.name = new_name,
+            Step::SetDefault(name, value) => self.column(&name)?.default = value,
+            Step::SetNotNull(name, not_null) => self.set_not_null(&name, not_null)?,
+            Step::SetType(name, data_type, convert) => self.set_type(&name, data_type, convert)?,
+            Step::PrimaryKey(columns) => self.set_key(&columns)?,
+            Step::AddIndex(name, columns, unique) => {
+                let columns = columns.iter().map(String::as_str);
+                let definition = std::mem::replace(&mut self.definition, TableDefinition::new(""));
+                self.definition = if unique {
+                    definition.unique_index(name, columns)
+                } else {
+                    definition.index(name, columns)
+                };
+            }
+            Step::DropIndex(name) => {
+                let position = self.index(&name)?;
+                self.definition.indexes.remove(position);
+            }
+            Step::RenameIndex(name, new_name) => {
+                let position = self.index(&name)?;
+                self.definition.indexes[position].name = new_name;
+            }
+        }
+        Ok(())
+    }
+
+    fn column(&mut self, name: &str) -> Result<&mut ColumnDefinition> {
+        let position = self.definition.position(name)?;
+        Ok(&mut self.definition.columns[position])
+    }
+
+    fn index(&self, name: &str) -> Result<usize> {
+        let indexes = &self.definition.indexes;
+        indexes.iter().position(|index| index.name == name).ok_or_else(|| Error::UnknownIndex {
+            table: self.definition.name.clone(),
+            index: name.to_string(),
+            known: indexes.iter().map(|index| index.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn wrong<T>(&self, detail: String) -> Result<T> {
+        Err(Error::InvalidDefinition { table: self.definition.name.clone(), detail })
+    }
+
+    fn add_column(&mut self, name: String, data_type: DataType, default: Value) {
+        self.sources.push(Source::New(default.clone()));
+        self.definition.columns.push(ColumnDefinition {
+            name,
+            data_type,
+            not_null: false,
+            default,
+            references: None,
+            domain: None,
+        });
+    }
+
+    fn drop_column(&mut self, name: &str) -> Result<()> {
+        let position = self.definition.position(name)?;
+        if self.definition.key.contains(&position) {
+            return self.wrong(format!("column {name:?} is in its primary key; change the key first"));
+        }
+        let definition = &mut self.definition;
+        definition.columns.remove(position);
+        self.sources.remove(position);
+        definition.indexes.retain(|index| !index.columns.contains(&position));
+        let key = definition.key.iter_mut().chain(&mut definition.routing);
+        let indexed = definition.indexes.iter_mut().flat_map(|index| &mut index.columns);
+        key.chain(indexed).filter(|at| **at > position).for_each(|at| *at -= 1);
+        Ok(())
+    }
+
+    fn set_not_null(&mut self, name: &str, not_null: bool) -> Result<()> {
+        let position = self.definition.position(name)?;
+        if !not_null && self.definition.key.contains(&position) {
+            return self.wrong(format!("column {name:?} is in its primary key, which holds no NULL"));
+        }
+        self.definition.columns[position].not_null = not_null;
+        Ok(())
+    }
+
+    fn set_type(&mut self, name: &str, data_type: DataType, convert: Option<Convert>) -> Result<()> {
+        let position = self.definition.position(name)?;
+        self.definition.columns[position].data_type = data_type;
+        if let Source::Old(from) = self.sources[position] {
+            self.sources[position] = Source::Converted(from, convert);
+        }
+        Ok(())
+    }
+
+    fn set_key(&mut self, columns: &[String]) -> Result<()> {
+        let positions =
+            columns.iter().map(|name| self.definition.position(name)).collect::<Result<Vec<_>>>()?;
+        for &position in &positions {
+            self.definition.columns[position].not_null = true;
+        }
+        self.definition.routing.retain(|column| positions.contains(column));
+        self.definition.key = positions;
+        Ok(())
+    }
+
+    /// Whether the table's records can stay as they are: the columns, the key and the kind of index are the same.
+    pub(crate) fn keeps_records(&self, old: &TableDefinition) -> bool {
+        let new = &self.definition;
+        self.sources.len() == old.columns.len()
+            && self
+                .sources
+                .iter()
+                .enumerate()
+                .all(|(at, source)| matches!(source, Source::Old(from) if *from == at))
+            && (&new.key, &new.routing, new.primary_index) == (&old.key, &old.routing, old.primary_index)
+    }
+
+    /// The new row of an old one.
+    ///
+    /// # Errors
+    /// A value does not fit its column's new type.
+    pub(crate) fn row(&self, old: Vec<Value>) -> Result<Vec<Value>> {
+        let columns = self.sources.iter().zip(&self.definition.columns);
+        columns.map(|(source, column)| self.value(source, column, &old)).collect()
+    }
+
+    fn value(&self, source: &Source, column: &ColumnDefinition, old: &[Value]) -> Result<Value> {
+        match source {
+            Source::Old(from) => Ok(old[*from].clone()),
+            Source::New(value) => Ok(value.clone()),
+            Source::Converted(from, _) if old[*from].is_null() => Ok(Value::Null),
+            Source::Converted(from, Some(convert)) => convert(old[*from].clone()),
+            Source::Converted(from, None) => {
+                let what = format!("{}.{}", self.definition.name, column.name);
+                Ok(check::coerce((&old[*from]).into(), &column.data_type, false, &what)?.to_value())
+            }
+        }
+    }
+}
