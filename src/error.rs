@@ -115,7 +115,9 @@ pub enum Error {
         table: String,
     },
     /// A schema change has made another table of it, with which a procedure registered before cannot work.
-    #[error("table {table:?} has changed since the procedure was registered; register it again")]
+    #[error(
+        "table {table:?} has changed since it was first used here; register the procedure again, or retry the transaction"
+    )]
     TableChanged {
         /// The table.
         table: String,

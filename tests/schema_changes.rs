@@ -306,6 +306,31 @@ fn a_snapshot_reads_the_tables_that_there_were() {
     }
 }
 
+/// A session that has used a table conflicts with a later change of it, and goes on with the new one.
+#[test]
+fn a_session_conflicts_with_a_change_of_what_it_has_used() {
+    for &protocol in ProtocolKind::ALL {
+        let db = Database::in_memory(Options::default().durability(Durability::None).protocol(protocol))
+            .expect("open");
+        let (a, b) = (filled(&db, "a"), filled(&db, "b"));
+        let mut session = db.session().expect("a session");
+        session.begin().expect("begun");
+        session.run(|tx| tx.update(&a, key![1], &[("n", ValueRef::Int(5))])).expect("updated");
+        db.change_table("a", TableChange::new().add_index("by_n", ["n"])).expect("changed");
+        let refused = session.commit();
+        assert!(
+            refused.as_ref().is_err_and(|error| error.sqlstate() == "40001"),
+            "{protocol:?}: {refused:?}"
+        );
+        session.begin().expect("begun again");
+        session.run(|tx| tx.update(&b, key![1], &[("n", ValueRef::Int(5))])).expect("updated");
+        db.change_table("a", TableChange::new().drop_index("by_n")).expect("changed");
+        session.run(|tx| tx.update(&a, key![1], &[("n", ValueRef::Int(6))])).expect("updated");
+        session.commit().expect("it had not used that table before");
+        assert_eq!(rows(&db, &a)[1][2], Value::Int(6));
+    }
+}
+
 #[test]
 fn wrong_changes_are_refused_and_change_nothing() {
     let db = Database::in_memory(Options::default().durability(Durability::None)).expect("open");

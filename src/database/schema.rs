@@ -39,7 +39,8 @@ impl Database {
     /// # Errors
     /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        let _one_at_a_time = self.begin_schema_change()?;
+        nesting::check("a schema change")?;
+        let _one_at_a_time = self.shared.schema_changes().lock();
         let table = self.own_table(name)?;
         self.run(|tx| {
             self.mark_dropped(tx, table.id())?;
@@ -53,7 +54,8 @@ impl Database {
     /// # Errors
     /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
     pub fn truncate(&self, names: &[&str]) -> Result<()> {
-        let _one_at_a_time = self.begin_schema_change()?;
+        nesting::check("a schema change")?;
+        let _one_at_a_time = self.shared.schema_changes().lock();
         let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
         let first = self.engine().store().next_table_id();
         let emptied: Vec<_> = (first..)
@@ -96,7 +98,8 @@ impl Database {
     /// fit the new definition ([`Error::NullValue`], [`Error::NotUnique`], [`Error::DuplicateKey`], …), which then stays
     /// as it was; inside a transaction [`Error::Nested`].
     pub fn change_table(&self, name: &str, change: TableChange) -> Result<Table> {
-        let _one_at_a_time = self.begin_schema_change()?;
+        nesting::check("a schema change")?;
+        let _one_at_a_time = self.shared.schema_changes().lock();
         let table = self.own_table(name)?;
         let changed = change.apply(table.definition())?;
         let new_name = changed.definition.name();
@@ -161,11 +164,6 @@ impl Database {
             Ok(())
         })?;
         made.pop().ok_or(Error::Closed)
-    }
-
-    fn begin_schema_change(&self) -> Result<impl Drop + '_> {
-        nesting::check("a schema change")?;
-        Ok(self.shared.schema_changes().lock())
     }
 
     /// A table that users may change.

@@ -283,6 +283,9 @@ fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Res
 
 /// Whether everything that a session has read is as it was.
 fn all_unchanged(attempt: &Attempt<'_>, buffer: &SessionBuffer) -> Result<bool> {
+    if !buffer.is_of_current_schema() {
+        return Ok(false);
+    }
     for (table, key, before) in buffer.reads() {
         let now = attempt.observe(table, key, before.part)?;
         if !is_unchanged(attempt, before, &now)? {

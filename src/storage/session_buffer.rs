@@ -146,6 +146,11 @@ impl SessionBuffer {
         (self.tables.len() - 1) as u32
     }
 
+    /// Whether no schema change has put another table in the place of one that was used.
+    pub(crate) fn is_of_current_schema(&self) -> bool {
+        self.tables.iter().all(|table| table.core.is_current())
+    }
+
     /// The table of this number.
     pub(crate) fn core(&self, table: u32) -> &Arc<TableCore> {
         &self.tables[table as usize].core

@@ -50,6 +50,7 @@ mod engine {
     pub(crate) mod snapshot;
     pub(crate) mod storage;
     pub(crate) mod table;
+    pub(crate) mod table_change;
     pub(crate) mod testing;
     pub(crate) mod transaction;
     pub(crate) mod types;
