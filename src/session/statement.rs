@@ -203,6 +203,9 @@ pub(super) struct Commit {
 impl Body for Commit {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         self.stop = None;
+        if !self.access.buffer.is_of_current_schema() {
+            return stop(&mut self.stop, Stop::Conflict);
+        }
         attempt.carry_in_everything(&self.access.buffer)?;
         if all_unchanged(attempt, &self.access.buffer)? {
             return Ok(());

@@ -565,7 +565,7 @@ impl TableCore {
 
     /// About how many records there are, if there is a hash index that tells.
     pub(crate) fn estimated_len(&self) -> Option<u64> {
-        self.hash.as_ref().map(HashIndex::estimated_len)
+        self.hash.as_deref().map(HashIndex::estimated_len)
     }
 
     /// Calls `visit` for every record, present or not.
