@@ -15,10 +15,12 @@ mod arithmetic;
 mod comparison;
 pub mod definition;
 mod json;
+mod mathematics;
 mod moments;
 mod registry;
 pub mod resolve;
 mod sets;
+mod strings;
 mod windows;
 
 pub use definition::{

@@ -7,15 +7,27 @@ use hashbrown::HashMap;
 use super::definition::{Definition, Function};
 
 /// The tables of functions.
-const FUNCTIONS: &[&[&[Definition]]] =
-    &[super::aggregates::TABLES, &[super::arithmetic::FUNCTIONS, super::sets::SETS, super::windows::WINDOWS]];
+const FUNCTIONS: &[&[&[Definition]]] = &[
+    super::aggregates::TABLES,
+    super::strings::FUNCTIONS,
+    &[
+        super::arithmetic::FUNCTIONS,
+        super::mathematics::FUNCTIONS,
+        super::sets::SETS,
+        super::windows::WINDOWS,
+    ],
+];
 /// The tables of operators.
-const OPERATORS: &[&[&[Definition]]] = &[&[
-    super::arithmetic::INTEGERS,
-    super::arithmetic::NUMBERS,
-    super::comparison::OPERATORS,
-    super::moments::arithmetic::OPERATORS,
-]];
+const OPERATORS: &[&[&[Definition]]] = &[
+    super::strings::OPERATORS,
+    &[
+        super::arithmetic::INTEGERS,
+        super::arithmetic::NUMBERS,
+        super::comparison::OPERATORS,
+        super::mathematics::OPERATORS,
+        super::moments::arithmetic::OPERATORS,
+    ],
+];
 
 struct Registry {
     all: Vec<Function>,

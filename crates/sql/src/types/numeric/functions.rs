@@ -138,7 +138,7 @@ impl Numeric {
         }
         let whole = &power / power_of_ten(power_scale as u32);
         if let (true, Some(whole)) = (is_integer, whole.to_i32()) {
-            return power_of_integer((base, base_scale), whole, power_scale);
+            return power_of_integer((base, base_scale), whole);
         }
         if base.is_zero() {
             return Numeric::from_small(0, SIGNIFICANT_DIGITS_MIN as i32);
@@ -315,20 +315,20 @@ fn estimate_ln_weight(coefficient: &BigInt, scale: i32) -> i64 {
 }
 
 /// A power with a whole exponent (`power_var_int`).
-fn power_of_integer(base: (BigInt, i32), exponent: i32, exponent_scale: i32) -> Result<Numeric> {
+fn power_of_integer(base: (BigInt, i32), exponent: i32) -> Result<Numeric> {
     let (coefficient, scale) = base;
     let weight = if coefficient.is_zero() {
         0.0
     } else {
         f64::from(exponent) * decimal_logarithm(&coefficient, scale)
     };
+    let result_scale = display_scale(SIGNIFICANT_DIGITS_MIN, &[scale]);
     if weight > 32768.0 * 4.0 {
         return Err(too_large());
     }
-    if weight + 1.0 < -1000.0 {
-        return Numeric::from_small(0, 1000);
+    if weight + 1.0 < -f64::from(result_scale) {
+        return Numeric::from_small(0, result_scale);
     }
-    let result_scale = display_scale(SIGNIFICANT_DIGITS_MIN - weight as i64, &[scale, exponent_scale]);
     if exponent == 0 {
         return Numeric::from_parts(power_of_ten(result_scale as u32), result_scale);
     }

@@ -52,7 +52,7 @@ fn functions_have_postgresqls_scale() {
     assert_eq!(n("2").ln().unwrap().to_string(), "0.6931471805599453");
     assert_eq!(Numeric::log(&n("10"), &n("100")).unwrap().to_string(), "2.0000000000000000");
     assert_eq!(n("2").power(&n("0.5")).unwrap().to_string(), "1.4142135623730950");
-    assert_eq!(n("2").power(&n("10")).unwrap().to_string(), "1024.0000000000000");
+    assert_eq!(n("2").power(&n("10")).unwrap().to_string(), "1024.0000000000000000");
 }
 
 #[test]
