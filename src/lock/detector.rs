@@ -1,13 +1,13 @@
-//! The one deadlock detector: who waits for whom.
+//! The one deadlock detector.
 //!
-//! It knows owners that wait, and *places* in which they wait ([`WaitPlace`]: the lock table, the key ranges, any other
-//! queue in which owners of locks may wait). Who waits for whom is not copied from there: a search asks the places.
+//! It knows owners that wait, and the queues in which they wait ([`WaitPlace`]: the lock table, the key ranges, any other
+//! queue in which owners of locks may wait). The waits-for graph is not copied: a search asks the queues for its edges.
 //!
 //! **Every deadlock is found.** An owner goes to its place's queue first, registers here, and then searches for a
-//! cycle through itself; registering and searching happen under one mutex. A new edge always leads to somebody who
-//! runs (who takes or strengthens a lock) or who has just been queued. So when the last member of a cycle registers,
-//! all its edges are in the places, they stay there (a waiter gives nothing up), and its search meets every one: for
-//! that, a place names all whom a waiter waits for, and no member has to be reached through others that are none.
+//! cycle through itself; registering and searching happen under one mutex. A new edge always leads to an owner that
+//! runs (it acquires or strengthens a lock) or that has just been queued. So when the last member of a cycle registers,
+//! all its edges are in the queues, they stay there (a waiter releases nothing), and its search meets every one: for
+//! that, a queue names all blockers of a waiter, and no member has to be reached through owners outside the cycle.
 //! That bounds the time: a deadlock lasts at worst for the looks that a waiter takes before it registers (a few
 //! microseconds), and the search, which is linear in the edges that it can reach. Two who begin to wait at the
 //! same moment register one after the other, and the second one finds it.
@@ -16,8 +16,8 @@
 //! queued: so it has been in this wait since before the search began (to leave it, it would have to sign off here),
 //! and has held all that it holds. Therefore all edges of a cycle that the search found were there at its beginning.
 //!
-//! **Nobody starves.** The victim is the youngest of a cycle, and birth is kept over retries: the oldest of all owners
-//! is never a victim, and everybody becomes the oldest one day.
+//! **No starvation.** The victim is the youngest of a cycle, and start timestamps are kept over retries: the oldest of all
+//! owners is never a victim, and every transaction becomes the oldest eventually.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::name::{LockName, OwnerId};
 
 /// Where owners wait in queues.
 pub(crate) trait WaitPlace: Send + Sync {
-    /// Reports who waits for whom in the queue of this name, as pairs of waiter and blocker. Of this waiter every
+    /// Reports the waits-for edges in the queue of this name, as pairs of waiter and blocker. Of this waiter every
     /// blocker, also where another one in between leads there as well: that one may not be registered yet, and may
     /// leave. Then the place may spare the search questions by reporting others, whom this waiter waits for: all
     /// their blockers that this waiter does not have itself. Nothing at all, if it does not wait any more.
@@ -41,7 +41,7 @@ pub(crate) trait WaitPlace: Send + Sync {
 
 /// A wait that has begun.
 pub(crate) struct Wait {
-    /// Who waits.
+    /// The waiter.
     pub(crate) owner: OwnerId,
     /// When its call was first tried: the greatest of a cycle is the victim.
     pub(crate) start_timestamp: u64,
@@ -79,8 +79,8 @@ struct Reached {
 }
 
 impl Detector {
-    /// Registers a wait whose request is in its place's queue, and breaks every deadlock that it completes. A victim,
-    /// which may be this waiter, is told by its place.
+    /// Registers a wait whose request is in its queue, and breaks every deadlock that it completes. The queue notifies
+    /// the victim, which may be this waiter.
     pub(crate) fn begin(&self, wait: Wait) {
         let owner = wait.owner;
         let mut graph = self.graph.lock();
@@ -96,7 +96,7 @@ impl Detector {
         }
     }
 
-    /// Registers a wait without a search: for who knows that it completes no deadlock, or searches later.
+    /// Registers a wait without a search: for a caller that knows that it completes no deadlock, or that searches later.
     pub(crate) fn register(&self, wait: Wait) {
         self.graph.lock().waits.insert(wait.owner, wait);
     }
@@ -130,7 +130,7 @@ impl Search {
             wait.place.edges(owner, wait.name, &mut |blocked, blocker| edges.push((blocked, blocker)));
             for at in 0..self.edges.len() {
                 let (blocked, blocker) = self.edges[at];
-                // Who is queued and not registered has its own search to come: its wait may be newer than this one.
+                // An owner that is queued and not registered will search itself: its wait may be newer than this one.
                 let Some(reached) = self.reached.get_mut(&blocked).filter(|_| waits.contains_key(&blocked))
                 else {
                     continue;
@@ -203,7 +203,7 @@ mod tests {
             }
         }
 
-        /// Owner number `from` begins to wait for all of `to`; its birth is its number. Says who was marked for abort.
+        /// Owner number `from` begins to wait for all of `to`; its start timestamp is its number. Returns the owners that were marked for abort.
         fn wait(&self, from: usize, to: &[usize]) -> Vec<usize> {
             let owner = self.owners[from];
             self.place.edges.lock().extend(to.iter().map(|&to| (owner, self.owners[to])));
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Takes away who waits for nobody that waits, until nothing changes: what is left is in a cycle or leads to one.
+    /// Removes owners that wait for no waiting owner, until nothing changes: what is left is in a cycle or leads to one.
     fn has_cycle(edges: &[(OwnerId, OwnerId)]) -> bool {
         let mut left = edges.to_vec();
         loop {

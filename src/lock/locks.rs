@@ -13,7 +13,7 @@ use super::signal::Signal;
 /// With more locks than this a lookup goes by hash.
 const LISTED_MAX: usize = 24;
 
-/// With room for more than this, memory goes back when everything has been given up.
+/// With capacity for more locks than this, memory is freed when all locks have been released.
 const KEPT_MAX: usize = 4096;
 
 /// How many of the ranges read last are looked at for one that covers a new one: enough for a body that comes back to
@@ -32,8 +32,8 @@ pub(crate) struct Taken {
     pub(crate) higher: u64,
 }
 
-/// The locks of one attempt of one call. It belongs to a thread, and is used again for the next attempt; everything in
-/// it must be given up (by [`LockManager::release`](super::LockManager::release)) before it is dropped.
+/// The locks of one attempt of one transaction. It belongs to a thread, and is reused for the next attempt; all locks in
+/// it must be released (by [`LockManager::release`](super::LockManager::release)) before it is dropped.
 #[derive(Default)]
 pub(crate) struct Locks {
     owner: Option<(OwnerId, Arc<Signal>)>,
@@ -64,7 +64,7 @@ impl Locks {
         self.taken = Taken::default();
     }
 
-    /// How many locks were taken since the attempt began; giving them up does not change it.
+    /// How many locks were acquired since the attempt began; releasing them does not change it.
     pub(crate) fn taken(&self) -> Taken {
         self.taken
     }
@@ -84,7 +84,7 @@ impl Locks {
         self.start_timestamp
     }
 
-    /// Who this is to others; made when it is first needed.
+    /// The owner that other transactions see; created when it is first needed.
     pub(super) fn owner(&mut self) -> (OwnerId, &Arc<Signal>) {
         let (id, signal) = self.owner.get_or_insert_with(|| (OwnerId::new(), Arc::default()));
         (*id, signal)
@@ -121,7 +121,7 @@ impl Locks {
         last.into_iter().any(|(other, held)| *other == table && held.covers(key_range))
     }
 
-    /// Forgets everything, once it has been given up.
+    /// Forgets all locks, once they have been released.
     pub(super) fn clear(&mut self) {
         if !self.places.is_empty() {
             self.places.clear();

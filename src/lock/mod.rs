@@ -4,22 +4,22 @@
 //! LockManager ── acquire, acquire_range, acquire_point, release
 //!   ├─ Locks     what one transaction holds (its thread's own: no mutex)
 //!   ├─ LockTable database, tables, records: IS, IX, S, SIX, X      (one Queue for each lock, in shards)
-//!   ├─ Spaces    key ranges that are read, points of inserts       (one Space for each table, in shards)
-//!   └─ Detector  who waits for whom, over both and whatever else is a WaitPlace
+//!   ├─ RangeLockTable  key ranges read, insert intentions  (one RangeLocks for each table, in shards)
+//!   └─ Detector  the waits-for graph, over both and every other WaitPlace
 //! ```
 //!
 //! The manager is the one that the DORA paper (VLDB 2010, section 3) describes as its baseline: a lock is a queue of
-//! requests in a hash table; who asks for a record gets the intention locks above it first, and needs no lock where
-//! what it holds above is enough; a transaction remembers its locks in the order of taking, and gives them up from the
-//! youngest. Locks are held until the transaction's end (strict two-phase locking): there is no way to give up one.
+//! requests in a hash table; a transaction that requests a record acquires the intention locks above it first, and needs no
+//! lock where a lock above is strong enough; it remembers its locks in the order of acquisition, and releases them from the
+//! youngest. Locks are held until the transaction's end (strict two-phase locking): a single lock cannot be released.
 //!
-//! **Phantoms** are kept away by key ranges, not by locks on whole tables: who reads a range claims it, who puts a key
+//! **Phantoms** are prevented by key ranges, not by locks on whole tables: a reader of a range locks it, a transaction that puts a key
 //! in or takes one out claims that point; a point in another one's range conflicts, nothing else does.
 //!
-//! **Waiting.** A queue is first come, first served. Who has to wait looks a few times (if there is a second processor
-//! on which the holder may just be finishing), registers with the detector, and sleeps. What is granted is granted by
-//! who gives up, so nobody who comes later is faster. See [`detector`] for how soon a deadlock is found (after that
-//! look and one search), and why the oldest is never its victim.
+//! **Waiting.** A queue is first come, first served. A waiter spins a few times (if there is a second processor
+//! on which the holder may just be finishing), registers with the detector, and sleeps. The releasing thread grants
+//! locks, so no later request overtakes an earlier one. See [`detector`] for how soon a deadlock is found (after that
+//! spin and one search), and why the oldest is never its victim.
 //!
 //! Mutexes are taken in this order: the detector's, then one shard's. A shard's is never held while another is taken.
 
@@ -52,7 +52,7 @@ use self::table::LockTable;
 use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// How often who has to wait looks before it sleeps: a few microseconds, less than sleeping and being woken costs.
+/// How many times a waiter spins before it sleeps: a few microseconds, less than sleeping and waking costs.
 const LOOKS: u32 = 500;
 
 /// What to do where a lock is not free.
@@ -202,7 +202,7 @@ impl LockManager {
         on_conflict: OnConflict,
     ) -> Result<bool, Denied> {
         let Some(parent) = name.parent() else { return Ok(false) };
-        // Whoever holds the parent got everything above it first, but stronger modes may have come there since: that
+        // The holder of the parent got everything above it first, but stronger modes may have been acquired there since: that
         // is seen where the parent itself is not held yet, and otherwise only costs a lock too many.
         if let Some(held) = locks.mode(parent).filter(|held| held.covers(mode.intention())) {
             return Ok(held.covers_below(mode));

@@ -43,7 +43,7 @@ impl Mode {
         COMPATIBLE[self as usize][other as usize]
     }
 
-    /// The weakest mode that is as strong as both: what an owner holds who has asked for the one and the other.
+    /// The weakest mode that is as strong as both: what an owner holds that has requested the one and the other.
     pub(super) fn supremum(self, other: Mode) -> Mode {
         match (self, other) {
             (Exclusive, _) | (_, Exclusive) => Exclusive,
@@ -53,7 +53,7 @@ impl Mode {
         }
     }
 
-    /// Whether who holds this mode needs nothing more to have the other one.
+    /// Whether a holder of this mode needs nothing more to have the other one.
     pub(super) fn covers(self, other: Mode) -> bool {
         self.supremum(other) == self
     }
@@ -66,7 +66,7 @@ impl Mode {
         }
     }
 
-    /// Whether who holds this mode on the level above has the other one on everything below without a lock there.
+    /// Whether a holder of this mode on the level above has the other one on everything below without a lock there.
     pub(super) fn covers_below(self, wanted: Mode) -> bool {
         match self {
             Exclusive => true,
@@ -149,7 +149,7 @@ mod tests {
     fn an_intention_protects_what_is_below() {
         for below in Mode::ALL {
             for above in Mode::ALL {
-                // Who holds a mode above that covers `other` below must exclude everybody whose lock below conflicts.
+                // A mode above that covers `other` below must exclude every owner whose lock below conflicts.
                 for other in Mode::ALL.into_iter().filter(|other| above.covers_below(*other)) {
                     if !other.is_compatible(below) {
                         assert!(!above.is_compatible(below.intention()), "{above:?} {other:?} {below:?}");

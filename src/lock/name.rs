@@ -49,7 +49,7 @@ fn fold(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Who holds locks and waits for them. Numbers are never used again, so an old one is never mistaken for a new one.
+/// An owner of locks. Numbers are never reused, so an old owner is never mistaken for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct OwnerId(u64);
 

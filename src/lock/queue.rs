@@ -1,12 +1,12 @@
-//! One lock: who holds it and who waits for it. Logic only: the caller holds the mutex around it.
+//! One lock: its holders and its waiters. Logic only: the caller holds the mutex around it.
 //!
-//! First come, first served: a newcomer waits behind everybody who waits, even where its mode goes together with what
-//! is held; so nobody is passed by for ever. Who already holds the lock and wants more (an *upgrade*) goes before all
+//! First come, first served: a newcomer waits behind all waiters, even where its mode is compatible with what is
+//! held; so no waiter starves. A holder that wants a stronger mode (an *upgrade*) goes before all
 //! newcomers, who could not be let in before it anyway without making it wait for longer; upgrades don't wait for each
 //! other's places, only for holders.
 //!
-//! What it keeps true: every two owners in `granted` have modes that go together; an owner stands there once at most;
-//! in `waiting` upgrades come first; and nobody waits who could be let in.
+//! Invariants: every two owners in `granted` have compatible modes; an owner is there at most once;
+//! in `waiting` upgrades come first; and no waiter remains that could be granted its request.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Whether nobody holds it and nobody waits.
+    /// Whether there is no holder and no waiter.
     pub(super) fn is_empty(&self) -> bool {
         self.granted.is_empty() && self.waiting.is_empty()
     }
@@ -63,7 +63,7 @@ impl Queue {
         Answer::Queued
     }
 
-    /// Gives up what the owner holds, and lets in who can now be.
+    /// Releases what the owner holds, and grants requests that are compatible now.
     pub(super) fn release(&mut self, owner: OwnerId) -> ToWake {
         if let Some(at) = self.granted.iter().position(|(holder, _)| *holder == owner) {
             self.granted.swap_remove(at);
@@ -82,15 +82,15 @@ impl Queue {
         to_wake
     }
 
-    /// Who waits for whom, as far as it concerns this waiter: see `WaitPlace::edges`.
+    /// The waits-for edges that concern this waiter: see `WaitPlace::edges`.
     pub(super) fn edges(&self, waiter: OwnerId, report: &mut dyn FnMut(OwnerId, OwnerId)) {
         let Some(last) = self.waiting.iter().position(|other| other.owner == waiter) else { return };
         let first_newcomer = self.first_newcomer();
         if last < first_newcomer {
             return self.edges_to_holders(&self.waiting[last], report);
         }
-        // Nobody is let in before those in front. All of them are named, not only the next one: who has not registered
-        // yet is left out of a search, and when it goes away as a victim, nobody searches what stood before it.
+        // No request is granted before those in front of it. All of them are named, not only the next one: an owner that has not
+        // registered yet is left out of a search, and when it leaves as a victim, no search looks behind it.
         self.waiting[..last].iter().rev().for_each(|front| report(waiter, front.owner));
         for at in (first_newcomer..=last).rev() {
             let newcomer = &self.waiting[at];
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Every upgrade that goes with the holders; then newcomers, up to the first one who has to wait.
+    /// Every upgrade that is compatible with the holders; then newcomers, up to the first one that has to wait.
     fn let_in(&mut self) -> ToWake {
         let mut to_wake = ToWake::default();
         let mut at = 0;

@@ -1,15 +1,15 @@
-//! The gaps of one table: which key ranges are read, at which points keys come and go, and who waits. Logic only: the
+//! The gaps of one table: which key ranges are read, at which keys rows are inserted, and the waiters. Logic only: the
 //! caller holds the mutex around it.
 //!
 //! First come, first served where it matters: a claim waits for conflicting ones that are held *or wait before it*, and
 //! passes by all others. So a range that waits for a point is not overtaken by ever more points in it, and
-//! claims in different places don't meet. Nor does an owner wait behind somebody who waits for that owner: that would
-//! be a deadlock of our own making, each time that a scan comes back to where an insert already waits for its end.
+//! claims in different places don't meet. Nor does an owner wait behind a waiter that waits for that owner: that would
+//! be a deadlock of our own making, each time that a scan returns to where an insert already waits for its end.
 //!
 //! Points are ordered, so a range costs what lies in it; ranges are a list, of which a point looks at each: few
 //! are held at one time, unless a transaction reads very many.
 //!
-//! What it keeps true: of two owners no claims that conflict are held; and nobody waits who could be let in.
+//! Invariants: of two owners no conflicting claims are held; and no waiter remains that could be granted its claim.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -29,7 +29,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Whether nothing is held and nobody waits.
+    /// Whether nothing is held and there is no waiter.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.points.is_empty() && self.waiting.is_empty()
     }
@@ -45,7 +45,7 @@ impl Space {
         Answer::Queued
     }
 
-    /// Gives up these points of the owner's, and lets in who can now be.
+    /// Releases these insert intentions of the owner, and grants claims that are compatible now.
     pub(super) fn release_points(&mut self, owner: OwnerId, keys: impl Iterator<Item = Key>) -> ToWake {
         for key in keys {
             self.points.remove(&(key, owner));
@@ -53,7 +53,7 @@ impl Space {
         self.let_in()
     }
 
-    /// Gives up all ranges of the owner's, and lets in who can now be.
+    /// Releases all ranges of the owner, and grants claims that are compatible now.
     pub(super) fn release_ranges(&mut self, owner: OwnerId) -> ToWake {
         self.ranges.retain(|(holder, _)| *holder != owner);
         self.let_in()
@@ -135,7 +135,7 @@ impl Space {
         }
     }
 
-    /// In their order, everybody who waits for nobody any more.
+    /// In their order, all waiters without a blocker.
     fn let_in(&mut self) -> ToWake {
         let mut to_wake = ToWake::default();
         let mut at = 0;

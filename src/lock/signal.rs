@@ -1,8 +1,8 @@
 //! How a thread waits for a lock: a word that is set once for each wait, when the request leaves its queue.
 //!
-//! What it keeps true: a wake-up is not lost. The waiter goes to sleep only on the value `ASLEEP` (the system compares
-//! it once more), and who settles the wait replaces that value before it wakes. A wake-up that comes late, into the
-//! next wait, only makes the waiter look once more.
+//! Invariant: a wake-up is not lost. The waiter goes to sleep only on the value `ASLEEP` (the system compares
+//! it once more), and the thread that settles the wait replaces that value before it wakes the waiter. A wake-up that comes
+//! late, into the next wait, only makes the waiter look once more.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    /// Before the request is queued: nobody else knows the signal then.
+    /// Before the request is queued: no other thread knows the signal then.
     pub(super) fn arm(&self) {
         // Relaxed: others get to know the signal through the queue, whose mutex orders this before.
         self.state.store(WAITING, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Signal {
         }
     }
 
-    /// Ends the wait; true if the waiter has to be woken. Called by who takes the request out of its queue, with the
+    /// Ends the wait; true if the waiter has to be woken. Called by the thread that takes the request out of its queue, with the
     /// queue's mutex held: so it happens once for each wait.
     fn settle(&self, outcome: Outcome) -> bool {
         // Release: see `outcome`.
@@ -87,8 +87,8 @@ pub(super) struct Waiter<R> {
     pub(super) signal: Arc<Signal>,
 }
 
-/// Waiters whose wait is over and who sleep: to be woken when the queue's mutex has been given up, so that nobody
-/// wakes only to wait for that.
+/// Sleeping waiters whose wait is over: to be woken when the queue's mutex has been released, so that they do not
+/// wake only to wait for it.
 #[must_use = "they sleep until they are woken"]
 #[derive(Debug, Default)]
 pub(super) struct ToWake(SmallVec<[Arc<Signal>; 4]>);

@@ -1,6 +1,6 @@
 //! The lock table: every lock that is held or waited for, in shards.
 //!
-//! A lock is here only while somebody holds it or waits for it. Names are spread over the shards by hash, so that two
+//! A lock is here only while it is held or waited for. Names are spread over the shards by hash, so that two
 //! threads meet at a shard's mutex rarely unless they want the same lock; a shard's mutex is never held while another
 //! one is taken, nor while a thread is woken.
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn names_that_are_not_there_have_no_edges_and_no_victims() {
         let (table, owner) = (LockTable::new(), OwnerId::new());
-        table.edges(owner, LockName::Database, &mut |_, _| unreachable!("nobody waits"));
+        table.edges(owner, LockName::Database, &mut |_, _| unreachable!("there is no waiter"));
         table.mark_for_abort(owner, LockName::Database);
         table.release(LockName::Database, owner);
         assert_eq!(table.len(), 0);

@@ -39,7 +39,7 @@ impl Rig {
         self.owners.iter().position(|(owner, _)| *owner == id).expect("it is one of ours")
     }
 
-    /// Who holds what, by number.
+    /// The holders and their modes, by number.
     fn granted(&self) -> Vec<(usize, Mode)> {
         let mut granted: Vec<_> =
             self.queue.granted.iter().map(|&(id, mode)| (self.number(id), mode)).collect();
@@ -174,7 +174,7 @@ fn two_upgrades_wait_for_each_other_until_one_is_doomed() {
     assert_eq!(
         rig.granted(),
         [(0, Shared), (1, Shared)],
-        "the victim keeps what it held until it gives it up"
+        "the victim keeps what it held until it releases it"
     );
     rig.release(1);
     assert_eq!(rig.granted(), [(0, Exclusive)]);
@@ -241,7 +241,7 @@ fn check(rig: &Rig, seed: u64) {
     assert!(waiting.is_sorted_by_key(|waiter| !waiter.request.upgrade), "seed {seed}: upgrades come first");
     for (at, waiter) in waiting.iter().enumerate() {
         let blocked = !rig.queue.goes_with_holders(waiter.owner, waiter.request.mode);
-        assert!(blocked || at > 0 && !waiter.request.upgrade, "seed {seed}: nobody waits for nothing");
+        assert!(blocked || at > 0 && !waiter.request.upgrade, "seed {seed}: a waiter without a blocker");
         let number = rig.number(waiter.owner);
         let direct: HashSet<usize> =
             rig.edges(number).into_iter().filter(|(from, _)| *from == number).map(|(_, to)| to).collect();

@@ -234,6 +234,6 @@ fn check(rig: &Rig, seed: u64) {
     }
     for (owner, (id, _)) in rig.owners.iter().enumerate() {
         let waits = waiting.iter().any(|waiter| waiter.owner == *id);
-        assert_eq!(waits, !rig.edges(owner).is_empty(), "seed {seed}: who waits, waits for somebody");
+        assert_eq!(waits, !rig.edges(owner).is_empty(), "seed {seed}: a waiter has a blocker");
     }
 }

@@ -22,7 +22,7 @@ fn circle(order: &[usize]) {
         .start(move |manager, locks| manager.acquire(locks, name, Mode::Shared, OnConflict::Wait));
     waiting.push((*last, closing));
     waiting.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-    // From the youngest: it is denied, and once it has given up what it holds, the one before it goes on, and so on.
+    // From the youngest: it is denied, and once it has released what it holds, the one before it proceeds, and so on.
     for (number, pending) in waiting {
         let expected = if number + 1 == order.len() { Err(Denied::Deadlock) } else { Ok(()) };
         assert_eq!(pending.result(), expected, "{number} of {order:?}");
@@ -198,7 +198,7 @@ fn the_oldest_is_never_a_victim_and_all_get_through() {
                 };
                 let wanted: Vec<_> = (0..4).map(|_| (record(random.u64(0..5)), random.bool())).collect();
                 loop {
-                    // Who is the oldest now stays it. (At the end of the attempt is too late to look: once a victim has
+                    // The oldest now stays the oldest. (At the end of the attempt is too late to look: once a victim has
                     // left its queue, an older one may have got through.)
                     let oldest = trying.lock().first() == Some(&start_timestamp);
                     locks.begin(start_timestamp);

@@ -22,7 +22,7 @@ fn record(key: u64) -> LockName {
     LockName::Record { table: TABLE, key }
 }
 
-/// A transaction on a thread of its own, which does what it is told.
+/// A transaction on a thread of its own, which performs the steps that it is sent.
 struct Session {
     commands: Option<Sender<Command>>,
     thread: Option<JoinHandle<()>>,

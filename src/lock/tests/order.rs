@@ -1,4 +1,4 @@
-//! Waiting: who is let in, in what order, and in what order locks are given up.
+//! Waiting: which request is granted, in what order, and in what order locks are released.
 
 use super::*;
 use crate::base::atomics::AtomicBool;
@@ -101,7 +101,7 @@ fn locks_are_given_up_from_the_youngest() {
             scope.spawn(|| {
                 ready.store(true, Ordering::SeqCst);
                 let is_granted = |at: usize| signals[at].2.spin(1).is_some();
-                // Where an older lock has been given up, the younger one was before.
+                // Where an older lock has been released, the younger one was before.
                 while !is_granted(0) {
                     assert!(!is_granted(1) || is_granted(2), "the middle before the youngest");
                 }

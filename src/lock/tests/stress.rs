@@ -1,8 +1,8 @@
-//! Many threads on few locks: exclusion holds, nobody is forgotten, and nothing is left.
+//! Many threads on few locks: exclusion holds, no waiter is forgotten, and nothing is left.
 
 use super::*;
 
-/// Who holds what of one lock, as the holders themselves say: a count for each mode.
+/// The holders of one lock, as the holders themselves report: a count for each mode.
 #[derive(Default)]
 struct Holders([AtomicU64; 5]);
 
