@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! query, group        SELECT and what stands around it        from, tree      FROM and WHERE as what is to be joined
-//! join_order, join    which item next, by which method        semi_join       EXISTS and IN as joins
+//! join_order, join    which item next, by which method        semi_join, scalar   subqueries as joins
 //! path, scan          how a table's rows are found            statistics, selectivity   how many there will be
 //! translate           bound expressions over a row's slots    node, expression          what `run` executes
 //! ```
@@ -22,6 +22,7 @@ pub(crate) mod node;
 mod path;
 pub(crate) mod planner;
 mod query;
+mod scalar;
 pub(crate) mod scan;
 mod selectivity;
 mod semi_join;

@@ -239,19 +239,22 @@ impl Planner<'_> {
         if !select.windows.is_empty() {
             stage = self.windows(select, stage)?;
         }
+        let mut targets: Vec<BoundExpr> = select.targets.iter().map(|target| target.expr.clone()).collect();
+        if select.grouping_sets.is_none() && select.windows.is_empty() && wanted.is_empty() {
+            stage = self.join_scalars(stage, &mut targets)?;
+        }
         let plan = if select.set_returning {
-            self.set_targets(select, stage)?
+            self.set_targets(&targets, stage)?
         } else {
-            self.targets(select, stage)?
+            self.targets(&targets, stage)?
         };
         self.grouping_sets = around;
         Ok((plan, is_sorted))
     }
 
-    fn targets(&mut self, select: &BoundSelect, stage: Stage) -> Result<Plan> {
+    fn targets(&mut self, targets: &[BoundExpr], stage: Stage) -> Result<Plan> {
         let Stage { plan, layout, .. } = stage;
-        let targets = select.targets.iter().map(|target| self.expr(&target.expr, &layout));
-        let expressions = targets.collect::<Result<Vec<_>>>()?;
+        let expressions = self.exprs(targets, &layout)?;
         let (width, rows, cost) = (expressions.len(), plan.rows, plan.cost);
         let is_identity = plan.width == width
             && expressions
@@ -319,10 +322,10 @@ fn inlines(cte: &BoundCte, query: &BoundQuery) -> bool {
 
 impl Planner<'_> {
     /// Targets of which some return sets.
-    fn set_targets(&mut self, select: &BoundSelect, mut stage: Stage) -> Result<Plan> {
+    fn set_targets(&mut self, targets: &[BoundExpr], mut stage: Stage) -> Result<Plan> {
         let mut calls = Vec::new();
-        for target in &select.targets {
-            crate::plan::walk::walk(&target.expr, &mut |expr| {
+        for target in targets {
+            crate::plan::walk::walk(target, &mut |expr| {
                 if matches!(expr, BoundExpr::SetReturning { .. }) {
                     calls.push(expr);
                 }
@@ -341,7 +344,7 @@ impl Planner<'_> {
             let set = crate::plan::node::SetCall { function, arguments, types, result: *ty };
             stage = self.add_set(stage, set, name);
         }
-        let plan = self.targets(select, stage);
+        let plan = self.targets(targets, stage);
         self.sets.clear();
         plan
     }

@@ -15,6 +15,7 @@ use crate::plan::layout::{Layout, Sorted, Stage};
 use crate::plan::node::{FunctionItem, FunctionsNode, JoinKind, Node, SetCall};
 use crate::plan::path;
 use crate::plan::planner::{Cte, Frame, Planner};
+use crate::plan::scalar::has_aggregation;
 use crate::plan::semi_join::SemiJoin;
 use crate::plan::walk::{is_volatile, relations_of, walk, walk_relations};
 
@@ -49,6 +50,9 @@ impl Planner<'_> {
         self.note_restrictions(&mut units, &conditions);
         let order = order(&units, &conditions);
         let stage = self.join_in_order(units, conditions, parts.semi, &order)?;
+        let mut scalar = parts.scalar;
+        let stage = self.join_scalars(stage, &mut scalar)?;
+        let stage = self.filter(stage, &scalar)?;
         let stage = self.filter(stage, &parts.last)?;
         self.gate(stage, &parts.once)
     }
@@ -69,6 +73,8 @@ impl Planner<'_> {
         items.dedup();
         if is_volatile(&condition) {
             parts.last.push(condition);
+        } else if has_aggregation(&condition) && !items.is_empty() {
+            parts.scalar.push(condition);
         } else if let Some(semi) = SemiJoin::of(&condition, &|relation| item_of(&relation).is_some()) {
             parts.semi.push(semi);
         } else {
@@ -320,6 +326,8 @@ struct Parts {
     own: Vec<Vec<BoundExpr>>,
     between: Vec<BoundExpr>,
     semi: Vec<SemiJoin>,
+    /// Those with scalar subqueries that may be joined.
+    scalar: Vec<BoundExpr>,
     /// Those that name no item.
     once: Vec<BoundExpr>,
     /// Those that must see whole rows.
@@ -329,7 +337,14 @@ struct Parts {
 impl Parts {
     fn new(items: usize) -> Parts {
         let own = std::iter::repeat_with(Vec::new).take(items).collect();
-        Parts { own, between: Vec::new(), semi: Vec::new(), once: Vec::new(), last: Vec::new() }
+        Parts {
+            own,
+            between: Vec::new(),
+            semi: Vec::new(),
+            scalar: Vec::new(),
+            once: Vec::new(),
+            last: Vec::new(),
+        }
     }
 }
 

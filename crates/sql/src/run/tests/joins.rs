@@ -123,3 +123,17 @@ fn joins_of_different_integers_meet() {
     let f = fixture();
     assert_eq!(f.line("SELECT count(*) FROM l JOIN r ON l.id + 99 = r.w"), "3");
 }
+
+#[test]
+fn scalar_aggregates_are_joined_where_rows_are_many() {
+    let f = Fixture::new().table("o", "id int4!, k int4", "id", &[]).table("i", "k int4, x int4", "", &[]);
+    f.run("INSERT INTO o SELECT g, g % 50 FROM generate_series(1, 500) AS g");
+    f.run("INSERT INTO i SELECT g % 40, g FROM generate_series(1, 400) AS g");
+    let text = "SELECT id, (SELECT count(*) FROM i WHERE i.k = o.k), (SELECT sum(x) + 1 FROM i WHERE o.k = i.k AND x > 380) FROM o";
+    let plan = f.explain(text);
+    assert!(plan.contains("HashAggregate") && plan.contains("Hash Left Join"), "{plan}");
+    let rows = f.run(&format!("SELECT * FROM ({text}) AS q(a, b, c) WHERE a IN (41, 5, 30) ORDER BY a"));
+    assert_eq!(rows, ["5 10 NULL", "30 10 391", "41 0 NULL"]);
+    let filtered = "SELECT count(*) FROM o WHERE (SELECT avg(x) FROM i WHERE i.k = o.k) > 200";
+    assert_eq!(f.line(filtered), f.line("SELECT sum((SELECT count(*) FROM o WHERE o.k = q.k)) FROM (SELECT k FROM i GROUP BY k HAVING avg(x) > 200) AS q"));
+}
