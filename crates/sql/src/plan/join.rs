@@ -170,10 +170,11 @@ impl Planner<'_> {
             .collect::<Result<_>>()?;
         let width = left.plan.width + if join.kind.shows_right() { columns.len() } else { 0 };
         let cost = left.plan.cost + left.plan.rows * candidate.cost;
+        let decoder = crate::plan::decoder::Decoder::new(&table, &columns)?;
         let scan = crate::plan::node::ScanNode {
             table: table.clone(),
             path,
-            columns,
+            decoder,
             filter: Expr::all(filter),
             backward: false,
         };

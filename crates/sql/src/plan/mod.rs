@@ -11,6 +11,7 @@
 //! - A plan knows no values of parameters: it is made once and run often, by several threads at once.
 
 pub(crate) mod commute;
+pub(crate) mod decoder;
 pub(crate) mod explain;
 pub(crate) mod expression;
 mod from;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::bind::tree::{FrameExclusion, FrameUnit};
 use crate::catalog::Table;
 use crate::functions::Function;
+use crate::plan::decoder::Decoder;
 use crate::plan::expression::Expr;
 use crate::types::Type;
 
@@ -112,8 +113,8 @@ pub(crate) enum Node {
 pub(crate) struct ScanNode {
     pub(crate) table: Arc<Table>,
     pub(crate) path: Path,
-    /// The positions of the table's columns that the slots hold.
-    pub(crate) columns: Vec<usize>,
+    /// Reads the columns that the slots hold.
+    pub(crate) decoder: Decoder,
     /// What must hold of the slots.
     pub(crate) filter: Option<Expr>,
     pub(crate) backward: bool,

@@ -145,6 +145,7 @@ impl Planner<'_> {
                 }
                 // It has run before the query: its rows are there under this number.
                 CteBody::Statement(statement) => {
+                    self.note_statement(statement);
                     let (inner, action) = self.statement(statement)?;
                     kept.extend(inner);
                     let number = self.keep();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::bind::tree::{BoundExpr, BoundRelation};
 use crate::catalog::Table;
 use crate::error::{Result, SqlError};
+use crate::plan::decoder::Decoder;
 use crate::plan::expression::Expr;
 use crate::plan::layout::{Key, Layout, Sorted, Stage};
 use crate::plan::node::{Bound, Node, Path, ScanNode};
@@ -64,7 +65,8 @@ impl Planner<'_> {
         let filter = filter.map(|(_, condition)| self.expr(condition, &layout)).collect::<Result<_>>()?;
         let rows = (statistics.rows.max(1.0) * share).min(candidate.rows);
         let width = columns.len();
-        let node = ScanNode { table: table.clone(), path, columns, filter: Expr::all(filter), backward };
+        let decoder = Decoder::new(table, &columns)?;
+        let node = ScanNode { table: table.clone(), path, decoder, filter: Expr::all(filter), backward };
         let plan = self.plan(Node::Scan(Box::new(node)), width, rows, candidate.cost);
         Ok(Stage { plan, layout, order })
     }

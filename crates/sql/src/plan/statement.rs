@@ -174,7 +174,7 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
 
 impl Planner<'_> {
     /// Notes which columns a statement names, those of statements in WITH included.
-    fn note_statement(&mut self, statement: &BoundStatement) {
+    pub(crate) fn note_statement(&mut self, statement: &BoundStatement) {
         let mut used = std::mem::take(&mut self.used);
         crate::plan::walk::walk_statement(statement, &mut |expr| {
             if let BoundExpr::Column { relation, column, .. } = expr {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::Table;
 use crate::error::Result;
-use crate::run::operator::scan::decode;
+use crate::plan::decoder::Decoder;
 use crate::types::Value;
 
 /// What is known of a table.
@@ -73,11 +73,12 @@ pub(crate) fn count(database: &Database, table: &Table) -> Result<TableStatistic
     let mut values: Vec<HashMap<Value, usize>> = vec![HashMap::new(); table.columns.len()];
     let mut nulls = vec![0; table.columns.len()];
     let columns: Vec<usize> = (0..table.columns.len()).collect();
+    let decoder = Decoder::new(table, &columns)?;
     let mut row = vec![Value::Null; columns.len()];
     crate::access::read(database, |access| {
         let mut scan = access.rows().scan(&table.engine, None, Range::all().limit(SAMPLE_ROWS))?;
         scan.read(&mut |found| {
-            decode(table, &columns, found, &mut row)?;
+            decoder.decode(found, &mut row)?;
             sampled += 1;
             for (column, value) in row.iter().enumerate() {
                 match value.is_null() {

@@ -23,6 +23,7 @@ mod write;
 use std::rc::Rc;
 
 use crate::access::{Rows, Writes};
+use crate::compile::point_read;
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
@@ -216,6 +217,15 @@ pub(crate) fn execute_with(
         run.set_work_table(*number, Rc::new(written.returned));
     }
     let count = match &planned.action {
+        Action::Query(plan)
+            if !options.counts
+                && let Some(point) = point_read(plan) =>
+        {
+            let batch = point.run(&mut run)?;
+            let count = batch.as_ref().map_or(0, Batch::len) as u64;
+            batch.into_iter().try_for_each(&mut *sink)?;
+            count
+        }
         Action::Query(plan) => {
             let mut rows = operator::operator(plan, &mut run)?;
             let mut count = 0;

@@ -32,7 +32,7 @@ impl<'e> LookupJoin<'e> {
 
     fn start(&self, run: &mut Run<'e>, batch: Batch, position: usize) -> Result<Probe<'e>> {
         let requests = requests(&self.node.scan, run, batch.row(position))?.into_iter();
-        let partners = (Batch::new(self.node.scan.columns.len()), 0);
+        let partners = (Batch::new(self.node.scan.decoder.len()), 0);
         Ok(Probe { batch, position, requests, found: Found::Ended, partners, has_partner: false })
     }
 
@@ -56,7 +56,7 @@ impl<'e> LookupJoin<'e> {
                     _ => result.push_joined(left, partner),
                 }
             }
-            let mut partners = Batch::new(node.scan.columns.len());
+            let mut partners = Batch::new(node.scan.decoder.len());
             while partners.is_empty() {
                 if !probe.found.fill(&node.scan, run, &mut partners)? && partners.is_empty() {
                     let Some(request) = probe.requests.next() else { return Ok(true) };
@@ -77,7 +77,7 @@ impl<'e> LookupJoin<'e> {
     }
 
     fn width(&self) -> usize {
-        self.node.left.width + if self.node.kind.shows_right() { self.node.scan.columns.len() } else { 0 }
+        self.node.left.width + if self.node.kind.shows_right() { self.node.scan.decoder.len() } else { 0 }
     }
 }
 

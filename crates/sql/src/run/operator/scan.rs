@@ -4,7 +4,7 @@
 //! - A value that no key can hold (NULL, a number out of the column's range) finds nothing where it must be equal; as a bound it is
 //!   left out where that finds more rows, because the scan's filter looks at them again.
 
-use heddledb::{Range, Row, Table as EngineTable, Value as Stored, ValueRef};
+use heddledb::{Range, Value as Stored, ValueRef};
 
 use crate::access::RowScan;
 use crate::catalog::Table;
@@ -17,37 +17,23 @@ use crate::run::operator::Operator;
 use crate::storage;
 use crate::types::{Modifier, Type, Value};
 
-/// Puts a row's columns into slots.
-pub(crate) fn decode(table: &Table, columns: &[usize], row: &Row<'_>, slots: &mut [Value]) -> Result<()> {
-    for (slot, &column) in slots.iter_mut().zip(columns) {
-        *slot = if column == HIDDEN_KEY {
-            Value::Int8(row.int(handle(&table.engine, 0)?)?)
-        } else {
-            let column = &table.columns[column];
-            storage::decode(column.ty, column.modifier, row.get(handle(&table.engine, column.engine)?)?)?
-        };
-    }
-    Ok(())
-}
-
-/// The handle of a column by its position in the engine's table.
-fn handle(table: &EngineTable, position: usize) -> Result<heddledb::Column> {
-    Ok(table.column(&table.definition().columns()[position].name)?)
-}
-
 /// A key column's value as it is stored; none: no row has it.
 pub(crate) fn stored_key(table: &Table, column: usize, value: &Value) -> Option<Stored> {
-    if value.is_null() {
-        return None;
+    let (ty, modifier) = match column {
+        HIDDEN_KEY => (Type::Int8, Modifier::NONE),
+        column => (table.columns[column].ty, table.columns[column].modifier),
+    };
+    match (ty, value) {
+        (_, Value::Null) => None,
+        (Type::Int4, Value::Int4(value)) => Some(Stored::Int(i64::from(*value))),
+        (Type::Int8, Value::Int2(_) | Value::Int4(_) | Value::Int8(_)) => Some(Stored::Int(value.any_int())),
+        (Type::Text | Type::Varchar, Value::Text(value)) => Some(Stored::Text(value.to_string())),
+        _ => {
+            let value = narrowed(ty, value)?;
+            let stored = storage::encode(ty, modifier, &value).ok()?;
+            matches_column(ty, modifier, &value, &stored).then_some(stored)
+        }
     }
-    if column == HIDDEN_KEY {
-        return Some(Stored::Int(value.any_int()));
-    }
-    let column = &table.columns[column];
-    let value = narrowed(column.ty, value)?;
-    storage::encode(column.ty, Modifier::NONE, &value)
-        .ok()
-        .filter(|stored| matches_column(column.ty, column.modifier, &value, stored))
 }
 
 /// An integer as one of the column's width; none: it is out of range.
@@ -231,7 +217,7 @@ impl<'e> Found<'e> {
             Found::Point(key) => {
                 let rows = run.rows;
                 rows.get(&node.table.engine, &refs(&key), &mut |row| {
-                    decode(&node.table, &node.columns, row, batch.push_nulls())
+                    node.decoder.decode(row, batch.push_nulls())
                 })
                 .and_then(|found| match &node.filter {
                     Some(filter) if found && !run.holds(filter, batch.row(batch.len() - 1))? => {
@@ -243,7 +229,7 @@ impl<'e> Found<'e> {
             }
             Found::Scan(mut scan) => {
                 let more = scan.read(&mut |row| {
-                    decode(&node.table, &node.columns, row, batch.push_nulls())?;
+                    node.decoder.decode(row, batch.push_nulls())?;
                     if let Some(filter) = &node.filter
                         && !run.holds(filter, batch.row(batch.len() - 1))?
                     {
@@ -280,7 +266,7 @@ impl<'e> Operator<'e> for TableScan<'e> {
             self.requests = Some(requests(self.node, run, &[])?.into_iter());
         }
         run.check_interrupt()?;
-        let mut batch = Batch::new(self.node.columns.len());
+        let mut batch = Batch::new(self.node.decoder.len());
         while !batch.is_full() {
             if self.found.fill(self.node, run, &mut batch)? {
                 continue;

@@ -1,13 +1,13 @@
 //! Rows of SQL as rows of the engine: storing, changing and removing them, and their errors in SQL's words.
 
-use heddledb::{Column, Error, Value as Stored, ValueRef};
+use heddledb::{Column, Value as Stored, ValueRef};
 
 use crate::access::Writes;
 use crate::catalog::Table;
 use crate::error::{Result, SqlError, SqlState};
+use crate::plan::decoder::{Decoder, handle};
 use crate::plan::scan::{HIDDEN_KEY, key_columns};
 use crate::run::Run;
-use crate::run::operator::scan::decode;
 use crate::run::write::row_number;
 use crate::storage::{encode, encode_ref};
 use crate::types::text::to_text;
@@ -21,11 +21,6 @@ pub(super) fn writes<'e>(run: &Run<'e>) -> Result<&'e dyn Writes> {
     run.writes.ok_or_else(|| {
         SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, "cannot write rows in a read-only transaction")
     })
-}
-
-/// The handle of a column by its position in the engine's table.
-fn handle(table: &Table, position: usize) -> Result<Column> {
-    Ok(table.engine.column(&table.engine.definition().columns()[position].name)?)
 }
 
 /// The values of a row's key, as they are stored.
@@ -135,8 +130,8 @@ pub(super) fn read(run: &Run<'_>, table: &Table, key: &[Value]) -> Result<Option
     let stored = stored_key(table, key)?;
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let mut row = vec![Value::Null; columns.len()];
-    let found =
-        run.rows.get(&table.engine, &refs(&stored), &mut |found| decode(table, &columns, found, &mut row))?;
+    let decoder = Decoder::new(table, &columns)?;
+    let found = run.rows.get(&table.engine, &refs(&stored), &mut |found| decoder.decode(found, &mut row))?;
     Ok(found.then_some(row))
 }
 
@@ -187,9 +182,10 @@ fn read_each(
     each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
 ) -> Result<()> {
     let columns: Vec<usize> = (0..table.columns.len()).chain(key_columns(table)).collect();
+    let decoder = Decoder::new(table, &columns)?;
     scan.read(&mut |found| {
         let mut row = vec![Value::Null; columns.len()];
-        decode(table, &columns, found, &mut row)?;
+        decoder.decode(found, &mut row)?;
         let key = row.split_off(table.columns.len());
         each(key, row)
     })?;
@@ -272,9 +268,4 @@ pub(super) fn unique_violation(
     .with_detail(format!("Key {} already exists.", key_text(environment, table, columns, row)))
     .with_table(&table.schema, &table.name)
     .with_constraint(constraint)
-}
-
-/// Whether an engine's error says that a row is not there.
-pub(super) fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::MissingKey { .. })
 }

@@ -1,0 +1,53 @@
+//! Decoders: which columns are read of a table's rows, and how their values become values of SQL.
+
+use heddledb::{Column, Row};
+
+use crate::catalog::Table;
+use crate::error::Result;
+use crate::plan::scan::HIDDEN_KEY;
+use crate::storage;
+use crate::types::{Modifier, Type, Value};
+
+/// Reads some columns of a table's rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoder {
+    columns: Vec<(Column, Type, Modifier)>,
+}
+
+impl Decoder {
+    /// Reads these columns.
+    ///
+    /// # Errors
+    /// The engine's table has no such column: the catalog is another one's.
+    pub(crate) fn new(table: &Table, columns: &[usize]) -> Result<Decoder> {
+        let column = |&column: &usize| {
+            let (position, ty, modifier) = match column {
+                HIDDEN_KEY => (0, Type::Int8, Modifier::NONE),
+                column => {
+                    let column = &table.columns[column];
+                    (column.engine, column.ty, column.modifier)
+                }
+            };
+            Ok((handle(table, position)?, ty, modifier))
+        };
+        Ok(Decoder { columns: columns.iter().map(column).collect::<Result<_>>()? })
+    }
+
+    /// How many columns it reads.
+    pub(crate) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Puts a row's columns into slots.
+    pub(crate) fn decode(&self, row: &Row<'_>, slots: &mut [Value]) -> Result<()> {
+        for (slot, (column, ty, modifier)) in slots.iter_mut().zip(&self.columns) {
+            *slot = storage::decode(*ty, *modifier, row.get(*column)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The handle of a column by its position in the engine's table.
+pub(crate) fn handle(table: &Table, position: usize) -> Result<Column> {
+    Ok(table.engine.column(&table.engine.definition().columns()[position].name)?)
+}
