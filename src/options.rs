@@ -14,6 +14,9 @@ use crate::pipeline::retry::Retry;
 use crate::protocol::{LockConflict, ProtocolKind, SerialVariant};
 use crate::schedule::{Policy, PredictSettings, ScheduleKind, StatePrune};
 
+/// How long a group may grow where no caller waits for it, unless a time is given.
+const DEFAULT_GROUP_MILLISECONDS: f64 = 10.0;
+
 /// When a result is told, seen from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -97,7 +100,7 @@ pub struct Options {
     pub(crate) input_threads: usize,
     pub(crate) output_threads: usize,
     pub(crate) group_size: Option<usize>,
-    pub(crate) group_milliseconds: f64,
+    pub(crate) group_milliseconds: Option<f64>,
     pub(crate) max_in_flight: usize,
     pub(crate) automatic_admission: bool,
     pub(crate) schedule: ScheduleKind,
@@ -149,7 +152,7 @@ impl Default for Options {
             input_threads: 1,
             output_threads: 1,
             group_size: None,
-            group_milliseconds: 10.0,
+            group_milliseconds: None,
             max_in_flight: 4_096,
             automatic_admission: false,
             schedule: ScheduleKind::default(),
@@ -265,11 +268,13 @@ impl Options {
         self
     }
 
-    /// The longest time, in milliseconds, from a group's first record until it is written, where nobody waits for it
-    /// (`Async`); where somebody waits, a group is written as soon as the log is idle. Default: 10.
+    /// The longest time, in milliseconds, from a group's first record until it is written; together with
+    /// [`group_size`](Self::group_size) TPK's two limits of a group, whichever comes first. A larger group costs fewer
+    /// writes, and each of its transactions waits longer. Default: 10 where no caller waits for the log (`Async`); else
+    /// none: a group is written as soon as the log is idle.
     #[must_use]
     pub fn group_milliseconds(mut self, milliseconds: f64) -> Self {
-        self.group_milliseconds = milliseconds;
+        self.group_milliseconds = Some(milliseconds);
         self
     }
 
@@ -645,9 +650,12 @@ impl Options {
         }
     }
 
-    /// The longest time from a group's first record until it is written. The options have been validated.
-    pub(crate) fn group_time(&self) -> Duration {
-        Duration::from_secs_f64(self.group_milliseconds / 1_000.0)
+    /// The longest time from a group's first record until it is written; none: it is written as soon as the log is idle.
+    /// The options have been validated.
+    pub(crate) fn group_time(&self) -> Option<Duration> {
+        let default = (self.durability == Durability::Async).then_some(DEFAULT_GROUP_MILLISECONDS);
+        let milliseconds = self.group_milliseconds.or(default);
+        milliseconds.map(|milliseconds| Duration::from_secs_f64(milliseconds / 1_000.0))
     }
 
     /// # Errors
@@ -712,10 +720,11 @@ impl Options {
             });
         }
         // Written so that NaN is refused, too.
-        if !(self.group_milliseconds > 0.0 && self.group_milliseconds <= 60_000.0) {
+        let group_milliseconds = self.group_milliseconds.unwrap_or(DEFAULT_GROUP_MILLISECONDS);
+        if !(group_milliseconds > 0.0 && group_milliseconds <= 60_000.0) {
             return Err(Error::InvalidOption {
                 option: "group_milliseconds",
-                given: self.group_milliseconds.to_string(),
+                given: group_milliseconds.to_string(),
                 expected: "more than 0, at most 60000".to_string(),
             });
         }

@@ -170,15 +170,14 @@ impl Shared {
             (options.time_samples > 0).then(|| Sampler::new(options.time_samples as f64)),
         );
         let input = way_in(options, &engine, workers, stages != Stages::Folded);
-        let group_time =
-            (options.durability == Durability::Async && log.is_some()).then(|| options.group_time());
+        let group_time = options.group_time().filter(|_| log.is_some());
         let plan = ThreadPlan {
             engine: &engine,
             input: &input,
             input_threads: options.input_threads,
             output_threads: options.output_threads,
             own_log: (stages == Stages::Single && options.durability == Durability::Group)
-                .then(|| options.group_time()),
+                .then_some(group_time),
             automatic_admission: options.automatic_admission,
             threads_max: options.threads_max,
         };

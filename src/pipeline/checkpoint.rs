@@ -434,7 +434,7 @@ impl Checkpointer {
                 return Err(failure);
             }
             // An idle log ends its epoch at once.
-            engine.log_event_count().ring();
+            engine.end_epoch(epoch);
             std::thread::sleep(SHORT);
         }
         Ok(epoch)

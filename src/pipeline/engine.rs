@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::activity::{Activity, at};
-use crate::base::atomics::Ordering;
+use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
@@ -33,6 +33,10 @@ pub(crate) struct Engine {
     progress: Progress,
     space: LogSpace,
     log_event_count: EventCount,
+    /// Whether the log stage lets the present group grow until it is full or its time is over.
+    group_is_waiting: AtomicBool,
+    /// The last epoch whose end a thread waits for, however small its group is.
+    awaited_epoch: AtomicU64,
     output: Output,
     in_flight: InFlight,
     clocks: StageClocks,
@@ -65,6 +69,8 @@ impl Engine {
             progress,
             space,
             log_event_count: EventCount::default(),
+            group_is_waiting: AtomicBool::new(false),
+            awaited_epoch: AtomicU64::new(0),
             output,
             in_flight,
             clocks: StageClocks::default(),
@@ -174,9 +180,16 @@ impl Engine {
 
     /// Tells the log stage that there is something to make durable.
     pub(crate) fn ring_log(&self) {
-        if self.store.is_logged() {
+        // Relaxed: the log stage looks at the group's bounds itself, a thousand times a second.
+        if self.store.is_logged() && (!self.group_is_waiting.load(Ordering::Relaxed) || self.group_is_full())
+        {
             self.log_event_count.ring();
         }
+    }
+
+    /// Notes whether the log stage lets the present group grow until it is full or its time is over.
+    pub(crate) fn set_group_waiting(&self, waiting: bool) {
+        self.group_is_waiting.store(waiting, Ordering::Relaxed);
     }
 
     /// Why no update is taken at all, if so.
@@ -251,7 +264,16 @@ impl Engine {
 
     /// Whether the present group should be written although its time is not over.
     pub(crate) fn group_is_full(&self) -> bool {
-        self.space.is_low() || self.store.epochs().is_full()
+        let epochs = self.store.epochs();
+        // Relaxed: as for `group_is_waiting`.
+        let is_awaited = || self.awaited_epoch.load(Ordering::Relaxed) >= epochs.current();
+        self.space.is_low() || epochs.is_full() || is_awaited()
+    }
+
+    /// Has the log stage end this epoch without waiting for its group to grow.
+    pub(crate) fn end_epoch(&self, epoch: u64) {
+        self.awaited_epoch.fetch_max(epoch, Ordering::Relaxed);
+        self.log_event_count.ring();
     }
 
     /// Waits until commits are of a later epoch than now.
@@ -268,7 +290,7 @@ impl Engine {
             if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
                 return Err(reason);
             }
-            self.log_event_count.ring();
+            self.end_epoch(epoch);
             std::thread::sleep(Duration::from_micros(20));
         }
         Ok(())

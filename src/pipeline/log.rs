@@ -2,7 +2,8 @@
 //!
 //! One group is in flight at a time. Where somebody waits for results, a group closes as soon as the log is idle and
 //! anything was appended: whatever came in while the last group was written makes up the next. Where nobody waits
-//! (`Async`), a group closes when its time, counted from its first record, is over, or its number is full.
+//! (`Async`), or a time is given (`Options::group_milliseconds`), a group closes when its time, counted from its first
+//! record, is over, or its number is full.
 //!
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
@@ -31,6 +32,8 @@ use crate::storage::worker_context::WorkerContext;
 const TICK: Duration = Duration::from_millis(10);
 /// While a group's time runs, its other bounds are looked at so often.
 const SLICE: Duration = Duration::from_millis(1);
+/// How long a busy worker that logs itself lets a group grow, unless a time is given.
+const OWN_GROUP_TIME: Duration = Duration::from_millis(10);
 /// How long the log waits before it tries again to get room on a full disk.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -67,8 +70,9 @@ struct Groups {
 /// What a worker knows that logs what it has executed.
 pub(crate) struct OwnLog {
     stage: Arc<LogStage>,
-    /// How long a group may grow, from the first call that wrote to it.
-    time: Duration,
+    /// How long a group may grow, from the first call that wrote to it; none: until the worker is idle, and for
+    /// [`OWN_GROUP_TIME`].
+    time: Option<Duration>,
     /// When that call had been executed, if it is not written yet.
     first: Option<Instant>,
 }
@@ -159,16 +163,21 @@ impl LogStage {
             let appended = || early() || self.preparation.is_some() && self.something_appended();
             return self.engine.log_event_count().sleep(idle, appended);
         };
+        let event_count = self.engine.log_event_count();
         if !self.something_appended() {
-            self.engine
-                .log_event_count()
-                .sleep(Duration::from_millis(100), || early() || self.something_appended());
+            event_count.sleep(Duration::from_millis(100), || early() || self.something_appended());
         }
-        // Whoever commits from here on need not ring: the group's time runs, and its bounds are looked at often.
+        if !self.something_appended() {
+            return;
+        }
+        // From here on a commit rings only if it fills the group, and its bounds are polled besides.
+        self.engine.set_group_waiting(true);
         let first = Instant::now();
-        while first.elapsed() < group_time && !early() && !self.engine.group_is_full() {
-            std::thread::sleep(group_time.saturating_sub(first.elapsed()).min(SLICE));
+        let ends = || early() || self.engine.group_is_full();
+        while first.elapsed() < group_time && !ends() {
+            event_count.sleep(group_time.saturating_sub(first.elapsed()).min(SLICE), ends);
         }
+        self.engine.set_group_waiting(false);
     }
 
     fn something_appended(&self) -> bool {
@@ -240,7 +249,7 @@ impl LogStage {
 }
 
 impl OwnLog {
-    pub(crate) fn new(stage: Arc<LogStage>, time: Duration) -> OwnLog {
+    pub(crate) fn new(stage: Arc<LogStage>, time: Option<Duration>) -> OwnLog {
         OwnLog { stage, time, first: None }
     }
 
@@ -250,11 +259,17 @@ impl OwnLog {
             self.first.get_or_insert_with(Instant::now);
         }
         let Some(first) = self.first else { return };
-        if is_idle || engine.group_is_full() || first.elapsed() >= self.time {
+        let is_over = first.elapsed() >= self.time.unwrap_or(OWN_GROUP_TIME);
+        let is_waited_for = self.time.is_some();
+        if is_over || engine.group_is_full() || is_idle && !is_waited_for {
             self.first = None;
             if !self.stage.try_write_and_release() {
                 engine.ring_log();
             }
+        } else if is_idle {
+            // The log's own thread ends the group while this one waits for calls.
+            self.first = None;
+            engine.ring_log();
         }
     }
 }

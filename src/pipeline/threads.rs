@@ -57,8 +57,9 @@ pub(crate) struct ThreadPlan<'s> {
     /// How many input and output threads there are, where those stages have queues of their own.
     pub(crate) input_threads: usize,
     pub(crate) output_threads: usize,
-    /// If the one worker logs what it has executed: no later than this after the first transaction of a group.
-    pub(crate) own_log: Option<Duration>,
+    /// If the one worker logs what it has executed: no later than this after the first transaction of a group, or as soon
+    /// as it is idle.
+    pub(crate) own_log: Option<Option<Duration>>,
     pub(crate) automatic_admission: bool,
     /// After this many threads further ones are refused: for tests.
     pub(crate) threads_max: usize,
@@ -109,7 +110,7 @@ impl Starting<'_> {
     }
 
     /// The workers, or the executors.
-    fn execution(&mut self, own_log: Option<(Arc<LogStage>, Duration)>) -> Result<()> {
+    fn execution(&mut self, own_log: Option<(Arc<LogStage>, Option<Duration>)>) -> Result<()> {
         let (engine, input) = (self.plan.engine, self.plan.input);
         for number in 0..input.workers().len() {
             let (engine, input) = (engine.clone(), input.clone());

@@ -1,0 +1,124 @@
+//! The two limits of a group, TPK's: a number of transactions and a time, in every layout of the stages.
+
+#[path = "support/concurrent.rs"]
+mod support;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use heddledb::{Durability, Options, ProtocolKind, Stages, args};
+use support::{accounts, balance, deposit, on_disk, small, watched};
+
+/// Far longer than `watched` lets a test take.
+const NEVER: f64 = 60_000.0;
+const GROUP: usize = 5;
+
+fn layouts() -> [Options; 3] {
+    let with = |stages| small().stages(stages).workers(1);
+    [with(Stages::Single), with(Stages::Folded), with(Stages::Staged)]
+}
+
+/// Makes so many calls at once, and waits for their durable results.
+fn deposit_together(db: &heddledb::Database, procedure: &heddledb::Procedure, calls: usize) {
+    let submitted: Vec<_> =
+        (0..calls).map(|id| db.submit(procedure, args![id as i64, 1]).expect("room")).collect();
+    submitted.into_iter().for_each(|call| drop(call.wait().expect("durable")));
+}
+
+#[test]
+fn a_group_is_written_when_its_number_is_full_in_every_layout() {
+    watched(|| {
+        for options in layouts() {
+            let (db, disk) = on_disk(options.clone());
+            accounts(&db, 10);
+            // Neither the table nor its rows are to wait for a group.
+            db.close().expect("durable");
+            let options = options.group_size(GROUP).group_milliseconds(NEVER);
+            let db = support::open(&disk, options);
+            let table = db.table("account").expect("there");
+            let deposit = deposit(&db, &table);
+            for round in 1..=4 {
+                let before = db.statistics();
+                deposit_together(&db, &deposit, GROUP);
+                let after = db.statistics();
+                assert_eq!(after.log_groups - before.log_groups, 1, "round {round}: one group of all");
+                assert_eq!(after.log_transactions - before.log_transactions, GROUP as u64);
+            }
+            // What is not a whole group is written when the database is closed.
+            let rest = db.submit(&deposit, args![7, 1]).expect("room");
+            db.close().expect("durable");
+            rest.wait().expect("durable");
+        }
+    });
+}
+
+#[test]
+fn closures_and_workers_fill_groups_too() {
+    watched(|| {
+        for &protocol in ProtocolKind::ALL {
+            let (db, disk) = on_disk(small().protocol(protocol));
+            accounts(&db, 10);
+            db.close().expect("durable");
+            let options = small().protocol(protocol).group_size(2).group_milliseconds(NEVER);
+            let db = support::open(&disk, options);
+            let table = db.table("account").expect("there");
+            let procedure = deposit(&db, &table);
+            for _ in 0..3 {
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        db.run(|tx| tx.add(&table, heddledb::key![1], "balance", 1)).expect("durable")
+                    });
+                    scope.spawn(|| {
+                        let mut worker = db.worker().expect("a context");
+                        worker.execute(&procedure, args![2, 1]).wait().expect("durable");
+                    });
+                });
+            }
+            drop(procedure);
+            db.close().expect("durable");
+            let db = support::open(&disk, small());
+            let table = db.table("account").expect("there");
+            assert_eq!((balance(&db, &table, 1), balance(&db, &table, 2)), (Some(103), Some(103)));
+        }
+    });
+}
+
+#[test]
+fn a_group_waits_for_its_time_and_no_longer() {
+    const TIME: Duration = Duration::from_millis(80);
+    watched(|| {
+        for options in layouts() {
+            let (db, _disk) = on_disk(options.group_milliseconds(TIME.as_millis() as f64));
+            let table = accounts(&db, 10);
+            let deposit = deposit(&db, &table);
+            let start = Instant::now();
+            db.call(&deposit, args![1, 1]).expect("durable");
+            assert!(start.elapsed() >= TIME * 9 / 10, "the group did not wait: {:?}", start.elapsed());
+        }
+    });
+}
+
+#[test]
+fn by_default_no_group_waits_and_a_checkpoint_waits_for_none() {
+    watched(|| {
+        for options in layouts() {
+            let (db, _disk) = on_disk(options.clone().group_size(GROUP));
+            let table = accounts(&db, 10);
+            // Far fewer than fill a group for each; nothing else would end it.
+            for id in 0..20 {
+                db.run(|tx| tx.add(&table, heddledb::key![id % 10], "balance", 1)).expect("durable");
+            }
+            let (db, disk) = on_disk(options.clone());
+            accounts(&db, 10);
+            db.close().expect("durable");
+            let db = support::open(&disk, options.durability(Durability::Group).group_milliseconds(NEVER));
+            let table = db.table("account").expect("there");
+            let waiting = db.submit(&deposit(&db, &table), args![1, 1]).expect("room");
+            while db.statistics().committed == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            db.checkpoint().expect("it ends the group");
+            waiting.wait().expect("durable");
+        }
+    });
+}
