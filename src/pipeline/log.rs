@@ -239,7 +239,7 @@ impl LogStage {
         engine.space().give_back(appended + charged);
         engine.progress().publish(epoch);
         if !preparation.has_enough() {
-            preparation.refuse_if_low(&engine);
+            preparation.secure_room(&engine);
             preparation.event_count.ring();
         }
         if let Some(checkpointer) = &self.checkpointer {
@@ -442,9 +442,21 @@ impl Preparation {
         self.segments.remaining_bytes() >= self.least_bytes
     }
 
-    /// Refuses updates if there is too little room and no segment could be made. The log stage looks after each group, too:
-    /// until the next attempt it could use up what is kept for calls that were let in, and then wait for ever, and
-    /// with it the checkpoint that would make room.
+    /// After a group: prepares a segment if there is too little room and it is not known that none can be made, and refuses
+    /// updates if so. Otherwise the groups until the next attempt could use up the room that is kept for transactions
+    /// which have been admitted; the log would wait for room then, and the checkpoint that frees some for the log.
+    fn secure_room(&self, engine: &Engine) {
+        if self.has_room() {
+            return;
+        }
+        if self.failure.lock().is_none() {
+            let prepared = self.prepare_next();
+            *self.failure.lock() = prepared.err();
+        }
+        self.refuse_if_low(engine);
+    }
+
+    /// Refuses updates if there is too little room and no segment could be made.
     fn refuse_if_low(&self, engine: &Engine) {
         // Held while it refuses: who makes a segment after all finds the refusal, and ends it.
         let failure = self.failure.lock();
