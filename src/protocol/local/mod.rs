@@ -3,7 +3,7 @@
 //! Every table is divided into datasets by its routing columns, and each dataset belongs to one executor, a thread that
 //! alone grants locks there. A local lock is therefore an entry in a map that no other thread sees: there is neither a
 //! latch nor a central lock manager. [`local_lock`] says what is locked, [`lock_table`] grants and parks, [`partition_map`]
-//! says which executor owns what, and [`wait_edges`] tells the deadlock detector who waits for whom.
+//! says which executor owns what, and [`wait_edges`] has the edges of the waits-for graph.
 //!
 //! # Invariants
 //! This folder starts no threads and runs no transactions: the executors are in `pipeline/partition`. A thread that is no

@@ -89,7 +89,7 @@ impl PartitionMap {
 
     /// Where the ranges of all executors but the first begin.
     pub(crate) fn starts(&self) -> Vec<u64> {
-        // Relaxed: who moves boundaries is alone with that, and others lock a picture only.
+        // Relaxed: repartitioning is serialized by its caller, and all other readers only report.
         self.starts.iter().map(|start| start.load(Ordering::Relaxed)).collect()
     }
 

@@ -159,11 +159,11 @@ impl Protocol for Partitioned {
 
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         let is_noted = attempt.is_tracked() && !attempt.is_alone();
-        // Nothing is taken: whoever is busy with a record is a rival.
+        // It has locked no record: every busy record word is a conflict.
         !is_noted || attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen())
     }
 
-    /// A call that was misrouted does not end here: it is routed anew.
+    /// A misrouted transaction is not retried here: it is routed again.
     fn is_stashed(&self, attempt: &Attempt<'_>) -> bool {
         attempt.held().borrow().misrouted
     }

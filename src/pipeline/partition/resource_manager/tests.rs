@@ -41,7 +41,7 @@ fn quarters() -> Vec<u64> {
     vec![1 << 62, 1 << 63, 3 << 62]
 }
 
-/// So many executors' equal ranges; the others of four have none.
+/// Equal ranges of this many executors; the others of four have none.
 fn first(executors: u64) -> Vec<u64> {
     let start = |number: u64| if number < executors { u64::MAX / executors * number } else { u64::MAX };
     (1..4).map(start).collect()
@@ -87,7 +87,7 @@ fn a_single_hot_hash_is_not_divided_and_the_rest_goes_to_other_executors() {
 }
 
 #[test]
-fn of_requests_that_come_in_turns_each_is_counted_alike() {
+fn requests_in_turn_are_sampled_evenly() {
     let (mut sampler, counts, mut counted) = (RequestSampler::default(), RequestCounts::default(), [0; 8]);
     for request in 0..80_000 {
         counted[request % 8] += u32::from(sampler.takes_next(&counts));
@@ -98,13 +98,13 @@ fn of_requests_that_come_in_turns_each_is_counted_alike() {
 }
 
 #[test]
-fn where_requests_are_few_every_one_is_counted() {
+fn few_requests_are_all_counted() {
     let (mut sampler, counts, mut manager) =
         (RequestSampler::default(), RequestCounts::default(), ResourceManager::new(1, false));
     let mut ask = |times: usize| (0..times).filter(|_| sampler.takes_next(&counts)).count();
     ask(40);
     manager.collect(INTERVAL, [(&counts, Duration::ZERO)]);
-    // Some may still be left out that were to be.
+    // The sampler may still skip some.
     ask(2 * SAMPLING_INTERVAL as usize);
     assert_eq!(ask(100), 100);
     (0..2_000).for_each(|_| counts.count(0));
@@ -112,7 +112,7 @@ fn where_requests_are_few_every_one_is_counted() {
     assert!(ask(8_000) < 2_000, "there are many now");
 }
 
-/// Twenty calls a second, all in one range: none of them is worth a move, all of them are.
+/// Twenty requests a second, all in one range: one alone is no reason for a repartitioning, all of them are.
 #[test]
 fn slow_requests_are_balanced_in_the_end() {
     let (counts, mut manager) = (RequestCounts::default(), ResourceManager::new(4, false));
@@ -158,13 +158,13 @@ fn older_counts_are_forgotten_as_newer_ones_come() {
     observe(0, 10_000);
     let shares = (0..6).map(|_| observe(u64::MAX, 10_000)).last().expect("there is one");
     assert!(shares[0] < 200.0 && shares[0] > 0.0 && shares[1] > 15_000.0, "{shares:?}");
-    // Where nothing comes, something stays for a while.
+    // Without new requests the old ones count for a while.
     let shares = (0..20).map(|_| observe(0, 0)).last().expect("there is one");
     assert!(shares[1] > 500.0, "{shares:?}");
 }
 
 #[test]
-fn counts_of_all_executors_are_one() {
+fn the_counts_of_all_executors_are_added() {
     let (one, other) = (RequestCounts::default(), RequestCounts::default());
     (0..300).for_each(|_| one.count(7));
     (0..200).for_each(|_| other.count(7));
@@ -173,7 +173,7 @@ fn counts_of_all_executors_are_one() {
     assert_eq!(manager.shares(&[1 << 63]), vec![500.0, 0.0]);
 }
 
-/// Two have as many requests, but one of them is at it six times as long.
+/// Two executors with equally many requests, of which one takes six times as long.
 #[test]
 fn long_requests_weigh_more_than_short_ones() {
     let collect = |busy: [u64; 2]| {
@@ -190,14 +190,14 @@ fn long_requests_weigh_more_than_short_ones() {
     assert!(starts[0] < 1 << 63, "the slow one gives some away: {starts:?}");
     let shares = manager.shares(&starts);
     assert!(shares[0] / shares[1] < 1.2 && shares[1] / shares[0] < 1.2, "{shares:?}");
-    // Somebody had lost its processor for a moment.
+    // A thread was preempted for a moment.
     assert_eq!(collect([60, 35]).plan(&[1 << 63]), None);
     // Busy time without requests says nothing.
     assert_eq!(collect([0, 0]).plan(&[1 << 63]), None);
 }
 
 #[test]
-fn a_boundary_within_a_part_divides_its_weight_by_length() {
+fn a_boundary_within_a_bucket_divides_its_weight_by_length() {
     let manager = seen([(bucket(3) + 5, 100)]);
     let middle = bucket(3) + (1 << (SHIFT - 1));
     assert_eq!(manager.shares(&[middle]), vec![50.0, 50.0]);
@@ -233,13 +233,13 @@ fn rows_decide_without_requests() {
     let starts = manager.plan(&quarters()).expect("all rows are the first one's");
     assert_eq!(starts, vec![1 << 60, 2 << 60, 3 << 60]);
     assert_eq!(manager.plan(&starts), None);
-    // A few rows lie where chance has put them.
+    // A few rows are where chance has put them.
     manager.set_rows(&rows([(0, 20), (1_500, 10), (3_000, 10)]));
     assert_eq!(manager.plan(&quarters()), None);
 }
 
 #[test]
-fn requests_outweigh_rows_which_tell_what_they_leave_open() {
+fn requests_outweigh_rows_which_break_ties() {
     let mut manager = seen((0..BUCKETS as u64).map(|number| (bucket(number), 2)));
     manager.set_rows(&rows((0..100).map(|number| (number, 1_000_000))));
     assert_eq!(manager.plan(&quarters()), None, "requests are even");
@@ -274,7 +274,7 @@ fn a_few_rows_have_one_executor_until_that_one_is_busy() {
 }
 
 #[test]
-fn executors_that_have_little_to_do_become_fewer_and_come_back() {
+fn idle_executors_become_fewer_and_come_back() {
     let in_use_after = |parts, present: Vec<u64>| {
         let mut manager = busy(parts, 500);
         manager.set_rows(&rows([(7, 10)]));
@@ -282,15 +282,15 @@ fn executors_that_have_little_to_do_become_fewer_and_come_back() {
     };
     assert_eq!(in_use_after([0.2, 0.1], first(3)), 2);
     assert_eq!(in_use_after([0.1, 0.1], first(2)), 1);
-    // In between they stay as many as they are.
+    // Between the two limits the number stays as it is.
     assert_eq!(in_use_after([0.3, 0.3], first(2)), 0);
     assert_eq!(in_use_after([0.3, 0.3], first(3)), 3, "there are only two hashes");
-    // How many rows there are is not known: nothing is given up.
+    // The number of rows is unknown: no executor is given up.
     assert_eq!(busy([0.1, 0.1], 500).number(4), 4);
 }
 
 #[test]
-fn who_has_said_how_many_executors_there_are_has_so_many() {
+fn a_fixed_number_of_executors_is_kept() {
     let mut manager = ResourceManager::new(4, false);
     manager.set_rows(&rows((0..64).map(|number| (number * 64, 1))));
     assert_eq!(manager.plan(&quarters()), None);
@@ -299,7 +299,7 @@ fn who_has_said_how_many_executors_there_are_has_so_many() {
 }
 
 #[test]
-fn that_there_are_many_rows_is_known_before_all_are_counted() {
+fn a_lower_bound_of_the_rows_counts_before_all_are_counted() {
     let mut manager = ResourceManager::new(4, true);
     manager.set_rows_at_least(ROWS_EACH);
     assert_eq!(manager.number(3), 3, "there may be more");
