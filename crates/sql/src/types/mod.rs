@@ -4,11 +4,12 @@
 //! kind         Type, Modifier, Category              value        Value: one value of any type, its order and hash
 //! numeric      exact decimals                        interval     months, days and microseconds
 //! array, record, jsonb   composite values            environment  what functions need of a session
-//! datetime     the calendar and time zones           text         values as text and back
+//! datetime     the calendar and time zones           text, binary values as text or bytes and back
 //! cast         from type to type
 //! ```
 
 pub mod array;
+pub mod binary;
 pub mod cast;
 pub mod datetime;
 pub mod environment;

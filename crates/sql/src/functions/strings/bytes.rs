@@ -272,7 +272,7 @@ fn check_encoding(name: &str, is_source: bool) -> Result<bool> {
 fn convert_from(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     let bytes = v[0].as_bytes();
     let is_utf8 = check_encoding(v[1].str(), true)?;
-    if !is_utf8 && v[1].str().to_ascii_lowercase() != "sql_ascii" {
+    if !is_utf8 && !v[1].str().eq_ignore_ascii_case("sql_ascii") {
         return Ok(Value::text(bytes.iter().map(|byte| char::from(*byte)).collect::<String>()));
     }
     match std::str::from_utf8(bytes) {

@@ -111,13 +111,15 @@ fn build(pattern: &str, mut flags: Flags) -> Result<Regex> {
         body = rest;
     }
     let is_option = |c: char| c.is_ascii_lowercase();
-    if let Some((letters, rest)) = body.strip_prefix("(?").and_then(|rest| rest.split_once(')')) {
-        if !letters.is_empty() && letters.chars().all(is_option) && !flags.is_literal {
-            if !letters.chars().all(|letter| flags.set(letter)) {
-                return Err(invalid("invalid embedded option"));
-            }
-            body = rest;
+    if let Some((letters, rest)) = body.strip_prefix("(?").and_then(|rest| rest.split_once(')'))
+        && !letters.is_empty()
+        && letters.chars().all(is_option)
+        && !flags.is_literal
+    {
+        if !letters.chars().all(|letter| flags.set(letter)) {
+            return Err(invalid("invalid embedded option"));
         }
+        body = rest;
     }
     let source =
         if flags.is_literal { regex::escape(body) } else { Translator::new(body, flags).translate()? };

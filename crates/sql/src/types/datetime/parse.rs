@@ -218,7 +218,7 @@ const DAY_NAMES: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thurs
 /// The month with this name, or its first three letters.
 pub(super) fn month_by_name(word: &str) -> Option<i32> {
     let suits = |name: &&str| *name == word || &name[..3] == word || *name == "september" && word == "sept";
-    MONTH_NAMES.iter().position(|name| suits(name)).map(|at| at as i32 + 1)
+    MONTH_NAMES.iter().position(suits).map(|at| at as i32 + 1)
 }
 
 fn is_day_name(word: &str) -> bool {
