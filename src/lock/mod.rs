@@ -46,7 +46,7 @@ pub(crate) use self::name::{LockName, OwnerId};
 
 use self::key_range::{Claim, Key, KeyRange};
 use self::queue::Answer;
-use self::range_lock_table::Spaces;
+use self::range_lock_table::RangeLockTable;
 use self::signal::Outcome;
 use self::table::LockTable;
 use crate::base::activity::{Activity, at};
@@ -77,7 +77,7 @@ pub(crate) enum Denied {
 /// See the module's description.
 pub(crate) struct LockManager {
     table: Arc<LockTable>,
-    spaces: Arc<Spaces>,
+    range_locks: Arc<RangeLockTable>,
     detector: Detector,
     start_timestamps: AtomicU64,
     looks: u32,
@@ -89,7 +89,7 @@ impl LockManager {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         LockManager {
             table: Arc::new(LockTable::new()),
-            spaces: Arc::new(Spaces::new()),
+            range_locks: Arc::new(RangeLockTable::new()),
             detector: Detector::default(),
             start_timestamps: AtomicU64::new(0),
             looks: if processors > 1 { LOOKS } else { 0 },
@@ -177,10 +177,10 @@ impl LockManager {
             return;
         }
         let owner = locks.owner().0;
-        self.spaces.release_points(owner, &mut locks.points);
+        self.range_locks.release_points(owner, &mut locks.points);
         for held in locks.held.iter().rev() {
             match held.name {
-                LockName::GapLocks(table) => self.spaces.release_ranges(owner, table),
+                LockName::GapLocks(table) => self.range_locks.release_ranges(owner, table),
                 name => self.table.release(name, owner),
             }
         }
@@ -190,7 +190,7 @@ impl LockManager {
     /// How many locks are held or waited for, how many tables have gaps that are, and how many owners wait.
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> (usize, usize, usize) {
-        (self.table.len(), self.spaces.len(), self.detector.waiting())
+        (self.table.len(), self.range_locks.len(), self.detector.waiting())
     }
 
     /// Gets the intention locks above; true if what is held there makes a lock below needless.
@@ -220,8 +220,8 @@ impl LockManager {
     ) -> Result<(), Denied> {
         let (owner, signal) = locks.owner();
         let may_wait = arm(signal, on_conflict);
-        let answer = self.spaces.request(table, owner, claim, may_wait);
-        self.await_grant(locks, answer, LockName::GapLocks(table), &self.spaces)
+        let answer = self.range_locks.request(table, owner, claim, may_wait);
+        self.await_grant(locks, answer, LockName::GapLocks(table), &self.range_locks)
     }
 
     /// Waits, if the request was left in its place's queue.

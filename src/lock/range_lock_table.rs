@@ -1,6 +1,6 @@
 //! The gaps of all tables: what keeps phantoms away without locking whole tables.
 //!
-//! A table's [`Space`] is here only while something in it is held or waited for. Tables are spread over the shards; a
+//! A table's [`RangeLocks`] is here only while something in it is held or waited for. Tables are spread over the shards; a
 //! shard's mutex is never held while another one is taken, nor while a thread is woken.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::detector::WaitPlace;
 use super::key_range::{Claim, Key};
 use super::name::{LockName, OwnerId};
 use super::queue::Answer;
-use super::range_locks::Space;
+use super::range_locks::RangeLocks;
 use super::signal::{Signal, ToWake};
 use crate::base::activity::{Activity, lock};
 
@@ -27,16 +27,16 @@ const SHARDS: usize = 64;
 const POINTS_AT_ONCE: usize = 256;
 
 /// By table.
-type Shard = HashMap<u64, Space, FixedState>;
+type Shard = HashMap<u64, RangeLocks, FixedState>;
 
 /// See the module's description.
-pub(super) struct Spaces {
+pub(super) struct RangeLockTable {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
 }
 
-impl Spaces {
-    pub(super) fn new() -> Spaces {
-        Spaces { shards: (0..SHARDS).map(|_| CachePadded::default()).collect() }
+impl RangeLockTable {
+    pub(super) fn new() -> RangeLockTable {
+        RangeLockTable { shards: (0..SHARDS).map(|_| CachePadded::default()).collect() }
     }
 
     /// Asks for a range or a point of the table. With a signal the claim may be left in the queue.
@@ -68,7 +68,7 @@ impl Spaces {
         self.change(table, |space| space.release_ranges(owner));
     }
 
-    fn change(&self, table: u64, change: impl FnOnce(&mut Space) -> ToWake) {
+    fn change(&self, table: u64, change: impl FnOnce(&mut RangeLocks) -> ToWake) {
         let mut shard = lock(self.shard(table), Activity::LockReleaseWait);
         let Entry::Occupied(mut entry) = shard.entry(table) else { return };
         let to_wake = change(entry.get_mut());
@@ -90,7 +90,7 @@ impl Spaces {
     }
 }
 
-impl WaitPlace for Spaces {
+impl WaitPlace for RangeLockTable {
     fn edges(&self, waiter: OwnerId, name: LockName, report: &mut dyn FnMut(OwnerId, OwnerId)) {
         let LockName::GapLocks(table) = name else { return };
         if let Some(space) = self.shard(table).lock().get(&table) {
@@ -121,41 +121,41 @@ mod tests {
 
     #[test]
     fn tables_have_nothing_to_do_with_each_other() {
-        let (spaces, reader, writer) = (Spaces::new(), OwnerId::new(), OwnerId::new());
+        let (range_locks, reader, writer) = (RangeLockTable::new(), OwnerId::new(), OwnerId::new());
         for table in 0..100 {
-            assert_eq!(spaces.request(table, reader, everything(), None), Answer::Granted);
-            assert_eq!(spaces.request(table + 100, writer, point(1), None), Answer::Granted);
+            assert_eq!(range_locks.request(table, reader, everything(), None), Answer::Granted);
+            assert_eq!(range_locks.request(table + 100, writer, point(1), None), Answer::Granted);
         }
-        assert_eq!(spaces.len(), 200);
-        assert_eq!(spaces.request(7, writer, point(1), None), Answer::Refused);
-        (0..100).for_each(|table| spaces.release_ranges(reader, table));
-        assert_eq!(spaces.len(), 100);
-        assert_eq!(spaces.request(7, writer, point(1), None), Answer::Granted);
+        assert_eq!(range_locks.len(), 200);
+        assert_eq!(range_locks.request(7, writer, point(1), None), Answer::Refused);
+        (0..100).for_each(|table| range_locks.release_ranges(reader, table));
+        assert_eq!(range_locks.len(), 100);
+        assert_eq!(range_locks.request(7, writer, point(1), None), Answer::Granted);
     }
 
     #[test]
     fn very_many_points_of_several_tables_are_all_given_up() {
-        let (spaces, owner) = (Spaces::new(), OwnerId::new());
+        let (range_locks, owner) = (RangeLockTable::new(), OwnerId::new());
         let mut points = Vec::new();
         for number in 0..3_000_u32 {
             let table = u64::from(number / 700 % 3);
-            assert_eq!(spaces.request(table, owner, point(number), None), Answer::Granted);
+            assert_eq!(range_locks.request(table, owner, point(number), None), Answer::Granted);
             points.push((table, Key::from_slice(&number.to_be_bytes())));
         }
-        assert_eq!(spaces.request(1, OwnerId::new(), everything(), None), Answer::Refused);
-        spaces.release_points(owner, &mut points);
+        assert_eq!(range_locks.request(1, OwnerId::new(), everything(), None), Answer::Refused);
+        range_locks.release_points(owner, &mut points);
         assert!(points.is_empty());
-        assert_eq!(spaces.len(), 0);
+        assert_eq!(range_locks.len(), 0);
     }
 
     #[test]
     fn a_refused_claim_leaves_no_space_behind() {
-        let (spaces, owner, other) = (Spaces::new(), OwnerId::new(), OwnerId::new());
-        spaces.request(1, owner, everything(), None);
-        assert_eq!(spaces.request(1, other, point(1), None), Answer::Refused);
-        spaces.mark_for_abort(other, LockName::GapLocks(1));
-        spaces.edges(other, LockName::GapLocks(1), &mut |_, _| unreachable!("it does not wait"));
-        spaces.release_ranges(owner, 1);
-        assert_eq!(spaces.len(), 0);
+        let (range_locks, owner, other) = (RangeLockTable::new(), OwnerId::new(), OwnerId::new());
+        range_locks.request(1, owner, everything(), None);
+        assert_eq!(range_locks.request(1, other, point(1), None), Answer::Refused);
+        range_locks.mark_for_abort(other, LockName::GapLocks(1));
+        range_locks.edges(other, LockName::GapLocks(1), &mut |_, _| unreachable!("it does not wait"));
+        range_locks.release_ranges(owner, 1);
+        assert_eq!(range_locks.len(), 0);
     }
 }

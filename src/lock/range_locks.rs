@@ -22,13 +22,13 @@ use super::signal::{Outcome, Signal, ToWake, Waiter};
 
 /// See the module's description.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct RangeLocks {
     ranges: Vec<(OwnerId, KeyRange)>,
     points: BTreeSet<(Key, OwnerId)>,
     waiting: Vec<Waiter<Claim>>,
 }
 
-impl Space {
+impl RangeLocks {
     /// Whether nothing is held and there is no waiter.
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.points.is_empty() && self.waiting.is_empty()

@@ -1,7 +1,7 @@
 //! Automatic admission: how many calls are let in at once, so that throughput is at its peak.
 //!
 //! With more and more calls under way throughput rises, until there is work for all workers and a group's worth for the
-//! log, and under contention it falls again (DORA, section 5.6). Where the peak lies nobody can know beforehand: so it
+//! log, and under contention it falls again (DORA, section 5.6). The location of the peak is unknown beforehand, so it
 //! is climbed. The limit goes one way, in steps of a quarter, for as long as each step pays; where one does not, the
 //! limit goes the other way. At the peak it sways by a step or two, and follows when the load changes.
 
@@ -32,11 +32,11 @@ impl Admission {
         self.limit.round() as usize
     }
 
-    /// Under the present limit, so many calls ended in a second, and `full` says whether some had to wait outside.
+    /// Under the present limit, this many calls ended in a second, and `full` says whether some had to wait outside.
     /// Gives the next limit.
     pub(crate) fn see(&mut self, throughput: f64, full: bool) -> usize {
         if !full {
-            // Nobody waits: the limit limits nothing, and throughput says nothing about it.
+            // No call waits: the limit limits nothing, and throughput says nothing about it.
             self.before = 0.0;
             return self.limit();
         }

@@ -52,16 +52,16 @@ pub(crate) enum Rivals {
     No,
     /// They may conflict.
     Sometimes,
-    /// They mostly conflict, and what one of them does then is lost: better one after the other, whoever has nothing else to do.
+    /// They mostly conflict, and one of two that overlap is lost: they run one after another, even if a worker is idle meanwhile.
     Mostly,
 }
 
-/// From so many aborts on, for each call that it overlaps with, two calls are rivals.
+/// From this many aborts on, for each call that it overlaps with, two calls are rivals.
 const RIVALS: f64 = 0.1;
-/// And from so many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every two that
+/// And from this many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every two that
 /// overlap: above that, two workers together do less than one of them alone.
 const APART: f64 = 0.25;
-/// Where a call with the reference overlaps with more than so many others, one worker alone hardly keeps up with all that have
+/// Where a call with the reference overlaps with more than this many others, one worker alone hardly keeps up with all that have
 /// it, and everything waits for that. Then more is asked, because the aborts that come of a call's other references are
 /// counted for this one as well: popular items of orders would else be kept apart for what their warehouses do.
 const MANY: f64 = 1.75;
@@ -69,11 +69,11 @@ const APART_OF_MANY: f64 = 0.5;
 
 impl Outcomes {
     /// Whether two calls that both have this reference probably conflict if they overlap, where it was seen in `calls` calls
-    /// that were dealt out to so many workers. A reference that all calls have leads to many aborts because each overlaps with
+    /// that were distributed over this many workers. A reference that all calls have leads to many aborts because each overlaps with
     /// many, although two of them seldom conflict.
     #[inline]
     pub(crate) fn rivals(self, calls: usize, workers: usize) -> Rivals {
-        // So often a call with it has overlapped with another one.
+        // How many times a call with it has overlapped with another one.
         let overlapping = (workers.max(2) - 1) as f64 * f64::from(self.commits) / calls.max(1) as f64;
         let overlaps = overlapping * f64::from(self.commits);
         let apart = if overlapping > MANY { APART_OF_MANY } else { APART };
@@ -86,7 +86,7 @@ impl Outcomes {
     }
 }
 
-/// So many standard deviations of the difference of two counts of chance events are no difference.
+/// A difference of fewer standard deviations than this, of two counts of chance events, is no difference.
 const CHANCE: f64 = 3.0;
 
 /// Whether two counts differ by no more than chance would have it.
@@ -134,7 +134,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// An empty one in so many bytes, which is read and filled at once.
+    /// An empty one of this many bytes, which is read and filled at once.
     pub(crate) fn new(bytes: usize) -> History {
         let table = || Table::new(bytes / 2 / Table::BYTES);
         History { tables: [table(), table()], read: AtomicUsize::new(0), filled: AtomicUsize::new(0) }
@@ -164,7 +164,7 @@ impl History {
         (0..table.slots.len()).filter_map(of)
     }
 
-    /// A transaction with these references has ended, after so many attempts were aborted.
+    /// A transaction with these references has ended, after this many aborted attempts.
     pub(crate) fn note(&self, references: &[Reference], aborts: u32) {
         let table = &self.tables[self.filled.load(Ordering::Relaxed)];
         for place in references.iter().filter_map(|reference| table.slots.find_or_give(*reference)) {

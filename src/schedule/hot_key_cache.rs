@@ -1,12 +1,12 @@
-//! Leaders: the references with the most aborts, in a table so small that it stays in the processor's cache.
+//! The hot-key cache: the references with the most aborts, in a table small enough to stay in the processor's cache.
 //!
 //! Where the reference with the most aborts decides, hardly any of a call's references needs to be looked for in the large
-//! tables: who is not among the leaders has fewer aborts than those who are. So a decision asks the leaders first, and
+//! tables: a reference outside the cache has fewer aborts than those in it. So a decision asks the cache first, and
 //! only where they cannot say, because what they know of the call is not clearly more than what they leave out, it looks at
 //! everything.
 //!
-//! What it keeps true: where the leaders say something, the State would have said the same of what decides. There are two
-//! tables: one is read while the other is made anew from a History; then they change places. All accesses are relaxed: a
+//! Invariants: where the cache decides, the State would have decided the same. There are two
+//! tables: one is read while the other is rebuilt from a History; then they change places. All accesses are relaxed: a
 //! decision that meets a table in the making is one of chance, and no other memory hangs on it.
 
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ use crate::schedule::slots::Slots;
 
 /// Places in a table, at most: some 70 KiB with all that belongs to them.
 const MOST_PLACES: usize = 4_096;
-/// A leader for so many places: with so many to spare hardly any line is ever full.
+/// Slots for each reference: with this many to spare hardly any line is ever full.
 const PLACES_FOR_EACH: usize = 4;
 /// Bits for each place, so that a bit in 64 or fewer is set.
 const BITS_FOR_EACH: usize = 16;
@@ -64,7 +64,7 @@ impl Table {
         (&self.present[word], 1 << (reference & 63))
     }
 
-    /// Fills it with the first of these, who come in order; gives the most aborts that one has who finds no room.
+    /// Fills it with the first of these, which come in order; returns the most aborts of a reference that did not fit.
     fn fill(&self, all: &[(Reference, Outcomes)]) -> u32 {
         let mut left_out = 0;
         for (number, (reference, outcomes)) in all.iter().enumerate() {
@@ -105,7 +105,7 @@ pub(crate) struct HotKeyCache {
 }
 
 impl HotKeyCache {
-    /// Nobody yet, in so many bytes at most.
+    /// An empty one, of at most this many bytes.
     pub(crate) fn new(bytes: usize) -> HotKeyCache {
         let table = || Table::new((bytes / 2 / Table::BYTES).min(MOST_PLACES));
         HotKeyCache { tables: [table(), table()], read: AtomicUsize::new(0) }
@@ -148,7 +148,7 @@ mod tests {
             >> 1
     }
 
-    /// A History in which each reference has so many aborts.
+    /// A History in which each reference has this many aborts.
     fn history(aborts: impl Iterator<Item = u32>) -> History {
         let history = History::new(1 << 22);
         aborts.zip(0..).for_each(|(aborts, number)| history.note(&[spread(number)], aborts));
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn where_few_have_led_to_aborts_they_say_everything() {
         let hot_key_cache = HotKeyCache::new(1 << 20);
-        assert_eq!(aborts(&hot_key_cache, &[1]), None, "nobody has told them anything");
+        assert_eq!(aborts(&hot_key_cache, &[1]), None, "it has learned nothing yet");
         hot_key_cache.learn(&history([0, 7, 1].into_iter()));
         assert_eq!(aborts(&hot_key_cache, &[1, 0, 2, 9]), Some(vec![7, 0, 1, 0]));
         assert_eq!(aborts(&hot_key_cache, &[9]), Some(vec![0]));

@@ -7,8 +7,8 @@
 //! | --- | --- |
 //! | `reference` | what a call says about the data, as numbers to count by |
 //! | `policy` | the sixteen ways to weigh that |
-//! | `history`, `state`, `slots` | what has been counted, in tables of a fixed size that nobody waits for |
-//! | `leaders` | of all that was counted, what leads to the most aborts, in a table that stays in the cache |
+//! | `history`, `state`, `slots` | what has been counted, in lock-free tables of a fixed size |
+//! | `hot_key_cache` | of all that was counted, what leads to the most aborts, in a table that stays in the cache |
 //! | `predict` | the decision, and what lets it run for ever |
 //! | `admission` | how many calls are let in at once |
 
@@ -52,7 +52,7 @@ pub enum StatePrune {
     Off,
 }
 
-/// What `predict` is told.
+/// The settings of `predict`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PredictSettings {
     pub(crate) policy: Policy,
@@ -107,16 +107,16 @@ pub(crate) struct Placement {
 
 /// The schedule of a database.
 pub(crate) enum Schedule {
-    /// Whoever places calls takes the queues in turn.
+    /// Threads that place calls use the queues in turn.
     Random,
-    /// By the value of a key, for so many queues.
+    /// By the value of a key, for this many queues.
     Partition(usize),
     /// By what is known of conflicts.
     Predict(Box<Predict>),
 }
 
 impl Schedule {
-    /// The schedule of this kind for so many queues.
+    /// The schedule of this kind for this many queues.
     pub(crate) fn new(kind: ScheduleKind, settings: PredictSettings, queues: usize) -> Schedule {
         match kind {
             ScheduleKind::Random => Schedule::Random,
@@ -139,7 +139,7 @@ impl Schedule {
     /// The queue of a call whose key has this value.
     pub(crate) fn place_by_key(&self, key: Scalar) -> Option<Placement> {
         let Schedule::Partition(queues) = self else { return None };
-        // An integer is its own number: neighbours go to neighbouring queues, and so many keys fill so many queues.
+        // An integer is its own number: neighbors go to neighboring queues, and N keys fill N queues.
         let queue = (key.0 % *queues as u64) as usize;
         Some(Placement { queue, conflict_class: key.0.wrapping_add(1), apart: false, noted: false })
     }
@@ -151,7 +151,7 @@ impl Schedule {
         Some(predict.place(references))
     }
 
-    /// A call that was to be noted has ended, after so many attempts were aborted.
+    /// A call that was to be noted has ended, after this many aborted attempts.
     pub(crate) fn ended(&self, references: &References, aborts: u32) {
         if let Schedule::Predict(predict) = self {
             predict.ended(references, aborts);

@@ -27,7 +27,7 @@ pub enum Deciding {
 /// How attributes are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// As they are: each column by itself.
+    /// As they are: each column separately.
     Literal,
     /// By the domain that the schema declares: a column that references another table's key shares its domain.
     Canonical,

@@ -2,10 +2,10 @@
 //!
 //! A reference is an attribute, an operator and a value, taken from a predicate, an assignment or an inserted row. Where
 //! it comes from does not matter here: a procedure's footprint today, a statement's conditions with their parameters as
-//! well. Who collects names the attribute, literally or by the domain that the schema declares; this file makes the
+//! well. The collector names the attribute, literally or by the domain that the schema declares; this file makes the
 //! number, and slices conjunctions or leaves them whole.
 //!
-//! What it keeps true: equal attribute, operator and value give equal numbers, in every process; different ones give
+//! Invariants: equal attribute, operator and value give equal numbers, in every process; different ones give
 //! different numbers, but for one chance in 2^63. A call's references are a set: each counts once; how often it was named
 //! is remembered beside.
 
@@ -78,7 +78,7 @@ const RIGHT: u64 = 0xD1B5_4A32_D192_ED03;
 const INTERVAL: u64 = 0x1F83_D9AB_FB41_BD6B;
 /// What tells conjunctions from single conditions.
 const CONJUNCTION: u64 = 0x5BE0_CD19_137E_2179;
-/// An interval of so many integers is its values as well.
+/// An interval of at most this many integers is its values as well.
 const NARROW: u64 = 16;
 
 #[inline]

@@ -1,10 +1,10 @@
 //! A place for each reference in a table of a fixed size: found, given and taken back by many threads at once.
 //!
 //! A reference has a place in one line of eight, which its number chooses: looking for it is one look at one cache line,
-//! and nobody waits for anybody. The table never grows, so memory is bounded and no call ever pays for growth; where a
+//! and no thread waits for another. The table never grows, so memory is bounded and no call ever pays for growth; where a
 //! line is full, a reference gets no place, which its user takes for "nothing known".
 //!
-//! What it keeps true: a reference that has a place keeps it until it is taken back. What is counted at a place is
+//! Invariants: a reference that has a slot keeps it until it is taken back. What is counted in a slot is
 //! evidence, not data: should two threads give a reference two places, or one count at a place that another takes back
 //! at that moment, a count is off by one and no decision is wrong, only a little less informed.
 
@@ -15,7 +15,7 @@ use crate::schedule::reference::{LARGEST, Reference};
 /// References of one line: a cache line.
 const WAYS: usize = 8;
 
-/// A place that nobody has.
+/// A free slot.
 const FREE: Reference = 0;
 /// The bit of a place that no reference uses: its user's mark.
 const MARK: u64 = !LARGEST;
@@ -53,7 +53,7 @@ impl Slots {
 
     #[inline]
     fn line(&self, reference: Reference) -> usize {
-        // References are mixed well: the high bits choose one of so many lines evenly.
+        // References are mixed well: the high bits choose one of the lines evenly.
         ((u128::from(reference) * self.lines.len() as u128) >> LARGEST.count_ones()) as usize
     }
 
@@ -70,7 +70,7 @@ impl Slots {
         // Relaxed, here and below: a place says nothing about other memory; the counts that belong to it are atomics of
         // their own, which are always there.
         let equal = |way: &AtomicU64| u32::from(way.load(Ordering::Relaxed) & LARGEST == reference);
-        // All eight are compared, without a branch: which one it is nobody can predict.
+        // All eight are compared, without a branch, which could not be predicted.
         let ways = self.lines[line].0.iter().enumerate();
         let matching = ways.fold(0, |matching, (number, way)| matching | equal(way) << number);
         (matching != 0).then(|| line * WAYS + matching.trailing_zeros() as usize)
@@ -82,7 +82,7 @@ impl Slots {
         self.word(place).load(Ordering::Relaxed) & MARK != 0
     }
 
-    /// Marks a place that somebody has, or takes the mark away.
+    /// Marks a slot in use, or removes the mark.
     pub(crate) fn mark(&self, place: usize, marked: bool) {
         let word = self.word(place);
         if marked {
@@ -126,7 +126,7 @@ impl Slots {
         None
     }
 
-    /// Who has a place, if somebody has.
+    /// The reference in a slot, if there is one.
     pub(crate) fn owner(&self, place: usize) -> Option<Reference> {
         let reference = self.word(place).load(Ordering::Relaxed) & LARGEST;
         (reference != FREE).then_some(reference)

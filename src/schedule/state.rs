@@ -10,7 +10,7 @@
 //! most are, a decision looks at one line, and counts in another; once there are many, only one call in some counts
 //! there, for as many calls.
 //!
-//! What it keeps true: it never uses more memory than it was given. All accesses are relaxed: counts are evidence, no other
+//! Invariants: it never uses more memory than it was given. All accesses are relaxed: counts are statistics, no other
 //! memory hangs on them, and a count that is lost to a race makes a decision a little less informed, not wrong. What has
 //! evidence, and so decides, loses none to others who place.
 
@@ -26,7 +26,7 @@ use crate::schedule::slots::Slots;
 
 /// While so few are known, their counts lie in the cache: all of them are counted.
 const FEW: usize = 4_096;
-/// One of so many calls counts for what has no evidence, once there are more.
+/// One of this many calls counts for references without conflict counts, once there are more.
 const SAMPLED: u32 = 32;
 
 /// From this count on, a reference's counts are halved: their proportions are what matters.
@@ -85,7 +85,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// An empty one for so many queues, in so many bytes.
+    /// An empty one for this many queues, of this many bytes.
     pub(crate) fn new(queues: usize, bytes: usize) -> State {
         let slots = Slots::new((bytes / Self::entry_bytes(queues)).min(NOWHERE as usize));
         State {
@@ -136,7 +136,7 @@ impl State {
         outcomes
     }
 
-    /// Copies what the History knows of all references. Who gives one its place at this moment may copy what was known
+    /// Copies what the History knows of all references. A thread that gives one its slot at this moment may copy what was known
     /// before: so it is done once more a little later.
     pub(crate) fn learn(&self, history: &History) {
         for place in 0..self.places() {
@@ -158,7 +158,7 @@ impl State {
     }
 
     /// How often a call is to be counted for its references without evidence: all calls once, while few references are
-    /// known; later a few calls so much the more often.
+    /// known; later a few calls, with a higher weight.
     #[inline]
     pub(crate) fn weight_of_others(&self) -> u32 {
         match self.slots.used() {
@@ -179,7 +179,7 @@ impl State {
             if found.outcomes.aborts > 0 {
                 count.fetch_add(1, Ordering::Relaxed);
             } else {
-                // Nobody asks for it at present, and hardly anybody else counts here: should one count be lost, it is
+                // No decision uses it at present, and hardly any other thread counts here: should one count be lost, it is
                 // not worth making the processor wait for each of them.
                 count.store(count.load(Ordering::Relaxed).wrapping_add(others), Ordering::Relaxed);
             }
@@ -213,7 +213,7 @@ impl State {
         self.queues
     }
 
-    /// All places that somebody has.
+    /// All slots in use.
     pub(crate) fn owned(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.slots.len()).filter(|place| self.slots.owner(*place).is_some())
     }

@@ -4,14 +4,14 @@ use super::*;
 
 /// A space, and owners with a signal each; owners are given by number, keys are one byte.
 struct Rig {
-    space: Space,
+    space: RangeLocks,
     owners: Vec<(OwnerId, Arc<Signal>)>,
 }
 
 impl Rig {
     fn new() -> Rig {
         let owners = (0..8).map(|_| (OwnerId::new(), Arc::default()));
-        Rig { space: Space::default(), owners: owners.collect() }
+        Rig { space: RangeLocks::default(), owners: owners.collect() }
     }
 
     fn request(&mut self, owner: usize, claim: &Claim) -> Answer {
@@ -226,7 +226,7 @@ fn whatever_comes_the_space_keeps_its_word() {
 }
 
 fn check(rig: &Rig, seed: u64) {
-    let Space { ranges, points, waiting } = &rig.space;
+    let RangeLocks { ranges, points, waiting } = &rig.space;
     for (reader, key_range) in ranges {
         for (key, writer) in points {
             assert!(reader == writer || !key_range.contains(key), "seed {seed}: {key_range:?} {key:?}");

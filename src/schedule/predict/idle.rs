@@ -1,4 +1,4 @@
-//! Calm: where conflicts are rare, calls are let go to one queue after the other, and only a sample of them is looked at.
+//! Idle mode: where conflicts are rare, calls go to one queue after another, and only a sample of them is examined.
 //!
 //! To look at a call costs its references and a decision, for a new order of TPC-C about a thirtieth of what the call itself
 //! takes, for the shortest calls more. What it saves is at most the attempts that would have been aborted. So it
@@ -6,19 +6,19 @@
 //! certainly is again above [`TROUBLED_ABOVE`]; between them all stays as it is, so that chance does not have the schedule
 //! change its mind.
 //!
-//! Whether it is calm the sample says, which is placed at random: that few attempts are aborted in all may be the schedule's
-//! own doing. Whether the calm is over all attempts say, because in the calm all are placed without regard to conflicts.
+//! The sample, which is placed at random, says when idle mode begins: that few attempts abort overall may be due to the
+//! schedule itself. All attempts say when idle mode ends, because in idle mode all are placed without regard to conflicts.
 
 use super::Observation;
 
-/// Calm is a share of aborted attempts below this one, among calls that were placed at random.
+/// Idle mode begins below this share of aborted attempts, among calls that were placed at random.
 const CALM_BELOW: f64 = 0.01;
-/// And the calm is over above this share of all attempts.
+/// And ends above this share of all attempts.
 const TROUBLED_ABOVE: f64 = 0.03;
-/// So many calls of the sample say whether it is calm. Where a share of 0.03 is aborted, they have 16 aborts on average, and
+/// How many calls of the sample decide whether idle mode begins. Where a share of 0.03 is aborted, they have 16 aborts on average, and
 /// chance makes 5 of them once in 500 times.
 const CALLS_TO_TELL: usize = 512;
-/// So many attempts say whether the calm is over.
+/// How many attempts decide whether idle mode ends.
 const ATTEMPTS_TO_TELL: f64 = 1_024.0;
 
 /// How it is.
@@ -47,7 +47,7 @@ impl IdleMode {
         *self = IdleMode { judged: observation, sampled };
     }
 
-    /// Whether so many aborts of so many calls that were placed at random are calm.
+    /// Whether this many aborts of this many calls that were placed at random begin idle mode.
     pub(super) fn is_idle_mode((calls, aborts): (usize, usize)) -> bool {
         calls >= CALLS_TO_TELL && share(aborts as f64, calls as f64) < CALM_BELOW
     }

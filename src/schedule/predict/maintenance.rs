@@ -8,7 +8,7 @@
 //! - A reference that decides is moved from a queue that gets too many calls to the one that gets the fewest. So no queue
 //!   stays with two popular references because of the first few calls, while another one has none (section 7.5 leaves
 //!   that open).
-//! - Where conflicts are rare, all this rests ([`calm`](super::calm)); when they come, everything begins as at first.
+//! - Where conflicts are rare, all this rests ([`idle`](super::idle)); when conflicts return, everything starts over.
 //!
 //! Time comes from outside, so that a test need not wait.
 
@@ -23,18 +23,18 @@ use crate::schedule::{PredictSettings, StatePrune};
 
 /// How often the State is looked through for what can be pruned.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After so many sweeps in a row with about the same abort rate, it is stable.
+/// After this many consecutive sweeps with about the same abort rate, it is stable.
 const STABLE_AFTER: u32 = 3;
 /// About the same: within this much, or this share of it.
 const TOLERANCE: f64 = 0.02;
 const RELATIVE_TOLERANCE: f64 = 0.2;
-/// What a new History must have seen: so many calls with so many aborts, or many more calls without.
+/// What a new History must have seen: this many calls with this many aborts, or many more calls without.
 const CALLS_ENOUGH: usize = 512;
 const ABORTS_ENOUGH: usize = 256;
 const CALLS_PLENTY: usize = 32 * CALLS_ENOUGH;
-/// After a calm, calls are placed at random for so long at least, whatever the options say of the first time.
+/// After idle mode, calls are placed at random for at least this long, whatever the options say of the first time.
 const LEAST_FILLING: Duration = Duration::from_secs(1);
-/// Queues are compared when they have got so many calls each, on average.
+/// Queues are compared when they have received this many calls each, on average.
 const CALLS_TO_COMPARE: u64 = 64;
 /// A queue has too many calls with this many times the average.
 const TOO_MANY: f64 = 1.25;
@@ -48,7 +48,7 @@ pub(crate) struct Observation {
     pub(crate) at: Duration,
     /// Calls that have committed.
     pub(crate) committed: u64,
-    /// Attempts that were run again.
+    /// Attempts that were aborted and retried.
     pub(crate) aborted: u64,
 }
 
@@ -125,7 +125,7 @@ impl Upkeep {
         self.idle_mode.begin(observation, (0, 0));
     }
 
-    /// Once a second: sweeps the State, and renews the History if it is time; or looks whether the calm is over.
+    /// Once a second: sweeps the State, and renews the History if it is time; or checks whether idle mode ends.
     fn look_through(&mut self, predict: &Predict, observation: Observation) {
         self.stability.see(self.swept, observation);
         let elapsed = observation.at.saturating_sub(self.swept.at);
@@ -152,10 +152,10 @@ impl Upkeep {
         }
     }
 
-    /// The calm is over, and what was known before it may be long ago.
+    /// Idle mode has ended, and what was known before it may be outdated.
     fn fill_again(&mut self, predict: &Predict, observation: Observation) {
         predict.history.refill();
-        // Relaxed: who still sees the calm lets one more call go by.
+        // Relaxed: a thread that still sees idle mode lets one more call go by.
         predict.share.store(SHARE_AT_FIRST, Ordering::Relaxed);
         predict.calm.store(false, Ordering::Relaxed);
         let lasts = self.settings.history.max(LEAST_FILLING);
@@ -286,7 +286,7 @@ fn prunable(seen: &[Seen], totals: &[u64]) -> Vec<usize> {
     seen.iter().filter(seldom).map(|one| one.place).collect()
 }
 
-/// A reference that has placed calls by itself.
+/// A reference that has placed calls alone.
 #[derive(Clone, Copy, Debug)]
 struct Decider {
     place: usize,

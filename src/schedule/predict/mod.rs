@@ -7,7 +7,7 @@
 //!
 //! A call costs a look at the leaders for each of its references, and one into the State for what decides; where the leaders
 //! cannot say what decides, one into the State for each, beside which the History's evidence is copied. Where conflicts are
-//! rare, it costs a look at a flag ([`calm`]). Nothing here waits: several threads place at once, workers report what has ended, and [`upkeep`](Predict::keep_up) works beside them.
+//! rare, it costs a read of a flag ([`idle`]). Nothing here waits: several threads place at once, workers report what has ended, and [`maintenance`](Predict::keep_up) runs beside them.
 
 mod idle;
 mod maintenance;
@@ -26,13 +26,13 @@ use crate::schedule::{Placement, PredictSettings, ScheduleReport};
 pub(crate) use maintenance::Observation;
 use maintenance::Upkeep;
 
-/// One of so many calls is placed at random for the History, while the abort rate is stable.
+/// One of this many calls is placed at random for the History, while the abort rate is stable.
 const SHARE_WHILE_STABLE: u32 = 1_024;
 /// And while it is not.
 const SHARE_WHILE_CHANGING: u32 = 256;
 /// All of them.
 const SHARE_AT_FIRST: u32 = 1;
-/// The History's part of the memory: one of so many.
+/// The History's part of the memory: one of this many.
 const HISTORY_PART: usize = 4;
 /// And the leaders' part, as far as they need it.
 const LEADERS_PART: usize = 16;
@@ -45,7 +45,7 @@ pub(crate) struct Predict {
     history: History,
     state: State,
     hot_key_cache: HotKeyCache,
-    /// One of so many calls is placed at random.
+    /// One of this many calls is placed at random.
     share: AtomicU32,
     /// Whether a call has come.
     begun: AtomicBool,
@@ -55,7 +55,7 @@ pub(crate) struct Predict {
 }
 
 impl Predict {
-    /// For so many queues.
+    /// For this many queues.
     pub(crate) fn new(settings: PredictSettings, queues: usize) -> Predict {
         let of_history = settings.memory_bytes / HISTORY_PART;
         let hot_key_cache = HotKeyCache::new(settings.memory_bytes / LEADERS_PART);
@@ -90,7 +90,7 @@ impl Predict {
     /// Whether conflicts are so rare that knowing them would cost more than it saves.
     #[inline]
     fn is_idle_mode(&self) -> bool {
-        // Relaxed: who still sees the old mood places a few calls more by it.
+        // Relaxed: a thread that still sees the old mode places a few calls more by it.
         self.calm.load(Ordering::Relaxed)
     }
 
@@ -102,7 +102,7 @@ impl Predict {
             self.begun.store(true, Ordering::Relaxed);
         }
         let share = self.share.load(Ordering::Relaxed);
-        // In the calm only what belongs to the sample comes here.
+        // In idle mode only what belongs to the sample comes here.
         if self.is_idle_mode() || random::below(share) == 0 {
             let queue = random::below(self.state.queues() as u32) as usize;
             return Placement { queue, conflict_class: 0, apart: false, noted: true };
@@ -215,7 +215,7 @@ impl Predict {
         (0..self.state.queues()).min_by_key(|queue| self.state.total(*queue)).unwrap_or(0)
     }
 
-    /// A call that was placed at random has ended, after so many attempts were aborted.
+    /// A call that was placed at random has ended, after this many aborted attempts.
     pub(crate) fn ended(&self, references: &References, aborts: u32) {
         self.history.note(references.as_slice(), aborts);
     }

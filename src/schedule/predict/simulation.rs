@@ -1,9 +1,9 @@
 //! A workload that is simulated, with the real schedule: no clock, no threads, and chance from a seed, so that each run of
 //! a test is the same.
 //!
-//! Workers run calls from bounded queues, as the engine's do: an idle one steals, first what nobody runs the rivals of. Calls
+//! Workers run calls from bounded queues, as the engine's do: an idle one steals, first calls without a running rival. Calls
 //! come from one generator, which waits where the queue is full that a call is for. Two calls of one warehouse conflict as
-//! under optimistic concurrency control: who ends after a rival has committed that it overlapped with runs again.
+//! under optimistic concurrency control: a call that overlapped with a rival which has committed aborts and is retried.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,9 +22,9 @@ const SECOND: u64 = 500;
 /// Which warehouses calls are about.
 #[derive(Clone, Copy)]
 enum Distribution {
-    /// The k-th in proportion to 1 / k^alpha, of so many.
+    /// The k-th in proportion to 1 / k^alpha, of this many.
     Zipf(usize, f64),
-    /// Each of so many calls about another one: nothing conflicts.
+    /// Each of this many calls about another one: nothing conflicts.
     Apart,
 }
 
@@ -218,7 +218,7 @@ impl Simulation {
         }
     }
 
-    /// What the engine's keeper does.
+    /// What the engine's maintenance thread does.
     fn keep_up(&mut self) {
         let Counts { committed, aborted, .. } = self.counts;
         let at = Duration::from_millis(self.step * 1_000 / SECOND);
@@ -244,7 +244,7 @@ impl Simulation {
         waiting.into_iter().for_each(|(queue, call)| self.queues[queue].push_back(call));
     }
 
-    /// Lets so many seconds go by; gives what was counted in them.
+    /// Lets this many seconds pass; returns what was counted in them.
     fn run(&mut self, seconds: u64) -> Counts {
         let before = self.counts;
         (0..seconds * SECOND).for_each(|_| self.step());
@@ -260,7 +260,7 @@ impl Simulation {
     }
 }
 
-/// What both schedules come to in so many seconds after the first six.
+/// The results of both schedules in this many seconds after the first six.
 fn compare(distribution: Distribution, seconds: u64) -> [Counts; 2] {
     [ScheduleKind::Random, ScheduleKind::Predict].map(|kind| {
         let mut simulation = Simulation::new(kind, StatePrune::Stable, distribution);
