@@ -207,3 +207,65 @@ fn a_call_says_how_many_of_its_attempts_have_aborted() {
         assert_eq!(db.run(|tx| tx.get(&table, key![1])?.expect("a row").int("n")), Ok(12));
     }
 }
+
+/// The layouts, each with one worker.
+fn layouts() -> impl Iterator<Item = Stages> {
+    [Stages::Folded, Stages::Staged, Stages::Single].into_iter()
+}
+
+#[test]
+fn a_group_stays_open_for_its_time_in_every_layout() {
+    const TIME: Duration = Duration::from_millis(150);
+    for stages in layouts() {
+        let options = options(&SimulatedDisk::new()).workers(1).stages(stages);
+        let bank = bank_with(options.group_milliseconds(TIME.as_secs_f64() * 1_000.0));
+        let start = Instant::now();
+        bank.db.call(&bank.insert, args![1_000, 1]).expect("committed");
+        assert!(start.elapsed() >= TIME, "{stages}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_group_that_has_its_number_does_not_wait_for_its_time() {
+    for stages in layouts() {
+        let disk = SimulatedDisk::new();
+        in_time("a full group", move || {
+            let options = || options(&disk).stages(stages);
+            bank_with(options()).db.close().expect("closed");
+            let bank = reopened_with(options().group_milliseconds(60_000.0).group_size(4));
+            let before = bank.db.statistics();
+            let calls = |first: i64| {
+                let submit = |id| bank.db.submit(&bank.insert, args![id, id]).expect("let in");
+                let calls: Vec<_> = (first..first + 4).map(submit).collect();
+                calls.into_iter().for_each(|call| assert!(call.wait().is_ok()));
+            };
+            calls(1_000);
+            calls(2_000);
+            let counted = bank.db.statistics() - before;
+            assert_eq!((counted.log_groups, counted.log_transactions), (2, 8), "{stages}");
+        });
+    }
+}
+
+/// TPK's configuration A: execution, log and output are one process.
+#[test]
+fn a_worker_that_logs_itself_writes_its_full_groups() {
+    in_time("full groups", || {
+        let disk = SimulatedDisk::new();
+        bank_with(options(&disk)).db.close().expect("closed");
+        let bank = reopened_with(single(options(&disk)).group_size(10).group_milliseconds(60_000.0));
+        let writers = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::new()));
+        let seen = writers.clone();
+        disk.watch(move |_| {
+            let name = thread::current().name().unwrap_or_default().to_string();
+            *seen.lock().expect("lock").entry(name).or_insert(0) += 1;
+        });
+        let submit = |id: i64| bank.db.submit(&bank.insert, args![id, id]).expect("let in");
+        let calls: Vec<_> = (1_000..1_200).map(submit).collect();
+        calls.into_iter().for_each(|call| assert!(call.wait().is_ok()));
+        disk.watch_no_more();
+        let writers = writers.lock().expect("lock");
+        assert!(writers["heddle-execute-0"] >= 40, "a write and a sync for each of 20 groups: {writers:?}");
+        assert!(!writers.contains_key("heddle-log"), "{writers:?}");
+    });
+}

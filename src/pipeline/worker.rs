@@ -155,7 +155,11 @@ fn take_and_execute(
     let mut stashed = Vec::new();
     loop {
         if calls.is_empty() {
-            input.workers().take(number, GROUP_CALLS, &mut calls);
+            // A worker that logs itself executes no more than the log group takes: else it would wait in the middle of a
+            // batch for another thread to write the full group.
+            let room = own_log.as_ref().map_or(u64::MAX, |_| engine.store().epochs().room().max(1));
+            let at_most = usize::try_from(room).unwrap_or(usize::MAX).min(GROUP_CALLS);
+            input.workers().take(number, at_most, &mut calls);
         }
         if calls.is_empty() {
             return;

@@ -103,11 +103,16 @@ impl Epochs {
 
     /// Whether the present epoch takes no more transactions.
     pub(crate) fn is_full(&self) -> bool {
-        let Some(limit) = &self.limit else { return false };
+        self.room() == 0
+    }
+
+    /// How many transactions the present epoch still takes.
+    pub(crate) fn room(&self) -> u64 {
+        let Some(limit) = &self.limit else { return u64::MAX };
         let epoch = self.current();
         // Relaxed: as in `count_in`.
         let counted = limit.counted[(epoch & 1) as usize].load(Ordering::Relaxed);
-        limit.count(counted, epoch) >= limit.transactions
+        limit.transactions.saturating_sub(limit.count(counted, epoch))
     }
 
     /// The global epoch now.
@@ -342,8 +347,9 @@ mod tests {
     fn an_epoch_takes_as_many_transactions_as_it_may_and_its_neighbour_counts_apart() {
         let mut epochs = Epochs::new(7);
         assert!((0..100).all(|_| epochs.count_in(7)) && !epochs.is_full(), "no limit yet");
+        assert_eq!(epochs.room(), u64::MAX);
         epochs.set_limit(2);
-        assert!(epochs.count_in(7) && !epochs.is_full());
+        assert!(epochs.count_in(7) && !epochs.is_full() && epochs.room() == 1);
         assert!(epochs.count_in(7) && epochs.is_full() && !epochs.count_in(7));
         epochs.advance();
         assert!(!epochs.is_full() && epochs.count_in(8), "the next one is empty");
