@@ -142,14 +142,28 @@ impl Shard {
     /// Takes over a deleted record, if it has versions.
     pub(super) fn keep_deleted(&mut self, record: Record<'_>, deleted: Deleted) -> Option<Deleted> {
         let Some(chain) = self.chains.get_mut(&record.pointer().to_bits()) else { return Some(deleted) };
-        // SAFETY: the caller is pinned since before it found the record.
-        let bytes = unsafe { record.pointer().bytes() } as i64;
+        // SAFETY: the store keeps the table.
+        let bytes = counted_bytes(unsafe { &*deleted.table }, record);
         if let Some(before) = chain.deleted.replace(KeptRecord::new(deleted, bytes)) {
             // An earlier delete of a record that has been inserted again since: nothing is left of it.
             before.give_back();
         }
         None
     }
+}
+
+/// What a record counts for in the rows' memory limit. It has not been freed, and the caller is pinned.
+fn counted_bytes(table: &TableCore, record: Record<'_>) -> i64 {
+    // SAFETY: the record has not been freed.
+    let mut bytes = unsafe { record.pointer().bytes() } as i64;
+    if table.slabs().budget().is_limited() && table.layout().has_blocks() {
+        // Relaxed: if the record is being inserted again, the number is not exact. It is only given back as it was taken.
+        let words: SmallVec<[u64; 32]> =
+            record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        // SAFETY: a block that leaves its row now is freed once the caller has unpinned.
+        bytes += table.layout().blocks(&words).map(|block| unsafe { block_bytes(block) } as i64).sum::<i64>();
+    }
+    bytes
 }
 
 impl KeptRecord {

@@ -6,7 +6,7 @@ use crossbeam_epoch::pin;
 
 use super::*;
 use crate::operation::Operation;
-use crate::storage::commit::{Excluded, InOrder, Taking};
+use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taking};
 use crate::storage::definition::{PrimaryIndex, TableDefinition};
 use crate::storage::reclaim::collect_deleted;
 use crate::storage::rig::{Rig, Splitting, Way, Writer};
@@ -172,6 +172,35 @@ fn the_epoch_in_which_a_snapshot_was_registered_belongs_to_it() {
     assert_eq!(numbers, [Some(10), Some(11), None, Some(80)]);
     close(&rig, &snapshot);
     assert!(is_empty(&rig));
+}
+
+/// Where the log cannot be written, no epoch ends: a snapshot ends the commits of the present one.
+#[test]
+fn an_epoch_whose_commits_have_ended_takes_no_more_and_the_next_one_does() {
+    for way in [Way::Usual, Way::General] {
+        let rig = rig();
+        let epoch = rig.store.epochs().current();
+        set(&rig, 1, 11);
+        rig.store.epochs().end_commits_of(epoch);
+        let snapshot = rig.store.versions().open(epoch);
+        for key in [1, 2] {
+            let write = |writer: &mut Writer<'_>| {
+                writer.set(1, NUMBER, &Value::Int(5));
+                writer.set(key, NUMBER, &Value::Int(6));
+            };
+            let (refused, _) = rig.commit_in(way, &InOrder, |_| true, write);
+            assert!(matches!(refused, Err(CommitFailure::EpochFull)), "{refused:?}");
+        }
+        assert_eq!((number(&rig, &snapshot, 1), kept(&rig)), (Some(11), 0));
+        let again = rig.store.versions().open(epoch);
+        assert!(Arc::ptr_eq(&snapshot, &again), "the same moment");
+        rig.seal();
+        set(&rig, 1, 12);
+        assert_eq!((number(&rig, &snapshot, 1), kept(&rig)), (Some(11), 1));
+        close(&rig, &snapshot);
+        close(&rig, &again);
+        assert!(is_empty(&rig));
+    }
 }
 
 /// Rows that come and go, with a snapshot after each change: each shows its own moment, whichever others are closed.
