@@ -169,18 +169,20 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
                         // makes segments has its turn on a busy machine.
                         let next = |_: &i64| std::thread::sleep(Duration::from_millis(1));
                         let mut numbers = (0..10_000).inspect(next);
-                        numbers.find(|&number| journal.call(thread, number).is_err()).expect("full")
+                        let is_refused = |number: &i64| match journal.call(thread, *number) {
+                            Ok(_) => false,
+                            Err(Error::NoLogSpace { .. }) => true,
+                            Err(error) => panic!("{protocol}: {error}"),
+                        };
+                        numbers.find(is_refused).expect("full")
                     }
                 };
                 let threads: Vec<_> = (0..3).map(|thread| scope.spawn(fill(thread))).collect();
                 threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
             });
             let made = Made { calls: refused, tables: 0 };
-            assert!(matches!(journal.call(0, made.calls[0]), Err(Error::NoLogSpace { .. })), "{protocol}");
-            // Less than a segment takes.
-            let segments =
-                names(&disk, "log").into_iter().filter(|name| name.ends_with(".log")).count() as u64;
-            disk.set_capacity(segments * (64 << 10) + (60 << 10));
+            // Less than a segment takes. The full disk may have requested a checkpoint that has fitted already.
+            disk.set_capacity((6 * 64 + 60) << 10);
             // Whoever tries to make a segment takes the room from time to time, and gives it back.
             let mut report = journal.db.checkpoint();
             wait_until("a checkpoint", || {
