@@ -223,6 +223,12 @@ pub(crate) trait Protocol: Send + Sync {
         None
     }
 
+    /// Whether sessions forget something that they have read: a canary does.
+    #[cfg(test)]
+    fn forgets_session_reads(&self) -> bool {
+        false
+    }
+
     /// Gives up what the attempt holds. Within a group of calls the protocol may keep it for the next one.
     fn end(&self, attempt: &Attempt<'_>);
 

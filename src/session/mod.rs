@@ -236,7 +236,8 @@ impl Session {
             let Some(access) = self.access.take() else { return Err(Error::Closed) };
             let mut statement = Statement::new(body, access, self.valid, is_single);
             let outcome = run_once(&shared, &mut statement);
-            let (access, value, fresh, stop) = statement.into_parts();
+            #[cfg_attr(not(test), expect(unused_mut))]
+            let (access, value, mut fresh, stop) = statement.into_parts();
             self.access = access;
             if stashed.has_run(outcome.stashed).is_some() {
                 poll_fn(|context| shared.engine().stash().poll_ended(context)).await;
@@ -247,6 +248,10 @@ impl Session {
                 Some(Stop::Conflict) => return Err(self.abort(Error::Conflict)),
                 Some(Stop::Aborted) => return Err(self.control.aborted().unwrap_or(Error::Canceled)),
                 None => {
+                    #[cfg(test)]
+                    if shared.engine().protocol().forgets_session_reads() {
+                        fresh.forget_a_read();
+                    }
                     if let Some(access) = self.access.as_mut().filter(|_| !is_single) {
                         let is_kept = outcome.failure.is_none();
                         self.valid = fresh.keep(&mut access.buffer, is_kept, self.valid);

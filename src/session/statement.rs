@@ -47,6 +47,12 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
+    /// Forgets something that was read.
+    #[cfg(test)]
+    pub(super) fn forget_a_read(&mut self) {
+        self.reads.pop();
+    }
+
     /// Puts what was found into the session's buffer. `keeps_writes`: the access has succeeded. The epoch as of which
     /// everything in the buffer was found unchanged.
     pub(super) fn keep(

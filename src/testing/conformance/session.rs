@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use heddledb::{
-    Action, ActionContext, Database, Error, Procedure, ProcedureDefinition, Result, Savepoint, Table, Tx,
-    args, fail,
+    Action, ActionContext, Database, Error, Procedure, ProcedureDefinition, Result, Savepoint, Session,
+    SessionSavepoint, SessionState, Table, Tx, args, fail,
 };
 use parking_lot::Mutex;
 
@@ -28,10 +28,12 @@ pub enum Way {
     WholeTable,
     /// As a procedure with a phase and an action for each step, which declares the step's key.
     EachKey,
+    /// As a session with an access for each step.
+    Session,
 }
 
 impl Way {
-    pub const ALL: [Way; 3] = [Way::Closure, Way::WholeTable, Way::EachKey];
+    pub const ALL: [Way; 4] = [Way::Closure, Way::WholeTable, Way::EachKey, Way::Session];
 }
 
 /// What a transaction did, as its last attempt saw it.
@@ -87,40 +89,109 @@ impl Player {
         Ok(())
     }
 
-    /// Does the step of this number, once it is allowed.
-    fn play<'a>(&mut self, at: usize, tx: &Tx<'_, 'a>, own: Option<&ActionContext<'_, 'a>>) -> Result<()> {
+    /// Begins an attempt if the step of this number is the first, and waits until it is allowed.
+    fn come_to(&mut self, at: usize) -> Result<()> {
         if at == 0 {
             self.progress.answers.clear();
             self.progress.savepoints.clear();
             self.progress.attempts += 1;
         }
-        self.wait_for(at)?;
-        let answer = match &self.steps[at] {
-            Step::Commit => return Ok(()),
-            Step::Fail => return Err(fail("its own")),
-            // Without the panic's message on the terminal.
-            Step::Panic => std::panic::resume_unwind(Box::new("its own")),
-            Step::Nested => match self.db.run(|_| Ok(())) {
-                Err(Error::Nested { .. }) => "nested".to_string(),
-                other => format!("{other:?}"),
-            },
-            step => {
-                match perform(&Reach { tx, table: &self.table, own }, step, &mut self.progress.savepoints) {
-                    Err(Error::Overflow { what, detail }) => {
-                        // At the statement or at the commit: which, is the engine's choice.
-                        self.progress.answers.push("ok".to_string());
-                        return Err(Error::Overflow { what, detail });
-                    }
-                    answer => answer?,
-                }
-            }
-        };
+        self.wait_for(at)
+    }
+
+    /// Notes what a step has answered, and tells once that it is done.
+    fn answered(&mut self, at: usize, answer: String) {
         self.progress.answers.push(answer);
         if at >= self.progress.told {
             self.progress.told = at + 1;
             let _ = self.replies.send((self.number, Reply::Step));
         }
+    }
+
+    /// What a step answers, or the error that ends the transaction.
+    fn answer_of(&mut self, performed: Result<String>) -> Result<String> {
+        if let Err(Error::Overflow { .. }) = performed {
+            // At the statement or at the commit: which, is the engine's choice.
+            self.progress.answers.push("ok".to_string());
+        }
+        performed
+    }
+
+    /// Does the step of this number, once it is allowed.
+    fn play<'a>(&mut self, at: usize, tx: &Tx<'_, 'a>, own: Option<&ActionContext<'_, 'a>>) -> Result<()> {
+        self.come_to(at)?;
+        let answer = match &self.steps[at] {
+            Step::Commit => return Ok(()),
+            Step::Fail => return Err(fail("its own")),
+            // Without the panic's message on the terminal.
+            Step::Panic => std::panic::resume_unwind(Box::new("its own")),
+            Step::Nested => nested(&self.db),
+            step => {
+                let performed =
+                    perform(&Reach { tx, table: &self.table, own }, step, &mut self.progress.savepoints);
+                self.answer_of(performed)?
+            }
+        };
+        self.answered(at, answer);
         Ok(())
+    }
+
+    /// The same, as an access of a session.
+    fn play_in_session(
+        &mut self,
+        at: usize,
+        session: &mut Session,
+        savepoints: &mut HashMap<char, SessionSavepoint>,
+    ) -> Result<()> {
+        self.come_to(at)?;
+        let answer = match &self.steps[at] {
+            Step::Commit => return Ok(()),
+            Step::Fail => return session.run(|_| Err(fail("its own"))),
+            Step::Panic => return session.run(|_| std::panic::resume_unwind(Box::new("its own"))),
+            Step::Nested => session.run(|_| Ok(nested(&self.db)))?,
+            Step::Save(name) => {
+                savepoints.insert(*name, session.savepoint()?);
+                "ok".to_string()
+            }
+            Step::Back(name) => {
+                session.rollback_to(&savepoints[name])?;
+                "ok".to_string()
+            }
+            step => {
+                let performed = session.run(|tx| {
+                    let reach = Reach { tx, table: &self.table, own: None };
+                    perform(&reach, step, &mut HashMap::new())
+                });
+                self.answer_of(performed)?
+            }
+        };
+        self.answered(at, answer);
+        Ok(())
+    }
+}
+
+/// What a transaction inside a transaction answers.
+fn nested(db: &Database) -> String {
+    match db.run(|_| Ok(())) {
+        Err(Error::Nested { .. }) => "nested".to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Plays the steps in a session, and again after each conflict.
+fn in_session(db: &Database, count: usize, player: &Mutex<Player>) -> Result<()> {
+    let (mut session, mut savepoints) = (db.session()?, HashMap::new());
+    loop {
+        session.begin()?;
+        let played =
+            (0..count).try_for_each(|at| player.lock().play_in_session(at, &mut session, &mut savepoints));
+        let ended = played.and_then(|()| session.commit());
+        if session.state() != SessionState::Idle {
+            session.rollback()?;
+        }
+        if !ended.as_ref().is_err_and(Error::is_retryable) {
+            return ended;
+        }
     }
 }
 
@@ -138,6 +209,7 @@ pub fn run(mut player: Player, way: Way, clock: &AtomicU64) {
             let mut player = player.lock();
             (0..steps.len()).try_for_each(|at| player.play(at, tx, None))
         }),
+        Way::Session => in_session(&db, steps.len(), &player),
         Way::WholeTable | Way::EachKey => {
             let procedure = match way {
                 Way::EachKey => each_key(&db, &table, &steps, &player),

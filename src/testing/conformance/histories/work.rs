@@ -10,8 +10,8 @@ use std::thread;
 
 use heddledb::{
     Action, ActionContext, Args, DataType, Database, Error, Output, OwnedRow, PrimaryIndex, Procedure,
-    ProcedureDefinition, Range, Result, Row, Snapshot, SplitOperation, Table, TableDefinition, Tx, Value,
-    args, fail, key, row,
+    ProcedureDefinition, Range, Result, Row, SessionState, Snapshot, SplitOperation, Table, TableDefinition,
+    Tx, Value, args, fail, key, row,
 };
 use parking_lot::Mutex;
 
@@ -360,6 +360,34 @@ impl World {
         self.events.lock().push(Event { begin, end, committed: true, ..seen.event });
     }
 
+    /// Runs these steps in a session, each as an access. An attempt that met a conflict has been told something, too: it counts as
+    /// a transaction that failed.
+    pub fn session(&self, steps: &[Step]) {
+        let mut session = self.db.session().expect("a session");
+        loop {
+            let begin = self.tick();
+            session.begin().expect("a transaction");
+            let mut event = Event::default();
+            let told = steps.iter().try_for_each(|&step| {
+                thread::yield_now();
+                event = session.run(|tx| {
+                    let mut seen = Seen { event: event.clone() };
+                    self.tables.step(tx, step, &mut seen).map(|()| seen.event)
+                })?;
+                Ok(())
+            });
+            let ended = told.and_then(|()| session.commit());
+            if session.state() != SessionState::Idle {
+                session.rollback().expect("a transaction");
+            }
+            let is_retried = ended.as_ref().is_err_and(Error::is_retryable);
+            self.note(event, begin, if is_retried { Err(fail("a conflict")) } else { ended });
+            if !is_retried {
+                return;
+            }
+        }
+    }
+
     /// A procedure that declares both tables as a whole, and runs these steps.
     fn whole_tables(&self, steps: Vec<Step>, run: impl FnOnce(&Procedure, Args) -> Result<Output>) {
         let last = std::sync::Arc::new(Mutex::new(Event::default()));
@@ -423,7 +451,7 @@ impl World {
     pub fn work(&self, mut random: fastrand::Rng, each: usize) {
         let mut worker = random.bool().then(|| self.db.worker().expect("a slot"));
         for _ in 0..each {
-            match (random.u32(0..9), &mut worker) {
+            match (random.u32(0..12), &mut worker) {
                 (8, _) => self.snapshot(&self.steps(&mut random)),
                 (0, _) => self.each_key(&mut random, |procedure, args| self.db.call(procedure, args)),
                 (1, _) => {
@@ -436,6 +464,10 @@ impl World {
                 (3, Some(worker)) => {
                     let steps = self.steps(&mut random);
                     self.whole_tables(steps, |procedure, args| worker.execute(procedure, args).wait());
+                }
+                (9.., _) => {
+                    let steps = self.steps(&mut random);
+                    self.session(&steps);
                 }
                 _ => {
                     let steps = self.steps(&mut random);
