@@ -147,6 +147,22 @@ pub(crate) fn execute<B: Body + ?Sized>(
     outcome
 }
 
+/// Runs a body that reads from a snapshot: once, and beside all protocols.
+pub(crate) fn execute_reading<B: Body + ?Sized>(
+    engine: &Engine,
+    slot_guard: &mut SlotGuard<'_>,
+    held: &mut Held,
+    guard: &Guard,
+    body: &mut B,
+) -> Outcome {
+    let (worker_context, memory) = slot_guard.parts();
+    let Memory { workspace, reads, arena } = memory;
+    arena.reset();
+    let attempt = Attempt::new(engine.store(), worker_context, guard, arena, workspace, reads, held, None);
+    let failure = run_body(body, &attempt);
+    Outcome { epoch: attempt.seen().epoch(), attempts: 1, wrote: false, failure, stashed: false }
+}
+
 /// Reserves room in the log for a call that needs so much.
 #[cold]
 pub(super) fn wait_for_log_space(

@@ -12,7 +12,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
@@ -75,32 +77,76 @@ struct State {
     answered: u64,
     /// How many callers have not left with their answer yet.
     waiting: usize,
+    /// Tasks that wait for their answers.
+    tasks: Vec<Waker>,
     /// The last answer, while a caller waits.
     snapshot: Option<Arc<Registered>>,
     is_closed: bool,
 }
 
+/// A request that a task waits for.
+pub(crate) struct SnapshotRequest<'r> {
+    requests: &'r SnapshotRequests,
+    own: u64,
+}
+
+impl SnapshotRequest<'_> {
+    /// The answer, once it is there; asked again after that, there is none.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Result<Arc<Registered>>> {
+        let mut state = self.requests.state.lock();
+        if state.answered < self.own && !state.is_closed {
+            state.tasks.push(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(state.snapshot.clone().filter(|_| state.answered >= self.own).ok_or(Error::Closed))
+    }
+}
+
+impl Drop for SnapshotRequest<'_> {
+    fn drop(&mut self) {
+        self.requests.leave(self.requests.state.lock());
+    }
+}
+
 impl SnapshotRequests {
+    /// As [`ask`](Self::ask), for a task.
+    pub(crate) fn request(&self, engine: &Engine) -> SnapshotRequest<'_> {
+        let own = self.enter(&mut self.state.lock(), engine);
+        SnapshotRequest { requests: self, own }
+    }
+
+    fn enter(&self, state: &mut State, engine: &Engine) -> u64 {
+        state.asked += 1;
+        state.waiting += 1;
+        // SeqCst, as all that the log stage looks at before it sleeps (see `EventCount`).
+        self.wanted.store(true, Ordering::SeqCst);
+        engine.log_event_count().ring();
+        state.asked
+    }
+
+    /// A caller goes, with its answer or without.
+    fn leave(&self, mut state: MutexGuard<'_, State>) {
+        state.waiting -= 1;
+        let kept = if state.waiting == 0 { state.snapshot.take() } else { None };
+        drop(state);
+        drop(kept);
+    }
+
     /// Asks the log stage for a snapshot, and waits for it.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn ask(&self, engine: &Engine) -> Result<Arc<Registered>> {
         let mut state = self.state.lock();
-        state.asked += 1;
-        state.waiting += 1;
-        let own = state.asked;
-        // SeqCst, as all that the log stage looks at before it sleeps (see `EventCount`).
-        self.wanted.store(true, Ordering::SeqCst);
-        engine.log_event_count().ring();
+        let own = self.enter(&mut state, engine);
         while state.answered < own && !state.is_closed {
             self.answered.wait(&mut state);
         }
         let answer = state.snapshot.clone().filter(|_| state.answered >= own);
-        state.waiting -= 1;
-        let kept = if state.waiting == 0 { state.snapshot.take() } else { None };
-        drop(state);
-        drop(kept);
+        self.leave(state);
         answer.ok_or(Error::Closed)
     }
 
@@ -125,16 +171,22 @@ impl SnapshotRequests {
         state.answered = asked;
         self.wanted.store(state.asked > asked, Ordering::SeqCst);
         let before = state.snapshot.replace(snapshot);
+        let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         // It is closed with this if its callers have not come for it, who get the new one.
         drop(before);
         self.answered.notify_all();
+        tasks.into_iter().for_each(Waker::wake);
     }
 
     /// The log stage ends: whoever asks from here on is refused.
     pub(crate) fn close(&self) {
-        self.state.lock().is_closed = true;
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
         self.answered.notify_all();
+        tasks.into_iter().for_each(Waker::wake);
     }
 
     /// How many snapshots were opened.

@@ -25,14 +25,15 @@ use std::time::{Duration, Instant};
 use self::control::Control;
 pub(crate) use self::control::Sessions;
 use self::reservations::{ReservedKey, TransactionId};
-use self::statement::{Commit, Statement, Stop};
+use self::statement::{Commit, Fresh, Statement, Stop};
 use self::waiting::{Stashed, block_on};
 use crate::base::activity::Activity;
 use crate::database::{Shared, with_held};
 use crate::error::{Error, Result, Timeout};
-use crate::pipeline::execute::{Body, Outcome, execute};
+use crate::pipeline::execute::{Body, Outcome, execute, execute_reading};
 use crate::pipeline::nesting;
-use crate::protocol::attempt::SessionAccess;
+use crate::pipeline::snapshots::Registered;
+use crate::protocol::attempt::{Need, SessionAccess, SessionMode};
 use crate::storage::worker_context::SlotUse;
 use crate::transaction::Tx;
 
@@ -75,6 +76,10 @@ pub struct Session {
     last_savepoint: u64,
     /// The epoch as of which everything that was read was found unchanged.
     valid: Option<u64>,
+    /// What it reads from until its first write, once it has read something.
+    snapshot: Option<Arc<Registered>>,
+    /// Whether it reads what is there now: it has written, or tried to.
+    is_current: bool,
     /// The transaction that the next one runs again, and whose age it keeps.
     again: Option<TransactionId>,
     transaction: TransactionId,
@@ -153,6 +158,8 @@ impl Session {
             savepoints: Vec::new(),
             last_savepoint: 0,
             valid: None,
+            snapshot: None,
+            is_current: false,
             again: None,
             transaction: 0,
             timeouts: Timeouts::default(),
@@ -233,31 +240,27 @@ impl Session {
         let mut stashed = Stashed::new(shared.engine().stash());
         let reserved = self.control.reserved();
         let (outcome, value) = loop {
-            let Some(access) = self.access.take() else { return Err(Error::Closed) };
+            let Some(mut access) = self.access.take() else { return Err(Error::Closed) };
+            access.mode = self.mode(is_single);
             let mut statement = Statement::new(body, access, self.valid, is_single);
-            let outcome = run_once(&shared, &mut statement);
-            #[cfg_attr(not(test), expect(unused_mut))]
-            let (access, value, mut fresh, stop) = statement.into_parts();
+            let outcome = run_once(&shared, &mut statement, self.snapshot.is_some() && !self.is_current);
+            let (access, value, fresh, stop) = statement.into_parts();
             self.access = access;
             if stashed.has_run(outcome.stashed).is_some() {
                 poll_fn(|context| shared.engine().stash().poll_ended(context)).await;
                 continue;
             }
-            match stop {
-                Some(Stop::Reserved(key)) => self.wait_for(key).await?,
-                Some(Stop::Conflict) => return Err(self.abort(Error::Conflict)),
-                Some(Stop::Aborted) => return Err(self.control.aborted().unwrap_or(Error::Canceled)),
-                None => {
-                    #[cfg(test)]
-                    if shared.engine().protocol().forgets_session_reads() {
-                        fresh.forget_a_read();
-                    }
-                    if let Some(access) = self.access.as_mut().filter(|_| !is_single) {
-                        let is_kept = outcome.failure.is_none();
-                        self.valid = fresh.keep(&mut access.buffer, is_kept, self.valid);
-                    }
-                    break (outcome, value);
+            if let Some(stop) = stop {
+                self.go_on_after(stop).await?;
+            } else if self.has_lost_its_snapshot() {
+                // What it has read so far is compared with what is there now.
+                self.is_current = self.access.as_ref().is_some_and(|access| !access.buffer.is_unread());
+                self.snapshot = None;
+            } else {
+                if !is_single {
+                    self.keep(fresh, outcome.failure.is_none());
                 }
+                break (outcome, value);
             }
         };
         if outcome.failure.is_some() || is_single {
@@ -268,6 +271,61 @@ impl Session {
             (_, Some(why)) if !is_single => Err(why),
             (Some(error), _) => Err(*error),
             (None, _) => value.ok_or(Error::Closed),
+        }
+    }
+
+    /// From where an access reads: from one snapshot until the first write, so that what only reads never fails.
+    fn mode(&self, is_single: bool) -> SessionMode {
+        match &self.snapshot {
+            _ if is_single || self.is_current => SessionMode::Current,
+            Some(snapshot) => SessionMode::Snapshot(snapshot.epoch()),
+            None => SessionMode::Probe,
+        }
+    }
+
+    /// Whether versions that the snapshot needs were released: what was just read from it may be wrong.
+    fn has_lost_its_snapshot(&self) -> bool {
+        !self.is_current && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.check().is_err())
+    }
+
+    /// Does what an access needs that was stopped, so that it can run again.
+    ///
+    /// # Errors
+    /// Why the transaction cannot go on.
+    async fn go_on_after(&mut self, stop: Stop) -> Result<()> {
+        match stop {
+            Stop::Reserved(key) => self.wait_for(key).await,
+            Stop::Needs(Need::Current) => {
+                self.is_current = true;
+                Ok(())
+            }
+            Stop::Needs(Need::Snapshot) => {
+                let engine = self.shared.engine();
+                let request = engine.snapshots().request(engine);
+                self.snapshot = Some(poll_fn(|context| request.poll(context)).await?);
+                Ok(())
+            }
+            Stop::Conflict => Err(self.abort(Error::Conflict)),
+            Stop::Aborted => Err(self.control.aborted().unwrap_or(Error::Canceled)),
+        }
+    }
+
+    /// Keeps what a valid access has found.
+    fn keep(&mut self, fresh: Fresh, is_kept: bool) {
+        #[cfg(test)]
+        let fresh = if self.shared.engine().protocol().forgets_session_reads() {
+            fresh.without_a_read()
+        } else {
+            fresh
+        };
+        // What has written, or tried to, without a snapshot goes on like that.
+        self.is_current |= self.snapshot.is_none();
+        if let Some(access) = &mut self.access {
+            self.valid = fresh.keep(&mut access.buffer, is_kept, self.valid);
+            // What was deleted from a range that was read from it is found again only while it is open.
+            if self.is_current && !access.buffer.has_ranges_of_snapshot() {
+                self.snapshot = None;
+            }
         }
     }
 
@@ -347,7 +405,7 @@ impl Session {
         let mut stashed = Stashed::new(shared.engine().stash());
         let mut commit = Commit { access, stop: None };
         let outcome = loop {
-            let outcome = run_once(&shared, &mut commit);
+            let outcome = run_once(&shared, &mut commit, false);
             if stashed.has_run(outcome.stashed).is_none() {
                 break outcome;
             }
@@ -382,6 +440,8 @@ impl Session {
         }
         self.savepoints = Vec::new();
         self.valid = None;
+        self.snapshot = None;
+        self.is_current = false;
     }
 
     /// A point to which [`rollback_to`](Self::rollback_to) can go back.
@@ -483,8 +543,8 @@ impl Drop for Session {
     }
 }
 
-/// Runs a body on this thread until it has ended or is stashed.
-fn run_once<B: Body>(shared: &Shared, body: &mut B) -> Outcome {
+/// Runs a body on this thread until it has ended or is stashed. `is_reader`: it reads from a snapshot.
+fn run_once<B: Body>(shared: &Shared, body: &mut B, is_reader: bool) -> Outcome {
     let engine = shared.engine();
     with_held(|held| {
         let mut slot_guard = match engine.store().worker_contexts().take_for(SlotUse::Transaction) {
@@ -493,7 +553,10 @@ fn run_once<B: Body>(shared: &Shared, body: &mut B) -> Outcome {
         };
         let guard = crossbeam_epoch::pin();
         let worker_context = slot_guard.worker_context();
-        let run = || execute(engine, &mut slot_guard, held, &guard, None, body);
+        let run = || match is_reader {
+            true => execute_reading(engine, &mut slot_guard, held, &guard, body),
+            false => execute(engine, &mut slot_guard, held, &guard, None, body),
+        };
         engine.show(worker_context, Activity::Work, run)
     })
 }

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, Result};
 use crate::pipeline::execute::{Body, panicked};
-use crate::protocol::attempt::{Attempt, Part, SessionAccess, identity};
+use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode, identity};
 use crate::session::reservations::ReservedKey;
 use crate::storage::session_buffer::{Comparison, Key, Observed, RangeRead, SessionBuffer};
 use crate::storage::word::Stamp;
@@ -32,6 +32,8 @@ pub(super) enum Stop {
     Conflict,
     /// Another session has reserved this key.
     Reserved(ReservedKey),
+    /// It must be run again with something that it lacks.
+    Needs(Need),
     /// The transaction was marked for abort meanwhile.
     Aborted,
 }
@@ -49,8 +51,9 @@ pub(super) struct Fresh {
 impl Fresh {
     /// Forgets something that was read.
     #[cfg(test)]
-    pub(super) fn forget_a_read(&mut self) {
+    pub(super) fn without_a_read(mut self) -> Fresh {
         self.reads.pop();
+        self
     }
 
     /// Puts what was found into the session's buffer. `keeps_writes`: the access has succeeded. The epoch as of which
@@ -121,14 +124,22 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         if access.control.is_stopped() {
             return stop(&mut self.stop, Stop::Aborted);
         }
+        if let Some(need) = access.need() {
+            return stop(&mut self.stop, Stop::Needs(need));
+        }
         if attempt.has_lost_a_record() || matches!(ran, Err(Error::Conflict)) {
             return Err(Error::Conflict);
         }
         let touched = touched(access);
+        if let SessionMode::Snapshot(epoch) = access.mode {
+            self.note_as_of(attempt, access, &touched, epoch)?;
+            self.value = Some(ran?);
+            return Ok(());
+        }
+        self.fresh.ranges.extend(access.noted_ranges());
         if !self.is_single && !self.note_reads(attempt, &access.buffer, &touched, epoch)? {
             return stop(&mut self.stop, Stop::Conflict);
         }
-        self.fresh.ranges.extend(access.noted_ranges());
         let value = ran?;
         let writes = attempt.written(access);
         if let Some(wanted) = unreserved(access, &touched, &writes) {
@@ -136,6 +147,22 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         }
         self.fresh.writes = writes;
         self.value = Some(value);
+        Ok(())
+    }
+
+    /// Notes what was read from a snapshot: it needs no look at anything else.
+    fn note_as_of(
+        &mut self,
+        attempt: &Attempt<'_>,
+        access: &SessionAccess,
+        touched: &[Touched<'_>],
+        epoch: u64,
+    ) -> Result<()> {
+        for Touched { table, key, part, .. } in touched {
+            let now = attempt.observe_as_of(access.buffer.core(*table), key, *part, epoch)?;
+            self.fresh.reads.push((*table, (*key).into(), now));
+        }
+        self.fresh.ranges.extend(access.noted_ranges());
         Ok(())
     }
 
@@ -165,7 +192,8 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             may_be_newer |= !is_free && !self.valid.is_some_and(|valid| now.is_as_old_as(valid));
             self.fresh.reads.push((*table, (*key).into(), now));
         }
-        may_be_newer |= touched.is_empty() || self.valid.is_none();
+        // What has gone from a range since shows nowhere.
+        may_be_newer |= !self.fresh.ranges.is_empty() || self.valid.is_none();
         if may_be_newer {
             self.fresh.validated = Some(epoch);
             return all_unchanged(attempt, buffer);
@@ -183,6 +211,7 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
         let ran = catch_unwind(AssertUnwindSafe(|| (self.body)(&Tx::new(attempt))));
         let Some(mut access) = attempt.leave_session() else { return Err(Error::Closed) };
         let ran = ran.unwrap_or_else(|panic| Err(panicked(&*panic)));
+        let ran = attempt.take_fault().map_or(ran, |fault| Err(*fault));
         let settled = self.settle(attempt, &mut access, ran, epoch);
         self.access = Some(access);
         if !self.is_single {

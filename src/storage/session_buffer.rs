@@ -28,6 +28,8 @@ pub(crate) struct Observed {
     pub(crate) present: bool,
     /// The stamp of the record's last writer; zero: no record, or an insert's placeholder.
     pub(crate) stamp: Stamp,
+    /// Whether that is only known to be of the stamp's epoch or an earlier one: it was read from a snapshot.
+    pub(crate) is_bound: bool,
     /// The split phase in which columns of the row were hidden; 0: none were.
     pub(crate) phase: u64,
 }
@@ -52,7 +54,11 @@ impl Observed {
         if !self.present || self.part == Part::Existence {
             return Comparison::Same;
         }
-        if self.stamp != now.stamp {
+        let is_same = match self.is_bound {
+            true => now.stamp.epoch() <= self.stamp.epoch(),
+            false => now.stamp == self.stamp,
+        };
+        if !is_same {
             return Comparison::Changed;
         }
         if now.phase != 0 && now.phase != self.phase {
@@ -80,6 +86,8 @@ struct Entry {
 pub(crate) struct RangeRead {
     pub(crate) lower: Bound<Key>,
     pub(crate) upper: Bound<Key>,
+    /// The epoch of the snapshot in which it was read, if it was: its keys are not noted one by one then.
+    pub(crate) as_of: Option<u64>,
 }
 
 impl RangeRead {
@@ -101,7 +109,7 @@ impl RangeRead {
             }
             (Bound::Included(own) | Bound::Excluded(own), Bound::Excluded(key)) => own >= key,
         };
-        begins && ends
+        begins && ends && self.as_of == other.as_of
     }
 }
 
@@ -159,6 +167,16 @@ impl SessionBuffer {
     /// Whether rivals may insert the same keys into this table.
     pub(crate) fn has_contended_keys(&self, table: u32) -> bool {
         self.tables[table as usize].has_contended_keys
+    }
+
+    /// Whether nothing was read.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.reads().next().is_none() && self.ranges().next().is_none()
+    }
+
+    /// Whether a range was read from a snapshot.
+    pub(crate) fn has_ranges_of_snapshot(&self) -> bool {
+        self.ranges().any(|(_, range)| range.as_of.is_some())
     }
 
     /// Whether nothing is written.
@@ -291,7 +309,7 @@ mod tests {
     use crate::types::{DataType, Value};
 
     fn observed(part: Part, sequence: u64) -> Observed {
-        Observed { part, present: true, stamp: Stamp::new(5, sequence), phase: 0 }
+        Observed { part, present: true, stamp: Stamp::new(5, sequence), is_bound: false, phase: 0 }
     }
 
     fn buffer() -> SessionBuffer {
@@ -330,6 +348,15 @@ mod tests {
         assert_eq!(split.compare(&joined), Comparison::Same, "nothing was merged into it");
         assert_eq!(split.compare(&Observed { phase: 8, ..split }), Comparison::HiddenNow);
         assert_eq!(split.compare(&observed(Part::Row, 2)), Comparison::Changed);
+    }
+
+    #[test]
+    fn a_row_of_a_snapshot_is_the_same_while_nobody_has_written_it_in_a_later_epoch() {
+        let read = Observed { is_bound: true, ..observed(Part::Row, 0) };
+        assert_eq!(read.compare(&observed(Part::Row, 7)), Comparison::Same);
+        let later = Observed { stamp: Stamp::new(6, 1), ..observed(Part::Row, 1) };
+        assert_eq!(read.compare(&later), Comparison::Changed);
+        assert_eq!(read.compare(&Observed { phase: 3, ..observed(Part::Row, 7) }), Comparison::HiddenNow);
     }
 
     #[test]
@@ -386,22 +413,22 @@ mod tests {
         let (included, excluded) =
             (|key: &[u8]| Bound::Included(key.into()), |key: &[u8]| Bound::Excluded(key.into()));
         let inside = [
-            RangeRead { lower: included(b"b"), upper: excluded(b"d") },
-            RangeRead { lower: excluded(b"b"), upper: excluded(b"d") },
-            RangeRead { lower: included(b"b"), upper: included(b"c") },
+            RangeRead { lower: included(b"b"), upper: excluded(b"d"), as_of: None },
+            RangeRead { lower: excluded(b"b"), upper: excluded(b"d"), as_of: None },
+            RangeRead { lower: included(b"b"), upper: included(b"c"), as_of: None },
         ];
         let outside = [
-            RangeRead { lower: included(b"b"), upper: included(b"d") },
-            RangeRead { lower: included(b"a"), upper: excluded(b"c") },
-            RangeRead { lower: Bound::Unbounded, upper: excluded(b"c") },
-            RangeRead { lower: included(b"c"), upper: Bound::Unbounded },
+            RangeRead { lower: included(b"b"), upper: included(b"d"), as_of: None },
+            RangeRead { lower: included(b"a"), upper: excluded(b"c"), as_of: None },
+            RangeRead { lower: Bound::Unbounded, upper: excluded(b"c"), as_of: None },
+            RangeRead { lower: included(b"c"), upper: Bound::Unbounded, as_of: None },
         ];
         buffer.note_range(0, inside[0].clone());
         inside.iter().for_each(|range| buffer.note_range(0, range.clone()));
         assert_eq!(buffer.ranges().count(), 1);
         outside.iter().for_each(|range| buffer.note_range(0, range.clone()));
         assert_eq!(buffer.ranges().count(), 5);
-        let everything = RangeRead { lower: Bound::Unbounded, upper: Bound::Unbounded };
+        let everything = RangeRead { lower: Bound::Unbounded, upper: Bound::Unbounded, as_of: None };
         buffer.note_range(0, everything);
         outside.iter().for_each(|range| buffer.note_range(0, range.clone()));
         assert_eq!(buffer.ranges().count(), 6);

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use heddledb::{Error, Range, SessionState, key, row};
+use heddledb::{Database, Durability, Error, Options, ProtocolKind, Range, SessionState, key, row};
 
-use crate::rig::{under_every_protocol, value};
+use crate::rig::{Rig, under_every_protocol, value};
 
 #[test]
 fn what_was_changed_since_it_was_read_fails_the_next_read_of_it_and_everything_after() {
@@ -47,6 +47,84 @@ fn a_session_that_only_reads_commits_whatever_was_changed_since() {
         rig.set(1, 11);
         session.commit().expect("it read one state");
     });
+}
+
+#[test]
+fn a_session_that_only_reads_sees_one_state_whatever_happens() {
+    under_every_protocol(|rig| {
+        let mut session = rig.begin();
+        assert_eq!(rig.read(&mut session, 1), Ok(Some(10)));
+        rig.set(1, 11);
+        rig.db.run(|tx| tx.delete(&rig.items, key![2])).expect("a delete");
+        rig.db.run(|tx| tx.insert(&rig.items, row![9, 90, 1, 9])).expect("an insert");
+        rig.db.run(|tx| tx.update(&rig.items, key![4], &[("tag", 1.into())])).expect("an update");
+        let all = vec![(1, 10), (2, 20), (3, 30), (4, 40)];
+        assert_eq!(rig.scan(&mut session, Range::all()), Ok(all.clone()), "{}", rig.protocol);
+        assert_eq!(rig.scan(&mut session, Range::all().reverse().limit(1)), Ok(vec![(4, 40)]));
+        assert_eq!(rig.scan_tags(&mut session, Range::prefix(key![1])), Ok(vec![(1, 10), (3, 30)]));
+        assert_eq!(session.run(|tx| tx.exists(&rig.items, key![9])), Ok(false));
+        assert_eq!(rig.read(&mut session, 2), Ok(Some(20)));
+        session.commit().expect("it only read");
+        session.begin().expect("a transaction");
+        let now = vec![(1, 11), (3, 30), (4, 40), (9, 90)];
+        assert_eq!(rig.scan(&mut session, Range::all()), Ok(now), "{}: a later one sees it", rig.protocol);
+    });
+}
+
+#[test]
+fn the_first_write_compares_what_was_read_with_what_is_there_now() {
+    type Change = fn(&Rig);
+    let changes: [(Change, bool); 6] = [
+        (|rig| rig.set(1, 11), true),
+        (|rig| drop(rig.db.run(|tx| tx.delete(&rig.items, key![3]))), true),
+        (|rig| rig.db.run(|tx| tx.insert(&rig.items, row![5, 50, 1, 5])).expect("a row"), true),
+        (|rig| rig.db.run(|tx| tx.update(&rig.items, key![2], &[("tag", 1.into())])).expect("a row"), true),
+        (|rig| rig.db.run(|tx| tx.insert(&rig.items, row![100, 50, 7, 5])).expect("a row"), false),
+        (|_| {}, false),
+    ];
+    under_every_protocol(|rig| {
+        for (number, (change, is_conflict)) in changes.iter().enumerate() {
+            let rig = Rig::again(rig.protocol);
+            let mut session = rig.begin();
+            assert_eq!(rig.scan(&mut session, Range::all().to(key![50])).expect("a scan").len(), 4);
+            assert_eq!(rig.scan_tags(&mut session, Range::prefix(key![1])).expect("a scan").len(), 2);
+            change(&rig);
+            let written = rig.write(&mut session, 4, 41);
+            assert_eq!(written.is_err(), *is_conflict, "{}, change {number}: {written:?}", rig.protocol);
+            let committed = session.commit();
+            assert_eq!(committed.is_err(), *is_conflict, "{}, change {number}", rig.protocol);
+            assert_eq!(rig.value(4), Some(if *is_conflict { 40 } else { 41 }));
+        }
+    });
+}
+
+#[test]
+fn a_session_goes_on_with_what_is_there_now_when_its_snapshot_was_given_up() {
+    for &protocol in ProtocolKind::ALL {
+        let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
+        let options = options.snapshot_limit(4_096);
+        let rig = Rig::of(Database::in_memory(options).expect("options"), protocol);
+        let [mut unchanged, mut changed] = [rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut unchanged, 1), Ok(Some(10)));
+        assert_eq!(rig.read(&mut changed, 2), Ok(Some(20)));
+        rig.set(2, 21);
+        // Each snapshot is of a state of its own, and needs a version of each row: too many.
+        let mut others = Vec::new();
+        while rig.db.statistics().snapshots_failed < 1 + others.len() as u64 / 2 {
+            let mut other = rig.begin();
+            assert!(rig.read(&mut other, 3).is_ok());
+            rig.set(3, others.len() as i64);
+            rig.set(4, others.len() as i64);
+            others.push(other);
+            assert!(others.len() < 10_000, "{protocol}: nothing is given up");
+        }
+        assert_eq!(rig.read(&mut unchanged, 1), Ok(Some(10)), "{protocol}");
+        assert_eq!(
+            rig.read(&mut changed, 1),
+            Err(Error::Conflict),
+            "{protocol}: what it has read has changed"
+        );
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What a session is told is based on what is durable, and its commits are durable when they are told.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use heddledb::testing::{Fault, Operation, SimulatedDisk};
 use heddledb::{Database, Error, Options, ProtocolKind, SessionState, row};
@@ -108,6 +110,12 @@ fn after_the_log_has_failed_reads_of_durable_data_go_on_and_commits_are_refused(
             [rig.begin(), rig.begin(), rig.begin(), rig.begin()];
         rig.write(&mut writer, 2, 21).expect("an update");
         rig.write(&mut unknown, 1, 11).expect("an update");
+        // From then on only the log syncs.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while disk.bytes(Path::new("/db/log/00000002.log")).is_err() {
+            assert!(Instant::now() < deadline, "the second segment is never prepared");
+            thread::yield_now();
+        }
         disk.fail_next(Operation::Sync, Fault::InputOutput);
         let is_unknown = |result: &heddledb::Result<()>| matches!(result, Err(Error::LogFailed { .. }));
         let outcome = unknown.commit();

@@ -14,13 +14,16 @@ pub struct Rig {
 
 /// Runs a test under every protocol, on a database in memory with items 1 to 4, each of value 10 times its id.
 pub fn under_every_protocol(test: impl Fn(&Rig)) {
-    for &protocol in ProtocolKind::ALL {
-        let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
-        test(&Rig::of(Database::in_memory(options).expect("options"), protocol));
-    }
+    ProtocolKind::ALL.iter().for_each(|&protocol| test(&Rig::again(protocol)));
 }
 
 impl Rig {
+    /// A new database in memory.
+    pub fn again(protocol: ProtocolKind) -> Rig {
+        let options = Options::default().protocol(protocol).durability(Durability::None).workers(2);
+        Rig::of(Database::in_memory(options).expect("options"), protocol)
+    }
+
     pub fn of(db: Database, protocol: ProtocolKind) -> Rig {
         let definition = TableDefinition::new("item")
             .column("id", DataType::Int64)

@@ -39,7 +39,7 @@ use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
 
 pub(crate) use scan::KeyRange;
-pub(crate) use session::{SessionAccess, SessionControl, identity};
+pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode, identity};
 pub(crate) use write::show_key;
 
 /// What will be done with a key that is claimed.
@@ -70,8 +70,7 @@ pub(crate) enum Reading {
     Noted,
     /// Rows by [`Access::read`]; whether records are there, as `Noted`.
     RowsByRead,
-    /// By [`Access::read`], as all others: what breaks on purpose reads like this.
-    #[cfg(test)]
+    /// By [`Access::read`], as all others: from a snapshot, or broken on purpose.
     ByRead,
 }
 

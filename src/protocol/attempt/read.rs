@@ -4,7 +4,6 @@ use super::{Attempt, Claim, Reading, Target};
 use crate::error::Result;
 use crate::protocol::footprint::Mode;
 use crate::storage::index::Lookup;
-#[cfg(test)]
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
@@ -52,7 +51,6 @@ impl<'a> Attempt<'a> {
         let word = match access.reading {
             Reading::Noted | Reading::RowsByRead => self.existence_noted(record),
             Reading::Seen => record.stable_word(),
-            #[cfg(test)]
             Reading::ByRead => (access.read)(self, record, Part::Existence, &mut [])?,
         };
         if word == DEAD {

@@ -196,8 +196,7 @@ impl<'a> Attempt<'a> {
                 key_range.next += 1;
                 if let Some(range) = key_range.in_session {
                     // First: what the session has written to it may enter only now.
-                    self.claim(key_range.table, record.key(), Claim::Read)?;
-                    self.note_in_range(range, false);
+                    self.meet_in_range(range, key_range.table, record)?;
                 }
                 let is_written = {
                     let writes = &self.workspace.borrow().writes;
@@ -232,7 +231,7 @@ impl<'a> Attempt<'a> {
             }
             if !self.next_page(key_range)? {
                 if let Some(range) = key_range.in_session {
-                    self.note_in_range(range, true);
+                    self.end_range_in_session(range);
                 }
                 return Ok(None);
             }

@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::scan::as_slice;
-use super::{Attempt, Claim, ClaimKey, KeyRange, Target, claim_traced};
+use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target, claim_traced};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::index::Lookup;
@@ -25,6 +25,7 @@ use crate::storage::record::{Record, RecordPointer};
 use crate::storage::session_buffer::{Key, Observed, RangeRead, SessionBuffer};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
+use crate::storage::versions::Found;
 use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
 use crate::storage::write_set::CarriedWrite;
 use crate::types::key::EncodedKey;
@@ -38,9 +39,30 @@ pub(crate) trait SessionControl: Send + Sync {
     fn try_reserve(&self, table: u64, key: &[u8]) -> bool;
 }
 
+/// From where an access reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionMode {
+    /// What is there now, to find out whether it writes: if not, it is to read from a snapshot instead.
+    Probe,
+    /// A snapshot of this epoch.
+    Snapshot(u64),
+    /// What is there now.
+    Current,
+}
+
+/// What an attempt lacks: it must be made again with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A snapshot: it only reads.
+    Snapshot,
+    /// What is there now: it writes.
+    Current,
+}
+
 /// What a session brings into an attempt, and what is noted there for it.
 pub(crate) struct SessionAccess {
     pub(crate) buffer: SessionBuffer,
+    pub(crate) mode: SessionMode,
     pub(crate) control: Arc<dyn SessionControl>,
     notes: Notes,
 }
@@ -55,6 +77,9 @@ struct Notes {
     carried: HashMap<RecordPointer, u32, FixedState>,
     /// A key that another session has reserved.
     wanted: Option<(u64, Key)>,
+    need: Option<Need>,
+    /// Whether it has come to a key to write or to reserve it.
+    is_writer: bool,
 }
 
 /// A key that was claimed: its place among the bytes noted.
@@ -74,8 +99,8 @@ struct NotedRange {
     is_backward: bool,
     /// Whether it has no order, so that what was seen of it is no part of it.
     is_unordered: bool,
-    /// The last of the keys noted that was met in it.
-    last: Option<usize>,
+    /// The last key that was met in it, if one was.
+    last: Option<Vec<u8>>,
     /// Whether it was read to its end.
     is_whole: bool,
 }
@@ -92,7 +117,8 @@ pub(crate) struct Noted<'n> {
 impl SessionAccess {
     /// For a session that has done nothing yet.
     pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
-        SessionAccess { buffer: SessionBuffer::default(), control, notes: Notes::default() }
+        let mode = SessionMode::Current;
+        SessionAccess { buffer: SessionBuffer::default(), mode, control, notes: Notes::default() }
     }
 
     /// The keys that the attempt has come to, in order.
@@ -107,11 +133,10 @@ impl SessionAccess {
     pub(crate) fn noted_ranges(&self) -> impl Iterator<Item = (u32, RangeRead)> {
         self.notes.ranges.iter().map(|noted| {
             let mut range = noted.range.clone();
-            let last = noted.last.filter(|_| !noted.is_whole && !noted.is_unordered);
-            if let Some(last) = last.and_then(|last| self.notes.keys.get(last)) {
-                let key =
-                    Bound::Included(self.notes.bytes[last.start..last.start + last.length as usize].into());
-                *(if noted.is_backward { &mut range.lower } else { &mut range.upper }) = key;
+            let last = noted.last.as_ref().filter(|_| !noted.is_whole && !noted.is_unordered);
+            if let Some(last) = last {
+                let last = Bound::Included(last[..].into());
+                *(if noted.is_backward { &mut range.lower } else { &mut range.upper }) = last;
             }
             (noted.table, range)
         })
@@ -122,10 +147,29 @@ impl SessionAccess {
         self.notes.wanted.take()
     }
 
+    /// What the attempt lacks. One that has only read from what is there now, to find that out, lacks a snapshot.
+    pub(crate) fn need(&self) -> Option<Need> {
+        let is_reader = self.mode == SessionMode::Probe && !self.notes.is_writer;
+        self.notes.need.or(is_reader.then_some(Need::Snapshot))
+    }
+
+    /// The attempt comes to a key to write or to reserve it.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: it reads from a snapshot.
+    fn write(&mut self) -> Result<()> {
+        self.notes.is_writer = true;
+        if matches!(self.mode, SessionMode::Snapshot(_)) {
+            self.notes.need = Some(Need::Current);
+            return Err(Error::Conflict);
+        }
+        Ok(())
+    }
+
     /// Reserves a key, or notes that another session has it. Whether it is reserved.
-    pub(crate) fn reserve(&mut self, table: u64, key: &[u8]) -> bool {
-        let is_reserved = self.control.try_reserve(table, key);
-        if !is_reserved {
+    fn reserve(&mut self, table: u64, key: &[u8]) -> bool {
+        let is_reserved = self.write().is_ok() && self.control.try_reserve(table, key);
+        if !is_reserved && self.notes.need.is_none() {
             self.notes.wanted = Some((table, key.into()));
         }
         is_reserved
@@ -145,6 +189,8 @@ impl SessionAccess {
         self.notes.ranges.clear();
         self.notes.carried.clear();
         self.notes.wanted = None;
+        self.notes.need = None;
+        self.notes.is_writer = false;
     }
 }
 
@@ -164,6 +210,18 @@ impl fmt::Debug for SessionAccess {
     }
 }
 
+/// Reads from the snapshot that the session has.
+static AS_OF: Access =
+    Access { claim: None, range: None, reading: Reading::ByRead, read: read_as_of, missed: DIRECT.missed };
+
+fn read_as_of<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &mut [u64]) -> Result<u64> {
+    let copy = if part == Part::Row { copy } else { &mut [] };
+    Ok(match attempt.store.versions().read(record, attempt.as_of(), copy) {
+        Found::Row(epoch) => Stamp::new(epoch, 0).present(),
+        Found::Nothing(epoch) => Stamp::new(epoch, 0).absent(),
+    })
+}
+
 /// A table's number in reservations: its address, as in the names of locks.
 pub(crate) fn identity(table: &TableCore) -> u64 {
     std::ptr::from_ref(table).addr() as u64
@@ -177,6 +235,9 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
     if session.control.is_stopped() {
         return Err(Error::Canceled);
     }
+    if matches!(what, Claim::Write | Claim::Insert) {
+        session.write()?;
+    }
     let number = session.number_of(attempt.store, table)?;
     session.notes.note(number, key, what);
     if let Some(writes) = session.buffer.writes_to(number, key) {
@@ -189,6 +250,9 @@ impl<'a> Attempt<'a> {
     /// From here on the attempt is a session's.
     pub(crate) fn enter_session(&self, mut session: Box<SessionAccess>) {
         session.clear_notes();
+        if matches!(session.mode, SessionMode::Snapshot(_)) {
+            self.access.set(&AS_OF);
+        }
         self.held.borrow_mut().session = Some(session);
         let claim: ClaimKey = claim_in_session;
         self.claims.set(Some(claim));
@@ -246,10 +310,16 @@ impl<'a> Attempt<'a> {
         }
         let mut held = self.held.borrow_mut();
         let Some(session) = &mut held.session else { return Ok(None) };
+        if session.need() == Some(Need::Snapshot) {
+            // Ranges may be long: what only reads is not to read them twice.
+            session.notes.need = Some(Need::Snapshot);
+            return Err(Error::Conflict);
+        }
+        let as_of = if let SessionMode::Snapshot(epoch) = session.mode { Some(epoch) } else { None };
         let (table, lower, upper) = key_range.bounds();
         let number = session.number_of(self.store, table)?;
         let shared = |bound: Bound<&[u8]>| bound.map(Key::from);
-        let range = RangeRead { lower: shared(as_slice(lower)), upper: shared(as_slice(upper)) };
+        let range = RangeRead { lower: shared(as_slice(lower)), upper: shared(as_slice(upper)), as_of };
         let written = session.buffer.writes_within(number, (as_slice(lower), as_slice(upper)));
         written.for_each(|(key, writes)| self.carry_in(table, key, writes, &mut session.notes.carried));
         session.notes.ranges.push(NotedRange {
@@ -263,15 +333,57 @@ impl<'a> Attempt<'a> {
         Ok(Some(session.notes.ranges.len() - 1))
     }
 
-    /// The key that was claimed last was met in this range; or its end was, if it `is_whole`.
-    pub(super) fn note_in_range(&self, range: usize, is_whole: bool) {
-        if let Some(session) = &mut self.held.borrow_mut().session {
-            let last = session.notes.keys.len().checked_sub(1);
-            if let Some(noted) = session.notes.ranges.get_mut(range) {
-                noted.is_whole |= is_whole;
-                noted.last = last;
+    /// Claims a key that was met in a range. Of a range of a snapshot only the last one is noted.
+    pub(super) fn meet_in_range(&self, range: usize, table: &'a TableCore, record: Record<'a>) -> Result<()> {
+        let is_current = {
+            let mut held = self.held.borrow_mut();
+            let Some(session) = &mut held.session else { return Ok(()) };
+            if session.control.is_stopped() {
+                return Err(Error::Canceled);
             }
+            if let Some(noted) = session.notes.ranges.get_mut(range) {
+                let last = noted.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(record.key());
+            }
+            !matches!(session.mode, SessionMode::Snapshot(_))
+        };
+        if is_current { self.claim(table, record.key(), Claim::Read) } else { Ok(()) }
+    }
+
+    /// A range was read to its end.
+    pub(super) fn end_range_in_session(&self, range: usize) {
+        if let Some(session) = &mut self.held.borrow_mut().session
+            && let Some(noted) = session.notes.ranges.get_mut(range)
+        {
+            noted.is_whole = true;
         }
+    }
+
+    /// The epoch of the snapshot that it reads from; 0: none.
+    fn as_of(&self) -> u64 {
+        match self.held.borrow().session.as_ref().map(|session| session.mode) {
+            Some(SessionMode::Snapshot(epoch)) => epoch,
+            _ => 0,
+        }
+    }
+
+    /// What a key had in a snapshot of this epoch.
+    pub(crate) fn observe_as_of(
+        &self,
+        table: &TableCore,
+        key: &[u8],
+        part: Part,
+        epoch: u64,
+    ) -> Result<Observed> {
+        let table = self.hold(table)?;
+        let present = match table.find(table.hash(key), key, self.guard) {
+            Lookup::Missing(_) => false,
+            Lookup::Found(record) => {
+                matches!(self.store.versions().read(record, epoch, &mut []), Found::Row(_))
+            }
+        };
+        Ok(Observed { part, present, stamp: Stamp::new(epoch, 0), is_bound: true, phase: 0 })
     }
 
     /// Whether the session had written this record before the attempt began.
@@ -329,7 +441,13 @@ impl<'a> Attempt<'a> {
                 Lookup::Found(record) => record,
                 Lookup::Missing(version) => {
                     (self.access.get().missed)(self, version)?;
-                    return Ok(Observed { part, present: false, stamp: Stamp::ZERO, phase: 0 });
+                    return Ok(Observed {
+                        part,
+                        present: false,
+                        stamp: Stamp::ZERO,
+                        is_bound: false,
+                        phase: 0,
+                    });
                 }
             };
             let word = record.stable_word();
@@ -340,7 +458,8 @@ impl<'a> Attempt<'a> {
             self.note_seen(word);
             let present = word & ABSENT == 0;
             let is_split = present && part == Part::Row && word & SPLIT != 0;
-            return Ok(Observed { part, present, stamp: Stamp::of(word), phase: self.phase_if(is_split) });
+            let phase = self.phase_if(is_split);
+            return Ok(Observed { part, present, stamp: Stamp::of(word), is_bound: false, phase });
         }
     }
 
@@ -354,7 +473,7 @@ impl<'a> Attempt<'a> {
         phase.unwrap_or(0)
     }
 
-    /// Whether a range has no row but those that are known.
+    /// Whether a range has no row but those that are known; one that was read from a snapshot: whether nothing in it is newer.
     ///
     /// # Errors
     /// What the protocol answers a reader.
@@ -374,9 +493,16 @@ impl<'a> Attempt<'a> {
         while self.next_page(&mut pages)? {
             for &record in pages.page() {
                 let word = record.stable_word();
-                self.reads.borrow_mut().note(record, word, Part::Existence);
+                let part = if range.as_of.is_some() { Part::Row } else { Part::Existence };
+                self.reads.borrow_mut().note(record, word, part);
                 self.note_seen(word);
-                if word & ABSENT == 0 && !is_known(record.key()) {
+                let is_unchanged = match range.as_of {
+                    _ if word == DEAD => true,
+                    None => word & ABSENT != 0 || is_known(record.key()),
+                    Some(_) if word & (SPLIT | ABSENT) == SPLIT => return Err(self.wait_for_joined_phase()),
+                    Some(epoch) => Stamp::of(word).epoch() <= epoch,
+                };
+                if !is_unchanged {
                     return Ok(false);
                 }
             }
