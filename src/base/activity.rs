@@ -2,10 +2,10 @@
 //!
 //! A thread that is watched knows one word, in its worker context's slot, and stores there what it is at whenever that
 //! changes: one relaxed store, which a sampler reads some hundred times a second. A thread that is not watched knows none,
-//! and pays a look at that. Who waits deep inside of an index or of the lock manager needs no way to its slot: it is the
+//! and pays one comparison. A thread that waits deep inside an index or the lock manager needs no way to its slot: it is the
 //! thread that has it.
 //!
-//! What it keeps true: a thread's word is alive for as long as the thread knows it, because it is known only while
+//! Invariants: a thread's word is alive for as long as the thread knows it, because it is known only while
 //! [`Shown::during`] runs, which borrows it; and when that returns, by a panic too, the thread knows again what it knew
 //! before.
 
@@ -21,7 +21,7 @@ use crate::base::atomics::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Activity {
-    /// Nothing that is counted: nobody has the slot, or others do its work meanwhile, and show that.
+    /// Nothing that is counted: the slot is free, or other threads do its work meanwhile, and show that.
     Elsewhere,
     /// There is nothing to do.
     Idle,
@@ -35,7 +35,7 @@ pub(crate) enum Activity {
     LockRelease,
     /// Waiting there.
     LockReleaseWait,
-    /// Waiting for somebody who is in the middle of a few instructions, at an index or a record, or for the gate.
+    /// Waiting for a thread that is in the middle of a few instructions, at an index or a record, or for the gate.
     Latch,
     /// Handing redo to the log, and waiting for room in it.
     Log,
@@ -125,7 +125,7 @@ impl Drop for At {
     }
 }
 
-/// Shows a number, and gives the one that was shown; 0 where nobody watches.
+/// Shows a number, and returns the one that was shown; 0 where no sampler watches.
 #[inline]
 fn exchange(number: u32) -> u32 {
     let word = WORD.get();
@@ -141,7 +141,7 @@ fn exchange(number: u32) -> u32 {
     }
 }
 
-/// Takes a mutex; who has to wait for it is at that.
+/// Locks a mutex; waiting for it is shown as this activity.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>, waiting: Activity) -> MutexGuard<'_, T> {
     match mutex.try_lock() {
@@ -156,7 +156,7 @@ fn lock_later<T>(mutex: &Mutex<T>, waiting: Activity) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// Waits a little for somebody who is in the middle of a few instructions, and may have lost its processor.
+/// Waits a little for a thread that is in the middle of a few instructions, and may have lost its processor.
 #[cold]
 pub(crate) fn snooze(backoff: &Backoff) {
     let _at = at(Activity::Latch);

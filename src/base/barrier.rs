@@ -1,7 +1,7 @@
 //! A barrier with two unequal sides: the frequent side pays next to nothing, the rare side pays for both.
 //!
 //! One thread stores its flag, passes the [`light`](Barrier::light) side, and reads another's; the other stores its own,
-//! passes the [`heavy`](Barrier::heavy) side, and reads the first one's. What it keeps true: at least one of the two
+//! passes the [`heavy`](Barrier::heavy) side, and reads the first one's. Invariant: at least one of the two
 //! sees the other's store, as if each had passed a sequentially consistent fence. Where the system can interrupt all
 //! processors that run the process (Linux: `membarrier`), the light side is a promise of the compiler's only and costs
 //! no instruction; elsewhere both sides are such fences.

@@ -1,7 +1,7 @@
 //! The door to random numbers: those that must differ from every other process's, and cheap ones to spread things by.
 //!
 //! For the first the standard library seeds its hash tables from the operating system: hashing with such keys gives bytes that
-//! nobody can tell in advance, without a dependency. They are good for names, not for secrets.
+//! that cannot be predicted, without a dependency. They are good for names, not for secrets.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! The door to local sockets, by which a database and its follower talk.
 //!
-//! What goes over a connection are frames: a length of 4 bytes, and so many bytes. A frame that is not there whole is not
-//! given out. On the listening side nobody waits in here: what cannot be sent or received now is left for later.
+//! A connection carries frames: a length of 4 bytes, and that many bytes. An incomplete frame is not
+//! returned. The listening side never waits in here: what cannot be sent or received now is left for later.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,12 +10,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Who is not the owner may not connect.
+/// Only the owner may connect.
 const SOCKET_MODE: u32 = 0o600;
 /// A longer frame is none of ours.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const LENGTH_BYTES: usize = 4;
-/// At most so much is read at once.
+/// How many bytes are read at once.
 const READ_BYTES: usize = if cfg!(test) { 7 } else { 256 << 10 };
 
 /// A socket that others connect to; its name goes with it.
@@ -28,7 +28,7 @@ impl Listener {
     /// Makes a socket of this name. One that a killed process has left is replaced, and nothing else.
     pub(crate) fn bind(path: &Path) -> io::Result<Listener> {
         remove_abandoned(path)?;
-        // It has its final name only when nobody else may connect any more.
+        // It has its final name only when no other thread may connect any more.
         let mut new = path.as_os_str().to_owned();
         new.push(".tmp");
         let new = PathBuf::from(new);
@@ -44,7 +44,7 @@ impl Listener {
         Ok(Listener { socket, path: path.to_path_buf() })
     }
 
-    /// Who has connected, if anybody has.
+    /// A new connection, if there is one.
     pub(crate) fn accept(&self) -> io::Result<Option<Connection>> {
         match self.socket.accept() {
             Ok((stream, _)) => {
@@ -59,12 +59,12 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Should it stay, nobody answers there, and the next one replaces it.
+        // Should it stay, no process answers there, and the next one replaces it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Removes a socket at which nobody listens.
+/// Removes a socket that no process listens at.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
@@ -103,7 +103,7 @@ impl Connection {
         Connection { stream, outgoing: Vec::new(), sent: 0, incoming: Vec::new(), taken: 0 }
     }
 
-    /// Connects to who listens there. Sending and receiving wait for so long at most.
+    /// Connects to the process that listens there. Sending and receiving time out after `patience`.
     pub(crate) fn to(path: &Path, patience: Duration) -> io::Result<Connection> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(patience))?;
@@ -137,7 +137,7 @@ impl Connection {
             }
         }
         let moved = self.sent > before;
-        // What is sent goes although something is left: who is always behind would have all of it kept.
+        // The sent part is removed although something is left: a receiver that is always behind would have all of it kept.
         if self.sent * 2 >= self.outgoing.len() {
             self.outgoing.drain(..self.sent);
             self.sent = 0;
@@ -193,7 +193,7 @@ mod tests {
     fn connected(path: &Path) -> (Listener, Connection, Connection) {
         let listener = Listener::bind(path).unwrap();
         let far = Connection::to(path, Duration::from_secs(10)).unwrap();
-        let near = listener.accept().unwrap().expect("somebody has connected");
+        let near = listener.accept().unwrap().expect("there is a connection");
         (listener, near, far)
     }
 
@@ -210,7 +210,7 @@ mod tests {
         for frame in &frames {
             assert_eq!(near.receive().unwrap().as_ref(), Some(frame));
         }
-        // Nobody reads: more than the system takes stays here.
+        // The other side does not read: more than the system buffers stays here.
         near.put(&vec![1; 8 << 20]);
         assert!(near.send().unwrap() && near.unsent() > 0);
         drop(far);
@@ -275,9 +275,9 @@ mod tests {
         // As a process leaves it that is killed.
         drop(UnixListener::bind(&path).unwrap());
         drop(Listener::bind(&path).unwrap());
-        fs::write(&path, "a file of somebody's").unwrap();
+        fs::write(&path, "a user's file").unwrap();
         assert_eq!(Listener::bind(&path).err().unwrap().kind(), AlreadyExists);
-        assert_eq!(fs::read(&path).unwrap(), b"a file of somebody's");
+        assert_eq!(fs::read(&path).unwrap(), b"a user's file");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left");
     }
 }

@@ -93,12 +93,12 @@ pub(super) fn checksum(uuid: Uuid, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(uuid.checksum_seed(), bytes)
 }
 
-/// Bytes that a block with so much payload takes in the file.
+/// How many bytes a block with this payload takes in the file.
 pub(super) fn block_bytes(payload_bytes: u64) -> u64 {
     (HEADER_BYTES as u64 + payload_bytes).next_multiple_of(PAGE_BYTES)
 }
 
-/// An upper bound of the bytes that a group with so much payload takes in the log, however its blocks are cut:
+/// An upper bound of the bytes that a group with this payload takes in the log, however its blocks are cut:
 /// every page but the last carries at least a page less a header of it.
 pub(crate) fn group_bytes_max(payload_bytes: u64) -> u64 {
     payload_bytes.div_ceil(PAGE_BYTES - HEADER_BYTES as u64).max(1) * PAGE_BYTES

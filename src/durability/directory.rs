@@ -1,4 +1,4 @@
-//! The database's directory: who may open it, what it has to look like, and how it comes to be.
+//! The database's directory: its lock, its contents, and how it is created.
 //!
 //! The manifest is made last, when all else is durable: a directory with a manifest is a whole database, one
 //! without is none. Every step of opening and creating may be the last one before the power goes; then the next

@@ -6,7 +6,7 @@
 //! /fast/bank-log/00000001.log  segments
 //! ```
 //!
-//! What it keeps true:
+//! Invariants:
 //! - A log elsewhere belongs to one database, which it names as the database names it. A copy of the database's own
 //!   directory has the same UUID and the same manifest; so the path counts too, as long as a database of this UUID is
 //!   still there. If there is none any more, the database has been moved, and the log follows it.

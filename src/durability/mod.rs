@@ -12,13 +12,13 @@
 //! How a database is opened, in the order in which data flows:
 //! 1. [`DatabaseDirectory::open`] creates or finds the directory, and locks it.
 //! 2. [`recovery`] loads the newest whole checkpoint, if there is one. From where it says, [`LogReader`] yields every whole
-//!    group of the log, and then tells the log's end: clean, a torn tail, or damage (an error).
+//!    group of the log, and then reports the log's end: clean, a torn tail, or damage (an error).
 //! 3. [`repair()`] removes the torn tail and makes durable what was read.
 //! 4. [`LogWriter::open`] goes on behind it. [`Segments`] prepares files ahead, from another thread if one likes.
 //!
-//! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that somebody may be writing to.
+//! Beside all that, [`follower`] lets another process write the checkpoints, and [`backup`] copies a directory that may be written to meanwhile.
 //!
-//! What this folder keeps true:
+//! Invariants:
 //! - A group that [`LogWriter::append_group`] acknowledged is read again whole; of one that it did not, all or
 //!   nothing is read.
 //! - A group is written only when the one before it is durable. So whatever is found behind a group proves that

@@ -52,7 +52,7 @@ impl Segments {
         &*self.files.disk
     }
 
-    /// Notes where a group of so many bytes begins that is durable now.
+    /// Notes where a group of this many bytes begins that is durable now.
     pub(super) fn note_group(&self, start: GroupStart, bytes: u64) {
         self.starts.lock().note(start, bytes);
     }
@@ -114,7 +114,7 @@ impl Segments {
         Some(next)
     }
 
-    /// Notes that so much of the present segment was written.
+    /// Notes how much of the present segment was written.
     pub(super) fn use_up(&self, bytes: u64) {
         let mut ready = self.ready.lock();
         ready.current_bytes = ready.current_bytes.saturating_sub(bytes);

@@ -1,7 +1,7 @@
 //! How far the log is durable, and the waiter slots of those who wait for it.
 //!
 //! SP keeps an array of mutexes, one per update transaction, used again modulo its length (section 4.3.2). Here it is
-//! one waiter slot per epoch, in a ring. What it keeps true: a place only says that something has happened;
+//! one waiter slot per epoch, in a ring. Invariants: a slot only says that something has happened;
 //! whether an epoch is durable is asked of the one counter that only rises. So a place that serves a later epoch
 //! by now can wake a waiter too early, who then looks at the counter and waits on; it never lets one go early.
 
@@ -14,7 +14,7 @@ use crossbeam_utils::CachePadded;
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
-/// Shown where nobody waits for durability: every epoch counts as released.
+/// Published where results do not wait for durability: every epoch counts as released.
 const ALL: u64 = u64::MAX;
 
 /// Which results may be told.
@@ -31,7 +31,7 @@ pub(crate) enum Release {
 /// The log's progress.
 pub(crate) struct Progress {
     durable: CachePadded<AtomicU64>,
-    /// Results are released up to this epoch: the durable one, or all where nobody is to wait for the disk.
+    /// Results are released up to this epoch: the durable one, or all where results do not wait for the disk.
     released: CachePadded<AtomicU64>,
     release: Release,
     places: Box<[CachePadded<Place>]>,
@@ -147,7 +147,7 @@ impl Progress {
         woken.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Says that everything up to `epoch` is durable, and wakes who waits for it. Only the log stage calls it.
+    /// Publishes that everything up to `epoch` is durable, and wakes its waiters. Only the log stage calls it.
     pub(crate) fn publish(&self, epoch: u64) {
         let before = self.durable.swap(epoch, Ordering::AcqRel);
         if self.release == Release::Durable {
@@ -171,7 +171,7 @@ impl Progress {
     /// Says that the log has failed, for good.
     pub(crate) fn fail(&self, error: Error) {
         if self.release == Release::UntilFailure {
-            // SeqCst, and before the failure is shown: who has registered and finds its epoch not released finds the
+            // SeqCst, and before the failure is shown: a waiter that has registered and finds its epoch not released finds the
             // failure, or is woken below.
             self.released.store(self.durable(), Ordering::SeqCst);
         }

@@ -7,7 +7,7 @@
 //! has the higher stamp. What they have done to split columns comes first (see `storage::restore`). Secondary indexes
 //! are derived at the end.
 //!
-//! What it keeps true: it changes nothing on disk, so that it can be interrupted and begun again any number of times. A
+//! Invariants: it changes nothing on disk, so that it can be interrupted and begun again any number of times. A
 //! damaged checkpoint is passed over only if an older one, or the whole log, is still there: which is so only
 //! while the removal of what it replaces has not begun.
 
@@ -181,7 +181,7 @@ fn read_log(
     Ok(end)
 }
 
-/// Rows were read whole, and yet make no table together: no one file is to blame.
+/// Rows were read whole, and yet make no table together: no single file is damaged.
 fn of_table(table: &TableCore, error: Error) -> Error {
     match error {
         Error::Inconsistent { .. } => error,

@@ -19,7 +19,7 @@ use super::tail::LogEnd;
 use crate::Result;
 use crate::base::disk::has_bug;
 
-/// Bytes are copied and zeroed in pieces of at most so many.
+/// The size of the pieces in which bytes are copied and zeroed.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// A log that ends cleanly and durably behind its last whole group.

@@ -2,11 +2,11 @@
 //!
 //! Groups are read in their order by one thread at a time, a batch of them at once, and cut into shares
 //! (`storage::restore::scatter`); each share of a batch waits in that share's queue. A thread takes what is next in a queue
-//! that nobody else is at, and reads on when there is nothing to take. So no thread has a role, and any number of threads,
+//! that no other thread is at, and reads on when there is nothing to take. So no thread has a role, and any number of threads,
 //! one too, get to the end.
 //!
-//! What it keeps true: of one share, batches are replayed one after another in the order of the log; no more than
-//! [`BATCHES_AHEAD`] batches wait; nobody waits for a thread that has panicked. If something is wrong in several places, the first one in the log is told.
+//! Invariants: of one share, batches are replayed one after another in the order of the log; no more than
+//! [`BATCHES_AHEAD`] batches wait; no thread waits for one that has panicked. If something is wrong in several places, the first one in the log is reported.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::storage::store::Store;
 
 /// How many shares there are. More than threads, so that a thread rarely finds all queues empty or taken.
 const SHARES: usize = if cfg!(test) { 3 } else { 8 };
-/// A batch ends with the group with which it has so many bytes of redo, or so many groups.
+/// A batch ends with the group with which it has this much redo, or this many groups.
 const BATCH_BYTES: usize = if cfg!(test) { 1 << 9 } else { 1 << 20 };
 const BATCH_GROUPS: usize = 256;
 /// How many batches may wait, or be under way.
@@ -76,7 +76,7 @@ pub(crate) fn replay(
 struct Replay<'r> {
     store: &'r Store,
     source: Mutex<Source<'r>>,
-    /// Each share's tools, locked by who is at it.
+    /// Each share's tools, locked by the thread that replays it.
     shares: Vec<Mutex<Tools>>,
     board: Mutex<Board>,
     /// Rung when the board has changed.
@@ -99,9 +99,9 @@ struct Source<'r> {
 struct Board {
     /// For each share, the batches that wait for it, each with the number of its first group.
     batches: Vec<VecDeque<(u64, Arc<Batch>)>>,
-    /// Which shares somebody is at; the lowest bit is the first share's.
+    /// Which shares are being replayed; the lowest bit is the first share's.
     busy: u64,
-    /// Whether somebody reads.
+    /// Whether a thread reads.
     reading: bool,
     /// Whether everything has been read.
     ended: bool,

@@ -1,6 +1,6 @@
 //! Reading the log: every whole group from a given place on, in order.
 //!
-//! What it keeps true: a group is yielded only if all its blocks are there with correct checksums, in the right
+//! Invariants: a group is yielded only if all its blocks are there with correct checksums, in the right
 //! places of the chain, and the last one bears the commit mark. Where that ends, [`tail`] decides
 //! whether the log ends there or is damaged.
 
@@ -63,7 +63,7 @@ pub(crate) struct LogReader {
     starts: GroupStarts,
     /// Set once the last whole group has been read.
     tail: Option<Tail>,
-    /// Whether somebody may be writing to the log meanwhile.
+    /// Whether another process may be writing to the log meanwhile.
     is_live: bool,
 }
 
@@ -273,7 +273,7 @@ impl LogReader {
         Group { epoch, payload }
     }
 
-    /// A block was not there. If there is a later group, it must have been durable by then: so if somebody is writing
+    /// A block was not there. If there is a later group, it must have been durable by then: so if the log is being written
     /// it must be there now, and it was looked for too early. Then the log ends before it, for this reader.
     fn find_tail(&mut self) -> Result<Tail> {
         let damage = match self.examine_tail() {

@@ -18,7 +18,7 @@ const PAGE: usize = PAGE_BYTES as usize;
 /// The checksum is the page's last four bytes, and covers all before it, in every format version.
 const CHECKSUM_AT: usize = PAGE - 4;
 const TEMPORARY: &str = ".tmp";
-/// Zeros are written in pieces of at most so many bytes.
+/// The size of the pieces in which zeros are written.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Where the log's files are, and whose they are.
@@ -177,7 +177,7 @@ impl LogFiles {
     }
 
     /// Makes a segment: header and zeros, durable before it gets its name, and its name durable, too. When this
-    /// fails, nothing is left but perhaps a file of that number that nobody uses.
+    /// fails, nothing is left but perhaps a file of that number that is not used.
     pub(super) fn create_segment(&self, number: u32, bytes: u64) -> Result<OpenSegment> {
         let path = self.path_of(number);
         let temporary = self.directory.join(file_name(number) + TEMPORARY);

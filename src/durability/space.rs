@@ -1,6 +1,6 @@
 //! Room in the log, handed out before it is needed.
 //!
-//! Commits append their redo to memory in their commit sections, where nobody may wait. So each worker context reserves
+//! Commits append their redo to memory in their commit sections, where waiting is not allowed. So each worker context reserves
 //! room beforehand, some calls' worth at a time; what is reserved or waits to be written is bounded, and room comes
 //! back when a group has been written. Where the disk has no room for another segment, no more is handed out: updates
 //! are refused before they run, and what was handed out still fits into what is prepared.
@@ -22,7 +22,7 @@ pub(crate) struct LogSpace {
     state: Mutex<State>,
     changed: Condvar,
     capacity: i64,
-    /// Whether there is a refusal: for who looks at each call.
+    /// Whether there is a refusal: read by each transaction.
     refuses: AtomicBool,
     /// Where the log is written; none: nothing is logged.
     segments: Option<Arc<Segments>>,
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl LogSpace {
-    /// Room for so many bytes that are not durable yet.
+    /// Room for this many bytes that are not durable yet.
     pub(crate) fn new(bytes: usize, segments: Option<Arc<Segments>>) -> LogSpace {
         let capacity = bytes as i64;
         LogSpace {
@@ -152,7 +152,7 @@ impl LogSpace {
     }
 }
 
-/// What is told to updates while no segment can be made.
+/// The error of updates while no segment can be made.
 pub(crate) fn no_space(error: &Error) -> Error {
     Error::NoLogSpace { reason: error.to_string() }
 }

@@ -1,7 +1,7 @@
 //! Where in the log the groups from an epoch on begin: so that a checkpoint can say from where the log is to be read, and
-//! which segments nobody needs any more.
+//! which segments are obsolete.
 //!
-//! One place for each segment is enough: the first group that begins in it. What it keeps true: behind a place there
+//! One place for each segment is enough: the first group that begins in it. Invariants: behind a place there
 //! are only groups of its epoch and later ones, and before it only earlier ones.
 
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ impl GroupStarts {
         GroupStarts { starts: VecDeque::from([first]), last_epoch: 0, bytes: 0 }
     }
 
-    /// Notes a group of so many bytes; it is durable.
+    /// Notes a group of this many bytes; it is durable.
     pub(super) fn note(&mut self, start: GroupStart, bytes: u64) {
         if self.starts.back().is_none_or(|last| last.segment != start.segment) {
             self.starts.push_back(start);

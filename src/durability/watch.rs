@@ -1,4 +1,4 @@
-//! How far recovery has got, for who waits for it.
+//! How far recovery has got, for a caller that waits for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct RecoveryProgress {
 
 type Told = dyn Fn(RecoveryProgress) + Send + Sync;
 
-/// Who is told.
+/// The callback for progress.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Option<Arc<Told>>);
 

@@ -5,7 +5,7 @@ use super::segment::{LogFiles, Segment};
 use crate::Result;
 use crate::base::disk::File;
 
-/// At least so much is read at once, if the segment has it.
+/// The least that is read at once, if the segment has it.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// A part of a segment in memory, which moves forward as it is asked for.

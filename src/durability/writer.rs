@@ -1,6 +1,6 @@
 //! Writing the log: one group after the other, each one durable before the next.
 //!
-//! What it keeps true: a group that is acknowledged is durable, whole. After any failed write or sync the writer
+//! Invariants: a group that is acknowledged is durable, whole. After any failed write or sync the writer
 //! is closed for good: the system may have thrown away what it could not write, so trying again proves nothing.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::{LogOptions, PAGE_BYTES, RepairedLog, Segments, Uuid};
 use crate::base::disk::has_bug;
 use crate::{Error, Result};
 
-/// Between groups the buffer keeps at most so much memory.
+/// The most memory that the buffer keeps between groups.
 const RETAINED_BYTES: u64 = 1 << 20;
 
 /// The log's one writer.
@@ -46,7 +46,7 @@ impl<'a> Source<'a> {
         Source { parts, taken: 0, left: parts.iter().map(|part| part.len() as u64).sum() }
     }
 
-    /// Moves the next `count` bytes to the end of `target`; there are so many.
+    /// Moves the next `count` bytes to the end of `target`; they are there.
     fn append_to(&mut self, target: &mut Vec<u8>, count: usize) {
         let mut wanted = count;
         while wanted > 0

@@ -1,6 +1,6 @@
 //! Add: the sum of a column and a number.
 //!
-//! What it keeps true: sums are exact (floats aside, which are never split) or an error. Operands of an integer
+//! Invariants: sums are exact (floats aside, which are never split) or an error. Operands of an integer
 //! column are merged beyond 64 bits, as decimals without a fraction, so that merging refuses nothing that applying
 //! one after the other would not.
 

@@ -1,6 +1,6 @@
 //! Max: the greater of a column and a value.
 //!
-//! What it keeps true: the result is one of the two, and the same one whatever the sequence, down to its bits: 0 is
+//! Invariants: the result is one of the two, and the same one whatever the sequence, down to its bits: 0 is
 //! above -0 here, although they are equal.
 
 use std::cmp::Ordering;

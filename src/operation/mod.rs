@@ -2,7 +2,7 @@
 //!
 //! Each operation is one small file with one implementation of [`Commutative`], and one line in the table below.
 //!
-//! What it keeps true, for every operation on a column that it can split: of operands that [`check_operand`] passed,
+//! Invariants, for every operation on a column that it can split: of operands that [`check_operand`] passed,
 //! the sequence does not matter, and operands may be merged before they are applied:
 //! `apply(apply(x, a), b) == apply(apply(x, b), a) == apply(x, merge(a, b))`, as long as each of these succeeds.
 //! An operation fails only by its column's bounds (never by a wrap), and then changes nothing.

@@ -1,7 +1,7 @@
 //! Multiply: the product of a column and an integer.
 //!
-//! What it keeps true: products are exact or an error. A product that has passed the column's bounds never comes back
-//! within them, but by a zero; so a split column takes no zero, and any other operand only while everybody's
+//! Invariants: products are exact or an error. A product that has passed the column's bounds never comes back
+//! within them, but by a zero; so a split column takes no zero, and any other operand only while the products of all
 //! products together stay within the bounds.
 
 use super::{Applied, Commutative, bounds_of_int};
@@ -73,7 +73,7 @@ impl Commutative for Multiply {
         }
     }
 
-    /// Nobody's product has a greater magnitude than its share, the root of the room; magnitudes never fall, since
+    /// No product has a greater magnitude than its quota, the root of the distance; magnitudes never fall, since
     /// zero is refused. A base of zero counts as one, so that the worker contexts' products can also be merged.
     fn fits(base: ValueRef<'_>, total: ValueRef<'_>, data_type: &DataType, parties: u32) -> bool {
         let (ValueRef::Int(base), ValueRef::Int(total), Some((_, most))) =

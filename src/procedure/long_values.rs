@@ -1,6 +1,6 @@
 //! Long values ahead: what a body will read that does not lie in its row's own words, but in blocks elsewhere.
 //!
-//! What it keeps true: it is a hint. Whatever a procedure says here, or fails to say, its calls come to the same; and what goes
+//! Invariants: it is a hint. Whatever a procedure says here, or fails to say, its calls come to the same; and what goes
 //! wrong in saying it, a panic too, is of no consequence.
 
 use smallvec::SmallVec;

@@ -2,7 +2,7 @@
 //!
 //! They come from the footprint, each key of which is a conjunction of "column = value", and from the predicates that the
 //! procedure declares besides. Which columns there are, how they are called literally and canonically, and where in a
-//! key's bytes they stand, is worked out once, when the procedure is registered; a call pays for hashing its values.
+//! key's bytes they stand, is computed once, when the procedure is registered; a call pays for hashing its values.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! A repeated action stands for as many instances as the arguments say. Each instance is a reference of the footprint
 //! like any other action: declared before the call runs, looked up and fetched with the others.
 //!
-//! What it keeps true: a procedure without repeated actions pays nothing for those that have some. Which of the two a
+//! Invariants: a procedure without repeated actions pays nothing for those that have some. Which of the two a
 //! procedure is, is settled when it is registered; of a repeating one, footprints note for each reference which
 //! instance of which action it is, and only the functions of this file look at that.
 

@@ -1,6 +1,6 @@
 //! Whether a value may go into a column, and as which value.
 //!
-//! What it keeps true: a value that passed has exactly the column's type: an integer of its width, a decimal with
+//! Invariants: a value that passed has exactly the column's type: an integer of its width, a decimal with
 //! its scale and at most its precision, tuples made of its members.
 
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! The types that a column can have, and their text form, in which the catalog stores them.
 //!
-//! What it keeps true: a type that was parsed, or that passed [`DataType::validate`], is within all bounds, and
+//! Invariants: a type that was parsed, or that passed [`DataType::validate`], is within all bounds, and
 //! parsing what `Display` printed gives the same type back.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! A day of the calendar, as the number of days since 1970-01-01.
 //!
-//! What it keeps true: a date lies in the years 1 to 9999 of the proleptic Gregorian calendar, so that every date
+//! Invariants: a date lies in the years 1 to 9999 of the proleptic Gregorian calendar, so that every date
 //! has a text of four, two and two digits.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! An exact decimal number: an integer and the number of its digits that stand behind the point.
 //!
-//! What it keeps true: at most 38 digits, at most 38 of them behind the point; nothing is ever rounded; numbers
+//! Invariants: at most 38 digits, at most 38 of them behind the point; nothing is ever rounded; numbers
 //! compare by value, so that 1.5 equals 1.50.
 
 use std::cmp::Ordering;
@@ -63,7 +63,7 @@ impl Decimal {
     /// How many digits the unscaled number has; 1 of zero.
     pub fn precision(self) -> u8 {
         let unscaled = self.unscaled.unsigned_abs();
-        // Of 64 bits, as nearly all numbers are, it is told far faster.
+        // Of 64 bits, as nearly all numbers are, the count is far faster.
         let digits = match u64::try_from(unscaled) {
             Ok(short) => short.checked_ilog10(),
             Err(_) => unscaled.checked_ilog10(),

@@ -46,7 +46,7 @@ impl EncodedKey {
         self.append(&[byte]);
     }
 
-    /// Appends so many bytes that the length is known beforehand: the usual case, without a call.
+    /// Appends a number of bytes that is known at compile time: the usual case, without a call.
     #[inline]
     pub(crate) fn append<const N: usize>(&mut self, bytes: &[u8; N]) {
         let start = usize::from(self.length);

@@ -9,7 +9,7 @@
 //! text, bytes   the bytes, with 0 written as 0 255; then 0 0
 //! ```
 //!
-//! What it keeps true: of two keys of the same types, the bytes compare as the columns do, one after the other; no
+//! Invariants: of two keys of the same types, the bytes compare as the columns do, one after the other; no
 //! key is a prefix of another. Each value has one encoding, and decoding refuses all other bytes: -0 is written as
 //! 0, and there is one NaN.
 
@@ -28,7 +28,7 @@ const IS_VALUE: u8 = 1;
 /// What a zero byte inside a text or byte string is followed by; its end is a zero followed by another.
 const ESCAPED: u8 = 0xFF;
 
-/// Decimals of up to so many digits take eight bytes.
+/// Decimals of at most this many digits take eight bytes.
 const SHORT_PRECISION_MAX: u8 = 18;
 
 /// Appends the encoding of one column's value.

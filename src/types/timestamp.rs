@@ -1,6 +1,6 @@
 //! A microsecond in time, as the number of microseconds since 1970-01-01T00:00:00Z.
 //!
-//! What it keeps true: a timestamp lies in the years 1 to 9999 (short of the last day, which is not over in every
+//! Invariants: a timestamp lies in the years 1 to 9999 (short of the last day, which is not over in every
 //! time zone); its text is RFC 3339 in UTC.
 
 use std::fmt;

@@ -7,7 +7,7 @@
 //! └─────────┴───────────────────────────────────┴──────────────────────┘
 //! ```
 //!
-//! What it keeps true: entries descend strictly by order, and there are at most K. So the lowest entry is the last,
+//! Invariants: entries descend strictly by order, and there are at most K. So the lowest entry is the last,
 //! whether an entry enters a full set is one comparison, and an order is found by binary search. Of two entries of
 //! equal order the one with the greater payload stays: what a set holds depends on what was put, never on the
 //! sequence.

@@ -6,8 +6,8 @@
 //! └────────────────────────┴──────────────────────────┴─────────────────┘
 //! ```
 //!
-//! What it keeps true: the bytes of two tuples of one type compare as (order, payload) does. That is a total order
-//! that nothing else enters, so that the greatest of several tuples does not depend on who put them, or when.
+//! Invariants: the bytes of two tuples of one type compare as (order, payload) does. That is a total order
+//! that nothing else enters, so that the greatest of several tuples depends neither on the threads that put them nor on time.
 
 use crate::error::{Error, Result};
 use crate::types::key::{EncodedKey, decode_component, encode_component};

@@ -1,6 +1,6 @@
 //! A value that borrows its bytes: what goes into the engine, without an allocation.
 //!
-//! What it keeps true: equality and order are those of the encoded keys. NULL equals itself and is below every
+//! Invariants: equality and order are those of the encoded keys. NULL equals itself and is below every
 //! value; values of different kinds are not ordered.
 
 use std::cmp::Ordering;

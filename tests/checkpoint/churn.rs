@@ -18,11 +18,11 @@ use heddledb::{
 use crate::journal::{DIRECTORY, options};
 use crate::split::{TOP, board, entries, in_time, insert_row, label_row};
 
-/// So many threads, each with rows of its own.
+/// This many threads, each with rows of its own.
 const THREADS: i64 = 4;
 /// A thread's row is gone for one call out of so many.
 const LIFE: i64 = 9;
-/// So many rows come and go for each thread.
+/// This many rows come and go for each thread.
 const CROWD: i64 = 40;
 
 struct Churn {

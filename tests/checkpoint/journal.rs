@@ -1,4 +1,4 @@
-//! A database in which every call leaves a mark of its own, so that what must be there can be worked out from how many
+//! A database in which every call leaves a mark of its own, so that what must be there can be computed from how many
 //! calls each thread has made.
 //!
 //! Each thread makes its calls one after the other and waits for each; so what is there after a crash is, for each
@@ -250,7 +250,7 @@ impl Journal {
     }
 }
 
-/// The events that so many calls of a thread lead to.
+/// The events that this many calls of a thread lead to.
 fn events_of(thread: i64, made: i64) -> Vec<Vec<Value>> {
     let mut events: BTreeMap<i64, (i64, String)> = BTreeMap::new();
     for number in 0..made {

@@ -11,7 +11,7 @@ use heddledb::{
 use crate::journal::{DIRECTORY, options};
 use crate::split::{board, in_time, int, is_split, label_row, report, wait_for_split};
 
-/// So many rows there are from the beginning, in each table.
+/// This many rows there are from the beginning, in each table.
 const ROWS: i64 = 2_000;
 const KINDS: [PrimaryIndex; 2] = [PrimaryIndex::Hash, PrimaryIndex::Ordered];
 

@@ -12,7 +12,7 @@ use crate::split::{in_time, wait_until};
 
 /// Far more than are copied in one go.
 const ROWS: i64 = 6_000;
-/// A checkpoint is due when the log has grown by so much: so many calls, each in a group and a page of its own.
+/// A checkpoint is due when the log has grown by so much: this many calls, each in a group and a page of its own.
 const LIMIT: u64 = 400 * 4_096;
 
 fn plain(disk: &SimulatedDisk) -> Options {

@@ -14,7 +14,7 @@ use heddledb::{
 
 use crate::journal::{DIRECTORY, file, names, options};
 
-/// A log is written in pages of so many bytes.
+/// A log is written in pages of this many bytes.
 const PAGE: usize = 4096;
 /// Among so many zeros, a zero is one of many.
 const ALIKE: usize = 32;

@@ -188,7 +188,7 @@ fn a_follower_that_does_nothing_lets_the_log_grow_by_a_bound_only() {
         }
         assert!(lines.len() > 1, "it was never given up");
         assert_eq!(journal.db.checkpoints().by_follower, 0);
-        // Twice the usual bound of the log, for it is waited for so long.
+        // Twice the usual bound of the log, for it is waited for this long.
         let one = journal.db.checkpoints().last.expect("several").bytes;
         let bound = 2 * one + 16 * LIMIT;
         assert!(most < bound, "{most} bytes on disk, {bound} allowed");

@@ -13,7 +13,7 @@ const THREADS: i64 = 4;
 const ADD: u8 = 0;
 const MAX: u8 = 1;
 const READ: u8 = 2;
-/// Every so many calls one is slow.
+/// Every this many calls one is slow.
 const SLOW: i64 = 16;
 /// So long each kind of use lasts at least.
 const LEAST: Duration = Duration::from_millis(300);

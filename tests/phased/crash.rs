@@ -201,7 +201,7 @@ impl Journal {
     }
 }
 
-/// Threads call until they are refused, or `enough`; from so many calls on that they have made before. Gives back how
+/// Threads call until they are refused, or `enough`; from this many calls on that they have made before. Gives back how
 /// many were acknowledged in all.
 fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool + Sync) -> Vec<i64> {
     let enough = &enough;

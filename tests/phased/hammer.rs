@@ -7,7 +7,7 @@ use heddledb::{Error, Range, Result, SplitOperation, Table, Tx, Value, key, row}
 use crate::split::*;
 
 const ROWS: i64 = 3;
-/// All threads together make about so many calls.
+/// All threads together make about this many calls.
 const CALLS: i64 = 6_000;
 
 /// The sums over all labelled rows that calls, all of which keep the balance, cannot change.

@@ -83,7 +83,7 @@ fn a_panic_in_a_split_phase_ends_the_call_and_nothing_else() {
     });
 }
 
-/// The procedure panics on what no row can hold. That it was shown it is nobody's business: it is run again.
+/// The procedure panics on what no row can hold. That it was shown it is nobody's business: it is retried.
 #[test]
 fn a_panic_about_a_hidden_value_is_never_told() {
     in_time(|| {

@@ -11,7 +11,7 @@ use heddledb::{
 use crate::split::*;
 
 const READERS: usize = 2;
-/// So many calls must have been stashed at least.
+/// This many calls must have been stashed at least.
 const STASHED: u64 = 30;
 
 /// A procedure that reads the split column.

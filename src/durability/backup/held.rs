@@ -1,5 +1,5 @@
 //! A disk for reading only, on which files stay as they were found: each directory is listed once, and each file is opened
-//! once and kept, so that it can be read to its end after somebody has removed it.
+//! once and kept, so that it can be read to its end after it has been removed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -3,7 +3,7 @@
 //! A backup is itself a database's directory: its newest checkpoint, the log from where that says to the last whole
 //! group, and last of all the manifest. So it is opened, checked and restored like any other.
 //!
-//! Nobody is asked and nobody is stopped: the copier takes no lock of the source. What makes it consistent all the same:
+//! The copier takes no lock of the source and stops no thread. It is consistent all the same:
 //! - It reads what never changes again (parts of a checkpoint that has its manifest, whole groups of the log, headers) and
 //!   tells by their checksums what is still being written.
 //! - Everything that it will read is opened first ([`HeldFiles`]); what is removed after that stays readable. If something

@@ -12,10 +12,10 @@ use crate::durability::tail::LogEnd;
 use crate::durability::{GroupStart, LogReader, PAGE_BYTES, Uuid};
 use crate::{Error, Result};
 
-/// So often it is begun again because a newer checkpoint has removed what was about to be opened. Between two of these
+/// How many times it starts over because a newer checkpoint has removed what was about to be opened. Between two of these
 /// lies the making of a checkpoint; between looking for a file and opening it, next to nothing.
 const ATTEMPTS: u32 = 100;
-/// So often the same damage must be found: what looks like it may be the start of the process that has the database,
+/// How many times the same damage must be found: what looks like it may be the start of the process that has the database,
 /// which overwrites a torn tail.
 const LOOKS: u32 = 3;
 
@@ -39,7 +39,7 @@ pub(super) struct Piece {
 }
 
 impl Source {
-    /// Opens the database in a directory, whoever writes to it.
+    /// Opens the database in a directory, which another process may be writing to.
     pub(super) fn open(disk: &Arc<dyn Disk>, path: &Path) -> Result<Source> {
         let (mut attempts, mut looks, mut seen) = (0, 0, None);
         loop {

@@ -15,9 +15,9 @@ use crate::durability::failure::{reading, writing};
 use crate::durability::segment::{encode_header, file_name};
 use crate::{Error, Result};
 
-/// Copied in pieces of so many bytes.
+/// The size of the pieces in which files are copied.
 const PIECE_BYTES: u64 = 1 << 20;
-/// So much is written between two syncs: one of much more would keep the log's own waiting on the same disk.
+/// How much is written between two syncs: with much more, the log's own would wait on the same disk.
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// A directory that is being filled.
@@ -32,7 +32,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Makes the directory, or sees that it is empty but for what is left of an attempt that was given up.
+    /// Makes the directory, or checks that it is empty but for the rest of an interrupted attempt.
     pub(super) fn prepare(disk: Arc<dyn Disk>, path: &Path) -> Result<Target> {
         if disk.exists(path).map_err(reading(path))? {
             must_be_empty(&*disk, path)?;

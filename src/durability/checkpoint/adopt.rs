@@ -1,6 +1,6 @@
-//! Parts that another process has written: what that one hands over, and what the database does before it relies on them.
+//! Parts that another process has written: what it sends, and what the database verifies before it relies on them.
 //!
-//! What it keeps true: a part is the database's only when the database itself has read it to its end, every block as it was
+//! Invariants: a part is the database's only when the database itself has read it to its end, every block as it was
 //! written, and has made it durable.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::durability::failure::writing;
 use crate::error::Error;
 
 impl NewCheckpoint {
-    /// Ends the writing of parts for somebody else's checkpoint: they and their names are durable.
+    /// Ends the writing of parts for another process's checkpoint: they and their names are durable.
     pub(crate) fn hand_batch(&self, tables: BTreeMap<u32, u64>) -> Result<Written> {
         let mut parts = std::mem::take(&mut self.parts.lock().finished);
         parts.sort_by_key(|part| part.number);
@@ -25,7 +25,7 @@ impl NewCheckpoint {
         Ok(Written { parts, tables })
     }
 
-    /// Takes parts that somebody else has written. `goes_on` is asked now and then. How many records of each table they
+    /// Takes parts that another process has written. `goes_on` is asked now and then. How many records of each table they
     /// have, as that one says.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl NewCheckpoint {
 }
 
 impl Checkpoints {
-    /// Removes what somebody else may have left of a checkpoint of this number, unless it has been named.
+    /// Removes what another process may have left of a checkpoint of this number, unless it has been named.
     ///
     /// # Errors
     /// Something could not be removed: the next checkpoint tries again.

@@ -6,9 +6,9 @@
 //! elsewhere/00…7f-00000003-0003.part   its parts
 //! ```
 //!
-//! A copy of a database's files has the same UUID, and its manifest names the same parts; whoever makes a checkpoint removes the one before. So
+//! A copy of a database's files has the same UUID, and its manifest names the same parts; a new checkpoint removes the one before. So
 //! before a database writes or removes anything elsewhere, it claims the directory, as it does a log's
-//! ([`log_place`](crate::durability)): by its path. What it keeps true:
+//! ([`log_place`](crate::durability)): by its path. Invariants:
 //!
 //! - Of databases with one UUID only that one changes parts in a directory which the mark there names, unless there is no database
 //!   of this UUID any more where it says: then that was moved, and the mark follows it. It is looked at before each checkpoint, and
@@ -79,7 +79,7 @@ impl Checkpoints {
                 replace(&*self.disk, &owner, &new, &bytes)?;
             }
         }
-        // Who made a mark that is there may have been killed before its name was durable.
+        // The process that made an existing mark may have been killed before its name was durable.
         self.disk.sync_dir(directory).map_err(writing(directory))
     }
 
@@ -102,12 +102,12 @@ impl Checkpoints {
         match self.has_claimed(directory) {
             Err(Error::ForeignCheckpoints { .. }) => Ok(()),
             Err(error) => Err(error),
-            // The lock last: who takes it before finds nothing to refuse, and makes a mark of its own.
+            // The lock last: a process that takes it before finds nothing to refuse, and makes a mark of its own.
             Ok(_) => marks.iter().try_for_each(|mark| self.remove(mark)),
         }
     }
 
-    /// Whether the directory is this database's already; no, if it is nobody's.
+    /// Whether the directory is this database's already; not if it has no mark.
     fn has_claimed(&self, directory: &Path) -> Result<bool> {
         let path = self.mark_path(directory, OWNER);
         if !self.disk.exists(&path).map_err(reading(&path))? {

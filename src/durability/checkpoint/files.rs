@@ -1,4 +1,4 @@
-//! Where checkpoints are, what their files are called, and which of them nobody needs.
+//! Where checkpoints are, what their files are called, and which of them are obsolete.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -187,7 +187,7 @@ impl Checkpoints {
             // As long as it cannot be read, parts of it may be anywhere.
             Err(_) => true,
         };
-        // One that cannot be cleared keeps nobody from the others.
+        // One that cannot be cleared does not keep the others from being cleared.
         let mut all = Ok(());
         for directory in &directories {
             let is_used = elsewhere.contains(directory) || is_used(directory);
@@ -196,7 +196,7 @@ impl Checkpoints {
         all
     }
 
-    /// Removes parts from a directory elsewhere, and gives it up if it is not used and no other part is left.
+    /// Removes parts from a directory elsewhere, and its mark if it is not used and no other part is left.
     fn remove_elsewhere(&self, directory: &Path, is_old: &dyn Fn(&str) -> bool, is_used: bool) -> Result<()> {
         let own = self.prefix_elsewhere();
         let names = self.names(directory)?;

@@ -25,7 +25,7 @@ struct Told<'w> {
 }
 
 impl Told<'_> {
-    /// A block of so many bytes has been loaded, with this result.
+    /// A block of this many bytes has been loaded, with this result.
     fn after(&self, bytes: usize, loaded: Result<u64>) -> Result<u64> {
         // Relaxed: a number for people.
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
@@ -74,7 +74,7 @@ fn add_tables(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> 
 }
 
 /// Makes room in the tables' indexes for the records that there will be. Before, it is made sure that the parts are there and as
-/// long as the manifest says, since that has no more records than can be in so many bytes.
+/// long as the manifest says, since that has no more records than fit into this many bytes.
 fn reserve(checkpoints: &Checkpoints, manifest: &Manifest, store: &Store) -> Result<()> {
     checkpoints.open_parts(manifest)?;
     let guard = pin();

@@ -108,7 +108,7 @@ impl Manifest {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    /// What of it somebody else may have written.
+    /// What of it another process may have written.
     #[cfg(test)]
     pub(crate) fn written(&self) -> Written {
         Written { parts: self.parts.clone(), tables: self.tables.clone() }

@@ -11,11 +11,11 @@
 //! [`PartWriter`]s, and, when the log is durable through everything that was copied, [`NewCheckpoint::finish`], which
 //! writes the manifest. How one is read: [`Checkpoints::newest_first`], [`load()`].
 //!
-//! What this folder keeps true:
+//! Invariants:
 //! - A checkpoint is there when its manifest is, under its final name; by then all its parts are durable. Files without
 //!   a manifest are what an interruption left; the next opening removes them.
 //! - What an older checkpoint needs, its files and the log behind it, is removed only when a newer one is durable. That it
-//!   was found does not say so: who opens a database makes the names durable first.
+//!   was found does not say so: opening a database makes the names durable first.
 //! - Every byte of every file is covered by a checksum, by a length in the manifest, or by both.
 //! - In directories elsewhere a database changes only what is its own and no copy's (`claim`).
 //! - No number of a checkpoint is used for another one while a file of it is there.

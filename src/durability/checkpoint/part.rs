@@ -1,6 +1,6 @@
 //! A checkpoint's parts: files with a header, and blocks of copies behind it.
 //!
-//! What it keeps true: a block is read only if its header and its payload are as they were written, in this part of
+//! Invariants: a block is read only if its header and its payload are as they were written, in this part of
 //! this checkpoint of this database, at this place; and a part is read only if it has the length and the number of
 //! blocks that the manifest says.
 
@@ -24,7 +24,7 @@ const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"HCPB");
 const BLOCK_HEADER_BYTES: usize = 32;
 /// What of a block's header its checksum does not cover: magic and checksum.
 const UNCOVERED_BYTES: usize = 8;
-/// So much is written between two syncs: a sync of much more would keep the log's own waiting on the same disk.
+/// How much is written between two syncs: with much more, the log's own would wait on the same disk.
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// Which part of which checkpoint of which database.
@@ -111,7 +111,7 @@ impl PartWriter {
         self.part.bytes
     }
 
-    /// Appends a block with copies of so many records. How many bytes were written.
+    /// Appends a block with copies of this many records. How many bytes were written.
     pub(crate) fn append(&mut self, records: u32, payload: &[u8]) -> Result<u64> {
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.name.block_header(self.part.blocks, records, payload));
@@ -222,7 +222,7 @@ impl PartReader {
         self.file.read_exact_at(&mut header, start).map_err(reading(&self.path))?;
         let mut fields = Fields { rest: &header[UNCOVERED_BYTES + 4..] };
         let (length, mut record_count) = (fields.u32().unwrap_or_default(), Fields { rest: &header[28..] });
-        // The length is believed so far that so much is read, if it is there.
+        // The length is trusted only to read that many bytes, if they are there.
         if left - (BLOCK_HEADER_BYTES as u64) < u64::from(length) {
             return Err(damaged(&self.path, start, "the block there is longer than the file"));
         }

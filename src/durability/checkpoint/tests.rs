@@ -31,7 +31,7 @@ fn crew(job: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(job))));
 }
 
-/// A store whose catalog and rows are those of a real database: tables `a` and `b` of so many rows.
+/// A store whose catalog and rows are those of a real database: tables `a` and `b` of this many rows.
 fn database(disk: &SimulatedDisk, rows: i64) -> Database {
     let options =
         Options::default().disk(Arc::new(disk.clone())).segment_bytes(1 << 20).checkpoint_log_bytes(0);
@@ -64,7 +64,7 @@ fn rows(store: &Store) -> Vec<String> {
     rows
 }
 
-/// Writes a store's records, in blocks of so many bytes, of which each part gets one; the catalog is in the first.
+/// Writes a store's records, in blocks of this many bytes, of which each part gets one; the catalog is in the first.
 fn write(new: &NewCheckpoint, store: &Store, block_bytes: usize) -> Content {
     let (catalog, others) = store.all_tables().into_iter().partition(|table| table.id() < 16);
     let (mut all, mut block) = (crate::storage::copy::Copied::default(), Vec::new());

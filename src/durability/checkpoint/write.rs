@@ -88,7 +88,7 @@ impl NewCheckpoint {
         Ok(NewCheckpoint::of_number(checkpoints, number, directories))
     }
 
-    /// The checkpoint of this number, which somebody else has begun.
+    /// The checkpoint of this number, which another process has begun.
     pub(crate) fn of_number(
         checkpoints: &Checkpoints,
         number: u32,
@@ -144,7 +144,7 @@ impl NewCheckpoint {
         let manifest =
             Manifest { number, first_epoch, last_epoch, log_epoch, log_start, directories, parts, tables };
         if let Some(detail) = manifest.inconsistency() {
-            // Nobody could read it.
+            // No reader could read it.
             let detail = format!("the checkpoint {number}: {detail}");
             return Err(Error::Inconsistent { detail });
         }

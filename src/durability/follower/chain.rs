@@ -1,6 +1,6 @@
 //! Puts the log's blocks together to groups, as they arrive.
 //!
-//! What it keeps true: a group is given out only if all its blocks came, each as it was written, in the order in which
+//! Invariants: a group is given out only if all its blocks came, each as it was written, in the order in which
 //! they were written; after a block that is out of place nothing more is.
 
 use super::super::block::{BlockHeader, HEADER_BYTES};
@@ -8,7 +8,7 @@ use super::super::starts::GroupStart;
 use super::super::{EPOCH_MAX, Uuid};
 use crate::{Error, Result};
 
-/// Where in the log somebody is who gets one block after the other.
+/// A position in the log, for a reader that gets one block after the other.
 pub(crate) struct Chain {
     uuid: Uuid,
     next_sequence: u64,

@@ -7,7 +7,7 @@ use super::super::checkpoint::{Fields, Written};
 use super::super::starts::GroupStart;
 use crate::{Error, Result};
 
-/// Who speaks another version is sent away.
+/// A peer of another version is refused.
 pub(crate) const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"HEDDLFOL";
 
@@ -29,7 +29,7 @@ pub(crate) enum ToFollower {
 pub(crate) enum FromFollower {
     /// It is one, and speaks this version.
     Hello { version: u32 },
-    /// It is alive, has replayed the log through this epoch, and has worked for so many nanoseconds in all.
+    /// It is alive, has replayed the log through this epoch, and has worked for this many nanoseconds in all.
     Alive { epoch: u64, busy: u64 },
     /// The parts of the checkpoint of this number are durable.
     Done { number: u32, written: Written },

@@ -7,7 +7,7 @@
 //! 3. [`Replica`] is the copy: it replays the groups, as recovery does.
 //! 4. [`message`] is what the two say to each other.
 //!
-//! What this folder keeps true:
+//! Invariants:
 //! - Nothing is sent that is not durable. So a copy is never ahead of what a power loss leaves.
 //! - A follower's checkpoint is made between two groups: its records are through exactly one epoch, and the log is needed
 //!   from the next one on.

@@ -1,6 +1,6 @@
 //! A follower's copy of all data: loaded from a checkpoint, kept up by replaying the log as it comes.
 //!
-//! What it keeps true: between two groups it is through exactly the last one's epoch, as a database would be that had
+//! Invariants: between two groups it is through exactly the last one's epoch, as a database would be that had
 //! recovered then. It is one thread's alone.
 
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::storage::restore::{Overlap, Tools, apply_share, scatter};
 use crate::storage::store::Store;
 use crate::{Error, Result};
 
-/// After so many bytes of redo deleted records are taken out.
+/// Deleted records are collected each time this much redo was replayed.
 const SWEEP_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 256 << 20 };
 
 /// See the [module](self).
@@ -105,7 +105,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Takes deleted records out. A record that is made anew has a later stamp than its deletion had, so nobody misses it.
+    /// Collects deleted records. A record that is re-inserted has a later stamp than its deletion had, so none is missed.
     fn sweep(&mut self) {
         self.store.all_tables().iter().for_each(|table| collect_all(table, &pin()));
         self.unswept = 0;

@@ -1,7 +1,7 @@
 //! Reads the log's blocks for a follower, from where its checkpoint says to where the log is durable, while it is
 //! written.
 //!
-//! What it keeps true: it is asked only for blocks of groups that are durable, so what it does not find as it should be is
+//! Invariants: it is asked only for blocks of groups that are durable, so what it does not find as it should be is
 //! damaged, or was removed because a newer checkpoint has made it useless.
 
 use super::super::PAGE_BYTES;

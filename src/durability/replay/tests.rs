@@ -71,7 +71,7 @@ fn of_several_failures_the_first_in_the_log_is_told_and_nothing_more_is_begun() 
     assert_eq!(board.failure.as_ref().map(|failure| failure.group), Some(3));
     assert!(board.take().is_none() && board.is_over());
     board.busy = 1;
-    assert!(!board.is_over(), "somebody may still find an earlier one");
+    assert!(!board.is_over(), "another thread may still find an earlier one");
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn a_thread_that_panics_is_waited_for_by_nobody() {
     let options = crate::options::Options::default();
     let db = crate::Database::open(directory, options.clone().disk(disk.clone())).expect("a new database");
     db.close().expect("closed");
-    // Whoever is told how far it has got runs on the threads that recover.
+    // The callback for progress runs on the threads that recover.
     let told = Arc::new(AtomicUsize::new(0));
     let teller = told.clone();
     let options = options.disk(disk.clone()).recovery_progress(move |_| {
         if teller.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
-            panic!("who is told panics");
+            panic!("the callback panics");
         }
     });
     let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

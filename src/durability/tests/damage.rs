@@ -1,4 +1,4 @@
-//! Bytes that nobody of us wrote: reading yields a prefix of the groups, or an error with file and offset, and
+//! Bytes that the engine did not write: reading yields a prefix of the groups, or an error with file and offset, and
 //! never anything else.
 
 use super::*;

@@ -8,7 +8,7 @@ fn read_from(disk: &SimulatedDisk, start: GroupStart) -> Result<(Vec<Group>, Log
     read_by(disk, &directory, start)
 }
 
-/// The same, by who has the database open.
+/// The same, by a process that has the database open.
 fn read_by(
     disk: &SimulatedDisk,
     directory: &DatabaseDirectory,

@@ -29,7 +29,7 @@ struct Opened {
     directory: DatabaseDirectory,
 }
 
-/// Segments of so many pages, header included, and blocks of at most so many.
+/// Segments of this many pages, header included, and blocks of at most this many.
 fn pages(segment: u64, block: u64) -> LogOptions {
     LogOptions::new(segment * PAGE_BYTES, block * PAGE_BYTES)
 }
@@ -86,7 +86,7 @@ impl Opened {
     }
 }
 
-/// A database that holds these groups, and nobody has it open.
+/// A database that holds these groups, and that no process has open.
 fn database_with(groups: &[Group], options: &LogOptions) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let mut opened = open(&disk, options).expect("a new database");

@@ -19,7 +19,7 @@ use crate::{DataType, Range, Table, TableDefinition, key, row};
 const THREADS: i64 = 3;
 /// Calls of each thread.
 const CALLS: i64 = 10;
-/// Checkpoints that are made beside calls that are told at once.
+/// Checkpoints made beside calls whose results are released at once.
 const CHECKPOINTS: u32 = 5;
 /// Calls of the first thread when all else has ended.
 const BEHIND: i64 = 4;
@@ -105,7 +105,7 @@ impl Ledger {
     }
 }
 
-/// What must be there in an image: so many calls of each thread, or one more.
+/// What must be there in an image: this many calls of each thread, or one more.
 fn recover(disk: &SimulatedDisk, least: &[i64], read_only: bool) -> Found<Vec<i64>> {
     let ledger = told("opening", Ledger::open(disk, read_only))?;
     let made = ledger.made()?;
@@ -205,7 +205,7 @@ fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
     Ok(())
 }
 
-/// A checkpoint is made while calls are told before they are durable: its copies are of different moments, so that without
+/// A checkpoint is made while results are released before they are durable: its copies are of different moments, so that without
 /// the log behind it no moment's state comes of it. The power goes as soon as it is whole.
 fn checkpoint_and_look(bug: Option<Bug>) -> Found {
     let disk = SimulatedDisk::new();
@@ -236,7 +236,7 @@ fn checkpoint_and_look(bug: Option<Bug>) -> Found {
     Ok(())
 }
 
-/// A part of a checkpoint that a follower hands over is damaged in turn in each block.
+/// A part of a checkpoint that a follower sends is damaged in turn in each block.
 fn follower_and_look(bug: Option<Bug>) -> Found {
     let disk = SimulatedDisk::new();
     let ledger = told("a new ledger", Ledger::create(&disk))?;

@@ -1,4 +1,4 @@
-//! Operands that fit never fail, whoever gives them and when; and what the short way for integers merges.
+//! Operands that fit never fail, in whatever order and by whichever worker context; and what the short way for integers merges.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn accepted(
     operands
 }
 
-/// A column of a type that has bounds, its value, operands with who gives each, and how many give.
+/// A column of a type that has bounds, its value, operands with the worker context of each, and the number of worker contexts.
 fn shared() -> impl Strategy<Value = (Operation, DataType, Value, Vec<(usize, Value)>, usize)> {
     let types = prop_oneof![
         Just(DataType::Int32),

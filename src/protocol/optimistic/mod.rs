@@ -3,10 +3,10 @@
 //!
 //! Calls run side by side and hold nothing; they note every record that they read, with its word, and every index node
 //! in which they found a key missing or read a range. At commit they take what they write in one order, make the stamp
-//! by themselves, and validate: what was read is as it was, and in nobody else's hands.
+//! by themselves, and validate: what was read is as it was, and in no other thread's hands.
 //!
 //! - Operations that return nothing read only that their record is there: so two additions to one record wait for each
-//!   other for some instructions, and neither is run again.
+//!   other for some instructions, and neither is retried.
 //! - A call that has failed [`MAX_OPTIMISTIC_ATTEMPTS`] times runs alone: it closes the gate of the commit sections before
 //!   its body begins, so that nothing it reads can change. So no call starves.
 //!

@@ -11,7 +11,7 @@
 //! It is pure logic: it is told how long an interval was and what was counted in it, and has neither clock nor thread.
 //! Only the coordinator calls it. The same reports always lead to the same decisions.
 //!
-//! What it keeps true: at most [`SPLIT_COLUMNS_MAX`] columns are split, one operation for each; columns of one record
+//! Invariants: at most [`SPLIT_COLUMNS_MAX`] columns are split, one operation for each; columns of one record
 //! that are used together are split together, or not at all; what was labelled by hand stays split. Splitting the
 //! wrong record costs time, never correctness.
 
@@ -191,7 +191,7 @@ impl Classifier {
             .observe(length, committed, conflicts, is_settled, |record| backoff_factors.factor(record));
     }
 
-    /// Gives up what was split of late, if it has made the engine slower.
+    /// Gives up what was split recently, if it has made the engine slower.
     fn end_trial(&mut self, length: Duration, committed: u64, is_whole: bool) {
         let records = match self.trial.observe(length, committed, is_whole) {
             None => return self.try_again(),

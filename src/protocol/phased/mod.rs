@@ -16,7 +16,7 @@
 //! In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything that all
 //! others did to them and returned nothing, so the order that its other reads and writes give it is right for these,
 //! too (section 5.6). A body that ran into another phase has read records whose words have changed since, if they
-//! were split or merged, and is run again; and so is one that has read rows of split records in another split phase,
+//! were split or merged, and is retried; and so is one that has read rows of split records in another split phase,
 //! where other columns were hidden, though nobody has changed them.
 
 mod classify;

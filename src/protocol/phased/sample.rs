@@ -141,7 +141,7 @@ impl Sampler {
 
     /// Moves everything into the samples of all worker contexts.
     pub(crate) fn drain_into(&self, samples: &mut Samples) {
-        // The lock is held for two moves only; a tally gets its memory anew when it is next used.
+        // The lock is held for two moves only; a tally gets its memory again when it is next used.
         let (conflicts, stashes) = {
             let mut tallies = self.tallies.lock();
             (tallies.conflicts.take(), tallies.stashes.take())

@@ -9,7 +9,7 @@
 //!
 //! - A procedure takes its sites shared or exclusive by its footprint.
 //! - A closure declares nothing. It starts with every site shared and notes what it reads; if it has writes, it
-//!   gives them up, takes every site exclusively, and validates. If something it read has changed, it runs again
+//!   gives them up, takes every site exclusively, and validates. If something it read has changed, it is retried
 //!   with every site exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
 //!   runs wrote has every site exclusive at once.
 //! - Where there are several sites, what reaches records through a secondary index takes all of them, because index

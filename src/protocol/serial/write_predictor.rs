@@ -4,7 +4,7 @@
 //! site each time is a sleep; one that starts alone and only reads keeps readers out for nothing. The same code mostly
 //! does the same, so it is asked by where its code is.
 //!
-//! What it keeps true: a wrong guess costs time, and nothing else.
+//! Invariants: a wrong guess costs time, and nothing else.
 
 use crate::base::atomics::{AtomicU32, Ordering};
 

@@ -10,10 +10,10 @@
 //!    possible, and random schedules: what is seen must have a serial order ([`oracle`]).
 //! 3. [`histories`]: many random transactions on several threads, checked by the graph of who must come before whom.
 //!
-//! What it keeps true: nothing is judged by time. How fast a thread runs decides which interleaving happens; every
+//! Invariants: nothing is judged by time. How fast a thread runs decides which interleaving happens; every
 //! interleaving must be right.
 //!
-//! `HEDDLE_SEED=<n>` runs one random script or history again, `HEDDLE_ROUNDS=<n>` so many times as many of them. A seed
+//! `HEDDLE_SEED=<n>` runs one random script or history again, `HEDDLE_ROUNDS=<n>` this many times as many of them. A seed
 //! says what is done; on several threads, which calls meet is the machine's choice.
 
 pub mod anomalies;

@@ -42,7 +42,7 @@ pub fn make_table(db: &Database, index: PrimaryIndex, start: &Model) -> Table {
 pub fn label(db: &Database, table: &Table) {
     let numbers = [SplitOperation::ADD, SplitOperation::MAX, SplitOperation::MIN];
     let entries = [("best", SplitOperation::ORDERED_PUT), ("top", SplitOperation::TOP_K_INSERT)];
-    // The keys that scripts use: only so many columns can be split at once.
+    // The keys that scripts use: only this many columns can be split at once.
     for id in (1..=8).chain(24..=26) {
         let number = ("n", numbers[id as usize % numbers.len()]);
         for (column, operation) in entries.into_iter().chain([number]) {
@@ -128,7 +128,7 @@ macro_rules! reach {
 /// Does one step, which is no end.
 ///
 /// # Errors
-/// What ends the transaction, or has it run again.
+/// What ends the transaction, or has it retried.
 pub fn perform(
     reach: &Reach<'_, '_, '_>,
     step: &Step,

@@ -104,7 +104,7 @@ fn open_sessions(
     (0..script.transactions).map(open).collect()
 }
 
-/// Takes replies until enough is known, or for so long.
+/// Takes replies until enough is known, or for this long.
 fn listen(
     sessions: &mut [Session],
     heard: &Receiver<(usize, Reply)>,

@@ -50,7 +50,7 @@ pub fn random(subject: &Subject, reference: &Subject) {
             let reference = play(reference, &script, way, PATIENCE);
             for (one, other) in played.seen.iter().zip(&reference.seen) {
                 assert_eq!(one.outcome, other.outcome, "{context}: {:?}", one.steps);
-                // Who meets a split column waits, and is run again; and who goes on where boundaries have moved.
+                // Who meets a split column waits, and is retried; and who goes on where boundaries have moved.
                 assert!(
                     one.attempts == 1 || subject.labels || subject.moves || SMALL_NODES,
                     "{context}: alone, and run again: {:?}",

@@ -1,6 +1,6 @@
 //! A transaction on a thread of its own, which does its next step when it is told to.
 //!
-//! What it keeps true: a step that was done once is told once; an attempt that is run again does the steps that were
+//! Invariants: a step that was done once is told once; an attempt that is retried does the steps that were
 //! allowed so far by itself, from the first, and waits only where it goes beyond them. So whatever the protocol does,
 //! the transaction ends once all of its steps are allowed.
 

@@ -82,7 +82,7 @@ enum Holders {
 /// Called before each changing operation.
 type Watcher = Box<dyn FnMut(&Moment<'_>) + Send>;
 
-/// The moment before a changing operation: nobody else can do anything to the disk meanwhile.
+/// The moment before a changing operation: no other thread can do anything to the disk meanwhile.
 pub struct Moment<'a> {
     state: &'a State,
     operation: Operation,
@@ -269,7 +269,7 @@ impl SimulatedDisk {
         self.shared.state.lock().plan.operations
     }
 
-    /// Files may have so many bytes together; a write beyond fails with ENOSPC.
+    /// Files may have this many bytes together; a write beyond fails with ENOSPC.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.state.lock().plan.capacity = Some(bytes);
     }

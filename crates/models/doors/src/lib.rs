@@ -7,7 +7,7 @@
 //! is sequentially consistent) and, with the feature `loom`, loom (every schedule of small programs, and the stale values
 //! that relaxed loads may see).
 //!
-//! What it keeps true: a type here has the size of the one it stands for where the engine lays memory out by hand (an
+//! Invariants: a type here has the size of the one it stands for where the engine lays memory out by hand (an
 //! atomic is one word, zero bytes are zero); and a door orders nothing more than what it stands for promises, but for
 //! what the modules say.
 

@@ -40,7 +40,7 @@ fn remove(index: &OrderedIndex, number: u8, guard: &Guard) {
     let Lookup::Found(record) = index.get(&[number], guard) else { panic!("{number} is lost") };
     assert!(index.remove(record, guard));
     let pointer = record.pointer();
-    // SAFETY: it has left the index, and nobody else takes it out.
+    // SAFETY: it has left the index, and no other thread takes it out.
     unsafe { guard.defer_unchecked(move || pointer.free()) };
 }
 

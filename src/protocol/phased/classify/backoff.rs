@@ -1,6 +1,6 @@
-//! Records that were split in vain: they need more conflicts before they are split again.
+//! Records that were split unnecessarily: they need more conflicts before they are split again.
 //!
-//! What it keeps true: no record changes to and fro. Each time that splitting it has kept more calls waiting than it
+//! Invariants: no record changes to and fro. Each time that splitting it has kept more calls waiting than it
 //! has helped, the next attempt needs twice as many conflicts as that one did, and so comes later; a record that
 //! behaves differently for some seconds is as any other again.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::super::sample::RecordKey;
 use crate::storage::table::TableId;
 
-/// How many times more conflicts are needed after the first time that calls had to wait in vain; doubled each time.
+/// How many times more conflicts are needed after the first time that calls had to wait unnecessarily; doubled each time.
 const AFTER_STASHES: f64 = 4.0;
 /// The most.
 const MAX: f64 = 256.0;
@@ -36,7 +36,7 @@ pub(super) struct BackoffFactors {
 
 struct Past {
     factor: f64,
-    /// How often it was split in vain.
+    /// How often it was split unnecessarily.
     failures: i32,
     /// Until then it is not split at all.
     pause: Duration,

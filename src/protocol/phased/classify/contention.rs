@@ -1,8 +1,8 @@
 //! Which records are contended, and by what: the conflicts of the last few intervals, older ones fading.
 //!
-//! What it keeps true: how fast a record is found does not depend on the phase length, because what fades and how much
+//! Invariants: how fast a record is found does not depend on the phase length, because what fades and how much
 //! counts goes by time; and one burst of conflicts never makes a record contended. A thread that loses its processor
-//! in the middle of a commit gives its rivals thousands of conflicts about a record that nobody else uses otherwise;
+//! in the middle of a commit gives its rivals thousands of conflicts about a record that no other thread uses otherwise;
 //! so an interval counts for less than what is needed, and the others must agree with it.
 
 use std::collections::BTreeMap;

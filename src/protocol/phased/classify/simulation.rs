@@ -13,7 +13,7 @@ use crate::operation::Operation;
 use crate::types::key::EncodedKey;
 
 pub(super) const TABLE: u32 = 3;
-/// A split phase is looked at so many times while it runs.
+/// A split phase is looked at this many times while it runs.
 const LOOKS: u32 = 20;
 
 pub(super) fn record(number: u64) -> RecordKey {
@@ -112,7 +112,7 @@ impl Simulation {
         }
     }
 
-    /// Runs phases for so long.
+    /// Runs phases for this long.
     pub(super) fn run(&mut self, length: Duration) {
         let end = self.now + length;
         while self.now < end {

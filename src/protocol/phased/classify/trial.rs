@@ -8,7 +8,7 @@
 //! split ─► as before ─► split ─► as before ─► … ─► most rounds say the same: given up, or on trial again some day
 //! ```
 //!
-//! What it keeps true: parts end only where all calls of the time before are counted; and one burst of other work on the
+//! Invariants: parts end only where all calls of the time before are counted; and one burst of other work on the
 //! machine decides nothing. An engine that commits as it is asked to, and not as fast as it can, commits as much with
 //! what was split as without, and keeps it.
 
@@ -20,7 +20,7 @@ use super::super::sample::RecordKey;
 const SPLIT_PART: Duration = Duration::from_millis(60);
 /// How long the part without is: hardly noticed where splitting doubles the rate.
 const CONTROL_PART: Duration = Duration::from_millis(30);
-/// So many rounds that say the same decide.
+/// This many rounds that say the same decide.
 const ROUNDS: u32 = 3;
 /// What was split is given up where the engine commits less than this share of what it does without.
 const SHARE_MIN: f64 = 0.95;
@@ -59,7 +59,7 @@ pub(super) enum Verdict {
 }
 
 impl Trial {
-    /// These records have just been split. Where a trial is on already it begins anew, with all of them.
+    /// These records have just been split. Where a trial is on already it begins again, with all of them.
     pub(super) fn begin(&mut self, mut records: Vec<RecordKey>) {
         if let Some(on) = self.on.take() {
             records.extend(on.records);
@@ -88,7 +88,7 @@ impl Trial {
         }
     }
 
-    /// So many calls have committed in this time. `is_whole`: a joined phase ends here, or nobody waits for one, so that
+    /// This many calls have committed in this time. `is_whole`: a joined phase ends here, or nobody waits for one, so that
     /// the calls of the time before are all counted.
     pub(super) fn observe(&mut self, length: Duration, committed: u64, is_whole: bool) -> Option<Verdict> {
         let Some(on) = &mut self.on else {
@@ -135,7 +135,7 @@ mod tests {
         trial
     }
 
-    /// Rounds with so many calls in each phase of their two parts, up to a verdict.
+    /// Rounds with this many calls in each phase of their two parts, up to a verdict.
     fn tried(trial: &mut Trial, rounds: &[(u64, u64)]) -> Option<Verdict> {
         for &(with, without) in rounds {
             for (part, calls, phases) in [(0, with, 3), (1, without, 2)] {

@@ -50,7 +50,7 @@ struct Tables {
 pub enum Step {
     Read(i64),
     Exists(i64),
-    /// Reads a row and writes this value, which nobody else writes; or -1: deletes it.
+    /// Reads a row and writes this value, which no other thread writes; or -1: deletes it.
     Write(i64, i64),
     Scan(i64, i64, bool),
     /// The first rows from a key on, or up to it: so many.

@@ -159,7 +159,7 @@ pub(crate) fn fence(ordering: Ordering) {
     atomic::fence(ordering);
 }
 
-/// Gives the word its plain value back: it is used by nobody else any more.
+/// Gives the word its plain value back: it is used by no other thread any more.
 pub(crate) fn make_plain(word: &Word) {
     // SAFETY: as in `object`.
     let bits = unsafe { *word.bits() };
