@@ -476,7 +476,8 @@ impl Options {
         self
     }
 
-    /// How many threads write a checkpoint. Default: 1 on fewer than four processors, else 2.
+    /// How many threads write a checkpoint. Default: 1 on fewer than four processors, else 2; but at least one for each
+    /// [`checkpoint_directory`](Self::checkpoint_directory), so that all of them are written at once.
     #[must_use]
     pub fn checkpoint_threads(mut self, threads: usize) -> Self {
         self.checkpoint_threads = Some(threads);

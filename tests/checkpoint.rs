@@ -22,5 +22,7 @@ mod load;
 mod pacing;
 #[path = "support/split.rs"]
 mod split;
+#[path = "checkpoint/stripes.rs"]
+mod stripes;
 #[path = "checkpoint/triggers.rs"]
 mod triggers;

@@ -362,12 +362,15 @@ fn listen(path: &Path) -> Result<FollowerConnection> {
 fn checkpoint_settings(options: &Options) -> CheckpointSettings {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let seconds = options.checkpoint_seconds;
+    let usual = if processors < 4 { 1 } else { 2 };
     CheckpointSettings {
         log_bytes: options.checkpoint_log_bytes,
         interval: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
         spread: options.checkpoint_spread,
         bytes_per_second: options.checkpoint_bytes_per_second,
-        threads: options.checkpoint_threads.unwrap_or(if processors < 4 { 1 } else { 2 }),
+        threads: options
+            .checkpoint_threads
+            .unwrap_or(usual.max(options.checkpoint_directories.len().min(64))),
         directories: options.checkpoint_directories.clone(),
     }
 }

@@ -157,7 +157,7 @@ fn bad_calls_are_counted_and_leave_no_trace() {
 
 #[test]
 fn every_durability_stage_layout_and_variant_keeps_the_books() {
-    let variations: [&[&str]; 9] = [
+    let variations: [&[&str]; 11] = [
         &["--durability=none"],
         &["--durability=async"],
         &["--stages=staged", "--clients=4"],
@@ -167,6 +167,8 @@ fn every_durability_stage_layout_and_variant_keeps_the_books() {
         &["--protocol=serial", "--variant=precommit", "--clients=4"],
         &["--protocol=serial", "--sites=2", "--branches=3", "--clients=4"],
         &["--preset=tpk", "--threads=1"],
+        &["--group-ms=20", "--group-size=50", "--clients=4"],
+        &["--input-us=100", "--generators=1"],
     ];
     let base = ["bench", "debit-credit", "--accounts-per-branch=500", "--transactions=300", "--json"];
     for variation in variations {

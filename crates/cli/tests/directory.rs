@@ -168,7 +168,7 @@ fn checkpoints_are_made_during_a_run_counted_and_checked() {
     assert!(succeed(&["inspect", path]).contains("checkpoint"));
 
     // Elsewhere, and then only as the log grows, which it does not enough.
-    let elsewhere = ["--checkpoint-seconds=0.1", "--checkpoint-dir", parts];
+    let elsewhere = ["--checkpoint-seconds=0.1", "--checkpoint-dir", parts, "--checkpoint-threads=2"];
     let run = json_once(&[&bench[..], &elsewhere].concat(), |run| run["checkpoints"]["made"] != 0);
     assert_eq!(
         (run["check"].as_str(), run["params"]["checkpoint_dir"][0].as_str()),

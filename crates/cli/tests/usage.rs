@@ -164,6 +164,7 @@ fn options_that_cannot_apply_are_refused_by_name() {
         "--checkpoint-spread=0.5",
         "--checkpoint-transactions=10",
         "--checkpoint-dir=/tmp/somewhere",
+        "--checkpoint-threads=2",
         "--follower",
         "--verify-recovery",
     ] {

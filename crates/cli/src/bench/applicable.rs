@@ -78,6 +78,7 @@ fn check_durability(options: &CommonOptions) -> Result {
         ("--checkpoint-spread", checkpoints.checkpoint_spread.is_some()),
         ("--checkpoint-transactions", checkpoints.checkpoint_transactions.is_some()),
         ("--checkpoint-dir", !checkpoints.checkpoint_dir.is_empty()),
+        ("--checkpoint-threads", checkpoints.checkpoint_threads.is_some()),
         ("--follower", checkpoints.follower),
         ("--follower-socket", checkpoints.follower_socket.is_some()),
         ("--verify-recovery", options.verify_recovery),

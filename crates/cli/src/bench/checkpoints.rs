@@ -32,6 +32,9 @@ pub struct CheckpointOptions {
     /// Keep checkpoints in this directory [default: the database's]; repeatable: striped over all of them
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub checkpoint_dir: Vec<PathBuf>,
+    /// Threads that write a checkpoint [default: 1 or 2, at least one for each --checkpoint-dir]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub checkpoint_threads: Option<usize>,
     /// Start a follower, a process of its own, which writes the checkpoints
     #[arg(long, conflicts_with = "follower_socket", help_heading = "Engine")]
     pub follower: bool,
@@ -70,6 +73,9 @@ impl CheckpointOptions {
         if let Some(share) = self.checkpoint_spread {
             options = options.checkpoint_spread(share);
         }
+        if let Some(threads) = self.checkpoint_threads {
+            options = options.checkpoint_threads(threads);
+        }
         if let Some(socket) = &self.follower_socket {
             options = options.follower_socket(socket);
         }
@@ -94,8 +100,9 @@ impl CheckpointOptions {
         let directories = self.checkpoint_dir.iter().map(|path| path.display().to_string());
         let directories = (!self.checkpoint_dir.is_empty())
             .then(|| ("checkpoint_dir", directories.collect::<Vec<_>>().into()));
+        let threads = self.checkpoint_threads.map(|threads| ("checkpoint_threads", threads.into()));
         let follower = self.follower.then(|| ("follower", true.into()));
-        [when, seconds, spread, transactions, directories, follower].into_iter().flatten().collect()
+        [when, seconds, spread, transactions, directories, threads, follower].into_iter().flatten().collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Options that all workloads share.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use heddle_workloads::driver::{CallPath, Settings};
@@ -105,6 +106,9 @@ pub struct CommonOptions {
     /// A pause between a transaction's accesses, in microseconds
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "Load")]
     pub think_us: u64,
+    /// Processor time that a caller spends before each transaction, in microseconds, as TPK's simulated terminal does
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = think_range(), help_heading = "Load")]
+    pub input_us: u64,
     /// How long to measure, fractions allowed [default: 5]
     #[arg(long, value_name = "S", help_heading = "Load")]
     pub seconds: Option<f64>,
@@ -217,6 +221,7 @@ impl CommonOptions {
             transactions: self.transactions,
             rate: self.rate,
             seed: self.seed,
+            input_work: Duration::from_micros(self.input_us),
             acknowledgements: self.acks.clone(),
         }
     }
@@ -282,6 +287,7 @@ impl CommonOptions {
         let mut given =
             |name, value: Option<serde_json::Value>| parameters.extend(value.map(|value| (name, value)));
         given("transactions", self.transactions.map(Into::into));
+        given("input_us", (self.input_us > 0).then(|| self.input_us.into()));
         given("group_size", self.group_size.map(Into::into));
         given("group_ms", self.group_ms.map(Into::into));
         given("stages", self.stages.map(|stages| stages.to_string().into()));

@@ -64,6 +64,7 @@ fn make(
     let Context { db, bound, acknowledgements, .. } = context;
     let Some(call) = calls.get(0) else { unreachable!("whoever asks has looked whether there is a call") };
     let (procedure, marks) = (call.procedure, call.marks);
+    context.settings.work_input(1);
     let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));
     let (result, run_again) = if closures {
         // How many attempts a closure took only the engine's statistics tell.

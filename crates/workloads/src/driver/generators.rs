@@ -109,6 +109,7 @@ impl Loop<'_> {
         let wanted = self.context.acknowledgements.as_ref();
         let key = wanted.and_then(|_| bound.acknowledgement(call));
         let line = key.map_or_else(String::new, |key| key + "\n");
+        self.context.settings.work_input(1);
         let args = self.calls.take_args(0);
         let submitted =
             db.submit(&self.generator.procedures()[procedure], args).map_err(crate::Error::Engine)?;

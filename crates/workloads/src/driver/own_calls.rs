@@ -96,6 +96,7 @@ impl<'a> Loop<'a> {
             }
             return Ok(());
         }
+        self.context.settings.work_input(self.calls.made().len());
         self.worker.execute_group(self.generator.procedures(), self.calls.made(), &mut self.results);
         let mut group = self.waiting.new_group(now);
         self.count(&mut group);

@@ -1,7 +1,7 @@
 //! What to run: who makes the calls, for how long, at what rate.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::workload::in_range;
 use crate::{Error, Result};
@@ -45,6 +45,8 @@ pub struct Settings {
     pub rate: Option<f64>,
     /// Where randomness comes from.
     pub seed: u64,
+    /// Processor time that a caller spends before each transaction, as the simulated terminal of TPK's input stage does.
+    pub input_work: Duration,
     /// The file that takes one line for each released call.
     pub acknowledgements: Option<PathBuf>,
 }
@@ -59,6 +61,7 @@ impl Default for Settings {
             transactions: None,
             rate: None,
             seed: 1,
+            input_work: Duration::ZERO,
             acknowledgements: None,
         }
     }
@@ -102,6 +105,17 @@ impl Settings {
         Ok(())
     }
 
+    /// Spends the processor time of the input of this many transactions.
+    pub(super) fn work_input(&self, transactions: usize) {
+        if self.input_work.is_zero() {
+            return;
+        }
+        let (start, work) = (Instant::now(), self.input_work * transactions as u32);
+        while start.elapsed() < work {
+            std::hint::spin_loop();
+        }
+    }
+
     pub(super) fn warmup_duration(&self) -> Duration {
         Duration::from_secs_f64(self.warmup)
     }
@@ -142,6 +156,14 @@ mod tests {
         assert!(refused(Settings { path: generators, ..usual() }).contains("--generators"));
         let clients = CallPath::Clients { clients: 0, closures: false };
         assert!(refused(Settings { path: clients, ..usual() }).contains("--clients"));
+    }
+
+    #[test]
+    fn input_takes_its_time_for_each_transaction() {
+        let settings = Settings { input_work: Duration::from_micros(200), ..Settings::default() };
+        let start = Instant::now();
+        settings.work_input(5);
+        assert!(start.elapsed() >= Duration::from_millis(1));
     }
 
     #[test]
