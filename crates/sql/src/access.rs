@@ -45,6 +45,26 @@ pub(crate) trait Rows {
         index: Option<&str>,
         range: Range,
     ) -> Result<Box<dyn RowScan + 's>, SqlError>;
+
+    /// The same rows for several threads at once, if they can be read so.
+    fn shared(&self) -> Option<&(dyn SharedRows + Sync)> {
+        None
+    }
+}
+
+/// Reads rows as of one moment, by several threads at once.
+pub(crate) trait SharedRows: Rows {
+    /// Cuts a range into at most so many scans of about the same length, in their order.
+    fn parts(
+        &self,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+        parts: usize,
+    ) -> Result<Vec<Box<dyn RowScan + Send>>, SqlError>;
+
+    /// The rows as they are read by one thread.
+    fn as_rows(&self) -> &dyn Rows;
 }
 
 /// Writes rows. What was written is seen by later reads.
@@ -255,6 +275,30 @@ impl Rows for Snapshot {
             None => Snapshot::scan(self, table, range),
         };
         Ok(Box::new(scan?))
+    }
+
+    fn shared(&self) -> Option<&(dyn SharedRows + Sync)> {
+        Some(self)
+    }
+}
+
+impl SharedRows for Snapshot {
+    fn parts(
+        &self,
+        table: &Table,
+        index: Option<&str>,
+        range: Range,
+        parts: usize,
+    ) -> Result<Vec<Box<dyn RowScan + Send>>, SqlError> {
+        let scans = match index {
+            Some(index) => self.scan_index_parts(table, index, range, parts),
+            None => self.scan_parts(table, range, parts),
+        };
+        Ok(scans?.into_iter().map(|scan| Box::new(scan) as Box<dyn RowScan + Send>).collect())
+    }
+
+    fn as_rows(&self) -> &dyn Rows {
+        self
     }
 }
 

@@ -177,6 +177,7 @@ impl Planner<'_> {
             decoder,
             filter: Expr::all(filter),
             backward: false,
+            estimated_rows: candidate.rows,
         };
         let layout = if join.kind.shows_right() { joined } else { left.layout };
         let node = LookupNode { left: left.plan, scan, kind: join.kind, condition: Expr::all(condition) };

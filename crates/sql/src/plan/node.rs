@@ -118,6 +118,8 @@ pub(crate) struct ScanNode {
     /// What must hold of the slots.
     pub(crate) filter: Option<Expr>,
     pub(crate) backward: bool,
+    /// How many rows it looks at.
+    pub(crate) estimated_rows: f64,
 }
 
 /// How the rows of a table are found. The expressions see no row, except in a [`LookupNode`], where they see the left

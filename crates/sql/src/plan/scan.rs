@@ -66,7 +66,15 @@ impl Planner<'_> {
         let rows = (statistics.rows.max(1.0) * share).min(candidate.rows);
         let width = columns.len();
         let decoder = Decoder::new(table, &columns)?;
-        let node = ScanNode { table: table.clone(), path, decoder, filter: Expr::all(filter), backward };
+        let estimated_rows = candidate.rows;
+        let node = ScanNode {
+            table: table.clone(),
+            path,
+            decoder,
+            filter: Expr::all(filter),
+            backward,
+            estimated_rows,
+        };
         let plan = self.plan(Node::Scan(Box::new(node)), width, rows, candidate.cost);
         Ok(Stage { plan, layout, order })
     }

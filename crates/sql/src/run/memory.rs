@@ -23,6 +23,11 @@ impl Memory {
         Memory { used: 0, limit }
     }
 
+    /// How much is left.
+    pub(crate) fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used)
+    }
+
     /// Whether this much more is within the limit.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.used.saturating_add(bytes) <= self.limit

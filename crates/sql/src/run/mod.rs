@@ -21,8 +21,11 @@ mod tests;
 mod write;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use crate::access::{Rows, Writes};
+use hashbrown::HashMap;
+
+use crate::access::{RowScan, Rows, Writes};
 use crate::compile::point_read;
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
@@ -30,6 +33,7 @@ use crate::plan::node::Plan;
 use crate::plan::statement::{Action, Planned};
 use crate::run::batch::Batch;
 use crate::run::memory::Memory;
+use crate::run::operator::Build;
 use crate::run::order::Hashing;
 use crate::run::subquery::Cached;
 use crate::run::write::Written;
@@ -41,7 +45,7 @@ pub(crate) struct Run<'e> {
     /// None: the statement only reads.
     pub(crate) writes: Option<&'e dyn Writes>,
     pub(crate) environment: &'e mut dyn Environment,
-    parameters: &'e [Value],
+    pub(crate) parameters: &'e [Value],
     /// What inner queries see of the rows around them, by number.
     outer: Vec<Value>,
     pub(crate) memory: Memory,
@@ -52,8 +56,13 @@ pub(crate) struct Run<'e> {
     ctes: Vec<Option<Rc<Vec<Batch>>>>,
     cte_plans: Vec<Option<&'e Plan>>,
     cached: Vec<Option<Cached>>,
+    /// A part of the rows of the scan with this number, which this run reads in place of all of them.
+    pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
+    /// Right sides of hash joins that were read for several runs beside each other, by the joins' numbers.
+    pub(crate) builds: HashMap<usize, Arc<Build>>,
     /// For each node how many rows it has given, if that is asked.
     pub(crate) counts: Option<Vec<u64>>,
+    pub(crate) sizes: Sizes,
     interrupt: u32,
 }
 
@@ -88,7 +97,10 @@ impl<'e> Run<'e> {
             ctes: vec![None; sizes.kept],
             cte_plans: vec![None; sizes.kept],
             cached: std::iter::repeat_with(|| None).take(sizes.caches).collect(),
+            part: None,
+            builds: HashMap::new(),
             counts: None,
+            sizes,
             interrupt: 0,
         }
     }

@@ -85,6 +85,18 @@ impl State {
         Ok(())
     }
 
+    /// Takes in what another state has accumulated of other rows.
+    pub(crate) fn merge(&mut self, other: State) -> Result<()> {
+        match (self, other) {
+            (State::Count(mine), State::Count(theirs)) => {
+                *mine += theirs;
+                Ok(())
+            }
+            (State::Plain(mine), State::Plain(theirs)) => mine.merge(theirs),
+            _ => Err(SqlError::internal("states of aggregates with an order cannot be merged")),
+        }
+    }
+
     /// The result; `direct`: what an ordered-set aggregate takes besides its rows.
     pub(crate) fn finish(self, call: &AggregateCall, run: &mut Run<'_>, direct: &[Value]) -> Result<Value> {
         match self {

@@ -6,6 +6,8 @@
 //! - Beyond the memory limit, rows of groups that are not there yet are written to files, divided by the hash of their keys, and
 //!   grouped part after part when the groups in memory have been given.
 
+use std::hash::{BuildHasher, Hash, Hasher};
+
 use hashbrown::HashTable;
 
 use crate::error::Result;
@@ -14,8 +16,9 @@ use crate::run::Run;
 use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::memory::row_bytes;
 use crate::run::operator::accumulate::State;
-use crate::run::operator::{Operator, Running};
-use crate::run::order::hash_slots;
+use crate::run::operator::parallel::groups_in_parallel;
+use crate::run::operator::{Operator, operator};
+use crate::run::order::{Hashing, hash_slots};
 use crate::run::spill::{Reader, Writer};
 use crate::types::Value;
 
@@ -26,7 +29,7 @@ const PARTS: usize = 16;
 
 pub(crate) struct Aggregate<'e> {
     node: &'e AggregateNode,
-    input: Option<Running<'e>>,
+    has_read: bool,
     groups: Groups,
     given: usize,
     /// Rows on disk, each part with how often it was divided.
@@ -34,7 +37,7 @@ pub(crate) struct Aggregate<'e> {
 }
 
 /// The groups: their keys and states, one after the other.
-struct Groups {
+pub(crate) struct Groups {
     /// The number of the grouping set, then the keys; those that the set lacks are NULL.
     keys: Batch,
     states: Vec<Option<State>>,
@@ -42,24 +45,128 @@ struct Groups {
     bytes: usize,
 }
 
+/// Whether a set has the key at this position.
+#[inline]
+fn in_set(node: &AggregateNode, set: usize, at: usize) -> bool {
+    node.sets[set].len() == node.keys.len() || node.sets[set].contains(&at)
+}
+
+/// The hash of a group, by its set and its keys.
+#[inline]
+fn hash_group<'v>(
+    node: &AggregateNode,
+    hashing: &Hashing,
+    set: usize,
+    key: impl Fn(usize) -> &'v Value,
+) -> u64 {
+    let mut hasher = hashing.build_hasher();
+    hasher.write_usize(set);
+    for at in 0..node.keys.len() {
+        if in_set(node, set, at) {
+            key(at).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+fn set_of(group: &[Value]) -> usize {
+    match group[0] {
+        Value::Int4(set) => set as usize,
+        _ => 0,
+    }
+}
+
 impl Groups {
-    fn new(keys: usize) -> Groups {
+    pub(crate) fn new(keys: usize) -> Groups {
         Groups { keys: Batch::new(keys + 1), states: Vec::new(), table: HashTable::new(), bytes: 0 }
+    }
+
+    /// The group with these keys.
+    #[inline]
+    fn find<'v>(
+        &self,
+        node: &AggregateNode,
+        hash: u64,
+        set: usize,
+        key: impl Fn(usize) -> &'v Value,
+    ) -> Option<usize> {
+        let same = |group: &u32| {
+            let group = self.keys.row(*group as usize);
+            set_of(group) == set
+                && (0..node.keys.len()).all(|at| !in_set(node, set, at) || group[at + 1] == *key(at))
+        };
+        self.table.find(hash, same).map(|group| *group as usize)
+    }
+
+    /// Adds a group without states.
+    fn add(&mut self, node: &AggregateNode, hashing: &Hashing, hash: u64, keys: Vec<Value>) -> usize {
+        let number = self.keys.len();
+        self.keys.push(keys);
+        let keys = &self.keys;
+        let hasher = |group: &u32| {
+            let group = keys.row(*group as usize);
+            hash_group(node, hashing, set_of(group), |at| &group[at + 1])
+        };
+        self.table.insert_unique(hash, number as u32, hasher);
+        number
+    }
+
+    /// Takes in the groups of another part of the rows.
+    pub(crate) fn merge(&mut self, node: &AggregateNode, run: &mut Run<'_>, other: Groups) -> Result<()> {
+        let count = node.calls.len();
+        let mut states = other.states.into_iter();
+        for group in other.keys.rows() {
+            let set = set_of(group);
+            let hash = hash_group(node, &run.hashing, set, |at| &group[at + 1]);
+            let theirs = states.by_ref().take(count);
+            match self.find(node, hash, set, |at| &group[at + 1]) {
+                Some(number) => {
+                    let mine = &mut self.states[number * count..(number + 1) * count];
+                    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                        if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                            mine.merge(theirs)?;
+                        }
+                    }
+                }
+                None => {
+                    let bytes = row_bytes(group) + 24 + count * STATE_BYTES;
+                    run.memory.charge(bytes)?;
+                    self.bytes += bytes;
+                    self.add(node, &run.hashing, hash, group.to_vec());
+                    self.states.extend(theirs);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl<'e> Aggregate<'e> {
-    pub(crate) fn new(node: &'e AggregateNode, input: Running<'e>) -> Aggregate<'e> {
-        Aggregate {
-            node,
-            input: Some(input),
-            groups: Groups::new(node.keys.len()),
-            given: 0,
-            parts: Vec::new(),
+    pub(crate) fn new(node: &'e AggregateNode) -> Aggregate<'e> {
+        Aggregate { node, has_read: false, groups: Groups::new(node.keys.len()), given: 0, parts: Vec::new() }
+    }
+
+    /// All groups of the input, in memory.
+    ///
+    /// # Errors
+    /// 53200: they do not fit.
+    pub(crate) fn in_memory(node: &'e AggregateNode, run: &mut Run<'e>) -> Result<Groups> {
+        let mut input = operator(&node.input, run)?;
+        let mut aggregate = Aggregate::new(node);
+        while let Some(batch) = input.next(run)? {
+            for row in batch.rows() {
+                for set in 0..node.sets.len() {
+                    if let Some(group) = aggregate.group(run, row, set, false)? {
+                        aggregate.accumulate(run, group, row)?;
+                    }
+                }
+            }
         }
+        Ok(aggregate.groups)
     }
 
     /// The group of a row in a set. None: there is no room for another group.
+    #[inline]
     fn group(
         &mut self,
         run: &mut Run<'e>,
@@ -68,64 +175,25 @@ impl<'e> Aggregate<'e> {
         is_bounded: bool,
     ) -> Result<Option<usize>> {
         let node = self.node;
-        let is_whole = node.sets.len() == 1 && node.sets[set].len() == node.keys.len();
-        let in_set = |at: usize| is_whole || node.sets[set].contains(&at);
-        let mut hash = set as u64;
-        for (at, slot) in node.keys.iter().enumerate() {
-            if in_set(at) {
-                hash = hash.rotate_left(5) ^ hash_slots(&run.hashing, row, &[*slot]);
-            }
+        let key = |at: usize| &row[node.keys[at]];
+        let hash = hash_group(node, &run.hashing, set, key);
+        if let Some(group) = self.groups.find(node, hash, set, key) {
+            return Ok(Some(group));
         }
-        let hash = hash_slots(&run.hashing, &[Value::Int8(hash as i64)], &[0]);
-        let keys = &self.groups.keys;
-        let same = |group: &u32| {
-            let group = keys.row(*group as usize);
-            let mut slots = node.keys.iter().enumerate();
-            matches!(group[0], Value::Int4(of) if of as usize == set)
-                && slots.all(|(at, slot)| !in_set(at) || group[at + 1] == row[*slot])
-        };
-        if let Some(group) = self.groups.table.find(hash, same) {
-            return Ok(Some(*group as usize));
-        }
-        let keys: Vec<Value> = std::iter::once(Value::Int4(set as i32))
-            .chain(node.keys.iter().enumerate().map(|(at, slot)| match in_set(at) {
-                true => row[*slot].clone(),
-                false => Value::Null,
-            }))
-            .collect();
+        let keys =
+            (0..node.keys.len()).map(|at| if in_set(node, set, at) { key(at).clone() } else { Value::Null });
+        let keys: Vec<Value> = std::iter::once(Value::Int4(set as i32)).chain(keys).collect();
         let bytes = row_bytes(&keys) + 24 + node.calls.len() * STATE_BYTES;
         if is_bounded && !run.memory.has_room(bytes) && self.groups.keys.len() > BATCH_ROWS {
             return Ok(None);
         }
         run.memory.charge(bytes)?;
         self.groups.bytes += bytes;
-        let number = self.groups.keys.len();
-        self.groups.keys.push(keys);
+        let number = self.groups.add(node, &run.hashing, hash, keys);
         for call in &node.calls {
             self.groups.states.push(Some(State::new(call, run)?));
         }
-        self.insert(run, hash, number);
         Ok(Some(number))
-    }
-
-    fn insert(&mut self, run: &Run<'e>, hash: u64, number: usize) {
-        let (node, keys) = (self.node, &self.groups.keys);
-        let hasher = |group: &u32| {
-            let group = keys.row(*group as usize);
-            let set = match group[0] {
-                Value::Int4(set) => set as usize,
-                _ => 0,
-            };
-            let is_whole = node.sets.len() == 1 && node.sets[set].len() == node.keys.len();
-            let mut hash = set as u64;
-            for at in 0..node.keys.len() {
-                if is_whole || node.sets[set].contains(&at) {
-                    hash = hash.rotate_left(5) ^ hash_slots(&run.hashing, group, &[at + 1]);
-                }
-            }
-            hash_slots(&run.hashing, &[Value::Int8(hash as i64)], &[0])
-        };
-        self.groups.table.insert_unique(hash, number as u32, hasher);
     }
 
     fn accumulate(&mut self, run: &mut Run<'e>, group: usize, row: &[Value]) -> Result<()> {
@@ -163,10 +231,17 @@ impl<'e> Aggregate<'e> {
         files[(hash >> shift) as usize % PARTS].push(row)
     }
 
-    fn read_input(&mut self, run: &mut Run<'e>, mut input: Running<'e>) -> Result<()> {
+    fn read_input(&mut self, run: &mut Run<'e>) -> Result<()> {
         let mut files = Vec::new();
-        while let Some(batch) = input.next(run)? {
-            self.add(run, &batch, &mut files)?;
+        if let Some(parts) = groups_in_parallel(self.node, run)? {
+            for part in parts {
+                self.groups.merge(self.node, run, part)?;
+            }
+        } else {
+            let mut input = operator(&self.node.input, run)?;
+            while let Some(batch) = input.next(run)? {
+                self.add(run, &batch, &mut files)?;
+            }
         }
         self.parts.extend(files.into_iter().map(|file| (file, 1)));
         let is_empty = self.groups.keys.is_empty();
@@ -226,8 +301,9 @@ impl<'e> Aggregate<'e> {
 
 impl<'e> Operator<'e> for Aggregate<'e> {
     fn next(&mut self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        if let Some(input) = self.input.take() {
-            self.read_input(run, input)?;
+        if !self.has_read {
+            self.has_read = true;
+            self.read_input(run)?;
         }
         loop {
             if let Some(batch) = self.give(run)? {

@@ -5,6 +5,8 @@
 //! - Beyond the memory limit both sides are divided by the hash of their keys into files, and the parts are joined one after
 //!   the other; a part that is still too large is divided again, by other bits, a few times at most.
 
+use std::sync::Arc;
+
 use hashbrown::HashTable;
 
 use crate::error::Result;
@@ -13,7 +15,7 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::memory::row_bytes;
 use crate::run::operator::spilled_join::Parts;
-use crate::run::operator::{Operator, Running};
+use crate::run::operator::{Operator, Running, operator};
 use crate::run::order::{hash_slots, same_slots};
 use crate::types::Value;
 
@@ -24,7 +26,10 @@ pub(crate) struct HashJoin<'e> {
     node: &'e HashNode,
     left: Running<'e>,
     right: Option<Running<'e>>,
-    build: Build,
+    build: Arc<Build>,
+    /// Which rows of the right side have had a partner, if that is asked.
+    matched: Vec<bool>,
+    bytes: usize,
     /// The left side's batch and how far it has been joined.
     probe: Option<(Batch, usize)>,
     /// What is left to join on disk.
@@ -35,14 +40,11 @@ pub(crate) struct HashJoin<'e> {
 
 /// The right side.
 #[derive(Default)]
-struct Build {
+pub(crate) struct Build {
     rows: Batch,
     next: Vec<u32>,
     heads: HashTable<u32>,
-    /// Which rows have had a partner, if that is asked.
-    matched: Vec<bool>,
     has_null: bool,
-    bytes: usize,
 }
 
 impl Build {
@@ -91,17 +93,49 @@ impl Build {
     }
 }
 
+fn batch_bytes(batch: &Batch) -> usize {
+    batch.rows().map(row_bytes).sum::<usize>() + 8 * batch.len()
+}
+
 impl<'e> HashJoin<'e> {
     pub(crate) fn new(node: &'e HashNode, left: Running<'e>, right: Running<'e>) -> HashJoin<'e> {
         HashJoin {
             node,
             left,
             right: Some(right),
-            build: Build::default(),
+            build: Arc::default(),
+            matched: Vec::new(),
+            bytes: 0,
             probe: None,
             parts: None,
             unmatched: None,
         }
+    }
+
+    /// A join with a right side that was read already.
+    pub(crate) fn with_build(node: &'e HashNode, left: Running<'e>, build: Arc<Build>) -> HashJoin<'e> {
+        HashJoin {
+            node,
+            left,
+            right: None,
+            build,
+            matched: Vec::new(),
+            bytes: 0,
+            probe: None,
+            parts: None,
+            unmatched: None,
+        }
+    }
+
+    /// Reads a right side as a whole.
+    pub(crate) fn read_build(node: &'e HashNode, run: &mut Run<'e>) -> Result<Arc<Build>> {
+        let mut right = operator(&node.right, run)?;
+        let mut build = Build { rows: Batch::new(node.right.width), ..Build::default() };
+        while let Some(batch) = right.next(run)? {
+            run.memory.charge(batch_bytes(&batch))?;
+            build.add(node, run, batch);
+        }
+        Ok(Arc::new(build))
     }
 
     fn tracks_matches(&self) -> bool {
@@ -110,42 +144,42 @@ impl<'e> HashJoin<'e> {
 
     /// Reads the right side.
     fn build(&mut self, run: &mut Run<'e>, mut right: Running<'e>) -> Result<()> {
-        self.build.rows = Batch::new(self.node.right.width);
+        let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
         while let Some(batch) = right.next(run)? {
-            let bytes = batch.rows().map(row_bytes).sum::<usize>() + 8 * batch.len();
+            let bytes = batch_bytes(&batch);
             if !run.memory.has_room(bytes) && !self.node.null_aware {
                 let parts =
-                    Parts::divide(self.node, run, &mut self.build.rows, batch, &mut right, &mut self.left)?;
-                run.memory.release(self.build.bytes);
-                self.build = Build::default();
+                    Parts::divide(self.node, run, &mut build.rows, batch, &mut right, &mut self.left)?;
                 self.parts = Some(parts);
                 return self.next_part(run).map(|_| ());
             }
             run.memory.charge(bytes)?;
-            self.build.bytes += bytes;
-            self.build.add(self.node, run, batch);
+            self.bytes += bytes;
+            build.add(self.node, run, batch);
         }
-        self.start_probing();
+        self.start_probing(build);
         Ok(())
     }
 
-    fn start_probing(&mut self) {
+    fn start_probing(&mut self, build: Build) {
         if self.tracks_matches() {
-            self.build.matched = vec![false; self.build.rows.len()];
+            self.matched = vec![false; build.rows.len()];
         }
+        self.build = Arc::new(build);
     }
 
     /// Goes to the next part on disk. Whether there is one.
     fn next_part(&mut self, run: &mut Run<'e>) -> Result<bool> {
-        run.memory.release(std::mem::take(&mut self.build.bytes));
-        self.build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
+        run.memory.release(std::mem::take(&mut self.bytes));
+        self.build = Arc::default();
         self.unmatched = None;
         let Some(parts) = &mut self.parts else { return Ok(false) };
         let Some(rows) = parts.next_right(self.node, run)? else { return Ok(false) };
-        self.build.bytes = rows.rows().map(row_bytes).sum();
-        run.memory.charge(self.build.bytes)?;
-        self.build.add(self.node, run, rows);
-        self.start_probing();
+        self.bytes = batch_bytes(&rows);
+        run.memory.charge(self.bytes)?;
+        let mut build = Build { rows: Batch::new(self.node.right.width), ..Build::default() };
+        build.add(self.node, run, rows);
+        self.start_probing(build);
         Ok(true)
     }
 
@@ -158,14 +192,20 @@ impl<'e> HashJoin<'e> {
     }
 
     /// Joins one row of the left side.
-    fn join_row(&mut self, run: &mut Run<'e>, row: &[Value], result: &mut Batch) -> Result<()> {
+    fn join_row(
+        &mut self,
+        run: &mut Run<'e>,
+        build: &Build,
+        row: &[Value],
+        result: &mut Batch,
+    ) -> Result<()> {
         let node = self.node;
-        let mut at = self.build.find(node, run, row);
+        let mut at = build.find(node, run, row);
         let mut found = false;
         while at != END {
             let position = at as usize;
-            at = self.build.next[position];
-            let partner = self.build.rows.row(position);
+            at = build.next[position];
+            let partner = build.rows.row(position);
             if let Some(condition) = &node.condition {
                 run.joined.clear();
                 run.joined.extend_from_slice(row);
@@ -182,7 +222,7 @@ impl<'e> HashJoin<'e> {
                 JoinKind::Semi | JoinKind::Anti => break,
                 _ => result.push_joined(row, partner),
             }
-            if let Some(matched) = self.build.matched.get_mut(position) {
+            if let Some(matched) = self.matched.get_mut(position) {
                 *matched = true;
             }
         }
@@ -211,7 +251,7 @@ impl<'e> HashJoin<'e> {
         let left_width = self.node.left.width;
         let mut position = from;
         while position < self.build.rows.len() && !result.is_full() {
-            if !self.build.matched[position] {
+            if !self.matched[position] {
                 result.push_nulls()[left_width..].clone_from_slice(self.build.rows.row(position));
             }
             position += 1;
@@ -252,8 +292,9 @@ impl<'e> Operator<'e> for HashJoin<'e> {
                     None => return Ok(None),
                 },
             };
+            let build = self.build.clone();
             while position < batch.len() && !result.is_full() {
-                self.join_row(run, batch.row(position), &mut result)?;
+                self.join_row(run, &build, batch.row(position), &mut result)?;
                 position += 1;
             }
             if position < batch.len() {

@@ -13,6 +13,7 @@ mod hash_join;
 mod limit;
 mod lookup;
 mod loop_join;
+mod parallel;
 mod project;
 mod recursive;
 pub(crate) mod scan;
@@ -20,6 +21,8 @@ mod sort;
 mod spilled_join;
 mod window;
 mod window_frame;
+
+pub(crate) use hash_join::Build;
 
 use crate::error::Result;
 use crate::plan::node::{Node, Plan};
@@ -38,7 +41,10 @@ pub(crate) type Running<'e> = Box<dyn Operator<'e> + 'e>;
 pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<'e>> {
     let running: Running<'e> = match &plan.node {
         Node::Values(rows) => Box::new(project::ValueRows::new(rows, plan.width)),
-        Node::Scan(node) => Box::new(scan::TableScan::new(node)),
+        Node::Scan(node) => match run.part.take_if(|(id, _)| *id == plan.id) {
+            Some((_, part)) => Box::new(scan::TableScan::of_part(node, part)),
+            None => Box::new(scan::TableScan::new(node)),
+        },
         Node::Functions(node) => Box::new(functions::FunctionRows::new(node, plan.width)),
         Node::Cte(number) => Box::new(recursive::CteRows::new(*number)),
         Node::WorkTable(number) => Box::new(recursive::Kept::new(run.work_table(*number))),
@@ -58,9 +64,13 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
         Node::Lookup(node) => Box::new(lookup::LookupJoin::new(node, operator(&node.left, run)?)),
         Node::Loop(node) => Box::new(loop_join::LoopJoin::new(node, operator(&node.left, run)?)),
         Node::Hash(node) => {
-            Box::new(hash_join::HashJoin::new(node, operator(&node.left, run)?, operator(&node.right, run)?))
+            let left = operator(&node.left, run)?;
+            match run.builds.get(&plan.id).cloned() {
+                Some(build) => Box::new(hash_join::HashJoin::with_build(node, left, build)),
+                None => Box::new(hash_join::HashJoin::new(node, left, operator(&node.right, run)?)),
+            }
         }
-        Node::Aggregate(node) => Box::new(aggregate::Aggregate::new(node, operator(&node.input, run)?)),
+        Node::Aggregate(node) => Box::new(aggregate::Aggregate::new(node)),
         Node::Window(node) => Box::new(window::Windows::new(node, operator(&node.input, run)?)),
         Node::Sort { input, keys, limit } => {
             Box::new(sort::Sort::new(operator(input, run)?, keys, limit.as_ref()))

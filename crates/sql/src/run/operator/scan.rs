@@ -258,6 +258,11 @@ impl<'e> TableScan<'e> {
     pub(crate) fn new(node: &'e ScanNode) -> TableScan<'e> {
         TableScan { node, requests: None, found: Found::Ended }
     }
+
+    /// A scan of a part that was cut out of the whole.
+    pub(crate) fn of_part(node: &'e ScanNode, part: Box<dyn RowScan + Send>) -> TableScan<'e> {
+        TableScan { node, requests: Some(Vec::new().into_iter()), found: Found::Scan(part) }
+    }
 }
 
 impl<'e> Operator<'e> for TableScan<'e> {

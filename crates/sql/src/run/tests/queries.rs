@@ -227,3 +227,25 @@ fn what_cannot_be_put_aside_fails_with_53200() {
     let error = f.run_with(text, &[], 100_000).unwrap_err();
     assert_eq!(error.state().as_str(), "53200");
 }
+
+#[test]
+fn large_tables_are_grouped_by_several_threads_with_the_same_result() {
+    let f = Fixture::new().table("big", "a int4!, b int4, c text", "a", &[]).table(
+        "small",
+        "k int4!, v text",
+        "k",
+        &[],
+    );
+    f.run("INSERT INTO big SELECT g, g % 1000, CASE WHEN g % 3 = 0 THEN 'x' END FROM generate_series(1, 150000) AS g");
+    f.run("INSERT INTO small SELECT g, 'v' FROM generate_series(1, 500) AS g");
+    // On a snapshot or in a transaction, by the length of the text: see `Fixture::run_with`.
+    for text in [
+        "SELECT b, count(*), sum(a), min(c), avg(a) FROM big GROUP BY b ORDER BY b",
+        "SELECT count(*), sum(b), max(a) FROM big WHERE a % 7 = 3",
+        "SELECT v, count(*), sum(a) FROM big JOIN small ON k = b WHERE c IS NULL GROUP BY v",
+        "SELECT b % 10, count(DISTINCT b) FROM big GROUP BY ROLLUP (b % 10) ORDER BY 1, 2",
+    ] {
+        let spaced = format!("{text} ");
+        assert_eq!(f.run(text), f.run(&spaced), "{text}");
+    }
+}

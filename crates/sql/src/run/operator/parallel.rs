@@ -1,0 +1,208 @@
+//! Grouping by several threads: each groups a part of the rows of one scan, then the groups are merged.
+//!
+//! # Invariants
+//! - Only on snapshots, which several threads can read; only what is the same in every thread: no volatile or stable function, no
+//!   subquery, no row of a query around, and no aggregate that needs an order.
+//! - Right sides of hash joins on the way are read once, before the threads start. The threads end before this function does.
+//!
+//! # Concurrency
+//! Threads share the plan, the parameters, the snapshot and the right sides, all read-only; each has its own run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::access::{RowScan, SharedRows};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::Volatility;
+use crate::plan::expression::Expr;
+use crate::plan::node::{AggregateNode, JoinKind, Node, Path, Plan, ScanNode};
+use crate::run::Run;
+use crate::run::operator::aggregate::{Aggregate, Groups};
+use crate::run::operator::hash_join::HashJoin;
+use crate::run::operator::scan::{Request, requests};
+use crate::types::Environment;
+use crate::types::environment::FormatSettings;
+
+/// From how many expected rows on several threads are worth their start.
+const ROWS_MIN: f64 = 100_000.0;
+/// How many threads a statement uses at most.
+const THREADS_MAX: usize = 8;
+/// How often the statement's thread looks whether it is canceled.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The groups of each thread's part; none: one thread is to do it all.
+pub(crate) fn groups_in_parallel<'e>(
+    node: &'e AggregateNode,
+    run: &mut Run<'e>,
+) -> Result<Option<Vec<Groups>>> {
+    let mut joins = Vec::new();
+    let Some((id, scan)) = partible(&node.input, &mut joins) else { return Ok(None) };
+    let is_plain = node.calls.iter().all(|call| {
+        !call.distinct && call.order.is_empty() && call.direct.is_empty() && call.function.name != "mode"
+    });
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let Some(shared) = run.rows.shared() else { return Ok(None) };
+    if !is_plain
+        || threads < 2
+        || scan.estimated_rows < ROWS_MIN
+        || run.counts.is_some()
+        || run.part.is_some()
+    {
+        return Ok(None);
+    }
+    let mut requested = requests(scan, run, &[])?;
+    let (Some(Request::Range(index, range)), true) = (requested.pop(), requested.is_empty()) else {
+        return Ok(None);
+    };
+    let name = index.map(|index| scan.table.indexes[index].name.as_str());
+    let parts = shared.parts(&scan.table.engine, name, range, threads)?;
+    for (id, join) in joins {
+        let build = HashJoin::read_build(join, run);
+        match build {
+            Ok(build) => run.builds.insert(id, build),
+            // What does not fit is divided into files, by one thread.
+            Err(error) if error.state() == SqlState::OUT_OF_MEMORY => return Ok(None),
+            Err(error) => return Err(error),
+        };
+    }
+    let results = run_parts(node, run, shared, (id, parts))?;
+    let too_large =
+        |result: &Result<Groups>| matches!(result, Err(error) if error.state() == SqlState::OUT_OF_MEMORY);
+    if results.iter().any(too_large) {
+        return Ok(None);
+    }
+    results.into_iter().collect::<Result<Vec<_>>>().map(Some)
+}
+
+/// Groups each part by a thread of its own.
+fn run_parts<'e>(
+    node: &'e AggregateNode,
+    run: &mut Run<'e>,
+    shared: &'e (dyn SharedRows + Sync),
+    (id, parts): (usize, Vec<Box<dyn RowScan + Send>>),
+) -> Result<Vec<Result<Groups>>> {
+    let (parameters, sizes) = (run.parameters, run.sizes);
+    let memory = run.memory.left() / parts.len().max(1);
+    let (hashing, formats, builds) = (&run.hashing, run.environment.formats().clone(), &run.builds);
+    let (stop, waiting) = (AtomicBool::new(false), std::thread::current());
+    let environment = &mut *run.environment;
+    std::thread::scope(|scope| {
+        let start = |part| {
+            let formats = formats.clone();
+            let (stop, waiting) = (&stop, &waiting);
+            scope.spawn(move || {
+                let mut environment = PartEnvironment { formats, stop };
+                let mut mine = Run::new(shared.as_rows(), None, &mut environment, parameters, sizes, memory);
+                mine.hashing = hashing.clone();
+                mine.part = Some((id, part));
+                mine.builds = builds.clone();
+                let groups = Aggregate::in_memory(node, &mut mine);
+                waiting.unpark();
+                groups
+            })
+        };
+        let threads: Vec<_> = parts.into_iter().map(start).collect();
+        let mut interrupted = Ok(());
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            std::thread::park_timeout(INTERRUPT_INTERVAL);
+            if interrupted.is_ok() {
+                interrupted = environment.check_interrupt();
+                // Relaxed: the flag carries no data.
+                stop.store(interrupted.is_err(), Ordering::Relaxed);
+            }
+        }
+        let panicked = |_| Err(SqlError::internal("a thread of the statement panicked"));
+        let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        interrupted.map(|()| results)
+    })
+}
+
+/// The session, as expressions in these threads see it: the formats, and whether the statement goes on.
+struct PartEnvironment<'s> {
+    formats: FormatSettings,
+    stop: &'s AtomicBool,
+}
+
+impl Environment for PartEnvironment<'_> {
+    fn formats(&self) -> &FormatSettings {
+        &self.formats
+    }
+
+    fn transaction_start(&self) -> i64 {
+        0
+    }
+
+    fn random_bits(&mut self) -> u64 {
+        0
+    }
+
+    fn check_interrupt(&mut self) -> Result<()> {
+        // Relaxed: the flag carries no data.
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The scan whose rows can be divided, with its number, and the hash joins on the way to it.
+fn partible<'e>(
+    plan: &'e Plan,
+    joins: &mut Vec<(usize, &'e crate::plan::node::HashNode)>,
+) -> Option<(usize, &'e ScanNode)> {
+    match &plan.node {
+        Node::Scan(scan) => {
+            let is_range = matches!(scan.path, Path::Full | Path::Range { .. });
+            (is_range && scan.filter.iter().all(is_same_everywhere)).then_some((plan.id, scan))
+        }
+        Node::Filter { input, condition } if is_same_everywhere(condition) => partible(input, joins),
+        Node::Project { input, expressions } if expressions.iter().all(is_same_everywhere) => {
+            partible(input, joins)
+        }
+        Node::Hash(node) => {
+            let keeps_right = matches!(node.kind, JoinKind::Right | JoinKind::Full);
+            if keeps_right || !node.condition.iter().all(is_same_everywhere) {
+                return None;
+            }
+            joins.push((plan.id, node));
+            partible(&node.left, joins)
+        }
+        Node::Lookup(node) => {
+            let conditions = node.condition.iter().chain(&node.scan.filter);
+            if !conditions.into_iter().all(is_same_everywhere) {
+                return None;
+            }
+            partible(&node.left, joins)
+        }
+        _ => None,
+    }
+}
+
+/// Whether an expression depends on nothing but the row, the parameters and the formats.
+fn is_same_everywhere(expr: &Expr) -> bool {
+    match expr {
+        Expr::Constant(_) | Expr::Slot(_) | Expr::Parameter(_) => true,
+        Expr::Call(call) => {
+            call.function.volatility == Volatility::Immutable && call.arguments.iter().all(is_same_everywhere)
+        }
+        Expr::Compare(_, sides) => sides.iter().all(is_same_everywhere),
+        Expr::Cast(cast) => is_same_everywhere(&cast.operand),
+        Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::MinMax(_, parts) => {
+            parts.iter().all(is_same_everywhere)
+        }
+        Expr::Not(operand) | Expr::IsNull(operand, _) | Expr::IsTruth(operand, ..) => {
+            is_same_everywhere(operand)
+        }
+        Expr::InList(list) => {
+            is_same_everywhere(&list.operand)
+                && (list.constants.is_some() || list.list.iter().all(is_same_everywhere))
+        }
+        Expr::Case(case) => {
+            case.operand.iter().all(is_same_everywhere)
+                && case.arms.iter().all(|(when, then)| is_same_everywhere(when) && is_same_everywhere(then))
+                && is_same_everywhere(&case.otherwise)
+        }
+        Expr::CaseOperand => true,
+        _ => false,
+    }
+}
