@@ -1,0 +1,232 @@
+//! What a statement gives back: rows and their description, command tags, notices, the data of COPY.
+
+use std::sync::Arc;
+
+use crate::bind::tree::BoundColumn;
+use crate::error::{SqlError, SqlState};
+use crate::types::{Type, Value};
+
+/// A column of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// The type's modifier, -1 for none.
+    pub modifier: i32,
+    /// The oid of the table and the number (from 1) of the column that it is taken from; zeros for an expression.
+    pub origin: (u32, i16),
+}
+
+impl Field {
+    /// A column that no table has.
+    pub(crate) fn plain(name: &str, ty: Type) -> Field {
+        Field { name: name.to_string(), ty, modifier: -1, origin: (0, 0) }
+    }
+
+    pub(crate) fn of(column: &BoundColumn) -> Field {
+        let origin = column.source.map_or((0, 0), |(table, position)| (table, position as i16 + 1));
+        Field { name: column.name.clone(), ty: column.ty, modifier: column.modifier.0, origin }
+    }
+}
+
+/// Where a connection stands between statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Outside of a transaction block.
+    Idle,
+    /// In a transaction block.
+    InTransaction,
+    /// In a transaction block that has failed: only its end is accepted, or the return to a savepoint.
+    Failed,
+}
+
+/// How grave a notice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// For information.
+    Notice,
+    /// Something may not be what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// As the protocol has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Notice => "NOTICE",
+            Severity::Warning => "WARNING",
+        }
+    }
+}
+
+/// Something that a client is told beside its results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// How grave it is.
+    pub severity: Severity,
+    /// Its SQLSTATE.
+    pub state: SqlState,
+    /// What it says.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// The way out.
+    pub hint: Option<String>,
+}
+
+/// A message of NOTIFY.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notification {
+    /// The process id of the connection that sent it.
+    pub process_id: i32,
+    /// Its channel.
+    pub channel: String,
+    /// What it says; may be empty.
+    pub payload: String,
+}
+
+/// The formats of COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// Columns between tabs.
+    Text,
+    /// Comma-separated values.
+    Csv,
+    /// PostgreSQL's binary format.
+    Binary,
+}
+
+/// Where the data of a COPY … FROM STDIN comes from.
+pub trait CopySource {
+    /// Appends the next piece of data; `false`: there is no more.
+    ///
+    /// # Errors
+    /// What the client ended the COPY with.
+    fn next(&mut self, into: &mut Vec<u8>) -> Result<bool, SqlError>;
+}
+
+/// Where results go. A row is pushed only when nothing can take it back: after its transaction's statement was validated,
+/// or from a snapshot.
+pub trait ResultSink {
+    /// The columns of the rows that follow.
+    ///
+    /// # Errors
+    /// Those of whoever receives the results; the statement then ends with it.
+    fn describe(&mut self, fields: &[Field]) -> Result<(), SqlError>;
+    /// A row.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe).
+    fn row(&mut self, values: &[Value]) -> Result<(), SqlError>;
+    /// The end of a statement, with its command tag.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe).
+    fn complete(&mut self, tag: &str) -> Result<(), SqlError>;
+    /// The text held no statement.
+    fn empty(&mut self);
+    /// A portal has given as many rows as it was asked for, and has more.
+    fn suspended(&mut self);
+    /// A COPY … FROM STDIN begins.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe); 0A000 where data cannot be given.
+    fn copy_in(&mut self, format: CopyFormat, columns: usize) -> Result<&mut dyn CopySource, SqlError>;
+    /// A COPY … TO STDOUT begins.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe).
+    fn copy_out(&mut self, format: CopyFormat, columns: usize) -> Result<(), SqlError>;
+    /// A piece of COPY's data: whole lines, or whole tuples.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe).
+    fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError>;
+    /// COPY's data has ended.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe).
+    fn copy_done(&mut self) -> Result<(), SqlError>;
+}
+
+/// What one statement of a text gave back, collected in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatementResult {
+    /// The columns; none if the statement returns no rows.
+    pub fields: Option<Arc<[Field]>>,
+    /// The rows, in order.
+    pub rows: Vec<Vec<Value>>,
+    /// The command tag, such as `INSERT 0 1`; empty for an empty text.
+    pub tag: String,
+    /// What COPY … TO STDOUT wrote.
+    pub data: Vec<u8>,
+}
+
+/// Collects results in memory. COPY … FROM STDIN reads `input`.
+#[derive(Default)]
+pub(crate) struct Collected<'d> {
+    pub results: Vec<StatementResult>,
+    pub current: StatementResult,
+    pub input: Option<&'d [u8]>,
+}
+
+impl ResultSink for Collected<'_> {
+    fn describe(&mut self, fields: &[Field]) -> Result<(), SqlError> {
+        self.current.fields = Some(fields.into());
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value]) -> Result<(), SqlError> {
+        self.current.rows.push(values.to_vec());
+        Ok(())
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<(), SqlError> {
+        self.current.tag = tag.to_string();
+        self.results.push(std::mem::take(&mut self.current));
+        Ok(())
+    }
+
+    fn empty(&mut self) {
+        self.results.push(StatementResult::default());
+    }
+
+    fn suspended(&mut self) {
+        self.results.push(std::mem::take(&mut self.current));
+    }
+
+    fn copy_in(&mut self, _format: CopyFormat, _columns: usize) -> Result<&mut dyn CopySource, SqlError> {
+        if self.input.is_none() {
+            let message = "COPY FROM STDIN needs data beside the statement";
+            return Err(SqlError::unsupported(message).with_hint("Use Connection::copy_from."));
+        }
+        Ok(self)
+    }
+
+    fn copy_out(&mut self, _format: CopyFormat, _columns: usize) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError> {
+        self.current.data.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn copy_done(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
+impl CopySource for Collected<'_> {
+    fn next(&mut self, into: &mut Vec<u8>) -> Result<bool, SqlError> {
+        match self.input.take() {
+            Some(data) => {
+                into.extend_from_slice(data);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
