@@ -5,6 +5,7 @@
 //! sequences share one namespace in each schema; enums and domains another.
 
 mod relation;
+pub(crate) mod store;
 pub(crate) mod stored;
 
 use std::sync::Arc;

@@ -66,6 +66,17 @@ pub(crate) fn parse_query(text: &str) -> Result<Query> {
     Ok(query)
 }
 
+/// A name that may be qualified, as `regclass` takes it.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
+    let mut parser = Parser::new(text)?;
+    let name = parser.object_name()?;
+    parser.end_of_text()?;
+    Ok(name)
+}
+
 /// A type's name, as `regtype` and `CAST` take it.
 ///
 /// # Errors

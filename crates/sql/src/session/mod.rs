@@ -1,1 +1,151 @@
 //! A connection: settings, transaction state, prepared statements, portals, cursors, COPY.
+//!
+//! ```text
+//! connection   the public face                      statement     what is done with each kind of statement
+//! transaction  BEGIN, COMMIT, savepoints            run           bound statements: planned once, run, retried
+//! prepared     prepared statements, portals         cursor        DECLARE, FETCH, MOVE, CLOSE
+//! copy         COPY in text, CSV and binary         explain       EXPLAIN
+//! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
+//! environment  the session as functions see it      result        rows, tags, notices
+//! ```
+//!
+//! Concurrency: a [`Connection`] belongs to one thread at a time; connections share the catalog, which each takes as it
+//! is when a statement begins.
+
+mod connection;
+mod copy;
+mod cursor;
+mod environment;
+mod explain;
+mod prepared;
+mod result;
+mod run;
+pub(crate) mod sequences;
+mod settings;
+mod statement;
+mod transaction;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use heddledb::Database;
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::store::Store;
+use crate::catalog::{Catalog, Table};
+use crate::error::Result;
+use crate::plan::Known;
+use crate::plan::statistics::{StatisticsCache, TableStatistics};
+use crate::session::sequences::Sequences;
+
+pub use connection::{Canceller, ConnectOptions, Connection};
+pub use result::{
+    CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity, StatementResult, TransactionStatus,
+};
+
+/// What all connections to a database share.
+pub(crate) struct Shared {
+    pub database: Database,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Held by a schema change from its checks to its end.
+    pub changes: Mutex<()>,
+    pub store: Store,
+    pub statistics: StatisticsCache,
+    pub sequences: Arc<Sequences>,
+    pub advisory: crate::session::transaction::AdvisoryLocks,
+    connections: AtomicI32,
+}
+
+impl Shared {
+    /// The catalog as it is now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().clone()
+    }
+
+    /// Replaces the catalog, by whoever holds `changes`.
+    pub fn set_catalog(&self, mut catalog: Catalog) -> Arc<Catalog> {
+        let mut current = self.catalog.write();
+        catalog.version = current.version + 1;
+        *current = Arc::new(catalog);
+        current.clone()
+    }
+}
+
+/// PostgreSQL's SQL on a database. Cheap to clone; all clones are one.
+///
+/// ```
+/// use heddle_sql::Sql;
+/// use heddledb::{Database, Durability, Options};
+///
+/// let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// let mut connection = Sql::new(&db)?.connect(Default::default())?;
+/// connection.execute("create table account (id int primary key, balance bigint not null)")?;
+/// connection.execute("insert into account values (1, 100), (2, 50)")?;
+/// let results = connection.execute("select sum(balance) from account")?;
+/// assert_eq!(connection.text_rows(&results[0])?, [[Some("150".to_string())]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Sql {
+    shared: Arc<Shared>,
+}
+
+impl Sql {
+    /// SQL on a database: definitions are read, and what a crash interrupted of a schema change is finished. Make one
+    /// for each database, and clone it.
+    ///
+    /// # Errors
+    /// The engine's; XX001 for damaged definitions.
+    pub fn new(database: &Database) -> Result<Sql> {
+        let (store, catalog) = Store::open(database)?;
+        let shared = Shared {
+            database: database.clone(),
+            catalog: RwLock::new(Arc::new(catalog)),
+            changes: Mutex::new(()),
+            store,
+            statistics: StatisticsCache::default(),
+            sequences: Arc::new(Sequences::open(database)?),
+            advisory: Default::default(),
+            connections: AtomicI32::new(1),
+        };
+        Ok(Sql { shared: Arc::new(shared) })
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// The engine's, for example when it is closed.
+    pub fn connect(&self, options: ConnectOptions) -> Result<Connection> {
+        // Relaxed: numbers need only differ.
+        let number = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        Connection::new(self.shared.clone(), options, number)
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.shared.database
+    }
+}
+
+/// The catalog and the statistics, as the planner asks for them.
+pub(crate) struct KnownNow<'s> {
+    pub shared: &'s Shared,
+    pub catalog: &'s Catalog,
+}
+
+impl Known for KnownNow<'_> {
+    fn table(&self, oid: u32) -> Option<Arc<Table>> {
+        self.catalog.table_by_oid(oid).cloned()
+    }
+
+    fn referencing(&self, oid: u32) -> Vec<Arc<Table>> {
+        let refers = |table: &&Arc<Table>| table.foreign_keys.iter().any(|key| key.table == oid);
+        self.catalog.tables().filter(refers).cloned().collect()
+    }
+
+    fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
+        self.shared.statistics.get(&self.shared.database, table)
+    }
+}

@@ -1,0 +1,371 @@
+//! Where definitions are kept: a table of the engine with one row for each object.
+//!
+//! Invariants: an object's row is written before what it stands for is made, and deleted after a mark says that it is
+//! being dropped; so what a crash interrupts is finished when the database is opened. Tables that the engine has and no
+//! row names were made through the engine's own interface: they are tables of the schema `public`.
+
+use std::sync::Arc;
+
+use heddledb::{DataType, Database, PrimaryIndex, Range, TableDefinition, ValueRef};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{
+    Catalog, Check, Column, ColumnOrigin, Domain, EnumType, ForeignKey, Index, Persistence, Relation, Schema,
+    Sequence, Table, UserType, View,
+};
+use crate::error::{Result, SqlError, SqlState};
+use crate::storage::engine_type;
+use crate::types::{Modifier, Type};
+
+/// The engine's table of definitions.
+const OBJECTS: &str = "sql.object";
+
+/// The name of the hidden key's column.
+const HIDDEN_KEY: &str = "#row";
+
+/// A definition as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Object {
+    Schema(Schema),
+    Table(Box<StoredTable>),
+    View(View),
+    Sequence(Sequence),
+    Enum(EnumType),
+    Domain(Domain),
+}
+
+/// A table's definition as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredTable {
+    oid: u32,
+    schema: String,
+    name: String,
+    engine: String,
+    columns: Vec<Column>,
+    key: Vec<usize>,
+    key_name: Option<String>,
+    key_oid: Option<u32>,
+    indexes: Vec<Index>,
+    checks: Vec<Check>,
+    foreign_keys: Vec<ForeignKey>,
+    persistence: Persistence,
+    comment: Option<String>,
+    /// The table is being dropped.
+    dropping: bool,
+}
+
+impl StoredTable {
+    fn of(table: &Table, dropping: bool) -> StoredTable {
+        StoredTable {
+            oid: table.oid,
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            engine: table.engine.definition().name().to_string(),
+            columns: table.columns.clone(),
+            key: table.key.clone(),
+            key_name: table.key_name.clone(),
+            key_oid: table.key_oid,
+            indexes: table.indexes.clone(),
+            checks: table.checks.clone(),
+            foreign_keys: table.foreign_keys.clone(),
+            persistence: table.persistence,
+            comment: table.comment.clone(),
+            dropping,
+        }
+    }
+
+    fn with(self, engine: heddledb::Table) -> Table {
+        Table {
+            oid: self.oid,
+            schema: self.schema,
+            name: self.name,
+            columns: self.columns,
+            key: self.key,
+            key_name: self.key_name,
+            key_oid: self.key_oid,
+            indexes: self.indexes,
+            checks: self.checks,
+            foreign_keys: self.foreign_keys,
+            persistence: self.persistence,
+            comment: self.comment,
+            engine,
+        }
+    }
+}
+
+/// What a table of the engine's is to look like.
+#[derive(Clone, Debug)]
+pub(crate) struct EngineTable<'t> {
+    /// Its name in the engine.
+    pub name: &'t str,
+    /// Its columns; their places in the engine are given already.
+    pub columns: &'t [Column],
+    /// The primary key; empty: a hidden one.
+    pub key: &'t [usize],
+    /// Its indexes.
+    pub indexes: &'t [Index],
+}
+
+impl EngineTable<'_> {
+    /// The engine's definition.
+    pub fn definition(&self) -> TableDefinition {
+        let mut definition = TableDefinition::new(self.name);
+        if self.key.is_empty() {
+            definition = definition.column(HIDDEN_KEY, DataType::Int64);
+        }
+        let mut columns: Vec<&Column> = self.columns.iter().collect();
+        columns.sort_by_key(|column| column.engine);
+        for column in columns {
+            definition = definition.column(column.name.as_str(), engine_type(column.ty, column.modifier));
+            if column.not_null {
+                definition = definition.not_null();
+            }
+        }
+        let names = |positions: &[usize]| -> Vec<&str> {
+            positions.iter().map(|&position| self.columns[position].name.as_str()).collect()
+        };
+        definition = match self.key {
+            [] => definition.primary_key([HIDDEN_KEY]).primary_index(PrimaryIndex::Ordered),
+            key => definition.primary_key(names(key)),
+        };
+        for index in self.indexes {
+            let positions: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+            let columns = names(&positions);
+            definition = if index.unique {
+                definition.unique_index(index.name.as_str(), columns)
+            } else {
+                definition.index(index.name.as_str(), columns)
+            };
+        }
+        definition
+    }
+}
+
+/// The stored definitions.
+pub(crate) struct Store {
+    objects: heddledb::Table,
+}
+
+impl Store {
+    /// Opens the stored definitions, and makes the catalog of them.
+    ///
+    /// # Errors
+    /// The engine's; XX001 for a row that is no definition.
+    pub fn open(database: &Database) -> Result<(Store, Catalog)> {
+        let definition = TableDefinition::new(OBJECTS)
+            .column("oid", DataType::Int64)
+            .column("definition", DataType::Text)
+            .not_null()
+            .primary_key(["oid"]);
+        let store = Store { objects: database.open_table(definition)? };
+        let mut catalog = Catalog::default();
+        for object in store.read(database)? {
+            store.load(database, &mut catalog, object)?;
+        }
+        adopt(database, &mut catalog);
+        Ok((store, catalog))
+    }
+
+    fn read(&self, database: &Database) -> Result<Vec<Object>> {
+        let texts = database.run(|tx| {
+            let mut texts = Vec::new();
+            for row in tx.scan(&self.objects, Range::all())? {
+                if let ValueRef::Text(text) = row?.get("definition")? {
+                    texts.push(text.to_string());
+                }
+            }
+            Ok(texts)
+        })?;
+        let parse = |text: &String| {
+            serde_json::from_str(text).map_err(|error| {
+                let message = format!("a stored definition is damaged: {error}");
+                SqlError::new(SqlState::DATA_CORRUPTED, message).with_hint("Restore the database from a backup.")
+            })
+        };
+        texts.iter().map(parse).collect()
+    }
+
+    fn load(&self, database: &Database, catalog: &mut Catalog, object: Object) -> Result<()> {
+        match object {
+            Object::Schema(schema) => catalog.add_schema(schema),
+            Object::View(view) => {
+                let (schema, name) = (view.schema.clone(), view.name.clone());
+                catalog.put_relation(&schema, &name, Relation::View(Arc::new(view)));
+            }
+            Object::Sequence(sequence) => {
+                let (schema, name) = (sequence.schema.clone(), sequence.name.clone());
+                catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence)));
+            }
+            Object::Enum(ty) => catalog.put_type(UserType::Enum(Arc::new(ty))),
+            Object::Domain(domain) => catalog.put_type(UserType::Domain(Arc::new(domain))),
+            Object::Table(stored) => {
+                catalog.reserve_oid(stored.oid);
+                let gone = stored.dropping || stored.persistence == Persistence::Temporary;
+                if gone {
+                    self.finish_drop(database, &stored)?;
+                } else {
+                    let engine = self.engine_table(database, &stored)?;
+                    catalog.put_table(Arc::new(stored.with(engine)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine's table, made now if a crash came between its definition and itself.
+    fn engine_table(&self, database: &Database, stored: &StoredTable) -> Result<heddledb::Table> {
+        if let Ok(table) = database.table(&stored.engine) {
+            return Ok(table);
+        }
+        let wanted = EngineTable {
+            name: &stored.engine,
+            columns: &stored.columns,
+            key: &stored.key,
+            indexes: &stored.indexes,
+        };
+        Ok(database.create_table(wanted.definition())?)
+    }
+
+    fn finish_drop(&self, database: &Database, stored: &StoredTable) -> Result<()> {
+        if database.table(&stored.engine).is_ok() {
+            database.drop_table(&stored.engine)?;
+        }
+        self.delete(database, &[stored.oid])
+    }
+
+    /// Writes definitions, new ones or changed ones, in one transaction.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn put(&self, database: &Database, objects: &[Object]) -> Result<()> {
+        let rows: Vec<(i64, String)> = objects.iter().map(|object| (object.oid(), object.text())).collect();
+        database.run(|tx| {
+            for (oid, text) in &rows {
+                let key = [ValueRef::Int(*oid)];
+                if tx.exists(&self.objects, key)? {
+                    tx.update(&self.objects, key, [("definition", ValueRef::Text(text))])?;
+                } else {
+                    tx.insert(&self.objects, [ValueRef::Int(*oid), ValueRef::Text(text)])?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Deletes definitions, in one transaction.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn delete(&self, database: &Database, oids: &[u32]) -> Result<()> {
+        database.run(|tx| {
+            oids.iter().try_for_each(|oid| tx.delete(&self.objects, [ValueRef::Int(i64::from(*oid))]).map(|_| ()))
+        })?;
+        Ok(())
+    }
+}
+
+impl Object {
+    /// A table, or one that is being dropped.
+    pub fn table(table: &Table, dropping: bool) -> Object {
+        Object::Table(Box::new(StoredTable::of(table, dropping)))
+    }
+
+    fn oid(&self) -> i64 {
+        i64::from(match self {
+            Object::Schema(schema) => schema.oid,
+            Object::Table(table) => table.oid,
+            Object::View(view) => view.oid,
+            Object::Sequence(sequence) => sequence.oid,
+            Object::Enum(ty) => ty.oid,
+            Object::Domain(domain) => domain.oid,
+        })
+    }
+
+    fn text(&self) -> String {
+        // Definitions hold strings, numbers and lists only: they always have a text.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Tables that were made through the engine's interface, as tables of SQL.
+fn adopt(database: &Database, catalog: &mut Catalog) {
+    let named: Vec<String> = catalog.tables().map(|table| table.engine.definition().name().to_string()).collect();
+    let mut tables = database.tables();
+    tables.sort_by(|left, right| left.name().cmp(right.name()));
+    for engine in tables {
+        let name = engine.name().to_string();
+        if named.contains(&name) || name.starts_with("sql.") || catalog.relation(super::PUBLIC, &name).is_some() {
+            continue;
+        }
+        if let Some(table) = adopted(&engine, catalog) {
+            catalog.put_table(Arc::new(table));
+        }
+    }
+}
+
+/// A table of the engine as a table of SQL; none if it has columns that SQL has no type for.
+fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
+    let definition = engine.definition();
+    let mut columns = Vec::new();
+    for (position, column) in definition.columns().iter().enumerate() {
+        let (ty, modifier) = sql_type(&column.data_type)?;
+        columns.push(Column {
+            name: column.name.clone(),
+            ty,
+            modifier,
+            not_null: column.not_null,
+            origin: ColumnOrigin::Nothing,
+            domain: None,
+            engine: position,
+            comment: None,
+        });
+    }
+    let oid = catalog.new_oid();
+    let indexes = definition.indexes().iter().map(|index| Index {
+        oid: catalog.new_oid(),
+        name: index.name.clone(),
+        columns: index
+            .columns
+            .iter()
+            .map(|&column| super::IndexColumn { column, descending: false, class: None })
+            .collect(),
+        unique: index.unique,
+        constraint: false,
+        included: Vec::new(),
+    });
+    let indexes: Vec<Index> = indexes.collect();
+    Some(Table {
+        oid,
+        schema: super::PUBLIC.to_string(),
+        name: definition.name().to_string(),
+        columns,
+        key: definition.key().to_vec(),
+        key_name: Some(format!("{}_pkey", definition.name())),
+        key_oid: Some(catalog.new_oid()),
+        indexes,
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        persistence: Persistence::Permanent,
+        comment: None,
+        engine: engine.clone(),
+    })
+}
+
+/// The type of SQL whose values a column of the engine's holds.
+fn sql_type(data_type: &DataType) -> Option<(Type, Modifier)> {
+    let plain = |ty| Some((ty, Modifier::NONE));
+    match data_type {
+        DataType::Bool => plain(Type::Bool),
+        DataType::Int32 => plain(Type::Int4),
+        DataType::Int64 => plain(Type::Int8),
+        DataType::Float64 => plain(Type::Float8),
+        DataType::Decimal { precision, scale } => {
+            Some((Type::Numeric, Modifier::numeric(i32::from(*precision), i32::from(*scale))))
+        }
+        DataType::Text => plain(Type::Text),
+        DataType::Bytes => plain(Type::Bytea),
+        DataType::Uuid => plain(Type::Uuid),
+        _ => None,
+    }
+}

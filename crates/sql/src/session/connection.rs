@@ -1,0 +1,275 @@
+//! The public face of a connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hashbrown::HashMap;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{ParsedStatement, Statement};
+use crate::parse::parse;
+use crate::session::Shared;
+use crate::session::cursor::Cursor;
+use crate::session::environment::{Random, SessionEnvironment, now};
+use crate::session::prepared::{Portal, Prepared};
+use crate::session::result::{
+    Collected, Notice, Notification, ResultSink, StatementResult, TransactionStatus,
+};
+use crate::session::run::PlanCache;
+use crate::session::settings::Settings;
+use crate::session::transaction::Transaction;
+use crate::types::text::{from_text, to_text};
+use crate::types::{Modifier, Type, Value};
+
+/// Who connects, and to what.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The role; it is the user's schema in the search path, too.
+    pub user: String,
+    /// Whether the role may do everything.
+    pub is_superuser: bool,
+    /// The name by which the database is known.
+    pub database: String,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions { user: "heddle".to_string(), is_superuser: true, database: "heddle".to_string() }
+    }
+}
+
+/// Ends the statement that a connection is at, from any thread.
+#[derive(Clone)]
+pub struct Canceller {
+    flag: Arc<AtomicBool>,
+    engine: Option<heddledb::Canceler>,
+}
+
+impl Canceller {
+    /// The statement in progress ends with 57014; without one, nothing happens.
+    pub fn cancel(&self) {
+        // Relaxed: the flag carries no data.
+        self.flag.store(true, Ordering::Relaxed);
+        if let Some(engine) = &self.engine {
+            engine.cancel();
+        }
+    }
+}
+
+/// A connection to a database: statements go in one after the other, results come out.
+pub struct Connection {
+    pub(super) shared: Arc<Shared>,
+    pub(super) environment: SessionEnvironment,
+    pub(super) transaction: Transaction,
+    pub(super) prepared: HashMap<String, Arc<Prepared>>,
+    pub(super) portals: HashMap<String, Portal>,
+    pub(super) cursors: HashMap<String, Cursor>,
+    pub(super) plans: PlanCache,
+    pub(super) canceled: Arc<AtomicBool>,
+    pub(super) number: i32,
+}
+
+impl Connection {
+    pub(super) fn new(shared: Arc<Shared>, options: ConnectOptions, number: i32) -> Result<Connection> {
+        let canceled = Arc::new(AtomicBool::new(false));
+        let mut settings = Settings::new();
+        settings.set_default("session_authorization", &options.user)?;
+        settings.set_default("is_superuser", if options.is_superuser { "on" } else { "off" })?;
+        let start = now();
+        let environment = SessionEnvironment {
+            settings,
+            catalog: shared.catalog(),
+            sequences: shared.sequences.clone(),
+            user: options.user,
+            database: options.database,
+            process_id: number,
+            temporary: format!("pg_temp_{number}"),
+            transaction_start: start,
+            statement_start: start,
+            notices: Vec::new(),
+            canceled: canceled.clone(),
+            deadline: None,
+            shortage: None,
+            set_values: Vec::new(),
+            current_values: HashMap::new(),
+            last_sequence: None,
+            random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
+        };
+        let transaction = Transaction::new(shared.database.session()?);
+        Ok(Connection {
+            shared,
+            environment,
+            transaction,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            cursors: HashMap::new(),
+            plans: PlanCache::default(),
+            canceled,
+            number,
+        })
+    }
+
+    /// Runs all statements of a text, and collects their results. Several statements are one transaction, unless the text
+    /// itself says BEGIN and COMMIT.
+    ///
+    /// # Errors
+    /// The first statement's that fails; those behind it are not run.
+    pub fn execute(&mut self, text: &str) -> Result<Vec<StatementResult>> {
+        let mut sink = Collected::default();
+        self.simple_query(text, &mut sink)?;
+        Ok(sink.results)
+    }
+
+    /// Runs a COPY … FROM STDIN with this data.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn copy_from(&mut self, text: &str, data: &[u8]) -> Result<Vec<StatementResult>> {
+        let mut sink = Collected { input: Some(data), ..Collected::default() };
+        self.simple_query(text, &mut sink)?;
+        Ok(sink.results)
+    }
+
+    /// Runs all statements of a text: the protocol's simple query.
+    ///
+    /// # Errors
+    /// The first statement's that fails; those behind it are not run.
+    pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        self.begin_statement();
+        self.portals.remove("");
+        let statements = parse(text).map_err(|error| self.failed(error))?;
+        if statements.is_empty() {
+            sink.empty();
+            return Ok(());
+        }
+        let several = statements.len() > 1;
+        for (position, statement) in statements.iter().enumerate() {
+            if position > 0 {
+                self.begin_statement();
+            }
+            if several {
+                self.open_implicit_block(&statement.statement).map_err(|error| self.failed(error))?;
+            }
+            let own = &text[statement.start..statement.end];
+            self.run_statement(statement, own, sink).map_err(|error| self.failed(shifted(error, text, statement)))?;
+        }
+        self.close_implicit_block().map_err(|error| self.failed(error))
+    }
+
+    /// Prepares for a statement: the time, the cancellation, the timeout.
+    pub(super) fn begin_statement(&mut self) {
+        // Relaxed: the flag carries no data.
+        self.canceled.store(false, Ordering::Relaxed);
+        let environment = &mut self.environment;
+        environment.statement_start = now();
+        let timeout = environment.settings.milliseconds("statement_timeout");
+        environment.deadline = timeout.map(|limit| std::time::Instant::now() + std::time::Duration::from_millis(limit));
+        if self.transaction.is_idle() {
+            environment.transaction_start = environment.statement_start;
+        }
+        environment.catalog = self.shared.catalog();
+    }
+
+    /// A statement has failed: so has the transaction that it was in.
+    pub(super) fn failed(&mut self, error: SqlError) -> SqlError {
+        self.environment.set_values.clear();
+        self.fail_transaction();
+        error
+    }
+
+    /// Where the connection stands between statements.
+    pub fn status(&self) -> TransactionStatus {
+        self.transaction.status()
+    }
+
+    /// What the client is to be told beside its results, since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.environment.notices)
+    }
+
+    /// Messages of NOTIFY for this connection: none, because LISTEN is refused.
+    pub fn take_notifications(&mut self) -> Vec<Notification> {
+        Vec::new()
+    }
+
+    /// Settings that have changed since the last call, of those that clients are told of; at first all of these.
+    pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
+        self.environment.settings.take_changed()
+    }
+
+    /// Sets a parameter when the connection starts: RESET returns to it.
+    ///
+    /// # Errors
+    /// 42704 for an unknown one, 22023 for a wrong value.
+    pub fn set_parameter(&mut self, name: &str, value: &str) -> Result<()> {
+        self.environment.settings.set_default(name, value)
+    }
+
+    /// The value of a setting.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        self.environment.settings.get(name).map(str::to_string)
+    }
+
+    /// The value of a setting that is a duration; none for zero, which means no limit.
+    pub fn milliseconds(&self, name: &str) -> Option<u64> {
+        self.environment.settings.milliseconds(name)
+    }
+
+    /// The number by which `pg_backend_pid()` knows the connection.
+    pub fn set_process_id(&mut self, process_id: i32) {
+        self.environment.process_id = process_id;
+    }
+
+    /// What ends this connection's statements from other threads.
+    pub fn canceller(&self) -> Canceller {
+        Canceller { flag: self.canceled.clone(), engine: Some(self.transaction.canceler()) }
+    }
+
+    /// A value as text, by this session's settings.
+    ///
+    /// # Errors
+    /// XX000 for a value that is not of the type.
+    pub fn encode_text(&self, ty: Type, value: &Value) -> Result<String> {
+        to_text(&self.environment, ty, value)
+    }
+
+    /// A value from text, by this session's settings.
+    ///
+    /// # Errors
+    /// Class 22 for a text that is no such value.
+    pub fn decode_text(&mut self, ty: Type, text: &str) -> Result<Value> {
+        from_text(&mut self.environment, ty, Modifier::NONE, text)
+    }
+
+    /// The rows of a result as texts; NULL is none.
+    ///
+    /// # Errors
+    /// As [`encode_text`](Self::encode_text).
+    pub fn text_rows(&self, result: &StatementResult) -> Result<Vec<Vec<Option<String>>>> {
+        let fields = result.fields.clone().unwrap_or_else(|| Arc::from([]));
+        let text = |(value, field): (&Value, &super::Field)| -> Result<Option<String>> {
+            if value.is_null() { Ok(None) } else { self.encode_text(field.ty, value).map(Some) }
+        };
+        result.rows.iter().map(|row| row.iter().zip(fields.iter()).map(text).collect()).collect()
+    }
+
+    /// Runs one statement, whichever it is.
+    fn run_statement(&mut self, statement: &ParsedStatement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        if statement.parameters > 0 && !matches!(statement.statement, Statement::Prepare { .. }) {
+            let message = "there is no parameter $1";
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
+        }
+        self.statement(&statement.statement, text, sink)
+    }
+}
+
+/// The error with its position counted from the beginning of the whole text.
+fn shifted(error: SqlError, text: &str, statement: &ParsedStatement) -> SqlError {
+    match error.position() {
+        Some(position) => {
+            let before = text[..statement.start].chars().count() as u32;
+            error.without_position().at(position + before)
+        }
+        None => error,
+    }
+}

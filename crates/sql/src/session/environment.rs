@@ -1,0 +1,254 @@
+//! A session as functions see it: settings, the time, sequences, names of objects, notices, cancellation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use hashbrown::HashMap;
+
+use crate::catalog::{Catalog, Relation};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::quote_identifier;
+use crate::session::result::{Notice, Severity};
+use crate::session::sequences::{SHORTAGE, Sequences, sequence_of};
+use crate::session::settings::Settings;
+use crate::types::environment::{FormatSettings, ObjectKind};
+use crate::types::{Environment, Type};
+
+/// Microseconds from 1970-01-01 to 2000-01-01.
+const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
+
+/// The time now, in microseconds since 2000-01-01 UTC.
+pub(crate) fn now() -> i64 {
+    jiff::Timestamp::now().as_microsecond() - POSTGRES_EPOCH
+}
+
+/// The parts of a session that functions reach.
+pub(crate) struct SessionEnvironment {
+    pub settings: Settings,
+    pub catalog: Arc<Catalog>,
+    pub sequences: Arc<Sequences>,
+    pub user: String,
+    pub database: String,
+    pub process_id: i32,
+    /// The schema of the session's temporary tables.
+    pub temporary: String,
+    pub transaction_start: i64,
+    pub statement_start: i64,
+    pub notices: Vec<Notice>,
+    /// Set from other threads: the statement in progress is to end.
+    pub canceled: Arc<AtomicBool>,
+    /// When the statement in progress is to end.
+    pub deadline: Option<Instant>,
+    /// The sequence whose stored values ran out in this statement.
+    pub shortage: Option<u32>,
+    /// `setval` calls of this statement: they are carried out when it has ended.
+    pub set_values: Vec<(u32, i64, bool)>,
+    /// The values that `currval` answers.
+    pub current_values: HashMap<u32, i64>,
+    pub last_sequence: Option<u32>,
+    pub random: Random,
+}
+
+/// Random numbers of a session: splitmix64, seeded by the time, or by `setseed`.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+}
+
+impl SessionEnvironment {
+    /// The schemas in which names are looked up: temporary tables first.
+    pub fn path(&self) -> Vec<String> {
+        let mut path = vec![self.temporary.clone()];
+        path.extend(self.settings.search_path(&self.user));
+        path
+    }
+
+    /// The schema in which objects are created: the first of the path that exists.
+    pub fn creation_schema(&self) -> Result<String> {
+        let path = self.settings.search_path(&self.user);
+        path.into_iter().find(|schema| self.catalog.schema(schema).is_some()).ok_or_else(|| {
+            SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+        })
+    }
+
+    pub fn add_notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
+        self.notices.push(Notice { severity, state, message: message.into(), detail: None, hint: None });
+    }
+}
+
+impl Environment for SessionEnvironment {
+    fn formats(&self) -> &FormatSettings {
+        &self.settings.formats
+    }
+
+    fn transaction_start(&self) -> i64 {
+        self.transaction_start
+    }
+
+    fn statement_start(&self) -> i64 {
+        self.statement_start
+    }
+
+    fn clock(&self) -> i64 {
+        now()
+    }
+
+    fn random_bits(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    fn set_seed(&mut self, seed: f64) {
+        self.random.0 = seed.to_bits();
+    }
+
+    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    }
+
+    fn type_name(&self, oid: u32) -> Option<String> {
+        self.catalog.enum_by_oid(oid).map(|ty| quote_identifier(&ty.name))
+    }
+
+    fn type_by_name(&self, name: &str) -> Option<Type> {
+        let parsed = crate::parse::parse_type(name).ok()?;
+        let built_in = Type::from_name(parsed.name.last());
+        let ty = built_in.or_else(|| {
+            let found = self.catalog.find_type(parsed.name.schema(), parsed.name.last(), &self.path())?;
+            match found {
+                crate::catalog::UserType::Enum(ty) => Some(Type::Enum(ty.oid)),
+                crate::catalog::UserType::Domain(domain) => Some(domain.ty),
+            }
+        })?;
+        if parsed.dimensions > 0 { ty.array() } else { Some(ty) }
+    }
+
+    fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
+        match kind {
+            ObjectKind::Relation => {
+                let (schema, name) = self.catalog.relation_name(oid)?;
+                let visible = self.catalog.find(None, name, &self.path()).is_some_and(|found| found.oid() == oid);
+                let name = quote_identifier(name);
+                Some(if visible { name } else { format!("{}.{name}", quote_identifier(schema)) })
+            }
+            ObjectKind::Type => Type::from_oid(oid).map(|ty| self.catalog.type_display(ty)),
+            ObjectKind::Schema => {
+                self.catalog.schemas().find(|schema| schema.oid == oid).map(|schema| quote_identifier(&schema.name))
+            }
+            _ => None,
+        }
+    }
+
+    fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {
+        match kind {
+            ObjectKind::Relation => {
+                let parts = crate::parse::parse_name(name)?;
+                let found = self.catalog.find(parts.schema(), parts.last(), &self.path());
+                Ok(found.map(Relation::oid))
+            }
+            ObjectKind::Type => Ok(self.type_by_name(name).map(Type::oid)),
+            ObjectKind::Schema => {
+                let parts = crate::parse::parse_name(name)?;
+                Ok(self.catalog.schema(parts.last()).map(|schema| schema.oid))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn next_value(&mut self, sequence: u32) -> Result<i64> {
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        let value = self.sequences.next(&sequence).inspect_err(|error| {
+            if error.state() == SHORTAGE {
+                self.shortage = Some(sequence.oid);
+            }
+        })?;
+        self.current_values.insert(sequence.oid, value);
+        self.last_sequence = Some(sequence.oid);
+        Ok(value)
+    }
+
+    fn current_value(&mut self, sequence: u32) -> Result<i64> {
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        self.current_values.get(&sequence.oid).copied().ok_or_else(|| {
+            let message = format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
+    }
+
+    fn last_value(&mut self) -> Result<i64> {
+        let last = self.last_sequence.and_then(|sequence| self.current_values.get(&sequence).copied());
+        last.ok_or_else(|| {
+            let message = "lastval is not yet defined in this session";
+            SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
+    }
+
+    fn set_value(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
+        let sequence = sequence_of(&self.catalog, sequence)?;
+        crate::session::sequences::check_bounds(&sequence, value)?;
+        self.set_values.push((sequence.oid, value, is_called));
+        if is_called {
+            self.current_values.insert(sequence.oid, value);
+        }
+        Ok(value)
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.settings.get(name).map(str::to_string)
+    }
+
+    fn change_setting(&mut self, name: &str, value: &str, is_local: bool) -> Result<String> {
+        self.settings.set(name, Some(value), is_local, true)?;
+        Ok(self.settings.get(name).unwrap_or_default().to_string())
+    }
+
+    fn user(&self) -> &str {
+        &self.user
+    }
+
+    fn database(&self) -> &str {
+        &self.database
+    }
+
+    fn schemas(&self, with_implicit: bool) -> Vec<String> {
+        let mut schemas = if with_implicit { vec!["pg_catalog".to_string()] } else { Vec::new() };
+        let path = self.settings.search_path(&self.user);
+        schemas.extend(path.into_iter().filter(|schema| self.catalog.schema(schema).is_some()));
+        schemas
+    }
+
+    fn backend_pid(&self) -> i32 {
+        self.process_id
+    }
+
+    fn check_interrupt(&mut self) -> Result<()> {
+        // Relaxed: the flag carries no data; the statement ends a little earlier or later.
+        if self.canceled.load(Ordering::Relaxed) {
+            let message = "canceling statement due to user request";
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let message = "canceling statement due to statement timeout";
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+        }
+        Ok(())
+    }
+
+    fn notice(&mut self, message: SqlError) {
+        self.notices.push(Notice {
+            severity: if message.state().class() == "01" { Severity::Warning } else { Severity::Notice },
+            state: message.state(),
+            message: message.message().to_string(),
+            detail: message.detail().map(str::to_string),
+            hint: message.hint().map(str::to_string),
+        });
+    }
+}

@@ -1,0 +1,384 @@
+//! Prepared statements and portals: PREPARE, EXECUTE, and the extended protocol.
+//!
+//! Invariants: a prepared statement is bound again when the schema has changed, and fails with 0A000 if its result would
+//! have other columns. A portal's rows are taken once: what a limit left over is kept.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::bind::{BindContext, Binder};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::parse;
+use crate::parse::syntax::{Expr, Name, Statement, TypeName};
+use crate::session::connection::Connection;
+use crate::session::result::{Field, ResultSink};
+use crate::session::run::Plan;
+use crate::types::cast::CastContext;
+use crate::types::{Modifier, Type, Value};
+
+/// A prepared statement.
+pub(crate) struct Prepared {
+    /// None: the text was empty.
+    pub statement: Option<Statement>,
+    pub text: String,
+    pub types: Vec<Option<Type>>,
+    /// The plan; none for statements that are not planned.
+    pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
+}
+
+/// A statement with its parameters.
+pub(crate) struct Portal {
+    prepared: Arc<Prepared>,
+    parameters: Vec<Value>,
+    state: PortalState,
+}
+
+enum PortalState {
+    New,
+    /// What a limit left over, and how many rows were given.
+    Suspended { rows: VecDeque<Vec<Value>>, plan: Arc<Plan>, given: u64 },
+    Done,
+}
+
+/// `prepared statement "s" does not exist` (26000).
+fn no_statement(name: &str) -> SqlError {
+    let message = if name.is_empty() {
+        "unnamed prepared statement does not exist".to_string()
+    } else {
+        format!("prepared statement \"{name}\" does not exist")
+    };
+    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+}
+
+impl SqlError {
+    /// `portal "p" does not exist` (34000).
+    pub fn undefined_portal(name: &str) -> SqlError {
+        SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+    }
+}
+
+impl Connection {
+    /// Prepares a statement. `types`: oids of the parameters' types; zero or none: the statement decides.
+    ///
+    /// # Errors
+    /// Class 42; 42P05 if the name is taken; 42601 for several statements.
+    pub fn prepare(&mut self, name: &str, text: &str, types: &[u32]) -> Result<()> {
+        self.begin_statement();
+        let types = types.iter().map(|&oid| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown)).collect();
+        let prepared = self.prepare_text(text, types).map_err(|error| self.failed(error))?;
+        self.keep_prepared(name, prepared).map_err(|error| self.failed(error))
+    }
+
+    fn prepare_text(&mut self, text: &str, types: Vec<Option<Type>>) -> Result<Prepared> {
+        let mut statements = parse(text)?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let statement = statements.pop().map(|parsed| parsed.statement);
+        if let Some(statement) = &statement
+            && !statement.ends_block()
+        {
+            self.check_not_failed()?;
+        }
+        let prepared = Prepared { statement, text: text.to_string(), types, plan: parking_lot::Mutex::new(None) };
+        self.current_plan(&prepared)?;
+        Ok(prepared)
+    }
+
+    fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        self.prepared.insert(name.to_string(), Arc::new(prepared));
+        Ok(())
+    }
+
+    /// The plan of a prepared statement by the catalog as it is now; none if it needs none.
+    fn current_plan(&mut self, prepared: &Prepared) -> Result<Option<Arc<Plan>>> {
+        let Some(statement) = prepared.statement.as_ref().filter(|statement| statement.is_planned()) else {
+            return Ok(None);
+        };
+        let known = prepared.plan.lock().clone();
+        if let Some(plan) = &known
+            && self.is_current(plan)
+        {
+            return Ok(known);
+        }
+        let types: Vec<Option<Type>> = match &known {
+            Some(plan) => plan.parameters.iter().copied().map(Some).collect(),
+            None => prepared.types.clone(),
+        };
+        let plan = self.plan(statement, &prepared.text, &types)?;
+        if let Some(known) = known
+            && !same_result(&known.fields, &plan.fields)
+        {
+            return Err(SqlError::unsupported("cached plan must not change result type"));
+        }
+        *prepared.plan.lock() = Some(plan.clone());
+        Ok(Some(plan))
+    }
+
+    fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>> {
+        self.prepared.get(name).cloned().ok_or_else(|| no_statement(name))
+    }
+
+    /// The types of a prepared statement's parameters, and its result's columns; none if it returns no rows.
+    ///
+    /// # Errors
+    /// 26000; what binding it again says.
+    pub fn describe_statement(&mut self, name: &str) -> Result<(Vec<Type>, Option<Vec<Field>>)> {
+        let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;
+        self.environment.catalog = self.shared.catalog();
+        let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
+        let parameters = plan.as_ref().map_or(Vec::new(), |plan| plan.parameters.clone());
+        Ok((parameters, self.fields_of(&prepared, plan.as_deref())))
+    }
+
+    fn fields_of(&self, prepared: &Prepared, plan: Option<&Plan>) -> Option<Vec<Field>> {
+        match (plan, &prepared.statement) {
+            (Some(plan), _) => plan.returns.then(|| plan.fields.to_vec()),
+            (None, Some(statement)) => self.utility_fields(statement),
+            (None, None) => None,
+        }
+    }
+
+    /// The types of a prepared statement's parameters.
+    ///
+    /// # Errors
+    /// 26000.
+    pub fn parameter_types(&self, name: &str) -> Result<Vec<Type>> {
+        let prepared = self.find_prepared(name)?;
+        let plan = prepared.plan.lock().clone();
+        Ok(plan.map_or(Vec::new(), |plan| plan.parameters.clone()))
+    }
+
+    /// Makes a portal of a prepared statement and its parameters.
+    ///
+    /// # Errors
+    /// 26000; 08P01 for a wrong number of parameters; 42P03 if the name is taken.
+    pub fn bind(&mut self, portal: &str, statement: &str, parameters: Vec<Value>) -> Result<()> {
+        self.bind_portal(portal, statement, parameters).map_err(|error| self.failed(error))
+    }
+
+    fn bind_portal(&mut self, portal: &str, statement: &str, parameters: Vec<Value>) -> Result<()> {
+        let prepared = self.find_prepared(statement)?;
+        if prepared.statement.as_ref().is_some_and(|statement| !statement.ends_block()) {
+            self.check_not_failed()?;
+        }
+        let expected = prepared.plan.lock().as_ref().map_or(0, |plan| plan.parameters.len());
+        if parameters.len() != expected {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {expected}",
+                parameters.len()
+            );
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        if !portal.is_empty() && self.portals.contains_key(portal) {
+            let message = format!("cursor \"{portal}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+        }
+        self.portals.insert(portal.to_string(), Portal { prepared, parameters, state: PortalState::New });
+        Ok(())
+    }
+
+    /// The columns of a portal's rows; none if it returns none.
+    ///
+    /// # Errors
+    /// 34000; what binding again says.
+    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Vec<Field>>> {
+        let Some(portal) = self.portals.get(name) else { return Err(SqlError::undefined_portal(name)) };
+        let prepared = portal.prepared.clone();
+        let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
+        Ok(self.fields_of(&prepared, plan.as_deref()))
+    }
+
+    /// Whether there is a portal of this name.
+    pub fn has_portal(&self, name: &str) -> bool {
+        self.portals.contains_key(name)
+    }
+
+    /// Runs a portal, or goes on with it: at most `max_rows` rows, zero for all.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub fn run_portal(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
+        self.begin_statement();
+        let Some(mut portal) = self.portals.remove(name) else {
+            return Err(self.failed(SqlError::undefined_portal(name)));
+        };
+        let done = self.run_taken(&mut portal, max_rows as usize, sink);
+        let ended = self.transaction.is_idle() && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
+        if !ended {
+            self.portals.insert(name.to_string(), portal);
+        }
+        done.map_err(|error| self.failed(error))
+    }
+
+    fn run_taken(&mut self, portal: &mut Portal, max_rows: usize, sink: &mut dyn ResultSink) -> Result<()> {
+        let Some(statement) = &portal.prepared.statement else {
+            sink.empty();
+            return Ok(());
+        };
+        if let PortalState::Suspended { rows, plan, given } = &mut portal.state {
+            for _ in 0..max_rows.max(1).min(if max_rows == 0 { usize::MAX } else { max_rows }) {
+                let Some(row) = rows.pop_front() else { break };
+                sink.row(&row)?;
+                *given += 1;
+                if max_rows == 0 {
+                    while let Some(row) = rows.pop_front() {
+                        sink.row(&row)?;
+                        *given += 1;
+                    }
+                }
+            }
+            if !rows.is_empty() {
+                sink.suspended();
+                return Ok(());
+            }
+            let tag = plan.tag(*given);
+            portal.state = PortalState::Done;
+            return sink.complete(&tag);
+        }
+        if matches!(portal.state, PortalState::Done) && !statement.ends_block() {
+            let message = "portal cannot be run again";
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+        let Some(plan) = self.current_plan(&portal.prepared.clone())? else {
+            let (statement, text) = (statement.clone(), portal.prepared.text.clone());
+            portal.state = PortalState::Done;
+            return self.statement(&statement, &text, sink);
+        };
+        self.check_not_failed()?;
+        if max_rows == 0 || !plan.returns {
+            portal.state = PortalState::Done;
+            return self.run_to_sink(&plan, &portal.parameters, sink);
+        }
+        let mut rows = VecDeque::new();
+        self.run_plan(&plan, &portal.parameters, &mut |row| {
+            rows.push_back(row.to_vec());
+            Ok(())
+        })?;
+        sink.describe(&plan.fields)?;
+        portal.state = PortalState::Suspended { rows, plan, given: 0 };
+        self.run_taken(portal, max_rows, sink)
+    }
+
+    /// Forgets a prepared statement; nothing happens if there is none.
+    pub fn close_statement(&mut self, name: &str) {
+        self.prepared.remove(name);
+    }
+
+    /// Closes a portal; nothing happens if there is none.
+    pub fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name);
+    }
+
+    /// The end of a pipeline: portals end with their transaction, outside of a block.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn sync(&mut self) -> Result<()> {
+        let closed = self.close_implicit_block();
+        if self.transaction.is_idle() {
+            self.portals.clear();
+        }
+        closed.map_err(|error| self.failed(error))
+    }
+
+    /// A message of a pipeline has failed outside of the session: its transaction fails.
+    pub fn abort_pipeline(&mut self) {
+        self.fail_transaction();
+    }
+
+    /// PREPARE.
+    pub(super) fn prepare_statement(
+        &mut self,
+        name: &Name,
+        types: &[TypeName],
+        statement: &Statement,
+        text: &str,
+    ) -> Result<()> {
+        let catalog = self.environment.catalog.clone();
+        let path = self.environment.path();
+        let context = BindContext { catalog: &catalog, path: &path, text };
+        let binder = Binder::new(context, &mut self.environment, &[]);
+        let mut declared = Vec::with_capacity(types.len());
+        for ty in types {
+            declared.push(Some(binder.named_type(ty)?.ty));
+        }
+        let plan = parking_lot::Mutex::new(None);
+        let prepared = Prepared { statement: Some(statement.clone()), text: text.to_string(), types: declared, plan };
+        self.current_plan(&prepared)?;
+        self.keep_prepared(&name.text, prepared)
+    }
+
+    /// EXECUTE.
+    pub(super) fn execute_prepared(&mut self, name: &Name, args: &[Expr], sink: &mut dyn ResultSink) -> Result<()> {
+        let prepared = self.find_prepared(&name.text)?;
+        let Some(plan) = self.current_plan(&prepared)? else {
+            let Some(statement) = prepared.statement.clone() else { return sink.complete("EXECUTE") };
+            return self.statement(&statement, &prepared.text, sink);
+        };
+        if args.len() != plan.parameters.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{}\"", name.text);
+            let detail = format!("Expected {} parameters but got {}.", plan.parameters.len(), args.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
+        }
+        let mut values = Vec::with_capacity(args.len());
+        for (arg, &ty) in args.iter().zip(&plan.parameters) {
+            values.push(self.constant(arg, ty)?);
+        }
+        self.run_to_sink(&plan, &values, sink)
+    }
+
+    /// The value of an expression without columns, as a value of a type.
+    pub(super) fn constant(&mut self, expr: &Expr, ty: Type) -> Result<Value> {
+        let catalog = self.environment.catalog.clone();
+        let path = self.environment.path();
+        let context = BindContext { catalog: &catalog, path: &path, text: "" };
+        let mut binder = Binder::new(context, &mut self.environment, &[]);
+        binder.new_parameters = false;
+        binder.foreign_text = true;
+        binder.enter();
+        let bound = binder.expr(expr)?;
+        let bound = binder.coerce(bound, ty, Modifier::NONE, CastContext::Assignment, expr.at)?;
+        self.evaluate(bound)
+    }
+
+    /// DEALLOCATE.
+    pub(super) fn deallocate(&mut self, name: Option<&Name>) -> Result<&'static str> {
+        match name {
+            None => {
+                self.prepared.clear();
+                Ok("DEALLOCATE ALL")
+            }
+            Some(name) if self.prepared.remove(&name.text).is_some() => Ok("DEALLOCATE"),
+            Some(name) => Err(no_statement(&name.text)),
+        }
+    }
+}
+
+fn same_result(left: &[Field], right: &[Field]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.ty == right.ty && left.name == right.name)
+}
+
+impl Statement {
+    /// Whether it is bound and planned.
+    pub fn is_planned(&self) -> bool {
+        matches!(
+            self,
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::Merge(_)
+        )
+    }
+
+    /// Whether it is accepted in a failed block.
+    pub fn ends_block(&self) -> bool {
+        matches!(self, Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_))
+    }
+}

@@ -1,0 +1,217 @@
+//! Queries and statements that write: bound and planned once, cached by their text, run and retried.
+//!
+//! Invariants: rows reach the sink only when nothing can take them back: those of a statement that writes, or that runs inside
+//! a block, when it has ended; those of a snapshot at once.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::access;
+use crate::bind::{BindContext, bind};
+use crate::bind::tree::StatementKind;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::Statement;
+use crate::plan::{Planned, plan};
+use crate::run::batch::Batch;
+use crate::run::execute;
+use crate::session::KnownNow;
+use crate::session::connection::Connection;
+use crate::session::result::{Field, ResultSink};
+use crate::session::sequences::{SHORTAGE, sequence_of};
+use crate::types::{Type, Value};
+
+/// How many plans a connection keeps.
+const PLANS_MAX: usize = 512;
+
+/// A statement that is ready to run.
+pub(crate) struct Plan {
+    pub planned: Planned,
+    pub fields: Arc<[Field]>,
+    pub parameters: Vec<Type>,
+    /// Whether it returns rows.
+    pub returns: bool,
+    kind: &'static str,
+    /// The catalog's version that it was bound to.
+    pub version: u64,
+    /// The settings that its binding depends on.
+    pub settings: String,
+}
+
+impl Plan {
+    /// The command tag after so many rows.
+    pub fn tag(&self, count: u64) -> String {
+        match self.kind {
+            "INSERT" => format!("INSERT 0 {count}"),
+            kind => format!("{kind} {count}"),
+        }
+    }
+}
+
+/// Plans by the statements' texts.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    plans: HashMap<String, Arc<Plan>>,
+}
+
+impl Connection {
+    /// The settings that binding depends on: names are looked up along the path, literals read by the formats.
+    fn binding_settings(&self) -> String {
+        let of = |name| self.environment.settings.get(name).unwrap_or_default();
+        format!("{}|{}|{}|{}", of("search_path"), of("timezone"), of("datestyle"), of("intervalstyle"))
+    }
+
+    /// Binds and plans a statement.
+    pub(super) fn plan(&mut self, statement: &Statement, text: &str, parameters: &[Option<Type>]) -> Result<Arc<Plan>> {
+        let catalog = self.environment.catalog.clone();
+        let path = self.environment.path();
+        let context = BindContext { catalog: &catalog, path: &path, text };
+        let bound = bind(context, &mut self.environment, statement, parameters)?;
+        let known = KnownNow { shared: &self.shared, catalog: &catalog };
+        let planned = plan(&bound, &known)?;
+        let kind = match &bound.kind {
+            StatementKind::Query(_) => "SELECT",
+            StatementKind::Insert(_) => "INSERT",
+            StatementKind::Update(_) => "UPDATE",
+            StatementKind::Delete(_) => "DELETE",
+            StatementKind::Merge(_) => "MERGE",
+        };
+        let returns = kind == "SELECT" || !bound.columns.is_empty();
+        Ok(Arc::new(Plan {
+            planned,
+            fields: bound.columns.iter().map(Field::of).collect(),
+            parameters: bound.parameters,
+            returns,
+            kind,
+            version: catalog.version,
+            settings: self.binding_settings(),
+        }))
+    }
+
+    /// Whether a plan still means what its statement says.
+    pub(super) fn is_current(&self, plan: &Plan) -> bool {
+        plan.version == self.environment.catalog.version && plan.settings == self.binding_settings()
+    }
+
+    /// The plan of a statement without parameters, cached by its text.
+    fn cached_plan(&mut self, statement: &Statement, text: &str) -> Result<Arc<Plan>> {
+        if let Some(plan) = self.plans.plans.get(text).cloned()
+            && self.is_current(&plan)
+        {
+            return Ok(plan);
+        }
+        let plan = self.plan(statement, text, &[])?;
+        if is_lasting(text) && text.len() < 16_384 {
+            if self.plans.plans.len() >= PLANS_MAX {
+                self.plans.plans.clear();
+            }
+            self.plans.plans.insert(text.to_string(), plan.clone());
+        }
+        Ok(plan)
+    }
+
+    /// Runs a query or a statement that writes.
+    pub(super) fn run_data(&mut self, statement: &Statement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        let plan = self.cached_plan(statement, text)?;
+        self.run_to_sink(&plan, &[], sink)
+    }
+
+    /// Runs a plan, its rows and its tag into a sink.
+    pub(super) fn run_to_sink(&mut self, plan: &Plan, parameters: &[Value], sink: &mut dyn ResultSink) -> Result<()> {
+        let mut described = false;
+        let count = self.run_plan(plan, parameters, &mut |row| {
+            if !described {
+                sink.describe(&plan.fields)?;
+                described = true;
+            }
+            sink.row(row)
+        })?;
+        if plan.returns && !described {
+            sink.describe(&plan.fields)?;
+        }
+        sink.complete(&plan.tag(count))
+    }
+
+    /// Runs a plan: within the open block, or as a transaction by itself. How many rows it has returned or written.
+    pub(super) fn run_plan(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        each: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<u64> {
+        if plan.planned.writes && self.environment.settings.is_on("transaction_read_only") {
+            return Err(self.read_only(plan.kind));
+        }
+        loop {
+            self.environment.shortage = None;
+            let done = self.attempt(plan, parameters, each);
+            match (done, self.environment.shortage.take()) {
+                (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
+                    let sequence = sequence_of(&self.environment.catalog, sequence)?;
+                    self.environment.set_values.clear();
+                    self.shared.sequences.refill(&self.shared.database, &sequence)?;
+                }
+                (done, _) => {
+                    let count = done?;
+                    self.finish_sequences()?;
+                    return Ok(count);
+                }
+            }
+        }
+    }
+
+    fn read_only(&self, kind: &str) -> SqlError {
+        let message = format!("cannot execute {kind} in a read-only transaction");
+        SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)
+    }
+
+    /// Carries out the `setval` calls of a statement that has succeeded.
+    fn finish_sequences(&mut self) -> Result<()> {
+        for (oid, value, is_called) in std::mem::take(&mut self.environment.set_values) {
+            let sequence = sequence_of(&self.environment.catalog, oid)?;
+            self.shared.sequences.set(&self.shared.database, &sequence, value, is_called)?;
+        }
+        if let Some(last) = self.environment.last_sequence {
+            self.shared.sequences.settle(last);
+        }
+        Ok(())
+    }
+
+    fn attempt(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        each: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<u64> {
+        let environment = &mut self.environment;
+        let idle = self.transaction.is_idle();
+        if idle && !plan.planned.writes {
+            return access::read(&self.shared.database, |access| {
+                execute(&plan.planned, access, parameters, environment, &mut |batch| batch.rows().try_for_each(&mut *each))
+            });
+        }
+        let mut batches: Vec<Batch> = Vec::new();
+        let body = |access: crate::run::Access<'_>| {
+            batches.clear();
+            execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| {
+                batches.push(batch);
+                Ok(())
+            })
+        };
+        let count = if idle {
+            access::run(&self.shared.database, body)?
+        } else {
+            access::run_in(&mut self.transaction.session, body)?
+        };
+        for batch in &batches {
+            batch.rows().try_for_each(&mut *each)?;
+        }
+        Ok(count)
+    }
+}
+
+/// Whether a statement means the same whenever it is bound: `'now'` and its kin do not.
+fn is_lasting(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    !["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word))
+}

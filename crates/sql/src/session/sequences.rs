@@ -1,0 +1,220 @@
+//! Sequences: their next values are given in memory, ahead of what is stored.
+//!
+//! Invariants: a value is given only after a bound beyond it is stored, so that none is given twice, also after a crash; values
+//! between what was given and the bound may be skipped. Storing happens between statements, never inside a
+//! transaction: a statement that runs out of stored values ends with [`Shortage`], and is run again after a refill.
+
+use std::sync::Arc;
+
+use heddledb::{DataType, Database, TableDefinition, ValueRef};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use crate::catalog::Sequence;
+use crate::error::{Result, SqlError, SqlState};
+
+/// The engine's table of the sequences' bounds.
+const BOUNDS: &str = "sql.sequence";
+
+/// How many values are stored ahead at first; each refill of a statement doubles it.
+const AHEAD_MIN: i64 = 32;
+
+/// The values of all sequences.
+pub(crate) struct Sequences {
+    table: heddledb::Table,
+    states: Mutex<HashMap<u32, State>>,
+    /// Held while a bound is stored, so that bounds are stored in their order.
+    refilling: Mutex<()>,
+}
+
+/// Where a sequence stands.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// The last value given, or the first to be given if none was.
+    last: i64,
+    is_called: bool,
+    /// Values up to this one may be given.
+    bound: Option<i64>,
+    /// How many values the next refill stores ahead.
+    ahead: i64,
+}
+
+/// The error by which a statement says that stored values have run out.
+pub(crate) const SHORTAGE: SqlState = SqlState::new("HDSEQ");
+
+impl Sequences {
+    pub fn open(database: &Database) -> Result<Sequences> {
+        let definition = TableDefinition::new(BOUNDS)
+            .column("oid", DataType::Int64)
+            .column("last", DataType::Int64)
+            .not_null()
+            .column("is_called", DataType::Bool)
+            .not_null()
+            .primary_key(["oid"]);
+        Ok(Sequences { table: database.open_table(definition)?, states: Mutex::new(HashMap::new()), refilling: Mutex::new(()) })
+    }
+
+    /// The next value.
+    ///
+    /// # Errors
+    /// [`SHORTAGE`]: call [`refill`](Self::refill), and run the statement again; 2200H at the end.
+    pub fn next(&self, sequence: &Sequence) -> Result<i64> {
+        let mut states = self.states.lock();
+        let shortage = || SqlError::new(SHORTAGE, "stored values have run out");
+        let state = states.get_mut(&sequence.oid).ok_or_else(shortage)?;
+        let next = following(sequence, state.last, state.is_called)?;
+        let beyond = match state.bound {
+            None => true,
+            Some(bound) if sequence.increment > 0 => next > bound,
+            Some(bound) => next < bound,
+        };
+        // A value that starts over lies within what was stored before: it is stored again.
+        if beyond || (sequence.cycle && state.is_called && (next <= state.last) == (sequence.increment > 0)) {
+            return Err(shortage());
+        }
+        (state.last, state.is_called) = (next, true);
+        Ok(next)
+    }
+
+    /// Stores a bound ahead of the last value.
+    ///
+    /// # Errors
+    /// The engine's; 2200H at the end.
+    pub fn refill(&self, database: &Database, sequence: &Sequence) -> Result<()> {
+        let _in_order = self.refilling.lock();
+        let known = self.states.lock().get(&sequence.oid).copied();
+        let state = match known {
+            Some(state) => state,
+            None => self.stored(database, sequence)?,
+        };
+        let next = following(sequence, state.last, state.is_called)?;
+        let started_over = state.is_called && (next <= state.last) == (sequence.increment > 0);
+        let covers = |bound: i64| if sequence.increment > 0 { next <= bound } else { next >= bound };
+        if !started_over && state.bound.is_some_and(covers) {
+            return Ok(()); // Another session was faster.
+        }
+        let reach = i128::from(next) + i128::from(sequence.increment) * i128::from(state.ahead - 1);
+        let bound = reach.clamp(i128::from(sequence.minimum), i128::from(sequence.maximum)) as i64;
+        self.write(database, sequence.oid, bound, true)?;
+        let (last, is_called) = if started_over { (next, false) } else { (state.last, state.is_called) };
+        let ahead = (state.ahead * 2).min(1 << 24);
+        let mut states = self.states.lock();
+        let current = states.entry(sequence.oid).or_insert(State { last, is_called, bound: None, ahead });
+        if started_over {
+            (current.last, current.is_called) = (last, is_called);
+        }
+        (current.bound, current.ahead) = (Some(bound), ahead);
+        Ok(())
+    }
+
+    /// A statement has ended: the next one starts with few values ahead.
+    pub fn settle(&self, oid: u32) {
+        if let Some(state) = self.states.lock().get_mut(&oid) {
+            state.ahead = AHEAD_MIN;
+        }
+    }
+
+    fn stored(&self, database: &Database, sequence: &Sequence) -> Result<State> {
+        let found = database.run(|tx| {
+            let Some(row) = tx.get(&self.table, [ValueRef::Int(i64::from(sequence.oid))])? else { return Ok(None) };
+            Ok(Some((row.int("last")?, matches!(row.get("is_called")?, ValueRef::Bool(true)))))
+        })?;
+        let (last, is_called) = found.unwrap_or((sequence.start, false));
+        Ok(State { last, is_called, bound: None, ahead: AHEAD_MIN })
+    }
+
+    fn write(&self, database: &Database, oid: u32, last: i64, is_called: bool) -> Result<()> {
+        database.run(|tx| {
+            let key = [ValueRef::Int(i64::from(oid))];
+            if tx.exists(&self.table, key)? {
+                let values = [("last", ValueRef::Int(last)), ("is_called", ValueRef::Bool(is_called))];
+                tx.update(&self.table, key, values)
+            } else {
+                tx.insert(&self.table, [ValueRef::Int(i64::from(oid)), ValueRef::Int(last), ValueRef::Bool(is_called)])
+            }
+        })?;
+        Ok(())
+    }
+
+    /// `setval`: stores the value and forgets what was given ahead.
+    ///
+    /// # Errors
+    /// The engine's; 22003 outside of the sequence's bounds.
+    pub fn set(&self, database: &Database, sequence: &Sequence, value: i64, is_called: bool) -> Result<()> {
+        check_bounds(sequence, value)?;
+        self.write(database, sequence.oid, value, is_called)?;
+        let state = State { last: value, is_called, bound: None, ahead: AHEAD_MIN };
+        self.states.lock().insert(sequence.oid, state);
+        Ok(())
+    }
+
+    /// The last value that was given, and whether any was.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn last(&self, database: &Database, sequence: &Sequence) -> Result<(i64, bool)> {
+        let known = self.states.lock().get(&sequence.oid).copied();
+        let state = match known {
+            Some(state) => state,
+            None => self.stored(database, sequence)?,
+        };
+        Ok((state.last, state.is_called))
+    }
+
+    /// Forgets a sequence that was dropped.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn forget(&self, database: &Database, oid: u32) -> Result<()> {
+        self.states.lock().remove(&oid);
+        database.run(|tx| tx.delete(&self.table, [ValueRef::Int(i64::from(oid))]).map(|_| ()))?;
+        Ok(())
+    }
+}
+
+/// `setval: value 0 is out of bounds for sequence "s" (1..10)` (22003).
+pub(crate) fn check_bounds(sequence: &Sequence, value: i64) -> Result<()> {
+    if (sequence.minimum..=sequence.maximum).contains(&value) {
+        return Ok(());
+    }
+    let message = format!(
+        "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+        sequence.name, sequence.minimum, sequence.maximum
+    );
+    Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message))
+}
+
+fn following(sequence: &Sequence, last: i64, is_called: bool) -> Result<i64> {
+    if !is_called {
+        return Ok(last);
+    }
+    let next = last.checked_add(sequence.increment);
+    let within = next.filter(|next| (sequence.minimum..=sequence.maximum).contains(next));
+    match within {
+        Some(next) => Ok(next),
+        None if sequence.cycle && sequence.increment > 0 => Ok(sequence.minimum),
+        None if sequence.cycle => Ok(sequence.maximum),
+        None => {
+            let (what, limit) =
+                if sequence.increment > 0 { ("maximum", sequence.maximum) } else { ("minimum", sequence.minimum) };
+            let message = format!("nextval: reached {what} value of sequence \"{}\" ({limit})", sequence.name);
+            Err(SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message))
+        }
+    }
+}
+
+/// A sequence by its oid, for functions that are given one.
+pub(crate) fn sequence_of(catalog: &crate::catalog::Catalog, oid: u32) -> Result<Arc<Sequence>> {
+    match catalog.relation_by_oid(oid) {
+        Some(crate::catalog::Relation::Sequence(sequence)) => Ok(sequence.clone()),
+        Some(_) => {
+            let name = catalog.relation_name(oid).map_or(String::new(), |(_, name)| name.clone());
+            let message = format!("\"{name}\" is not a sequence");
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+        }
+        None => {
+            let message = format!("could not open relation with OID {oid}");
+            Err(SqlError::new(SqlState::UNDEFINED_TABLE, message))
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, and the implicit block of several statements in one text.
+//!
+//! Invariants: a block is a transaction of the engine's session from its beginning to its end; a failed block accepts only
+//! its end or the return to a savepoint. Every isolation level is served as serializable.
+
+use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{SetScope, Statement, TransactionModes};
+use crate::session::connection::Connection;
+use crate::session::result::{Severity, TransactionStatus};
+
+/// What kind of block a session is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    /// Each statement is a transaction by itself.
+    None,
+    /// Several statements of one text.
+    Implicit,
+    /// From BEGIN to COMMIT or ROLLBACK.
+    Explicit,
+}
+
+/// The transaction of a session.
+pub(crate) struct Transaction {
+    pub session: Session,
+    block: Block,
+    failed: bool,
+    savepoints: Vec<(String, SessionSavepoint)>,
+}
+
+impl Transaction {
+    pub fn new(session: Session) -> Transaction {
+        Transaction { session, block: Block::None, failed: false, savepoints: Vec::new() }
+    }
+
+    pub fn canceler(&self) -> Canceler {
+        self.session.canceler()
+    }
+
+    /// Whether no block is open.
+    pub fn is_idle(&self) -> bool {
+        self.block == Block::None
+    }
+
+    /// Whether a BEGIN is open.
+    pub fn is_explicit(&self) -> bool {
+        self.block == Block::Explicit
+    }
+
+    pub fn status(&self) -> TransactionStatus {
+        match (self.block, self.failed) {
+            (Block::Explicit, true) => TransactionStatus::Failed,
+            (Block::Explicit, false) => TransactionStatus::InTransaction,
+            _ => TransactionStatus::Idle,
+        }
+    }
+
+    fn begin(&mut self, block: Block) -> Result<()> {
+        self.session.begin()?;
+        (self.block, self.failed) = (block, false);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        (self.block, self.failed) = (Block::None, false);
+        self.savepoints.clear();
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.end();
+        if self.session.state() == SessionState::Idle {
+            return Ok(());
+        }
+        self.session.rollback()?;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.end();
+        self.session.commit()?;
+        Ok(())
+    }
+
+    /// The place of a savepoint of this name, the newest first.
+    fn savepoint(&self, name: &str) -> Result<usize> {
+        self.savepoints.iter().rposition(|(known, _)| known == name).ok_or_else(|| {
+            let message = format!("savepoint \"{name}\" does not exist");
+            SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, message)
+        })
+    }
+}
+
+impl Connection {
+    /// Refuses statements in a failed block.
+    pub(super) fn check_not_failed(&self) -> Result<()> {
+        if self.transaction.failed {
+            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            return Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    /// Refuses a statement in a BEGIN block.
+    pub(super) fn check_no_block(&self, what: &str) -> Result<()> {
+        if self.transaction.is_explicit() {
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    /// The block that several statements of one text share, unless they open one themselves.
+    pub(super) fn open_implicit_block(&mut self, next: &Statement) -> Result<()> {
+        if self.transaction.is_idle() && next.runs_in_transactions() {
+            self.transaction.begin(Block::Implicit)?;
+        }
+        Ok(())
+    }
+
+    /// Commits the implicit block, if there is one.
+    pub(super) fn close_implicit_block(&mut self) -> Result<()> {
+        if self.transaction.block == Block::Implicit {
+            let committed = self.transaction.commit();
+            self.block_ended(committed.is_ok());
+            committed?;
+        }
+        Ok(())
+    }
+
+    /// A statement has failed.
+    pub(super) fn fail_transaction(&mut self) {
+        match self.transaction.block {
+            Block::None => self.block_ended(false),
+            Block::Implicit => {
+                // The engine has rolled back whatever it could not keep; nothing is left to tell.
+                let _ = self.transaction.rollback();
+                self.block_ended(false);
+            }
+            Block::Explicit => self.transaction.failed = true,
+        }
+    }
+
+    /// What ends with a transaction: portals, cursors without HOLD, local settings.
+    pub(super) fn block_ended(&mut self, committed: bool) {
+        self.environment.settings.end_transaction(committed);
+        self.portals.clear();
+        self.cursors.retain(|_, cursor| cursor.survives(committed));
+    }
+
+    pub(super) fn begin(&mut self, modes: TransactionModes) -> Result<&'static str> {
+        match self.transaction.block {
+            Block::Explicit => {
+                let message = "there is already a transaction in progress";
+                self.environment.add_notice(Severity::Warning, SqlState::ACTIVE_SQL_TRANSACTION, message);
+            }
+            Block::Implicit => self.transaction.block = Block::Explicit,
+            Block::None => self.transaction.begin(Block::Explicit)?,
+        }
+        self.set_modes(modes, false)?;
+        Ok("BEGIN")
+    }
+
+    /// ISOLATION LEVEL, READ ONLY, DEFERRABLE: of this transaction, or of those to come.
+    pub(super) fn set_modes(&mut self, modes: TransactionModes, session: bool) -> Result<()> {
+        let prefix = if session { "default_transaction" } else { "transaction" };
+        let scope = if session { SetScope::Session } else { SetScope::Local };
+        let mut set = |name: &str, value: &str| {
+            let in_block = !self.transaction.is_idle();
+            self.environment.settings.set(&format!("{prefix}_{name}"), Some(value), scope == SetScope::Local, in_block)
+        };
+        if let Some(isolation) = modes.isolation {
+            set("isolation", isolation.name())?;
+        }
+        let on = |value: bool| if value { "on" } else { "off" };
+        if let Some(read_only) = modes.read_only {
+            set("read_only", on(read_only))?;
+        }
+        if let Some(deferrable) = modes.deferrable {
+            set("deferrable", on(deferrable))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self, chain: bool) -> Result<&'static str> {
+        match self.transaction.block {
+            Block::None => {
+                self.warn_no_transaction();
+                Ok("COMMIT")
+            }
+            _ if self.transaction.failed => self.rollback(chain),
+            _ => {
+                let committed = self.transaction.commit();
+                self.block_ended(committed.is_ok());
+                committed?;
+                self.chain(chain)?;
+                Ok("COMMIT")
+            }
+        }
+    }
+
+    pub(super) fn rollback(&mut self, chain: bool) -> Result<&'static str> {
+        if self.transaction.is_idle() {
+            self.warn_no_transaction();
+            return Ok("ROLLBACK");
+        }
+        let rolled_back = self.transaction.rollback();
+        self.block_ended(false);
+        rolled_back?;
+        self.chain(chain)?;
+        Ok("ROLLBACK")
+    }
+
+    fn chain(&mut self, chain: bool) -> Result<()> {
+        if chain { self.transaction.begin(Block::Explicit) } else { Ok(()) }
+    }
+
+    fn warn_no_transaction(&mut self) {
+        let message = "there is no transaction in progress";
+        self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+    }
+
+    fn check_in_block(&self, what: &str) -> Result<()> {
+        if self.transaction.is_explicit() {
+            return Ok(());
+        }
+        let message = format!("{what} can only be used in transaction blocks");
+        Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
+    }
+
+    pub(super) fn savepoint(&mut self, name: &str) -> Result<&'static str> {
+        self.check_in_block("SAVEPOINT")?;
+        let savepoint = self.transaction.session.savepoint()?;
+        self.transaction.savepoints.push((name.to_string(), savepoint));
+        Ok("SAVEPOINT")
+    }
+
+    pub(super) fn rollback_to(&mut self, name: &str) -> Result<&'static str> {
+        self.check_in_block("ROLLBACK TO SAVEPOINT")?;
+        let place = self.transaction.savepoint(name)?;
+        self.transaction.session.rollback_to(&self.transaction.savepoints[place].1)?;
+        self.transaction.savepoints.truncate(place + 1);
+        self.transaction.failed = false;
+        Ok("ROLLBACK")
+    }
+
+    pub(super) fn release(&mut self, name: &str) -> Result<&'static str> {
+        self.check_in_block("RELEASE SAVEPOINT")?;
+        let place = self.transaction.savepoint(name)?;
+        self.transaction.session.release(&self.transaction.savepoints[place].1)?;
+        self.transaction.savepoints.truncate(place);
+        Ok("RELEASE")
+    }
+}
+
+impl Statement {
+    /// Whether the statement belongs into the implicit block of a text: all but those that open or end blocks, change the
+    /// schema, or only look at the session.
+    fn runs_in_transactions(&self) -> bool {
+        matches!(
+            self,
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::Merge(_)
+                | Statement::Execute { .. }
+                | Statement::Copy(_)
+        )
+    }
+}
