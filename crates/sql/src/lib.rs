@@ -33,3 +33,10 @@ mod session;
 mod stack;
 mod storage;
 pub mod types;
+
+pub use error::{SqlError, SqlState};
+pub use session::{
+    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity,
+    Sql, StatementResult, TransactionStatus,
+};
+pub use types::{Environment, Modifier, Type, Value};

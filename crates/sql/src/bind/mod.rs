@@ -35,6 +35,7 @@ use crate::parse::syntax::Statement;
 use crate::types::{Environment, Type};
 
 pub(crate) use binder::{BindContext, Binder};
+pub(crate) use query::plain_query;
 pub(crate) use scope::Clause;
 pub(crate) use types::NamedType;
 

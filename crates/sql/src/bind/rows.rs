@@ -156,6 +156,14 @@ impl Binder<'_> {
         Ok(checks)
     }
 
+    /// Makes VALUE visible, as a domain's checks name it.
+    pub fn add_value(&mut self, ty: Type) {
+        let expr = BoundExpr::null(ty);
+        let value = VisibleColumn { name: "value".to_string(), expr, modifier: Modifier::NONE, source: None };
+        let entry = Entry { name: None, schema: None, columns: vec![value], unqualified: true, relation: None };
+        self.scope().entries.push(entry);
+    }
+
     fn domain_checks(
         &mut self,
         column: &Column,

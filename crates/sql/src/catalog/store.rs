@@ -166,6 +166,11 @@ impl Store {
         Ok((store, catalog))
     }
 
+    /// A table of the engine's, for definitions whose own is not made yet.
+    pub fn any_table(&self) -> heddledb::Table {
+        self.objects.clone()
+    }
+
     fn read(&self, database: &Database) -> Result<Vec<Object>> {
         let texts = database.run(|tx| {
             let mut texts = Vec::new();

@@ -6,6 +6,25 @@ use crate::parse::parser::Parser;
 use crate::parse::syntax::{Alias, At, Call, ColumnOfFunction, ExprKind, JoinCondition, JoinType, TableRef};
 
 impl Parser<'_> {
+    /// The names behind FROM, JOIN, commas, parentheses, USING and ONLY, whatever they mean.
+    pub fn relation_names(mut self) -> Vec<crate::parse::syntax::ObjectName> {
+        let mut names = Vec::new();
+        while !self.is_end() {
+            let leads = self.is_one_of(&["from", "join", "only", "lateral", "table"])
+                || self.is_mark(0, ",")
+                || self.is_mark(0, "(");
+            self.advance();
+            if leads {
+                let mark = self.mark();
+                match self.object_name() {
+                    Ok(name) => names.push(name),
+                    Err(_) => self.rewind(mark),
+                }
+            }
+        }
+        names
+    }
+
     /// The comma list of FROM.
     pub fn table_refs(&mut self) -> Result<Vec<TableRef>> {
         self.list(Self::table_ref)

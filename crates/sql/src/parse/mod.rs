@@ -77,6 +77,22 @@ pub(crate) fn parse_name(text: &str) -> Result<syntax::ObjectName> {
     Ok(name)
 }
 
+/// A text of the catalog's with a column's name replaced by another.
+pub(crate) fn with_renamed(text: &str, from: &str, to: &str) -> String {
+    Parser::new(text).map_or(text.to_string(), |parser| parser.with_renamed(from, &quote_identifier(to)))
+}
+
+/// Whether a text of the catalog's names a column.
+pub(crate) fn names_column(text: &str, name: &str) -> bool {
+    with_renamed(text, name, "#") != text
+}
+
+/// The names in a query that may be relations': those behind FROM, JOIN and commas. Names of common table expressions and
+/// of columns may be among them.
+pub(crate) fn relation_names(text: &str) -> Vec<syntax::ObjectName> {
+    Parser::new(text).map_or(Vec::new(), Parser::relation_names)
+}
+
 /// A type's name, as `regtype` and `CAST` take it.
 ///
 /// # Errors

@@ -40,6 +40,26 @@ impl<'t> Parser<'t> {
         self.tokens[self.at].start
     }
 
+    /// The text with every name that is `from`, and no function's, replaced.
+    pub fn with_renamed(&self, from: &str, to: &str) -> String {
+        let mut text = String::new();
+        let mut end = 0;
+        for (position, token) in self.tokens.iter().enumerate() {
+            let is_name = match &token.kind {
+                TokenKind::Word(word) => word == from,
+                TokenKind::Quoted(name) => name == from,
+                _ => false,
+            };
+            let called = matches!(self.tokens.get(position + 1), Some(Token { kind: TokenKind::Mark("("), .. }));
+            if is_name && !called {
+                text += &self.text[end..token.start as usize];
+                text += to;
+                end = token.end as usize;
+            }
+        }
+        text + &self.text[end..]
+    }
+
     /// Where the token before the current one ended.
     pub fn last_end(&self) -> At {
         self.at.checked_sub(1).map_or(0, |last| self.tokens[last].end)

@@ -42,7 +42,7 @@ impl Default for ConnectOptions {
 #[derive(Clone)]
 pub struct Canceller {
     flag: Arc<AtomicBool>,
-    engine: Option<heddledb::Canceler>,
+    engine: heddledb::Canceler,
 }
 
 impl Canceller {
@@ -50,9 +50,7 @@ impl Canceller {
     pub fn cancel(&self) {
         // Relaxed: the flag carries no data.
         self.flag.store(true, Ordering::Relaxed);
-        if let Some(engine) = &self.engine {
-            engine.cancel();
-        }
+        self.engine.cancel();
     }
 }
 
@@ -114,7 +112,7 @@ impl Connection {
     ///
     /// # Errors
     /// The first statement's that fails; those behind it are not run.
-    pub fn execute(&mut self, text: &str) -> Result<Vec<StatementResult>> {
+    pub fn query(&mut self, text: &str) -> Result<Vec<StatementResult>> {
         let mut sink = Collected::default();
         self.simple_query(text, &mut sink)?;
         Ok(sink.results)
@@ -123,7 +121,7 @@ impl Connection {
     /// Runs a COPY … FROM STDIN with this data.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// As [`query`](Self::query).
     pub fn copy_from(&mut self, text: &str, data: &[u8]) -> Result<Vec<StatementResult>> {
         let mut sink = Collected { input: Some(data), ..Collected::default() };
         self.simple_query(text, &mut sink)?;
@@ -222,7 +220,7 @@ impl Connection {
 
     /// What ends this connection's statements from other threads.
     pub fn canceller(&self) -> Canceller {
-        Canceller { flag: self.canceled.clone(), engine: Some(self.transaction.canceler()) }
+        Canceller { flag: self.canceled.clone(), engine: self.transaction.canceler() }
     }
 
     /// A value as text, by this session's settings.
@@ -253,6 +251,28 @@ impl Connection {
         result.rows.iter().map(|row| row.iter().zip(fields.iter()).map(text).collect()).collect()
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn environment(&self) -> &SessionEnvironment {
+        &self.environment
+    }
+
+    pub(crate) fn environment_mut(&mut self) -> &mut SessionEnvironment {
+        &mut self.environment
+    }
+
+    /// The engine's session.
+    pub(crate) fn session_mut(&mut self) -> &mut heddledb::Session {
+        &mut self.transaction.session
+    }
+
+    /// Ends the statement if it was canceled or takes too long.
+    pub(super) fn environment_check(&mut self) -> Result<()> {
+        crate::types::Environment::check_interrupt(&mut self.environment)
+    }
+
     /// Runs one statement, whichever it is.
     fn run_statement(&mut self, statement: &ParsedStatement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         if statement.parameters > 0 && !matches!(statement.statement, Statement::Prepare { .. }) {
@@ -271,5 +291,13 @@ fn shifted(error: SqlError, text: &str, statement: &ParsedStatement) -> SqlError
             error.without_position().at(position + before)
         }
         None => error,
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // What a rollback or a drop cannot do now is done when the database is opened again.
+        let _ = self.rollback(false);
+        let _ = self.drop_temporary();
     }
 }

@@ -80,8 +80,62 @@ impl SessionEnvironment {
         })
     }
 
+    /// What printing a value needs.
+    pub fn printing(&self) -> Printing {
+        Printing { formats: self.settings.formats.clone(), catalog: self.catalog.clone(), path: self.path() }
+    }
+
     pub fn add_notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
         self.notices.push(Notice { severity, state, message: message.into(), detail: None, hint: None });
+    }
+}
+
+/// What of a session printing a value needs, apart from the session, which runs meanwhile.
+pub(crate) struct Printing {
+    formats: FormatSettings,
+    catalog: Arc<Catalog>,
+    path: Vec<String>,
+}
+
+impl Environment for Printing {
+    fn formats(&self) -> &FormatSettings {
+        &self.formats
+    }
+
+    fn transaction_start(&self) -> i64 {
+        now()
+    }
+
+    fn random_bits(&mut self) -> u64 {
+        0
+    }
+
+    fn enum_labels(&self, oid: u32) -> Option<Arc<[Arc<str>]>> {
+        self.catalog.enum_by_oid(oid).map(|ty| ty.labels.as_slice().into())
+    }
+
+    fn type_name(&self, oid: u32) -> Option<String> {
+        self.catalog.enum_by_oid(oid).map(|ty| quote_identifier(&ty.name))
+    }
+
+    fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
+        object_name(&self.catalog, &self.path, kind, oid)
+    }
+}
+
+fn object_name(catalog: &Catalog, path: &[String], kind: ObjectKind, oid: u32) -> Option<String> {
+    match kind {
+        ObjectKind::Relation => {
+            let (schema, name) = catalog.relation_name(oid)?;
+            let visible = catalog.find(None, name, path).is_some_and(|found| found.oid() == oid);
+            let name = quote_identifier(name);
+            Some(if visible { name } else { format!("{}.{name}", quote_identifier(schema)) })
+        }
+        ObjectKind::Type => Type::from_oid(oid).map(|ty| catalog.type_display(ty)),
+        ObjectKind::Schema => {
+            catalog.schemas().find(|schema| schema.oid == oid).map(|schema| quote_identifier(&schema.name))
+        }
+        _ => None,
     }
 }
 
@@ -132,19 +186,7 @@ impl Environment for SessionEnvironment {
     }
 
     fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
-        match kind {
-            ObjectKind::Relation => {
-                let (schema, name) = self.catalog.relation_name(oid)?;
-                let visible = self.catalog.find(None, name, &self.path()).is_some_and(|found| found.oid() == oid);
-                let name = quote_identifier(name);
-                Some(if visible { name } else { format!("{}.{name}", quote_identifier(schema)) })
-            }
-            ObjectKind::Type => Type::from_oid(oid).map(|ty| self.catalog.type_display(ty)),
-            ObjectKind::Schema => {
-                self.catalog.schemas().find(|schema| schema.oid == oid).map(|schema| quote_identifier(&schema.name))
-            }
-            _ => None,
-        }
+        object_name(&self.catalog, &self.path(), kind, oid)
     }
 
     fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {

@@ -41,6 +41,7 @@ use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::session::sequences::Sequences;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
+pub(crate) use environment::Printing;
 pub use result::{
     CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity, StatementResult, TransactionStatus,
 };
@@ -54,7 +55,6 @@ pub(crate) struct Shared {
     pub store: Store,
     pub statistics: StatisticsCache,
     pub sequences: Arc<Sequences>,
-    pub advisory: crate::session::transaction::AdvisoryLocks,
     connections: AtomicI32,
 }
 
@@ -81,9 +81,9 @@ impl Shared {
 ///
 /// let db = Database::in_memory(Options::default().durability(Durability::None))?;
 /// let mut connection = Sql::new(&db)?.connect(Default::default())?;
-/// connection.execute("create table account (id int primary key, balance bigint not null)")?;
-/// connection.execute("insert into account values (1, 100), (2, 50)")?;
-/// let results = connection.execute("select sum(balance) from account")?;
+/// connection.query("create table account (id int primary key, balance bigint not null)")?;
+/// connection.query("insert into account values (1, 100), (2, 50)")?;
+/// let results = connection.query("select sum(balance) from account")?;
 /// assert_eq!(connection.text_rows(&results[0])?, [[Some("150".to_string())]]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -107,7 +107,6 @@ impl Sql {
             store,
             statistics: StatisticsCache::default(),
             sequences: Arc::new(Sequences::open(database)?),
-            advisory: Default::default(),
             connections: AtomicI32::new(1),
         };
         Ok(Sql { shared: Arc::new(shared) })

@@ -203,7 +203,7 @@ impl Connection {
     ///
     /// # Errors
     /// The statement's.
-    pub fn run_portal(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
+    pub fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
         self.begin_statement();
         let Some(mut portal) = self.portals.remove(name) else {
             return Err(self.failed(SqlError::undefined_portal(name)));
@@ -222,18 +222,14 @@ impl Connection {
             return Ok(());
         };
         if let PortalState::Suspended { rows, plan, given } = &mut portal.state {
-            for _ in 0..max_rows.max(1).min(if max_rows == 0 { usize::MAX } else { max_rows }) {
-                let Some(row) = rows.pop_front() else { break };
-                sink.row(&row)?;
-                *given += 1;
-                if max_rows == 0 {
-                    while let Some(row) = rows.pop_front() {
-                        sink.row(&row)?;
-                        *given += 1;
-                    }
-                }
+            let printing = self.environment.printing();
+            let count = if max_rows == 0 { rows.len() } else { max_rows.min(rows.len()) };
+            for row in rows.drain(..count) {
+                sink.row(&row, &printing)?;
             }
-            if !rows.is_empty() {
+            *given += count as u64;
+            // A limit that is just reached suspends, as in PostgreSQL: whether there is more is asked with the next call.
+            if !rows.is_empty() || (max_rows > 0 && count == max_rows) {
                 sink.suspended();
                 return Ok(());
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bind::tree::BoundColumn;
 use crate::error::{SqlError, SqlState};
-use crate::types::{Type, Value};
+use crate::types::{Environment, Type, Value};
 
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,11 +115,11 @@ pub trait ResultSink {
     /// # Errors
     /// Those of whoever receives the results; the statement then ends with it.
     fn describe(&mut self, fields: &[Field]) -> Result<(), SqlError>;
-    /// A row.
+    /// A row. `environment`: the settings by which its values are printed.
     ///
     /// # Errors
     /// As [`describe`](Self::describe).
-    fn row(&mut self, values: &[Value]) -> Result<(), SqlError>;
+    fn row(&mut self, values: &[Value], environment: &dyn Environment) -> Result<(), SqlError>;
     /// The end of a statement, with its command tag.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl ResultSink for Collected<'_> {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value]) -> Result<(), SqlError> {
+    fn row(&mut self, values: &[Value], _environment: &dyn Environment) -> Result<(), SqlError> {
         self.current.rows.push(values.to_vec());
         Ok(())
     }

@@ -119,12 +119,13 @@ impl Connection {
     /// Runs a plan, its rows and its tag into a sink.
     pub(super) fn run_to_sink(&mut self, plan: &Plan, parameters: &[Value], sink: &mut dyn ResultSink) -> Result<()> {
         let mut described = false;
+        let printing = self.environment.printing();
         let count = self.run_plan(plan, parameters, &mut |row| {
             if !described {
                 sink.describe(&plan.fields)?;
                 described = true;
             }
-            sink.row(row)
+            sink.row(row, &printing)
         })?;
         if plan.returns && !described {
             sink.describe(&plan.fields)?;
@@ -174,6 +175,52 @@ impl Connection {
         if let Some(last) = self.environment.last_sequence {
             self.shared.sequences.settle(last);
         }
+        Ok(())
+    }
+
+    /// Runs a plan once for each row of parameters, all as one transaction, or within the open one.
+    pub(super) fn run_each(&mut self, plan: &Plan, rows: &[Vec<Value>], count: &mut u64) -> Result<()> {
+        if self.environment.settings.is_on("transaction_read_only") {
+            return Err(self.read_only("COPY FROM"));
+        }
+        loop {
+            self.environment.shortage = None;
+            let environment = &mut self.environment;
+            let body = |access: crate::run::Access<'_>| {
+                *count = 0;
+                for row in rows {
+                    *count += execute(&plan.planned, access, row, &mut *environment, &mut |_| Ok(()))?;
+                }
+                Ok(())
+            };
+            let done = if self.transaction.is_idle() {
+                access::run(&self.shared.database, body)
+            } else {
+                access::run_in(&mut self.transaction.session, body)
+            };
+            match (done, self.environment.shortage.take()) {
+                (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
+                    let sequence = sequence_of(&self.environment.catalog, sequence)?;
+                    self.shared.sequences.refill(&self.shared.database, &sequence)?;
+                }
+                (done, _) => return done.and_then(|()| self.finish_sequences()),
+            }
+        }
+    }
+
+    /// Runs a statement that is not worth caching. How many rows it has returned or written.
+    pub(crate) fn run_uncached(&mut self, statement: &Statement, text: &str) -> Result<u64> {
+        let plan = self.plan(statement, text, &[])?;
+        self.run_plan(&plan, &[], &mut |_| Ok(()))
+    }
+
+    /// Runs a statement of our own, and collects its rows.
+    pub(crate) fn collect_rows(&mut self, statement: &Statement, text: &str, into: &mut Vec<Vec<Value>>) -> Result<()> {
+        let plan = self.plan(statement, text, &[])?;
+        self.run_plan(&plan, &[], &mut |row| {
+            into.push(row.to_vec());
+            Ok(())
+        })?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
 
+use crate::ddl::Created;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, Statement, TransactionModes};
 use crate::session::connection::Connection;
@@ -27,11 +28,13 @@ pub(crate) struct Transaction {
     block: Block,
     failed: bool,
     savepoints: Vec<(String, SessionSavepoint)>,
+    /// What the block has created: a rollback drops it again.
+    created: Vec<Created>,
 }
 
 impl Transaction {
     pub fn new(session: Session) -> Transaction {
-        Transaction { session, block: Block::None, failed: false, savepoints: Vec::new() }
+        Transaction { session, block: Block::None, failed: false, savepoints: Vec::new(), created: Vec::new() }
     }
 
     pub fn canceler(&self) -> Canceler {
@@ -101,6 +104,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether a BEGIN is open.
+    pub(crate) fn is_in_block(&self) -> bool {
+        self.transaction.is_explicit()
+    }
+
+    pub(crate) fn refuse_in_block(&self, what: &str) -> Result<()> {
+        self.check_no_block(what)
+    }
+
+    /// Remembers what a rollback of the open block has to drop.
+    pub(crate) fn note_created(&mut self, created: Created) {
+        if self.transaction.is_explicit() {
+            self.transaction.created.push(created);
+        }
+    }
+
     /// Refuses a statement in a BEGIN block.
     pub(super) fn check_no_block(&self, what: &str) -> Result<()> {
         if self.transaction.is_explicit() {
@@ -143,6 +162,10 @@ impl Connection {
 
     /// What ends with a transaction: portals, cursors without HOLD, local settings.
     pub(super) fn block_ended(&mut self, committed: bool) {
+        let created = std::mem::take(&mut self.transaction.created);
+        if !committed {
+            self.drop_created(&created);
+        }
         self.environment.settings.end_transaction(committed);
         self.portals.clear();
         self.cursors.retain(|_, cursor| cursor.survives(committed));

@@ -1,0 +1,172 @@
+//! ALTER TABLE … ALTER COLUMN: defaults, NOT NULL, types, identity.
+
+use std::sync::Arc;
+
+use heddledb::TableChange;
+
+use crate::catalog::store::Object;
+use crate::catalog::{Column, ColumnOrigin, Relation, Table};
+use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{AlterAction, Expr, ExprKind, SequenceOption, TypeName};
+use crate::session::Connection;
+use crate::storage::{decode, encode, engine_type};
+use crate::types::cast::{Cast, CastContext, is_relabel};
+use crate::types::{PlainEnvironment, Type};
+
+impl Connection {
+    pub(crate) fn alter_column(&mut self, table: &Arc<Table>, action: &AlterAction, text: &str) -> Result<()> {
+        match action {
+            AlterAction::SetDefault { column, default } => {
+                let position = self.column_of(table, &column.text)?;
+                if matches!(table.columns[position].origin, ColumnOrigin::Generated(_) | ColumnOrigin::Identity { .. }) {
+                    let message = format!("column \"{}\" of relation \"{}\" is a generated column", column.text, table.name);
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                }
+                let origin = match default {
+                    Some(default) => ColumnOrigin::Default(default.text.clone()),
+                    None => ColumnOrigin::Nothing,
+                };
+                let mut draft = TableDraft::of(table);
+                draft.columns[position].origin = origin.clone();
+                self.check_draft(&draft, text)?;
+                self.redefine(table, |table| table.columns[position].origin = origin)
+            }
+            AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, &column.text, *not_null),
+            AlterAction::SetType { column, ty, using } => self.set_type(table, &column.text, ty, using.as_ref(), text),
+            AlterAction::AddIdentity { column, always, options } => {
+                self.add_identity(table, &column.text, *always, options)
+            }
+            AlterAction::DropIdentity { column, if_exists } => {
+                let position = self.column_of(table, &column.text)?;
+                let is_identity = matches!(table.columns[position].origin, ColumnOrigin::Identity { .. });
+                self.drop_origin(table, position, is_identity, *if_exists, "an identity column")
+            }
+            AlterAction::DropExpression { column, if_exists } => {
+                let position = self.column_of(table, &column.text)?;
+                let is_generated = matches!(table.columns[position].origin, ColumnOrigin::Generated(_));
+                self.drop_origin(table, position, is_generated, *if_exists, "a stored generated column")
+            }
+            _ => Err(SqlError::unsupported("this change of a column is not supported")),
+        }
+    }
+
+    fn drop_origin(&mut self, table: &Table, position: usize, is_such: bool, if_exists: bool, what: &str) -> Result<()> {
+        if is_such {
+            return self.redefine(table, |table| table.columns[position].origin = ColumnOrigin::Nothing);
+        }
+        if if_exists {
+            return Ok(());
+        }
+        let name = &table.columns[position].name;
+        let message = format!("column \"{name}\" of relation \"{}\" is not {what}", table.name);
+        Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+    }
+
+    fn set_not_null(&mut self, table: &Arc<Table>, name: &str, not_null: bool) -> Result<()> {
+        let position = self.column_of(table, name)?;
+        if table.columns[position].not_null == not_null {
+            return Ok(());
+        }
+        if !not_null && table.key.contains(&position) {
+            let message = format!("column \"{name}\" is in a primary key");
+            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        let change = if not_null {
+            self.refuse_nulls(table, name)?;
+            TableChange::new().not_null(name)
+        } else {
+            TableChange::new().nullable(name)
+        };
+        self.change_engine(table, change, name)?;
+        self.redefine(table, |table| table.columns[position].not_null = not_null)
+    }
+
+    fn set_type(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        ty: &TypeName,
+        using: Option<&Expr>,
+        text: &str,
+    ) -> Result<()> {
+        let position = self.column_of(table, name)?;
+        let old = table.columns[position].clone();
+        let named = self.with_binder(text, |binder| binder.named_type(ty))?;
+        let context = match using {
+            None => CastContext::Assignment,
+            Some(using) if casts_only(using, name) => CastContext::Explicit,
+            Some(_) => {
+                let message = "USING with other than a cast of the column is not supported";
+                return Err(SqlError::unsupported(message).with_hint("Add a column, fill it with UPDATE, and drop the old one."));
+            }
+        };
+        let Some(cast) = Cast::find(old.ty, named.ty, named.modifier, context) else {
+            let message = format!("column \"{name}\" cannot be cast automatically to type {}", named.ty.display_name());
+            let hint = format!("You might need to specify \"USING {name}::{}\".", named.ty.display_name());
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
+        };
+        let new = Column { ty: named.ty, modifier: named.modifier, domain: named.domain.map(|domain| domain.oid), ..old.clone() };
+        let is_key = table.key.contains(&position)
+            || table.indexes.iter().any(|index| index.unique && index.columns.iter().any(|it| it.column == position));
+        if is_key {
+            check_key_column(&new, "key")?;
+        }
+        let data_type = engine_type(new.ty, new.modifier);
+        let same = data_type == engine_type(old.ty, old.modifier) && is_relabel(old.ty, new.ty) && new.modifier.is_none();
+        if !same {
+            let formats = self.environment().settings.formats.clone();
+            let change = TableChange::new().convert(name, data_type, move |value| {
+                let mut environment = PlainEnvironment::new(0);
+                environment.formats = formats.clone();
+                let converted = decode(old.ty, old.modifier, value.as_value_ref())
+                    .and_then(|value| cast.apply(&mut environment, &value))
+                    .and_then(|value| encode(new.ty, new.modifier, &value));
+                converted.map_err(|error| heddledb::fail(error.to_string()))
+            });
+            self.change_engine(table, change, name)?;
+        }
+        self.redefine(table, |table| {
+            let column = &mut table.columns[position];
+            (column.ty, column.modifier) = (named.ty, named.modifier);
+        })
+    }
+
+    fn add_identity(&mut self, table: &Arc<Table>, name: &str, always: bool, options: &[SequenceOption]) -> Result<()> {
+        let position = self.column_of(table, name)?;
+        let column = &table.columns[position];
+        if column.origin != ColumnOrigin::Nothing || !column.not_null {
+            let message = if column.not_null {
+                format!("column \"{name}\" of relation \"{}\" already has a default value", table.name)
+            } else {
+                format!("column \"{name}\" of relation \"{}\" must be declared NOT NULL before identity can be added", table.name)
+            };
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
+        if !matches!(column.ty, Type::Int2 | Type::Int4 | Type::Int8) {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let mut catalog = self.catalog_to_change();
+        let base = format!("{}_{name}_seq", table.name);
+        let sequence_name = free_name(&base, |name| catalog.relation(&table.schema, name).is_some());
+        let oid = catalog.new_oid();
+        let mut sequence =
+            crate::ddl::objects::new_sequence(oid, &table.schema, &sequence_name, Some(column.ty), options)?;
+        sequence.owner = Some((table.oid, position));
+        catalog.put_relation(&table.schema, &sequence_name, Relation::Sequence(Arc::new(sequence.clone())));
+        self.publish(&[Object::Sequence(sequence)], catalog)?;
+        self.redefine(table, |table| {
+            table.columns[position].origin = ColumnOrigin::Identity { always, sequence: oid };
+        })
+    }
+}
+
+/// Whether an expression is a column of this name, or casts of it.
+fn casts_only(expr: &Expr, name: &str) -> bool {
+    match &expr.kind {
+        ExprKind::Column(parts) => parts.last().is_some_and(|part| part.text == name),
+        ExprKind::Cast { operand, .. } => casts_only(operand, name),
+        _ => false,
+    }
+}

@@ -1,0 +1,620 @@
+//! ALTER TABLE: columns are added and dropped, constraints added and dropped, things renamed.
+//!
+//! Each action takes effect by itself, in order: if a later one fails, those before it stay.
+
+use std::sync::Arc;
+
+use heddledb::TableChange;
+
+use crate::catalog::store::Object;
+use crate::catalog::{ColumnOrigin, Index, IndexColumn, Persistence, Relation, Table};
+use crate::ddl::create_table::{TableDraft, check_key_column, free_name};
+use crate::ddl::drop::names_relation;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::quote_identifier;
+use crate::parse::syntax::{
+    AlterAction, AlterTable, ColumnDefinition, Name, PersistenceName, TableConstraint, TableConstraintKind,
+};
+use crate::session::{Connection, Severity};
+use crate::types::Value;
+
+const TAG: &str = "ALTER TABLE";
+
+/// A table's name as it stands in SQL text.
+pub(crate) fn qualified(table: &Table) -> String {
+    format!("{}.{}", quote_identifier(&table.schema), quote_identifier(&table.name))
+}
+
+impl Connection {
+    pub(crate) fn alter_table(&mut self, alter: &AlterTable, text: &str) -> Result<&'static str> {
+        let relation = match self.find_relation(&alter.name) {
+            Ok(relation) => relation,
+            Err(error) if alter.if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
+                self.skip_missing("relation", &alter.name.to_string());
+                return Ok(TAG);
+            }
+            Err(error) => return Err(error),
+        };
+        if let (Relation::View(_) | Relation::Sequence(_) | Relation::Index { .. }, [AlterAction::RenameTable(to)]) =
+            (&relation, &alter.actions[..])
+        {
+            self.rename_relation(&relation, &to.text)?;
+            return Ok(TAG);
+        }
+        let Relation::Table(table) = relation else {
+            let message = format!("ALTER TABLE of a {} is not supported", relation.kind());
+            return Err(SqlError::unsupported(message));
+        };
+        for action in &alter.actions {
+            self.alter_action(table.oid, action, text)?;
+        }
+        Ok(TAG)
+    }
+
+    fn alter_action(&mut self, oid: u32, action: &AlterAction, text: &str) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let Some(table) = catalog.table_by_oid(oid).cloned() else { return Err(crate::catalog::no_relation("")) };
+        match action {
+            AlterAction::AddColumn { column, if_not_exists } => self.add_column(&table, column, *if_not_exists, text),
+            AlterAction::DropColumn { name, if_exists, cascade } => {
+                self.drop_column(&table, &name.text, *if_exists, *cascade)
+            }
+            AlterAction::AddConstraint(constraint) => self.add_constraint(&table, constraint, text),
+            AlterAction::DropConstraint { name, if_exists, cascade } => {
+                self.drop_constraint(&table, &name.text, *if_exists, *cascade)
+            }
+            AlterAction::RenameTable(to) => self.rename_relation(&Relation::Table(table), &to.text),
+            AlterAction::RenameColumn { from, to } => self.rename_column(&table, from, to),
+            AlterAction::RenameConstraint { from, to } => self.rename_constraint(&table, &from.text, &to.text),
+            AlterAction::SetPersistence(persistence) => {
+                let persistence = match persistence {
+                    PersistenceName::Unlogged => Persistence::Unlogged,
+                    _ => Persistence::Permanent,
+                };
+                self.redefine(&table, |table| table.persistence = persistence)
+            }
+            AlterAction::ValidateConstraint(_) | AlterAction::Ignored => Ok(()),
+            AlterAction::SetSchema(_) => Err(SqlError::unsupported("ALTER TABLE SET SCHEMA is not supported")),
+            _ => self.alter_column(&table, action, text),
+        }
+    }
+
+    /// Changes a table's definition, without touching the engine's.
+    pub(crate) fn redefine(&mut self, table: &Table, change: impl FnOnce(&mut Table)) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
+        let mut changed = table.clone();
+        change(&mut changed);
+        let changed = Arc::new(changed);
+        catalog.remove_table(table);
+        catalog.put_table(changed.clone());
+        self.publish(&[Object::table(&changed, false)], catalog)
+    }
+
+    /// The position of a column that must be there.
+    pub(crate) fn column_of(&self, table: &Table, name: &str) -> Result<usize> {
+        table.columns.iter().position(|column| column.name == name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })
+    }
+
+    fn add_column(
+        &mut self,
+        table: &Arc<Table>,
+        definition: &ColumnDefinition,
+        tolerant: bool,
+        text: &str,
+    ) -> Result<()> {
+        let name = &definition.name.text;
+        if table.columns.iter().any(|column| column.name == *name) {
+            let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+            if !tolerant {
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            self.environment_mut().add_notice(Severity::Notice, SqlState::DUPLICATE_COLUMN, message + ", skipping");
+            return Ok(());
+        }
+        let mut catalog = self.catalog_to_change();
+        let mut draft = TableDraft::of(table);
+        let had_key = !draft.key.is_empty();
+        self.draft_column(definition, &mut draft, &mut catalog, text)?;
+        if !had_key && !draft.key.is_empty() {
+            return Err(SqlError::unsupported("adding a column as the primary key is not supported")
+                .with_hint("Add the column, fill it, and add the primary key."));
+        }
+        let position = draft.columns.len() - 1;
+        draft.columns[position].engine = table.engine.definition().columns().len();
+        self.check_draft(&draft, text)?;
+        let column = draft.columns[position].clone();
+        let engine_type = crate::storage::engine_type(column.ty, column.modifier);
+        let change = TableChange::new().add_column(name.as_str(), engine_type, heddledb::Value::Null);
+        self.change_engine(table, change, name)?;
+        let mut bare = table.as_ref().clone();
+        bare.columns.push(crate::catalog::Column { origin: ColumnOrigin::Nothing, not_null: false, ..column.clone() });
+        let sequences = std::mem::take(&mut draft.sequences);
+        let mut objects: Vec<Object> = sequences.iter().cloned().map(Object::Sequence).collect();
+        for sequence in sequences {
+            let (schema, name) = (sequence.schema.clone(), sequence.name.clone());
+            catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence)));
+        }
+        let bare = Arc::new(bare);
+        objects.push(Object::table(&bare, false));
+        catalog.put_table(bare.clone());
+        self.publish(&objects, catalog)?;
+        if let Err(error) = self.fill_column(&bare, &column, &draft) {
+            self.drop_column(&bare, name, true, true)?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Gives existing rows the new column's value, then makes its constraints hold.
+    fn fill_column(&mut self, table: &Arc<Table>, column: &crate::catalog::Column, draft: &TableDraft) -> Result<()> {
+        let value = match &column.origin {
+            ColumnOrigin::Nothing => None,
+            ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => Some(format!("({text})")),
+            ColumnOrigin::Identity { sequence, .. } => Some(format!("nextval({sequence}::oid::regclass)")),
+        };
+        if let Some(value) = value {
+            self.run_internal(&format!(
+                "update {} set {} = {value}",
+                qualified(table),
+                quote_identifier(&column.name)
+            ))?;
+        }
+        if column.not_null {
+            self.refuse_nulls(table, &column.name)?;
+            let change = TableChange::new().not_null(column.name.as_str());
+            self.change_engine(table, change, &column.name)?;
+        }
+        let position = table.columns.len() - 1;
+        self.redefine(table, |table| {
+            table.columns[position] = crate::catalog::Column { engine: table.columns[position].engine, ..column.clone() };
+        })?;
+        let catalog = self.catalog_to_change();
+        let Some(table) = catalog.table_by_oid(table.oid).cloned() else { return Ok(()) };
+        for check in draft.checks.iter().skip(table.checks.len()) {
+            self.add_check(&table, check.name.clone(), check.condition.clone(), true)?;
+        }
+        for index in draft.indexes.iter().filter(|index| index.oid == 0) {
+            let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+            let name = (!index.name.is_empty()).then(|| index.name.clone());
+            self.add_unique(&self.current(table.oid)?, name, &columns)?;
+        }
+        for declared in &draft.foreign_keys {
+            self.add_foreign_key(&self.current(table.oid)?, declared.clone(), true)?;
+        }
+        Ok(())
+    }
+
+    /// The table as it is now.
+    pub(crate) fn current(&self, oid: u32) -> Result<Arc<Table>> {
+        let found = self.shared().catalog().table_by_oid(oid).cloned();
+        found.ok_or_else(|| crate::catalog::no_relation(&oid.to_string()))
+    }
+
+    /// An error if a column holds NULLs.
+    pub(crate) fn refuse_nulls(&mut self, table: &Table, column: &str) -> Result<()> {
+        let sql = format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(column));
+        if self.run_internal(&sql)?.is_empty() {
+            return Ok(());
+        }
+        let message = format!("column \"{column}\" of relation \"{}\" contains null values", table.name);
+        Err(SqlError::new(SqlState::NOT_NULL_VIOLATION, message)
+            .with_table(table.schema.clone(), table.name.clone())
+            .with_column(column))
+    }
+
+    fn drop_column(&mut self, table: &Arc<Table>, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        let Some(position) = table.columns.iter().position(|column| column.name == name) else {
+            if if_exists {
+                let message = format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name);
+                self.environment_mut().add_notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message);
+                return Ok(());
+            }
+            return self.column_of(table, name).map(|_| ());
+        };
+        if table.key.contains(&position) {
+            return Err(SqlError::unsupported("dropping a column of the primary key is not supported"));
+        }
+        self.refuse_views(table, name)?;
+        let catalog = self.catalog_to_change();
+        let referencing = catalog.tables().filter(|other| other.oid != table.oid);
+        for other in referencing {
+            let refers = |key: &&crate::catalog::ForeignKey| key.table == table.oid && key.references.contains(&position);
+            if let Some(key) = other.foreign_keys.iter().find(refers) {
+                if !cascade {
+                    let message = format!("cannot drop column {name} of table {} because other objects depend on it", table.name);
+                    let detail = format!("constraint {} on table {} depends on column {name} of table {}", key.name, other.name, table.name);
+                    return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail));
+                }
+                let key = key.name.clone();
+                let other = other.clone();
+                self.redefine(&other, |table| table.foreign_keys.retain(|known| known.name != key))?;
+            }
+        }
+        self.change_engine(table, TableChange::new().drop_column(name), name)?;
+        let catalog = self.catalog_to_change();
+        let owned = catalog.sequences().find(|sequence| sequence.owner == Some((table.oid, position))).cloned();
+        self.redefine(table, |table| without_column(table, position))?;
+        self.shift_others(table.oid, position)?;
+        if let Some(sequence) = owned {
+            let mut catalog = self.catalog_to_change();
+            catalog.remove_relation(&sequence.schema, &sequence.name);
+            self.publish_catalog(catalog);
+            self.shared().store.delete(&self.shared().database, &[sequence.oid])?;
+        }
+        Ok(())
+    }
+
+    /// Positions of columns behind a dropped one, in other tables' foreign keys and in sequences' owners.
+    fn shift_others(&mut self, oid: u32, dropped: usize) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
+        let mut objects = Vec::new();
+        for table in catalog.tables().cloned().collect::<Vec<_>>() {
+            if !table.foreign_keys.iter().any(|key| key.table == oid && key.references.iter().any(|&it| it > dropped)) {
+                continue;
+            }
+            let mut changed = table.as_ref().clone();
+            for key in changed.foreign_keys.iter_mut().filter(|key| key.table == oid) {
+                key.references.iter_mut().filter(|it| **it > dropped).for_each(|it| *it -= 1);
+            }
+            let changed = Arc::new(changed);
+            objects.push(Object::table(&changed, false));
+            catalog.put_table(changed);
+        }
+        for sequence in catalog.sequences().cloned().collect::<Vec<_>>() {
+            if let Some((table, position)) = sequence.owner
+                && table == oid
+                && position > dropped
+            {
+                let mut changed = sequence.as_ref().clone();
+                changed.owner = Some((table, position - 1));
+                let (schema, name) = (changed.schema.clone(), changed.name.clone());
+                catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
+                objects.push(Object::Sequence(changed));
+            }
+        }
+        self.publish(&objects, catalog)
+    }
+
+    fn refuse_views(&self, table: &Table, column: &str) -> Result<()> {
+        let catalog = self.shared().catalog();
+        let depends = catalog.views().find(|view| {
+            names_relation(view, &table.schema, &table.name)
+                && (view.query.contains(column) || view.query.contains('*'))
+        });
+        match depends {
+            None => Ok(()),
+            Some(view) => {
+                let message = format!("cannot change column {column} of table {} because view {} depends on it", table.name, view.name);
+                let hint = "Drop the view first, and create it again.";
+                Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint))
+            }
+        }
+    }
+
+    fn add_constraint(&mut self, table: &Arc<Table>, constraint: &TableConstraint, text: &str) -> Result<()> {
+        let name = constraint.name.as_ref().map(|name| name.text.clone());
+        if let Some(name) = &name {
+            let taken = table.checks.iter().any(|check| check.name == *name)
+                || table.foreign_keys.iter().any(|key| key.name == *name)
+                || table.key_name.as_deref() == Some(name);
+            if taken {
+                let message = format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
+                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+        }
+        let draft = TableDraft::of(table);
+        match &constraint.kind {
+            TableConstraintKind::Check(condition) => {
+                let mut draft = draft;
+                draft.check(constraint.name.as_ref(), condition, None)?;
+                self.check_draft(&draft, text)?;
+                let added = draft.checks.pop();
+                let Some(check) = added else { return Ok(()) };
+                self.add_check(table, check.name, check.condition, !constraint.not_valid)
+            }
+            TableConstraintKind::Unique { columns, .. } => {
+                let columns = draft.positions(columns)?;
+                self.add_unique(table, name, &columns)
+            }
+            TableConstraintKind::PrimaryKey { columns, .. } => {
+                let columns = draft.positions(columns)?;
+                self.add_primary_key(table, name, columns)
+            }
+            TableConstraintKind::UsingIndex { index, primary: false } => {
+                let index = index.text.clone();
+                self.redefine(table, |table| {
+                    table.indexes.iter_mut().filter(|it| it.name == index).for_each(|it| it.constraint = true);
+                })
+            }
+            TableConstraintKind::UsingIndex { index, primary: true } => {
+                let found = table.indexes.iter().find(|it| it.name == index.text);
+                let Some(found) = found else {
+                    let message = format!("index \"{}\" does not exist", index.text);
+                    return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+                };
+                let columns = found.columns.iter().map(|column| column.column).collect();
+                self.add_primary_key(table, name, columns)
+            }
+            TableConstraintKind::ForeignKey { columns, reference } => {
+                let columns = draft.positions(columns)?;
+                self.add_foreign_key(table, (name, columns, reference.clone()), !constraint.not_valid)
+            }
+        }
+    }
+
+    fn add_check(&mut self, table: &Arc<Table>, name: String, condition: String, validate: bool) -> Result<()> {
+        if validate {
+            let sql = format!("select 1 from {} where not ({condition}) limit 1", qualified(table));
+            if !self.run_internal(&sql)?.is_empty() {
+                let message = format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name);
+                return Err(SqlError::new(SqlState::CHECK_VIOLATION, message)
+                    .with_table(table.schema.clone(), table.name.clone())
+                    .with_constraint(name));
+            }
+        }
+        self.redefine(table, |table| table.checks.push(crate::catalog::Check { name, condition }))
+    }
+
+    fn add_unique(&mut self, table: &Arc<Table>, name: Option<String>, columns: &[usize]) -> Result<()> {
+        for &column in columns {
+            check_key_column(&table.columns[column], "unique index")?;
+        }
+        let mut catalog = self.catalog_to_change();
+        let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+        let name = name.unwrap_or_else(|| {
+            let base = format!("{}_{}_key", table.name, names.join("_"));
+            free_name(&base, |name| catalog.relation(&table.schema, name).is_some())
+        });
+        self.is_free(&table.schema.clone(), &name, false)?;
+        self.change_engine(table, TableChange::new().add_unique_index(name.as_str(), names), &name)?;
+        let oid = catalog.new_oid();
+        let columns = columns.iter().map(|&column| IndexColumn { column, descending: false, class: None }).collect();
+        self.redefine(table, |table| {
+            table.indexes.push(Index { oid, name, columns, unique: true, constraint: true, included: Vec::new() });
+        })
+    }
+
+    fn add_primary_key(&mut self, table: &Arc<Table>, name: Option<String>, key: Vec<usize>) -> Result<()> {
+        if !table.key.is_empty() {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        let mut catalog = self.catalog_to_change();
+        let mut change = TableChange::new();
+        for &column in &key {
+            let column = &table.columns[column];
+            check_key_column(column, "primary key")?;
+            self.refuse_nulls(table, &column.name)?;
+            change = change.not_null(column.name.as_str());
+        }
+        let name = name.unwrap_or_else(|| {
+            free_name(&format!("{}_pkey", table.name), |name| catalog.relation(&table.schema, name).is_some())
+        });
+        self.is_free(&table.schema.clone(), &name, false)?;
+        let names: Vec<&str> = key.iter().map(|&column| table.columns[column].name.as_str()).collect();
+        let hidden = table.engine.definition().columns()[0].name.clone();
+        change = change.primary_key(names).drop_column(hidden);
+        self.change_engine(table, change, &name)?;
+        let oid = catalog.new_oid();
+        self.redefine(table, |table| {
+            for column in &mut table.columns {
+                column.engine -= 1;
+            }
+            key.iter().for_each(|&column| table.columns[column].not_null = true);
+            (table.key, table.key_name, table.key_oid) = (key, Some(name), Some(oid));
+        })
+    }
+
+    fn add_foreign_key(
+        &mut self,
+        table: &Arc<Table>,
+        declared: crate::ddl::foreign_key::Declared,
+        validate: bool,
+    ) -> Result<()> {
+        let catalog = self.catalog_to_change();
+        let draft = TableDraft::of(table);
+        let mut keys = self.resolve_references(&draft, &[declared], &catalog)?;
+        let Some(mut key) = keys.pop() else { return Ok(()) };
+        let taken = |name: &str| table.foreign_keys.iter().any(|key| key.name == name);
+        key.name = free_name(&key.name, taken);
+        if validate {
+            self.validate_foreign_key(table, &key)?;
+        }
+        self.redefine(table, |table| table.foreign_keys.push(key))
+    }
+
+    fn validate_foreign_key(&mut self, table: &Arc<Table>, key: &crate::catalog::ForeignKey) -> Result<()> {
+        let other = self.current(key.table)?;
+        let column = |table: &Table, position: usize| quote_identifier(&table.columns[position].name);
+        let given: Vec<String> =
+            key.columns.iter().map(|&position| format!("a.{} is not null", column(table, position))).collect();
+        let equal: Vec<String> = key
+            .columns
+            .iter()
+            .zip(&key.references)
+            .map(|(&own, &theirs)| format!("b.{} = a.{}", column(&other, theirs), column(table, own)))
+            .collect();
+        let sql = format!(
+            "select 1 from {} a where {} and not exists (select 1 from {} b where {}) limit 1",
+            qualified(table),
+            given.join(" and "),
+            qualified(&other),
+            equal.join(" and ")
+        );
+        if self.run_internal(&sql)?.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            table.name, key.name
+        );
+        let detail = format!("A row refers to a key that is not present in table \"{}\".", other.name);
+        Err(SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+            .with_detail(detail)
+            .with_table(table.schema.clone(), table.name.clone())
+            .with_constraint(key.name.clone()))
+    }
+
+    fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        if table.key_name.as_deref() == Some(name) {
+            return Err(SqlError::unsupported("dropping a primary key is not supported")
+                .with_hint("Create a new table without it, and copy the rows."));
+        }
+        if let Some(index) = table.indexes.iter().find(|index| index.constraint && index.name == name) {
+            let columns: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+            let catalog = self.catalog_to_change();
+            let depends = catalog.tables().find(|other| {
+                other.foreign_keys.iter().any(|key| key.table == table.oid && key.references == columns)
+            });
+            if let (Some(other), false) = (depends, cascade) {
+                let message = format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
+                let detail = format!("a foreign key of table {} depends on index {name}", other.name);
+                return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail));
+            }
+            self.change_engine(table, TableChange::new().drop_index(name), name)?;
+            return self.redefine(table, |table| table.indexes.retain(|index| index.name != name));
+        }
+        let known = table.checks.iter().any(|check| check.name == name)
+            || table.foreign_keys.iter().any(|key| key.name == name);
+        if known {
+            return self.redefine(table, |table| {
+                table.checks.retain(|check| check.name != name);
+                table.foreign_keys.retain(|key| key.name != name);
+            });
+        }
+        let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+        if if_exists {
+            self.environment_mut().add_notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message + ", skipping");
+            return Ok(());
+        }
+        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+    }
+
+    /// Gives a relation another name in its schema.
+    pub(crate) fn rename_relation(&mut self, relation: &Relation, to: &str) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
+        let Some((schema, from)) = catalog.relation_name(relation.oid()).cloned() else { return Ok(()) };
+        self.is_free(&schema, to, false)?;
+        if matches!(relation, Relation::Table(_) | Relation::View(_))
+            && let Some(view) = catalog.views().find(|view| names_relation(view, &schema, &from))
+        {
+            let message = format!("cannot rename {from} because view {} depends on it", view.name);
+            let hint = "Drop the view first, and create it again.";
+            return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint));
+        }
+        match relation {
+            Relation::Table(table) => {
+                let engine_name = crate::ddl::create_table::engine_name(self.shared(), &schema, to);
+                self.change_engine(table, TableChange::new().rename(engine_name), to)?;
+                self.redefine(table, |table| table.name = to.to_string())
+            }
+            Relation::View(view) => {
+                let mut changed = view.as_ref().clone();
+                changed.name = to.to_string();
+                catalog.remove_relation(&schema, &from);
+                catalog.put_relation(&schema, to, Relation::View(Arc::new(changed.clone())));
+                self.publish(&[Object::View(changed)], catalog)
+            }
+            Relation::Sequence(sequence) => {
+                let mut changed = sequence.as_ref().clone();
+                changed.name = to.to_string();
+                catalog.remove_relation(&schema, &from);
+                catalog.put_relation(&schema, to, Relation::Sequence(Arc::new(changed.clone())));
+                self.publish(&[Object::Sequence(changed)], catalog)
+            }
+            Relation::Index { table, .. } => {
+                let table = self.current(*table)?;
+                self.rename_constraint(&table, &from, to)
+            }
+        }
+    }
+
+    fn rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
+        let is_index = table.indexes.iter().any(|index| index.name == from);
+        if is_index {
+            self.is_free(&table.schema.clone(), to, false)?;
+            self.change_engine(table, TableChange::new().rename_index(from, to), to)?;
+        }
+        let known = is_index
+            || table.key_name.as_deref() == Some(from)
+            || table.checks.iter().any(|check| check.name == from)
+            || table.foreign_keys.iter().any(|key| key.name == from);
+        if !known {
+            let message = format!("constraint \"{from}\" for table \"{}\" does not exist", table.name);
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        }
+        self.redefine(table, |table| {
+            let rename = |name: &mut String| {
+                if name == from {
+                    *name = to.to_string();
+                }
+            };
+            table.indexes.iter_mut().for_each(|index| rename(&mut index.name));
+            table.checks.iter_mut().for_each(|check| rename(&mut check.name));
+            table.foreign_keys.iter_mut().for_each(|key| rename(&mut key.name));
+            table.key_name.iter_mut().for_each(rename);
+        })
+    }
+
+    fn rename_column(&mut self, table: &Arc<Table>, from: &Name, to: &Name) -> Result<()> {
+        let position = self.column_of(table, &from.text)?;
+        if table.columns.iter().any(|column| column.name == to.text) {
+            let message = format!("column \"{}\" of relation \"{}\" already exists", to.text, table.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        self.refuse_views(table, &from.text)?;
+        let change = TableChange::new().rename_column(from.text.as_str(), to.text.as_str());
+        self.change_engine(table, change, &from.text)?;
+        self.redefine(table, |table| {
+            table.columns[position].name = to.text.clone();
+            let renamed = |text: &mut String| *text = crate::parse::with_renamed(text, &from.text, &to.text);
+            table.checks.iter_mut().for_each(|check| renamed(&mut check.condition));
+            for column in &mut table.columns {
+                if let ColumnOrigin::Generated(text) = &mut column.origin {
+                    renamed(text);
+                }
+            }
+        })
+    }
+
+    /// Runs a statement of our own, and gives its rows.
+    pub(crate) fn run_internal(&mut self, sql: &str) -> Result<Vec<Vec<Value>>> {
+        let statements = crate::parse::parse(sql)?;
+        let mut rows = Vec::new();
+        for parsed in &statements {
+            self.collect_rows(&parsed.statement, sql, &mut rows).map_err(SqlError::without_position)?;
+        }
+        Ok(rows)
+    }
+}
+
+/// A table without one of its columns: what names it goes, positions behind it move.
+fn without_column(table: &mut Table, dropped: usize) {
+    let name = table.columns[dropped].name.clone();
+    let engine = table.columns[dropped].engine;
+    table.columns.remove(dropped);
+    table.columns.iter_mut().filter(|column| column.engine > engine).for_each(|column| column.engine -= 1);
+    let shift = |position: &mut usize| {
+        if *position > dropped {
+            *position -= 1;
+        }
+    };
+    table.indexes.retain(|index| index.columns.iter().all(|column| column.column != dropped));
+    table.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(|column| shift(&mut column.column));
+    table.indexes.iter_mut().for_each(|index| index.included.retain(|&column| column != dropped));
+    table.indexes.iter_mut().flat_map(|index| &mut index.included).for_each(shift);
+    table.key.iter_mut().for_each(shift);
+    table.foreign_keys.retain(|key| !key.columns.contains(&dropped));
+    let own = table.oid;
+    for key in &mut table.foreign_keys {
+        key.columns.iter_mut().for_each(shift);
+        if key.table == own {
+            key.references.iter_mut().for_each(shift);
+        }
+    }
+    table.checks.retain(|check| !crate::parse::names_column(&check.condition, &name));
+}
+

@@ -1,0 +1,606 @@
+//! CREATE TABLE: columns, identity and serial columns, defaults, constraints, LIKE.
+//!
+//! Source: PostgreSQL 15, `parse_utilcmd.c`.
+
+use std::sync::Arc;
+
+use heddledb::TableDefinition;
+
+use crate::bind::{Clause, NamedType};
+use crate::catalog::store::{EngineTable, Object};
+use crate::catalog::{
+    Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence, Table,
+};
+use crate::ddl::Created;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{
+    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, ObjectKind, ObjectName, OnCommit,
+    PersistenceName, Reference, SequenceOption, TableConstraintKind, TextExpr, TypeName,
+};
+use crate::session::Connection;
+use crate::types::{Modifier, Type};
+
+/// The most columns of a table.
+const COLUMNS_MAX: usize = 1_000;
+
+/// A table that is being defined.
+pub(crate) struct TableDraft {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    pub columns: Vec<Column>,
+    pub key: Vec<usize>,
+    pub key_name: Option<String>,
+    pub indexes: Vec<Index>,
+    pub checks: Vec<Check>,
+    pub foreign_keys: Vec<(Option<String>, Vec<usize>, Reference)>,
+    /// Sequences of serial and identity columns.
+    pub sequences: Vec<Sequence>,
+    pub persistence: Persistence,
+}
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
+}
+
+impl TableDraft {
+    pub fn new(oid: u32, schema: &str, name: &str, persistence: Persistence) -> TableDraft {
+        TableDraft {
+            oid,
+            schema: schema.to_string(),
+            name: name.to_string(),
+            columns: Vec::new(),
+            key: Vec::new(),
+            key_name: None,
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            sequences: Vec::new(),
+            persistence,
+        }
+    }
+
+    /// A draft that starts from a table, for ALTER TABLE.
+    pub fn of(table: &Table) -> TableDraft {
+        TableDraft {
+            columns: table.columns.clone(),
+            key: table.key.clone(),
+            key_name: table.key_name.clone(),
+            indexes: table.indexes.clone(),
+            checks: table.checks.clone(),
+            ..TableDraft::new(table.oid, &table.schema, &table.name, table.persistence)
+        }
+    }
+
+    pub fn position(&self, name: &Name) -> Result<usize> {
+        self.columns.iter().position(|column| column.name == name.text).ok_or_else(|| {
+            let message = format!("column \"{}\" named in key does not exist", name.text);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })
+    }
+
+    pub fn positions(&self, names: &[Name]) -> Result<Vec<usize>> {
+        let mut positions = Vec::with_capacity(names.len());
+        for name in names {
+            let position = self.position(name)?;
+            if positions.contains(&position) {
+                let message = format!("column \"{}\" appears twice in a key constraint", name.text);
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            positions.push(position);
+        }
+        Ok(positions)
+    }
+
+    fn primary_key(&mut self, name: Option<&Name>, key: Vec<usize>) -> Result<()> {
+        if !self.key.is_empty() {
+            return Err(invalid(format!("multiple primary keys for table \"{}\" are not allowed", self.name)));
+        }
+        for &position in &key {
+            self.columns[position].not_null = true;
+        }
+        self.key_name = name.map(|name| name.text.clone());
+        self.key = key;
+        Ok(())
+    }
+
+    fn unique(&mut self, name: Option<&Name>, key: Vec<usize>) {
+        let columns = key.into_iter().map(|column| IndexColumn { column, descending: false, class: None });
+        self.indexes.push(Index {
+            oid: 0,
+            name: name.map_or(String::new(), |name| name.text.clone()),
+            columns: columns.collect(),
+            unique: true,
+            constraint: true,
+            included: Vec::new(),
+        });
+    }
+
+    /// Whether a name is taken by one of the table's own constraints or indexes.
+    fn has_name(&self, name: &str) -> bool {
+        self.checks.iter().any(|check| check.name == name)
+            || self.indexes.iter().any(|index| index.name == name)
+            || self.key_name.as_deref() == Some(name)
+    }
+
+    pub fn check(&mut self, name: Option<&Name>, condition: &TextExpr, column: Option<&str>) -> Result<()> {
+        let name = match name {
+            Some(name) if self.has_name(&name.text) => {
+                let message = format!("check constraint \"{}\" already exists", name.text);
+                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+            Some(name) => name.text.clone(),
+            None => {
+                let base = match column {
+                    Some(column) => format!("{}_{column}_check", self.name),
+                    None => format!("{}_check", self.name),
+                };
+                free_name(&base, |name| self.has_name(name))
+            }
+        };
+        self.checks.push(Check { name, condition: condition.text.clone() });
+        Ok(())
+    }
+
+    /// Names the key and the indexes that have no names yet, and gives oids.
+    pub fn settle_names(&mut self, catalog: &mut Catalog) {
+        let schema = self.schema.clone();
+        if !self.key.is_empty() && self.key_name.is_none() {
+            let base = format!("{}_pkey", self.name);
+            self.key_name = Some(free_name(&base, |name| catalog.relation(&schema, name).is_some()));
+        }
+        for position in 0..self.indexes.len() {
+            if self.indexes[position].oid == 0 {
+                self.indexes[position].oid = catalog.new_oid();
+            }
+            if self.indexes[position].name.is_empty() {
+                let columns: Vec<&str> = self.indexes[position]
+                    .columns
+                    .iter()
+                    .map(|column| self.columns[column.column].name.as_str())
+                    .collect();
+                let base = format!("{}_{}_key", self.name, columns.join("_"));
+                let taken = |name: &str| catalog.relation(&schema, name).is_some() || self.has_name(name);
+                self.indexes[position].name = free_name(&base, taken);
+            }
+        }
+    }
+
+    /// Where columns lie in the engine: behind the hidden key, if there is one.
+    fn settle_columns(&mut self) {
+        let first = usize::from(self.key.is_empty());
+        for (position, column) in self.columns.iter_mut().enumerate() {
+            column.engine = first + position;
+        }
+    }
+
+    /// The engine's definition.
+    pub fn engine(&self, engine_name: &str) -> Result<TableDefinition> {
+        for &position in &self.key {
+            check_key_column(&self.columns[position], "primary key")?;
+        }
+        for index in self.indexes.iter().filter(|index| index.unique) {
+            for column in &index.columns {
+                check_key_column(&self.columns[column.column], "unique index")?;
+            }
+        }
+        let table =
+            EngineTable { name: engine_name, columns: &self.columns, key: &self.key, indexes: &self.indexes };
+        Ok(table.definition())
+    }
+
+    /// The table, once the engine has it.
+    pub fn finish(self, engine: heddledb::Table, foreign_keys: Vec<ForeignKey>, catalog: &mut Catalog) -> Table {
+        let key_oid = (!self.key.is_empty()).then(|| catalog.new_oid());
+        Table {
+            oid: self.oid,
+            schema: self.schema,
+            name: self.name,
+            columns: self.columns,
+            key: self.key,
+            key_name: self.key_name,
+            key_oid,
+            indexes: self.indexes,
+            checks: self.checks,
+            foreign_keys,
+            persistence: self.persistence,
+            comment: None,
+            engine,
+        }
+    }
+}
+
+/// Keys need types whose stored form compares as the values do.
+pub(crate) fn check_key_column(column: &Column, what: &str) -> Result<()> {
+    if crate::storage::keeps_order(column.ty, column.modifier) {
+        return Ok(());
+    }
+    let message = format!("a {what} on column \"{}\" of type {} is not supported", column.name, column.ty.display_name());
+    let hint = match column.ty {
+        Type::Numeric => "Declare the column as numeric(p, s) with a precision of at most 38.",
+        _ => "Use a column of another type.",
+    };
+    Err(SqlError::unsupported(message).with_hint(hint))
+}
+
+/// The first of `base`, `base1`, `base2`, … that is not taken, within 63 bytes.
+pub(crate) fn free_name(base: &str, taken: impl Fn(&str) -> bool) -> String {
+    let cut = |suffix: &str| -> String {
+        let mut end = base.len().min(63 - suffix.len());
+        while !base.is_char_boundary(end) {
+            end -= 1;
+        }
+        format!("{}{suffix}", &base[..end])
+    };
+    let plain = cut("");
+    if !taken(&plain) {
+        return plain;
+    }
+    (1..).map(|number: u32| cut(&number.to_string())).find(|name| !taken(name)).unwrap_or(plain)
+}
+
+impl Connection {
+    pub(crate) fn create_table(&mut self, create: &CreateTable, text: &str) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let temporary = create.persistence == PersistenceName::Temporary;
+        if create.on_commit != OnCommit::PreserveRows {
+            return Err(SqlError::unsupported("ON COMMIT DROP and ON COMMIT DELETE ROWS are not supported"));
+        }
+        let schema = self.schema_for(&create.name, temporary)?;
+        if !self.is_free(&schema, create.name.last(), create.if_not_exists)? {
+            return Ok("CREATE TABLE");
+        }
+        let persistence = match create.persistence {
+            PersistenceName::Permanent if schema == self.environment().temporary => Persistence::Temporary,
+            PersistenceName::Permanent => Persistence::Permanent,
+            PersistenceName::Temporary => Persistence::Temporary,
+            PersistenceName::Unlogged => Persistence::Unlogged,
+        };
+        let mut draft = TableDraft::new(catalog.new_oid(), &schema, create.name.last(), persistence);
+        self.draft_columns(create, &mut draft, &mut catalog, text)?;
+        self.draft_constraints(create, &mut draft)?;
+        draft.settle_columns();
+        self.check_draft(&draft, text)?;
+        draft.settle_names(&mut catalog);
+        self.make_table(draft, catalog)?;
+        Ok("CREATE TABLE")
+    }
+
+    /// Stores, makes and publishes a table and its sequences.
+    pub(crate) fn make_table(&mut self, mut draft: TableDraft, mut catalog: Catalog) -> Result<Arc<Table>> {
+        let shared = self.shared().clone();
+        let references = std::mem::take(&mut draft.foreign_keys);
+        let mut objects: Vec<Object> = draft.sequences.iter().cloned().map(Object::Sequence).collect();
+        for sequence in std::mem::take(&mut draft.sequences) {
+            let (schema, name) = (sequence.schema.clone(), sequence.name.clone());
+            catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence)));
+        }
+        let foreign_keys = self.resolve_references(&draft, &references, &catalog)?;
+        let engine_name = engine_name(&shared, &draft.schema, &draft.name);
+        let definition = draft.engine(&engine_name)?;
+        let engine = shared.database.create_table(definition)?;
+        let table = Arc::new(draft.finish(engine, foreign_keys, &mut catalog));
+        objects.push(Object::table(&table, false));
+        catalog.put_table(table.clone());
+        if let Err(error) = self.publish(&objects, catalog) {
+            shared.database.drop_table(&engine_name)?;
+            return Err(error);
+        }
+        self.note_created(Created { kind: ObjectKind::Table, schema: table.schema.clone(), name: table.name.clone() });
+        Ok(table)
+    }
+
+    fn draft_columns(
+        &mut self,
+        create: &CreateTable,
+        draft: &mut TableDraft,
+        catalog: &mut Catalog,
+        text: &str,
+    ) -> Result<()> {
+        let mut likes = create.likes.iter().peekable();
+        for (position, definition) in create.columns.iter().enumerate() {
+            while let Some(like) = likes.next_if(|like| like.position <= position) {
+                self.draft_like(like, draft, catalog)?;
+            }
+            self.draft_column(definition, draft, catalog, text)?;
+        }
+        for like in likes {
+            self.draft_like(like, draft, catalog)?;
+        }
+        if draft.columns.len() > COLUMNS_MAX {
+            let message = format!("tables can have at most {COLUMNS_MAX} columns");
+            return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
+        }
+        Ok(())
+    }
+
+    /// A column with its constraints.
+    pub(crate) fn draft_column(
+        &mut self,
+        definition: &ColumnDefinition,
+        draft: &mut TableDraft,
+        catalog: &mut Catalog,
+        text: &str,
+    ) -> Result<()> {
+        let name = &definition.name.text;
+        if draft.columns.iter().any(|column| column.name == *name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        if let Some(collation) = &definition.collation {
+            self.with_binder(text, |binder| binder.check_collation(collation))?;
+        }
+        let serial = serial_type(&definition.ty);
+        let named = match serial {
+            Some(ty) => NamedType { ty, modifier: Modifier::NONE, domain: None },
+            None => self.with_binder(text, |binder| binder.named_type(&definition.ty))?,
+        };
+        if named.ty.category() == crate::types::Category::Pseudo {
+            let message = format!("column \"{name}\" has pseudo-type {}", named.ty.display_name());
+            return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        let domain = named.domain.as_ref();
+        draft.columns.push(Column {
+            name: name.clone(),
+            ty: named.ty,
+            modifier: named.modifier,
+            not_null: domain.is_some_and(|domain| domain.not_null),
+            origin: ColumnOrigin::Nothing,
+            domain: domain.map(|domain| domain.oid),
+            engine: 0,
+            comment: None,
+        });
+        let position = draft.columns.len() - 1;
+        if let Some(ty) = serial {
+            let sequence = self.owned_sequence(draft, position, ty, &[], catalog)?;
+            draft.columns[position].not_null = true;
+            let default = format!("nextval({}::oid::regclass)", sequence.oid);
+            draft.columns[position].origin = ColumnOrigin::Default(default);
+            draft.sequences.push(sequence);
+        }
+        self.draft_column_constraints(definition, position, draft, catalog)
+    }
+
+    fn draft_column_constraints(
+        &mut self,
+        definition: &ColumnDefinition,
+        position: usize,
+        draft: &mut TableDraft,
+        catalog: &mut Catalog,
+    ) -> Result<()> {
+        let column_name = definition.name.text.clone();
+        let mut null = None;
+        for constraint in &definition.constraints {
+            let twice = || {
+                let message = format!("multiple default values specified for column \"{column_name}\" of table \"{}\"", definition.name.text);
+                Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+            };
+            let has_origin = draft.columns[position].origin != ColumnOrigin::Nothing;
+            match &constraint.kind {
+                ColumnConstraintKind::Null | ColumnConstraintKind::NotNull => {
+                    let not_null = constraint.kind == ColumnConstraintKind::NotNull;
+                    if null.is_some_and(|known| known != not_null) {
+                        let message = format!("conflicting NULL/NOT NULL declarations for column \"{column_name}\" of table \"{}\"", draft.name);
+                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                    }
+                    null = Some(not_null);
+                    draft.columns[position].not_null |= not_null;
+                }
+                ColumnConstraintKind::Default(_)
+                | ColumnConstraintKind::Generated(_)
+                | ColumnConstraintKind::Identity { .. }
+                    if has_origin =>
+                {
+                    return twice();
+                }
+                ColumnConstraintKind::Default(default) => {
+                    draft.columns[position].origin = ColumnOrigin::Default(default.text.clone());
+                }
+                ColumnConstraintKind::Generated(expr) => {
+                    draft.columns[position].origin = ColumnOrigin::Generated(expr.text.clone());
+                }
+                ColumnConstraintKind::Identity { always, options } => {
+                    let ty = draft.columns[position].ty;
+                    if !matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
+                        let message = "identity column type must be smallint, integer, or bigint";
+                        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                    }
+                    let sequence = self.owned_sequence(draft, position, ty, options, catalog)?;
+                    draft.columns[position].not_null = true;
+                    draft.columns[position].origin =
+                        ColumnOrigin::Identity { always: *always, sequence: sequence.oid };
+                    draft.sequences.push(sequence);
+                }
+                ColumnConstraintKind::Check(condition) => {
+                    draft.check(constraint.name.as_ref(), condition, Some(&column_name))?;
+                }
+                ColumnConstraintKind::Unique => draft.unique(constraint.name.as_ref(), vec![position]),
+                ColumnConstraintKind::PrimaryKey => draft.primary_key(constraint.name.as_ref(), vec![position])?,
+                ColumnConstraintKind::References(reference) => {
+                    let name = constraint.name.as_ref().map(|name| name.text.clone());
+                    draft.foreign_keys.push((name, vec![position], reference.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sequence of a serial or identity column.
+    fn owned_sequence(
+        &mut self,
+        draft: &TableDraft,
+        position: usize,
+        ty: Type,
+        options: &[SequenceOption],
+        catalog: &mut Catalog,
+    ) -> Result<Sequence> {
+        let base = format!("{}_{}_seq", draft.name, draft.columns[position].name);
+        let taken = |name: &str| {
+            catalog.relation(&draft.schema, name).is_some()
+                || draft.sequences.iter().any(|sequence| sequence.name == name)
+        };
+        let name = free_name(&base, taken);
+        let oid = catalog.new_oid();
+        let mut sequence = crate::ddl::objects::new_sequence(oid, &draft.schema, &name, Some(ty), options)?;
+        sequence.owner = Some((draft.oid, position));
+        Ok(sequence)
+    }
+
+    fn draft_like(&mut self, like: &LikeClause, draft: &mut TableDraft, catalog: &mut Catalog) -> Result<()> {
+        let Relation::Table(source) = self.find_relation(&like.table)? else {
+            let message = format!("\"{}\" is not a table", like.table);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        };
+        let includes = |what: &str| like.including.iter().any(|included| included == what || included == "all");
+        let first = draft.columns.len();
+        for column in &source.columns {
+            let origin = match &column.origin {
+                ColumnOrigin::Default(text) if includes("defaults") => ColumnOrigin::Default(text.clone()),
+                ColumnOrigin::Generated(text) if includes("generated") => ColumnOrigin::Generated(text.clone()),
+                _ => ColumnOrigin::Nothing,
+            };
+            let comment = column.comment.clone().filter(|_| includes("comments"));
+            draft.columns.push(Column { origin, comment, ..column.clone() });
+            if let ColumnOrigin::Identity { always, .. } = column.origin
+                && includes("identity")
+            {
+                let position = draft.columns.len() - 1;
+                let sequence = self.owned_sequence(draft, position, column.ty, &[], catalog)?;
+                draft.columns[position].origin = ColumnOrigin::Identity { always, sequence: sequence.oid };
+                draft.sequences.push(sequence);
+            }
+        }
+        if includes("constraints") {
+            draft.checks.extend(source.checks.iter().cloned());
+        }
+        if includes("indexes") {
+            if !source.key.is_empty() {
+                draft.primary_key(None, source.key.iter().map(|column| column + first).collect())?;
+            }
+            for index in &source.indexes {
+                let columns = index.columns.iter().map(|it| IndexColumn { column: it.column + first, ..it.clone() });
+                let columns = columns.collect();
+                draft.indexes.push(Index { oid: 0, name: String::new(), columns, ..index.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn draft_constraints(&mut self, create: &CreateTable, draft: &mut TableDraft) -> Result<()> {
+        for constraint in &create.constraints {
+            let name = constraint.name.as_ref();
+            match &constraint.kind {
+                TableConstraintKind::Check(condition) => draft.check(name, condition, None)?,
+                TableConstraintKind::Unique { columns, .. } => {
+                    let columns = draft.positions(columns)?;
+                    draft.unique(name, columns);
+                }
+                TableConstraintKind::PrimaryKey { columns, .. } => {
+                    let columns = draft.positions(columns)?;
+                    draft.primary_key(name, columns)?;
+                }
+                TableConstraintKind::ForeignKey { columns, reference } => {
+                    let columns = draft.positions(columns)?;
+                    draft.foreign_keys.push((name.map(|name| name.text.clone()), columns, reference.clone()));
+                }
+                TableConstraintKind::UsingIndex { .. } => {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "USING INDEX is for ALTER TABLE only"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Binds defaults, generated columns and checks, to find what is wrong with them now.
+    pub(crate) fn check_draft(&mut self, draft: &TableDraft, text: &str) -> Result<()> {
+        let columns: Vec<Column> = draft.columns.clone();
+        let probe = self.probe(draft);
+        self.with_binder(text, |binder| {
+            let target = binder.new_relation();
+            for column in &columns {
+                match &column.origin {
+                    ColumnOrigin::Default(_) => {
+                        binder.default_value(column)?;
+                    }
+                    ColumnOrigin::Generated(expr) => {
+                        let value = binder.row_expression(&probe, target, expr, Clause::Generated)?;
+                        check_generated(&value, target, &columns)?;
+                        binder.assigned(value, column.ty, column.modifier, &column.name, 0)?;
+                    }
+                    _ => {}
+                }
+            }
+            binder.checks(&probe, target, None).map(|_| ())
+        })
+    }
+
+    /// The draft as a table that the binder can look at; its rows are nowhere.
+    fn probe(&self, draft: &TableDraft) -> Arc<Table> {
+        Arc::new(Table {
+            oid: draft.oid,
+            schema: draft.schema.clone(),
+            name: draft.name.clone(),
+            columns: draft.columns.clone(),
+            key: draft.key.clone(),
+            key_name: None,
+            key_oid: None,
+            indexes: Vec::new(),
+            checks: draft.checks.clone(),
+            foreign_keys: Vec::new(),
+            persistence: draft.persistence,
+            comment: None,
+            engine: self.shared().store.any_table(),
+        })
+    }
+}
+
+/// A generated column is an immutable expression over columns that are not generated.
+fn check_generated(value: &crate::bind::tree::BoundExpr, target: crate::bind::tree::RelationId, columns: &[Column]) -> Result<()> {
+    use crate::bind::tree::BoundExpr;
+    let mut wrong = None;
+    crate::bind::tree::walk::walk(value, &mut |part| match part {
+        BoundExpr::Column { relation, column, .. }
+            if *relation == target && matches!(columns[*column].origin, ColumnOrigin::Generated(_)) =>
+        {
+            let message = format!("cannot use generated column \"{}\" in column generation expression", columns[*column].name);
+            wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+        }
+        BoundExpr::Call { function, .. } if function.volatility != crate::functions::Volatility::Immutable => {
+            wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, "generation expression is not immutable"));
+        }
+        BoundExpr::Subquery(_) => {
+            wrong = Some(SqlError::unsupported("cannot use subquery in column generation expression"));
+        }
+        _ => {}
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// `serial` and its kin.
+fn serial_type(name: &TypeName) -> Option<Type> {
+    if name.dimensions > 0 || name.name.schema().is_some() {
+        return None;
+    }
+    match name.name.last() {
+        "serial" | "serial4" => Some(Type::Int4),
+        "bigserial" | "serial8" => Some(Type::Int8),
+        "smallserial" | "serial2" => Some(Type::Int2),
+        _ => None,
+    }
+}
+
+/// The name of a table in the engine: its own in the schema `public`, so that the engine's interface finds it.
+pub(crate) fn engine_name(shared: &crate::session::Shared, schema: &str, name: &str) -> String {
+    let base = if schema == crate::catalog::PUBLIC { name.to_string() } else { format!("{schema}.{name}") };
+    free_name_long(&base, |name| shared.database.table(name).is_ok())
+}
+
+fn free_name_long(base: &str, taken: impl Fn(&str) -> bool) -> String {
+    if !taken(base) {
+        return base.to_string();
+    }
+    (1..).map(|number: u32| format!("{base}#{number}")).find(|name| !taken(name)).unwrap_or_default()
+}
+

@@ -1,0 +1,452 @@
+//! DROP and TRUNCATE.
+//!
+//! What depends on what: sequences on the columns that own them, foreign keys on the tables that they refer to, views on
+//! the relations that their queries name, columns on their enums, domains and sequences.
+
+use std::sync::Arc;
+
+use heddledb::TableChange;
+
+use crate::catalog::store::Object;
+use crate::catalog::{Catalog, ColumnOrigin, Relation, Table, UserType, View};
+use crate::ddl::Created;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Drop, Name, ObjectKind, ObjectName, Statement};
+use crate::session::Connection;
+
+/// What a DROP is going to do.
+#[derive(Default)]
+struct Plan {
+    tables: Vec<Arc<Table>>,
+    views: Vec<Arc<View>>,
+    sequences: Vec<u32>,
+    types: Vec<u32>,
+    schemas: Vec<String>,
+    /// Tables that lose foreign keys: the keys' names.
+    foreign_keys: Vec<(u32, String)>,
+}
+
+fn kind_name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Table => "table",
+        ObjectKind::Index => "index",
+        ObjectKind::View => "view",
+        ObjectKind::MaterializedView => "materialized view",
+        ObjectKind::Sequence => "sequence",
+        ObjectKind::Schema => "schema",
+        ObjectKind::Domain | ObjectKind::Type => "type",
+        _ => "object",
+    }
+}
+
+fn tag(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Table => "DROP TABLE",
+        ObjectKind::Index => "DROP INDEX",
+        ObjectKind::View => "DROP VIEW",
+        ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW",
+        ObjectKind::Sequence => "DROP SEQUENCE",
+        ObjectKind::Schema => "DROP SCHEMA",
+        ObjectKind::Domain => "DROP DOMAIN",
+        _ => "DROP TYPE",
+    }
+}
+
+fn depends(object: &str, by: &str) -> SqlError {
+    let message = format!("cannot drop {object} because other objects depend on it");
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .with_detail(format!("{by} depends on {object}"))
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+impl Connection {
+    pub(crate) fn drop_objects(&mut self, drop: &Drop) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let catalog = self.catalog_to_change();
+        let mut plan = Plan::default();
+        let mut indexes = Vec::new();
+        for name in &drop.names {
+            match self.droppable(drop.kind, name, &catalog)? {
+                Some(Dropped::Relation(Relation::Table(table))) => plan.tables.push(table),
+                Some(Dropped::Relation(Relation::View(view))) => plan.views.push(view),
+                Some(Dropped::Relation(Relation::Sequence(sequence))) => plan.sequences.push(sequence.oid),
+                Some(Dropped::Relation(Relation::Index { table, oid })) => indexes.push((table, oid)),
+                Some(Dropped::Schema(schema)) => plan.schemas.push(schema),
+                Some(Dropped::Type(oid)) => plan.types.push(oid),
+                None if drop.if_exists => self.skip_missing(kind_name(drop.kind), &name.to_string()),
+                None => return Err(missing(drop.kind, name)),
+            }
+        }
+        for (table, oid) in indexes {
+            self.drop_index(table, oid)?;
+        }
+        complete(&mut plan, &catalog, drop.cascade)?;
+        self.carry_out(plan)?;
+        Ok(tag(drop.kind))
+    }
+
+    fn droppable(&self, kind: ObjectKind, name: &ObjectName, catalog: &Catalog) -> Result<Option<Dropped>> {
+        let path = self.environment().path();
+        match kind {
+            ObjectKind::Schema => {
+                let found = catalog.schema(name.last());
+                Ok(found.map(|schema| Dropped::Schema(schema.name.clone())))
+            }
+            ObjectKind::Type | ObjectKind::Domain => {
+                Ok(catalog.find_type(name.schema(), name.last(), &path).map(|ty| Dropped::Type(ty.oid())))
+            }
+            _ => {
+                let Some(relation) = catalog.find(name.schema(), name.last(), &path) else { return Ok(None) };
+                let wanted = kind_name(kind);
+                if relation.kind() != wanted {
+                    let message = format!("\"{}\" is not a{} {wanted}", name.last(), if wanted == "index" { "n" } else { "" });
+                    let hint = format!("Use DROP {} to remove a {}.", relation.kind().to_uppercase(), relation.kind());
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
+                }
+                Ok(Some(Dropped::Relation(relation.clone())))
+            }
+        }
+    }
+
+    fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
+        let mut catalog = self.catalog_to_change();
+        let Some(table) = catalog.table_by_oid(table).cloned() else { return Ok(()) };
+        let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {
+            let name = table.key_name.clone().unwrap_or_default();
+            return Err(needed_by_constraint(&name, &table.name));
+        };
+        let index = &table.indexes[position];
+        if index.constraint {
+            return Err(needed_by_constraint(&index.name, &table.name));
+        }
+        self.change_engine(&table, TableChange::new().drop_index(index.name.as_str()), &index.name)?;
+        let mut changed = table.as_ref().clone();
+        changed.indexes.remove(position);
+        let changed = Arc::new(changed);
+        catalog.remove_relation(&table.schema, &index.name);
+        catalog.put_table(changed.clone());
+        self.publish(&[Object::table(&changed, false)], catalog)
+    }
+
+    /// Marks what is dropped, publishes a catalog without it, and drops it in the engine.
+    fn carry_out(&mut self, plan: Plan) -> Result<()> {
+        let shared = self.shared().clone();
+        let mut catalog = self.catalog_to_change();
+        let mut objects: Vec<Object> = plan.tables.iter().map(|table| Object::table(table, true)).collect();
+        for (oid, name) in &plan.foreign_keys {
+            let Some(table) = catalog.table_by_oid(*oid).cloned() else { continue };
+            let mut changed = table.as_ref().clone();
+            changed.foreign_keys.retain(|key| key.name != *name);
+            let changed = Arc::new(changed);
+            objects.push(Object::table(&changed, false));
+            catalog.put_table(changed);
+        }
+        shared.store.put(&shared.database, &objects)?;
+        let mut gone = Vec::new();
+        for table in &plan.tables {
+            catalog.remove_table(table);
+        }
+        for view in &plan.views {
+            catalog.remove_relation(&view.schema, &view.name);
+            gone.push(view.oid);
+        }
+        for &oid in &plan.sequences {
+            if let Some((schema, name)) = catalog.relation_name(oid).cloned() {
+                catalog.remove_relation(&schema, &name);
+                gone.push(oid);
+            }
+        }
+        for &oid in &plan.types {
+            let (schema, name) = match catalog.user_type_by_oid(oid) {
+                Some(UserType::Enum(ty)) => (ty.schema.clone(), ty.name.clone()),
+                Some(UserType::Domain(domain)) => (domain.schema.clone(), domain.name.clone()),
+                None => continue,
+            };
+            catalog.remove_type(&schema, &name);
+            gone.push(oid);
+        }
+        for schema in &plan.schemas {
+            gone.extend(catalog.schema(schema).map(|schema| schema.oid));
+            catalog.remove_schema(schema);
+        }
+        self.publish_catalog(catalog);
+        for table in &plan.tables {
+            let engine = table.engine.definition().name().to_string();
+            shared.database.drop_table(&engine)?;
+            gone.push(table.oid);
+        }
+        for &oid in &plan.sequences {
+            shared.sequences.forget(&shared.database, oid)?;
+        }
+        shared.store.delete(&shared.database, &gone)
+    }
+
+    /// Drops what a block has created, because it is rolled back.
+    pub(crate) fn drop_created(&mut self, created: &[Created]) {
+        for object in created.iter().rev() {
+            let part = |text: &String| Name { text: text.clone(), at: 0 };
+            let names = match object.kind {
+                ObjectKind::Schema => vec![ObjectName { parts: vec![part(&object.name)] }],
+                _ => vec![ObjectName { parts: vec![part(&object.schema), part(&object.name)] }],
+            };
+            let drop = Drop { kind: object.kind, names, if_exists: true, cascade: true, concurrently: false };
+            // What cannot be dropped now stays, and its creator is told.
+            if let Err(error) = self.drop_objects(&drop) {
+                let message = format!("{} was not dropped by the rollback: {}", object.name, error.message());
+                self.environment_mut().add_notice(crate::session::Severity::Warning, error.state(), message);
+            }
+        }
+    }
+
+    /// Drops the session's temporary tables.
+    pub(crate) fn drop_temporary(&mut self) -> Result<()> {
+        let temporary = self.environment().temporary.clone();
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let catalog = self.catalog_to_change();
+        let mut plan = Plan::default();
+        for (_, relation) in catalog.relations_in(&temporary) {
+            match relation {
+                Relation::Table(table) => plan.tables.push(table.clone()),
+                Relation::View(view) => plan.views.push(view.clone()),
+                Relation::Sequence(sequence) => plan.sequences.push(sequence.oid),
+                Relation::Index { .. } => {}
+            }
+        }
+        if plan.tables.is_empty() && plan.views.is_empty() && plan.sequences.is_empty() {
+            return Ok(());
+        }
+        complete(&mut plan, &catalog, true)?;
+        self.carry_out(plan)
+    }
+
+    pub(crate) fn truncate(&mut self, statement: &Statement) -> Result<&'static str> {
+        let Statement::Truncate { tables: names, restart_identity, cascade } = statement else {
+            return Ok("TRUNCATE TABLE");
+        };
+        let shared = self.shared().clone();
+        let catalog = shared.catalog();
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for name in names {
+            match self.find_relation(name)? {
+                Relation::Table(table) => tables.push(table),
+                _ => {
+                    let message = format!("\"{}\" is not a table", name.last());
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+            }
+        }
+        let mut next = 0;
+        while next < tables.len() {
+            let oid = tables[next].oid;
+            for other in catalog.tables().filter(|other| other.foreign_keys.iter().any(|key| key.table == oid)) {
+                if tables.iter().any(|table| table.oid == other.oid) {
+                    continue;
+                }
+                if !cascade {
+                    let message = "cannot truncate a table referenced in a foreign key constraint";
+                    let detail = format!("Table \"{}\" references \"{}\".", other.name, tables[next].name);
+                    let hint = format!("Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.", other.name);
+                    return Err(SqlError::unsupported(message).with_detail(detail).with_hint(hint));
+                }
+                tables.push(other.clone());
+            }
+            next += 1;
+        }
+        self.empty_tables(&tables)?;
+        if *restart_identity {
+            for sequence in catalog.sequences() {
+                if sequence.owner.is_some_and(|(table, _)| tables.iter().any(|it| it.oid == table)) {
+                    shared.sequences.set(&shared.database, sequence, sequence.start, false)?;
+                }
+            }
+        }
+        Ok("TRUNCATE TABLE")
+    }
+
+    /// Empties tables: at once outside of a block; inside one row by row, so that a rollback brings the rows back.
+    fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+        if !self.is_in_block() {
+            let names: Vec<String> = tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            self.shared().database.truncate(&names)?;
+            return Ok(());
+        }
+        for table in tables {
+            let engine = table.engine.clone();
+            self.session_mut().run(|tx| {
+                let mut keys = Vec::new();
+                let definition = engine.definition();
+                for row in tx.scan(&engine, heddledb::Range::all())? {
+                    let values = row?.to_values();
+                    keys.push(definition.key().iter().map(|&column| values[column].clone()).collect::<Vec<_>>());
+                }
+                for key in &keys {
+                    let key: Vec<heddledb::ValueRef<'_>> = key.iter().map(heddledb::Value::as_value_ref).collect();
+                    tx.delete(&engine, &key)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+enum Dropped {
+    Relation(Relation),
+    Schema(String),
+    Type(u32),
+}
+
+fn needed_by_constraint(index: &str, table: &str) -> SqlError {
+    let message = format!("cannot drop index {index} because constraint {index} on table {table} requires it");
+    let hint = format!("You can drop constraint {index} on table {table} instead.");
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint)
+}
+
+fn missing(kind: ObjectKind, name: &ObjectName) -> SqlError {
+    let state = match kind {
+        ObjectKind::Schema => SqlState::INVALID_SCHEMA_NAME,
+        ObjectKind::Type | ObjectKind::Domain | ObjectKind::Index => SqlState::UNDEFINED_OBJECT,
+        _ => SqlState::UNDEFINED_TABLE,
+    };
+    SqlError::new(state, format!("{} \"{name}\" does not exist", kind_name(kind)))
+}
+
+/// Adds what depends on the objects to be dropped, or refuses.
+fn complete(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for schema in plan.schemas.clone() {
+        add_schema(plan, catalog, &schema, cascade)?;
+    }
+    loop {
+        let before = (plan.tables.len(), plan.views.len(), plan.sequences.len(), plan.foreign_keys.len());
+        add_owned(plan, catalog);
+        add_foreign_keys(plan, catalog, cascade)?;
+        add_views(plan, catalog, cascade)?;
+        if before == (plan.tables.len(), plan.views.len(), plan.sequences.len(), plan.foreign_keys.len()) {
+            break;
+        }
+    }
+    check_columns(plan, catalog)
+}
+
+fn add_schema(plan: &mut Plan, catalog: &Catalog, schema: &str, cascade: bool) -> Result<()> {
+    let object = format!("schema {schema}");
+    for (name, relation) in catalog.relations_in(schema) {
+        if !cascade {
+            return Err(depends(&object, &format!("{} {schema}.{name}", relation.kind())));
+        }
+        match relation {
+            Relation::Table(table) => plan.tables.push(table.clone()),
+            Relation::View(view) => plan.views.push(view.clone()),
+            Relation::Sequence(sequence) => plan.sequences.push(sequence.oid),
+            Relation::Index { .. } => {}
+        }
+    }
+    for ty in catalog.types() {
+        let (of, name) = match ty {
+            UserType::Enum(ty) => (&ty.schema, &ty.name),
+            UserType::Domain(domain) => (&domain.schema, &domain.name),
+        };
+        if of == schema {
+            if !cascade {
+                return Err(depends(&object, &format!("type {schema}.{name}")));
+            }
+            plan.types.push(ty.oid());
+        }
+    }
+    plan.tables.dedup_by_key(|table| table.oid);
+    Ok(())
+}
+
+/// Sequences that are owned by columns of dropped tables.
+fn add_owned(plan: &mut Plan, catalog: &Catalog) {
+    for sequence in catalog.sequences() {
+        let owned = sequence.owner.is_some_and(|(table, _)| plan.tables.iter().any(|it| it.oid == table));
+        if owned && !plan.sequences.contains(&sequence.oid) {
+            plan.sequences.push(sequence.oid);
+        }
+    }
+}
+
+fn add_foreign_keys(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for table in catalog.tables() {
+        if plan.tables.iter().any(|dropped| dropped.oid == table.oid) {
+            continue;
+        }
+        for key in &table.foreign_keys {
+            let Some(dropped) = plan.tables.iter().find(|dropped| dropped.oid == key.table) else { continue };
+            if !cascade {
+                let by = format!("constraint {} on table {}", key.name, table.name);
+                return Err(depends(&format!("table {}", dropped.name), &by));
+            }
+            let entry = (table.oid, key.name.clone());
+            if !plan.foreign_keys.contains(&entry) {
+                plan.foreign_keys.push(entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_views(plan: &mut Plan, catalog: &Catalog, cascade: bool) -> Result<()> {
+    for view in catalog.views() {
+        if plan.views.iter().any(|dropped| dropped.oid == view.oid) {
+            continue;
+        }
+        let named = |schema: &str, name: &str| names_relation(view, schema, name);
+        let of_table = plan.tables.iter().find(|table| named(&table.schema, &table.name));
+        let of_view = plan.views.iter().find(|other| named(&other.schema, &other.name));
+        let object = match (of_table, of_view) {
+            (Some(table), _) => format!("table {}", table.name),
+            (None, Some(other)) => format!("view {}", other.name),
+            (None, None) => continue,
+        };
+        if !cascade {
+            return Err(depends(&object, &format!("view {}", view.name)));
+        }
+        plan.views.push(view.clone());
+    }
+    Ok(())
+}
+
+/// Whether a view's query names a relation.
+pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
+    crate::parse::relation_names(&view.query).iter().any(|found| {
+        found.last() == name
+            && match found.schema() {
+                Some(of) => of == schema,
+                None => view.search_path.iter().any(|of| of == schema),
+            }
+    })
+}
+
+/// Columns keep their types and their sequences: these cannot be dropped before them.
+fn check_columns(plan: &Plan, catalog: &Catalog) -> Result<()> {
+    for table in catalog.tables().filter(|table| !plan.tables.iter().any(|dropped| dropped.oid == table.oid)) {
+        for column in &table.columns {
+            let element = column.ty.element().unwrap_or(column.ty);
+            let by = || format!("column {} of table {}", column.name, table.name);
+            if let crate::types::Type::Enum(oid) = element
+                && plan.types.contains(&oid)
+            {
+                return Err(depends("type", &by()));
+            }
+            if column.domain.is_some_and(|domain| plan.types.contains(&domain)) {
+                return Err(depends("type", &by()));
+            }
+            let sequence = match &column.origin {
+                ColumnOrigin::Identity { sequence, .. } => Some(*sequence),
+                ColumnOrigin::Default(text) => {
+                    plan.sequences.iter().copied().find(|oid| text.contains(&format!("nextval({oid}::")))
+                }
+                _ => None,
+            };
+            if sequence.is_some_and(|sequence| plan.sequences.contains(&sequence)) {
+                return Err(depends("sequence", &format!("default value for {}", by())));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Foreign keys: what they refer to is looked up when they are declared.
+
+use crate::catalog::{Catalog, Column, ForeignKey, KeyAction, Relation};
+use crate::ddl::create_table::{TableDraft, free_name};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Reference, ReferenceAction};
+use crate::session::Connection;
+
+/// A foreign key as it was declared: its name, its columns, and what it refers to.
+pub(crate) type Declared = (Option<String>, Vec<usize>, Reference);
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::INVALID_FOREIGN_KEY, message)
+}
+
+fn action(action: ReferenceAction) -> KeyAction {
+    match action {
+        ReferenceAction::NoAction => KeyAction::NoAction,
+        ReferenceAction::Restrict => KeyAction::Restrict,
+        ReferenceAction::Cascade => KeyAction::Cascade,
+        ReferenceAction::SetNull => KeyAction::SetNull,
+        ReferenceAction::SetDefault => KeyAction::SetDefault,
+    }
+}
+
+impl Connection {
+    /// Looks up what the foreign keys of a table refer to: its own columns, or another table's.
+    pub(crate) fn resolve_references(
+        &self,
+        draft: &TableDraft,
+        declared: &[Declared],
+        catalog: &Catalog,
+    ) -> Result<Vec<ForeignKey>> {
+        let mut keys: Vec<ForeignKey> = Vec::with_capacity(declared.len());
+        for (name, columns, reference) in declared {
+            let own = reference.table.last() == draft.name
+                && reference.table.schema().is_none_or(|schema| schema == draft.schema)
+                && catalog.relation(&draft.schema, &draft.name).is_none_or(|relation| relation.oid() == draft.oid);
+            let (oid, target_columns, key, unique) = if own {
+                let unique: Vec<Vec<usize>> = unique_keys(&draft.indexes);
+                (draft.oid, draft.columns.clone(), draft.key.clone(), unique)
+            } else {
+                match self.find_relation(&reference.table)? {
+                    Relation::Table(table) => {
+                        (table.oid, table.columns.clone(), table.key.clone(), unique_keys(&table.indexes))
+                    }
+                    _ => {
+                        let message = format!("referenced relation \"{}\" is not a table", reference.table);
+                        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                    }
+                }
+            };
+            let references = referenced(reference, &target_columns, &key, &unique)?;
+            if references.len() != columns.len() {
+                return Err(invalid("number of referencing and referenced columns for foreign key disagree"));
+            }
+            for (&column, &other) in columns.iter().zip(&references) {
+                check_types(&draft.columns[column], &target_columns[other])?;
+            }
+            let name = match name {
+                Some(name) => name.clone(),
+                None => {
+                    let names: Vec<&str> = columns.iter().map(|&column| draft.columns[column].name.as_str()).collect();
+                    let base = format!("{}_{}_fkey", draft.name, names.join("_"));
+                    free_name(&base, |name| keys.iter().any(|key| key.name == name))
+                }
+            };
+            keys.push(ForeignKey {
+                name,
+                columns: columns.clone(),
+                table: oid,
+                references,
+                on_delete: action(reference.on_delete),
+                on_update: action(reference.on_update),
+                deferred: reference.initially_deferred,
+            });
+        }
+        Ok(keys)
+    }
+}
+
+fn unique_keys(indexes: &[crate::catalog::Index]) -> Vec<Vec<usize>> {
+    let unique = indexes.iter().filter(|index| index.unique);
+    unique.map(|index| index.columns.iter().map(|column| column.column).collect()).collect()
+}
+
+/// The columns referred to: those named, or the primary key.
+fn referenced(reference: &Reference, columns: &[Column], key: &[usize], unique: &[Vec<usize>]) -> Result<Vec<usize>> {
+    if reference.columns.is_empty() {
+        if key.is_empty() {
+            let message = format!("there is no primary key for referenced table \"{}\"", reference.table);
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        }
+        return Ok(key.to_vec());
+    }
+    let mut positions = Vec::with_capacity(reference.columns.len());
+    for name in &reference.columns {
+        let position = columns.iter().position(|column| column.name == name.text).ok_or_else(|| {
+            let message = format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })?;
+        positions.push(position);
+    }
+    let same = |known: &[usize]| {
+        known.len() == positions.len() && known.iter().all(|column| positions.contains(column))
+    };
+    if same(key) || unique.iter().any(|columns| same(columns)) {
+        return Ok(positions);
+    }
+    Err(invalid(format!(
+        "there is no unique constraint matching given keys for referenced table \"{}\"",
+        reference.table
+    )))
+}
+
+fn check_types(column: &Column, other: &Column) -> Result<()> {
+    let comparable = column.ty == other.ty
+        || crate::functions::resolve::resolve_operator("=", column.ty, other.ty)
+            .is_ok_and(|_| column.ty.category() == other.ty.category());
+    if comparable {
+        return Ok(());
+    }
+    let detail = format!(
+        "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+        column.name,
+        other.name,
+        column.ty.display_name(),
+        other.ty.display_name()
+    );
+    let message = "foreign key constraint cannot be implemented";
+    Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_detail(detail))
+}

@@ -1,0 +1,493 @@
+//! Views, sequences, schemas, enums, domains, comments, names.
+
+use std::sync::Arc;
+
+use crate::bind::Clause;
+use crate::catalog::store::Object;
+use crate::catalog::{Check, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
+use crate::ddl::Created;
+use crate::ddl::create_table::free_name;
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{
+    AlterType, Comment, CreateDomain, CreateView, ObjectKind, ObjectName, SequenceOption, SequenceStatement, Statement,
+};
+use crate::session::{Connection, Severity};
+use crate::types::Type;
+
+/// A sequence of these options.
+pub(crate) fn new_sequence(
+    oid: u32,
+    schema: &str,
+    name: &str,
+    ty: Option<Type>,
+    options: &[SequenceOption],
+) -> Result<Sequence> {
+    let mut sequence = Sequence {
+        oid,
+        schema: schema.to_string(),
+        name: name.to_string(),
+        ty: ty.unwrap_or(Type::Int8),
+        start: 0,
+        increment: 1,
+        minimum: 0,
+        maximum: 0,
+        cycle: false,
+        cache: 1,
+        owner: None,
+    };
+    change_sequence(&mut sequence, options, true)?;
+    Ok(sequence)
+}
+
+fn invalid(message: String) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+/// Applies options: to a new sequence, or to one that is there. Where it restarts, if it does.
+fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: bool) -> Result<Option<i64>> {
+    let (mut minimum, mut maximum, mut start, mut restart) = (None, None, None, None);
+    for option in options {
+        match option {
+            SequenceOption::As(ty) => {
+                sequence.ty = match ty.name.last() {
+                    "int2" => Type::Int2,
+                    "int4" => Type::Int4,
+                    "int8" => Type::Int8,
+                    _ => return Err(invalid("sequence type must be smallint, integer, or bigint".to_string())),
+                };
+            }
+            SequenceOption::Increment(0) => return Err(invalid("INCREMENT must not be zero".to_string())),
+            SequenceOption::Increment(step) => sequence.increment = *step,
+            SequenceOption::Minimum(value) => minimum = Some(*value),
+            SequenceOption::Maximum(value) => maximum = Some(*value),
+            SequenceOption::Start(value) => start = Some(*value),
+            SequenceOption::Restart(value) => restart = Some(*value),
+            SequenceOption::Cycle(cycle) => sequence.cycle = *cycle,
+            SequenceOption::Cache(cache) if *cache < 1 => {
+                return Err(invalid(format!("CACHE ({cache}) must be greater than zero")));
+            }
+            SequenceOption::Cache(cache) => sequence.cache = *cache,
+            SequenceOption::OwnedBy(_) => {}
+        }
+    }
+    let (least, most) = match sequence.ty {
+        Type::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        Type::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let ascending = sequence.increment > 0;
+    if new || minimum.is_some() {
+        sequence.minimum = minimum.flatten().unwrap_or(if ascending { 1 } else { least });
+    }
+    if new || maximum.is_some() {
+        sequence.maximum = maximum.flatten().unwrap_or(if ascending { most } else { -1 });
+    }
+    if sequence.minimum < least || sequence.maximum > most {
+        return Err(invalid(format!("sequence bounds are out of range for type {}", sequence.ty.display_name())));
+    }
+    if sequence.minimum >= sequence.maximum {
+        return Err(invalid(format!("MINVALUE ({}) must be less than MAXVALUE ({})", sequence.minimum, sequence.maximum)));
+    }
+    if new || start.is_some() {
+        sequence.start = start.unwrap_or(if ascending { sequence.minimum } else { sequence.maximum });
+    }
+    if sequence.start < sequence.minimum {
+        return Err(invalid(format!("START value ({}) cannot be less than MINVALUE ({})", sequence.start, sequence.minimum)));
+    }
+    if sequence.start > sequence.maximum {
+        return Err(invalid(format!("START value ({}) cannot be greater than MAXVALUE ({})", sequence.start, sequence.maximum)));
+    }
+    Ok(restart.map(|value| value.unwrap_or(sequence.start)))
+}
+
+impl Connection {
+    pub(crate) fn create_sequence(&mut self, create: &SequenceStatement) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let schema = self.schema_for(&create.name, create.temporary)?;
+        if !self.is_free(&schema, create.name.last(), create.tolerant)? {
+            return Ok("CREATE SEQUENCE");
+        }
+        let mut sequence = new_sequence(catalog.new_oid(), &schema, create.name.last(), None, &create.options)?;
+        sequence.owner = self.sequence_owner(&create.options)?.flatten();
+        let name = sequence.name.clone();
+        catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence.clone())));
+        self.publish(&[Object::Sequence(sequence)], catalog)?;
+        self.note_created(Created { kind: ObjectKind::Sequence, schema, name });
+        Ok("CREATE SEQUENCE")
+    }
+
+    /// OWNED BY, if it was said: the table and column, or none.
+    fn sequence_owner(&self, options: &[SequenceOption]) -> Result<Option<Option<(u32, usize)>>> {
+        let owner = options.iter().find_map(|option| match option {
+            SequenceOption::OwnedBy(owner) => Some(owner),
+            _ => None,
+        });
+        let Some(owner) = owner else { return Ok(None) };
+        let Some(owner) = owner else { return Ok(Some(None)) };
+        let (column, table) = match owner.parts.split_last() {
+            Some((column, table)) if !table.is_empty() => (column, ObjectName { parts: table.to_vec() }),
+            _ => {
+                let hint = "Specify OWNED BY table.column or OWNED BY NONE.";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "invalid OWNED BY option").with_hint(hint));
+            }
+        };
+        let Relation::Table(table) = self.find_relation(&table)? else {
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "sequence cannot be owned by this relation"));
+        };
+        let position = table.columns.iter().position(|known| known.name == column.text).ok_or_else(|| {
+            let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })?;
+        Ok(Some(Some((table.oid, position))))
+    }
+
+    pub(crate) fn alter_sequence(&mut self, alter: &SequenceStatement) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let sequence = match self.find_relation(&alter.name) {
+            Ok(Relation::Sequence(sequence)) => sequence,
+            Ok(_) => {
+                let message = format!("\"{}\" is not a sequence", alter.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+            Err(error) if alter.tolerant && error.state() == SqlState::UNDEFINED_TABLE => {
+                self.skip_missing("relation", &alter.name.to_string());
+                return Ok("ALTER SEQUENCE");
+            }
+            Err(error) => return Err(error),
+        };
+        let mut changed = sequence.as_ref().clone();
+        let restart = change_sequence(&mut changed, &alter.options, false)?;
+        if let Some(owner) = self.sequence_owner(&alter.options)? {
+            changed.owner = owner;
+        }
+        if let Some(value) = restart {
+            shared.sequences.set(&shared.database, &changed, value, false)?;
+        } else {
+            let (last, is_called) = shared.sequences.last(&shared.database, &sequence)?;
+            shared.sequences.set(&shared.database, &changed, last, is_called)?;
+        }
+        let (schema, name) = (changed.schema.clone(), changed.name.clone());
+        catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
+        self.publish(&[Object::Sequence(changed)], catalog)?;
+        Ok("ALTER SEQUENCE")
+    }
+
+    pub(crate) fn create_view(&mut self, create: &CreateView, text: &str) -> Result<&'static str> {
+        if create.materialized || create.recursive {
+            let message = "materialized and recursive views are not supported";
+            return Err(SqlError::unsupported(message).with_hint("Use a view, or CREATE TABLE AS."));
+        }
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let schema = self.schema_for(&create.name, create.temporary)?;
+        let name = create.name.last().to_string();
+        let query = Statement::Query(create.query.clone());
+        let found = self.plan_for_columns(&query, text)?;
+        let mut columns: Vec<String> = found.iter().map(|(name, ..)| name.clone()).collect();
+        if create.columns.len() > columns.len() {
+            let message = "CREATE VIEW specifies more column names than columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        for (column, name) in columns.iter_mut().zip(&create.columns) {
+            *column = name.text.clone();
+        }
+        if let Some((position, twice)) =
+            columns.iter().enumerate().find(|(position, name)| columns[..*position].contains(name))
+        {
+            let _ = position;
+            let message = format!("column \"{twice}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        let existing = catalog.relation(&schema, &name).cloned();
+        let oid = match existing {
+            Some(Relation::View(view)) if create.or_replace => {
+                if columns.len() < view.columns.len() {
+                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, "cannot drop columns from view"));
+                }
+                if let Some((old, new)) = view.columns.iter().zip(&columns).find(|(old, new)| old != new) {
+                    let message = format!("cannot change name of view column \"{old}\" to \"{new}\"");
+                    let hint = "Drop the view and create it again.";
+                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).with_hint(hint));
+                }
+                view.oid
+            }
+            Some(_) if create.or_replace => {
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view")));
+            }
+            _ => {
+                self.is_free(&schema, &name, false)?;
+                catalog.new_oid()
+            }
+        };
+        let view = View {
+            oid,
+            schema: schema.clone(),
+            name: name.clone(),
+            columns,
+            query: create.text.clone(),
+            search_path: self.environment().path(),
+            comment: None,
+        };
+        catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
+        self.publish(&[Object::View(view)], catalog)?;
+        if !create.or_replace {
+            self.note_created(Created { kind: ObjectKind::View, schema, name });
+        }
+        Ok("CREATE VIEW")
+    }
+
+    pub(crate) fn create_schema(&mut self, name: &str, tolerant: bool) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        if name.starts_with("pg_") || name == "information_schema" {
+            let message = format!("unacceptable schema name \"{name}\"");
+            let detail = "The prefix \"pg_\" is reserved for system schemas.";
+            return Err(SqlError::new(SqlState::RESERVED_NAME, message).with_detail(detail));
+        }
+        if catalog.schema(name).is_some() {
+            let message = format!("schema \"{name}\" already exists");
+            if !tolerant {
+                return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message));
+            }
+            let message = format!("{message}, skipping");
+            self.environment_mut().add_notice(Severity::Notice, SqlState::DUPLICATE_SCHEMA, message);
+            return Ok("CREATE SCHEMA");
+        }
+        let schema = Schema { oid: catalog.new_oid(), name: name.to_string(), comment: None };
+        catalog.add_schema(schema.clone());
+        self.publish(&[Object::Schema(schema)], catalog)?;
+        self.note_created(Created { kind: ObjectKind::Schema, schema: String::new(), name: name.to_string() });
+        Ok("CREATE SCHEMA")
+    }
+
+    fn type_is_free(&self, schema: &str, name: &str) -> Result<()> {
+        if self.environment().catalog.user_type(schema, name).is_some() {
+            let message = format!("type \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create_enum(&mut self, name: &ObjectName, labels: &[String]) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let schema = self.schema_for(name, false)?;
+        self.type_is_free(&schema, name.last())?;
+        for (position, label) in labels.iter().enumerate() {
+            if label.len() > 63 {
+                let message = format!("invalid enum label \"{label}\"");
+                let detail = "Labels must be 63 bytes or less.";
+                return Err(SqlError::new(SqlState::INVALID_NAME, message).with_detail(detail));
+            }
+            if labels[..position].contains(label) {
+                let message = format!("enum label \"{label}\" used more than once");
+                return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+            }
+        }
+        let ty = EnumType {
+            oid: catalog.new_oid(),
+            schema: schema.clone(),
+            name: name.last().to_string(),
+            labels: labels.iter().map(|label| Arc::from(label.as_str())).collect(),
+            comment: None,
+        };
+        catalog.put_type(UserType::Enum(Arc::new(ty.clone())));
+        self.publish(&[Object::Enum(ty)], catalog)?;
+        self.note_created(Created { kind: ObjectKind::Type, schema, name: name.last().to_string() });
+        Ok("CREATE TYPE")
+    }
+
+    pub(crate) fn alter_type(&mut self, name: &ObjectName, change: &AlterType) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let path = self.environment().path();
+        let found = catalog.find_type(name.schema(), name.last(), &path).cloned();
+        let Some(UserType::Enum(ty)) = found else {
+            let message = format!("type \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        };
+        let mut changed = ty.as_ref().clone();
+        let place_of = |label: &str| {
+            changed.labels.iter().position(|known| known.as_ref() == label).ok_or_else(|| {
+                let message = format!("\"{label}\" is not an existing enum label");
+                SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+            })
+        };
+        match change {
+            AlterType::AddValue { value, if_not_exists, place } => {
+                if place_of(value).is_ok() {
+                    let message = format!("enum label \"{value}\" already exists");
+                    if !if_not_exists {
+                        return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+                    }
+                    let message = format!("{message}, skipping");
+                    self.environment_mut().add_notice(Severity::Notice, SqlState::DUPLICATE_OBJECT, message);
+                    return Ok("ALTER TYPE");
+                }
+                let position = match place {
+                    None => changed.labels.len(),
+                    Some((before, label)) => place_of(label)? + usize::from(!before),
+                };
+                if position < changed.labels.len() && self.is_used(ty.oid) {
+                    let message = "adding an enum label before others is not supported while columns use the type";
+                    return Err(SqlError::unsupported(message).with_hint("Add the label at the end."));
+                }
+                changed.labels.insert(position, Arc::from(value.as_str()));
+            }
+            AlterType::RenameValue { from, to } => {
+                let position = place_of(from)?;
+                if place_of(to).is_ok() {
+                    let message = format!("enum label \"{to}\" already exists");
+                    return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message));
+                }
+                changed.labels[position] = Arc::from(to.as_str());
+            }
+            AlterType::Rename(to) => {
+                self.type_is_free(&ty.schema, &to.text)?;
+                catalog.remove_type(&ty.schema, &ty.name);
+                changed.name = to.text.clone();
+            }
+        }
+        catalog.put_type(UserType::Enum(Arc::new(changed.clone())));
+        self.publish(&[Object::Enum(changed)], catalog)?;
+        Ok("ALTER TYPE")
+    }
+
+    /// Whether a column is of an enum, whose values are stored as the labels' positions.
+    fn is_used(&self, oid: u32) -> bool {
+        let uses = |ty: Type| ty.element().unwrap_or(ty) == Type::Enum(oid);
+        self.environment().catalog.tables().any(|table| table.columns.iter().any(|column| uses(column.ty)))
+    }
+
+    pub(crate) fn create_domain(&mut self, create: &CreateDomain, text: &str) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let schema = self.schema_for(&create.name, false)?;
+        self.type_is_free(&schema, create.name.last())?;
+        let named = self.with_binder(text, |binder| binder.named_type(&create.ty))?;
+        let mut checks: Vec<Check> = Vec::with_capacity(create.checks.len());
+        for (name, condition) in &create.checks {
+            let name = match name {
+                Some(name) => name.text.clone(),
+                None => {
+                    let base = format!("{}_check", create.name.last());
+                    free_name(&base, |name| checks.iter().any(|check| check.name == name))
+                }
+            };
+            self.with_binder(text, |binder| {
+                binder.detached(|binder| {
+                    binder.add_value(named.ty);
+                    binder.clause_condition(&condition.expr, Clause::Check)
+                })
+            })?;
+            checks.push(Check { name, condition: condition.text.clone() });
+        }
+        let domain = Domain {
+            oid: catalog.new_oid(),
+            schema: schema.clone(),
+            name: create.name.last().to_string(),
+            ty: named.ty,
+            modifier: named.modifier,
+            default: create.default.as_ref().map(|default| default.text.clone()),
+            not_null: create.not_null,
+            checks,
+            comment: None,
+        };
+        catalog.put_type(UserType::Domain(Arc::new(domain.clone())));
+        let name = domain.name.clone();
+        self.publish(&[Object::Domain(domain)], catalog)?;
+        self.note_created(Created { kind: ObjectKind::Domain, schema, name });
+        Ok("CREATE DOMAIN")
+    }
+
+    /// ALTER … RENAME TO of what is not a table.
+    pub(crate) fn rename(
+        &mut self,
+        kind: ObjectKind,
+        name: &ObjectName,
+        if_exists: bool,
+        to: &str,
+    ) -> Result<&'static str> {
+        let tag = match kind {
+            ObjectKind::Index => "ALTER INDEX",
+            ObjectKind::View => "ALTER VIEW",
+            ObjectKind::Sequence => "ALTER SEQUENCE",
+            ObjectKind::Schema | ObjectKind::Domain => {
+                return Err(SqlError::unsupported("renaming schemas and domains is not supported"));
+            }
+            _ => "ALTER TABLE",
+        };
+        let relation = match self.find_relation(name) {
+            Ok(relation) => relation,
+            Err(error) if if_exists && error.state() == SqlState::UNDEFINED_TABLE => {
+                self.skip_missing("relation", &name.to_string());
+                return Ok(tag);
+            }
+            Err(error) => return Err(error),
+        };
+        self.rename_relation(&relation, to)?;
+        Ok(tag)
+    }
+
+    pub(crate) fn comment(&mut self, comment: &Comment) -> Result<&'static str> {
+        let shared = self.shared().clone();
+        let _one_at_a_time = shared.changes.lock();
+        let mut catalog = self.catalog_to_change();
+        let text = comment.text.clone();
+        let object = match comment.kind {
+            ObjectKind::Schema => {
+                let Some(schema) = catalog.schema(comment.name.last()).cloned() else {
+                    return Err(crate::catalog::no_schema(comment.name.last()));
+                };
+                let schema = Schema { comment: text, ..schema };
+                catalog.add_schema(schema.clone());
+                Object::Schema(schema)
+            }
+            ObjectKind::Column => {
+                let (column, table) = comment.name.parts.split_last().ok_or_else(|| crate::catalog::no_relation(""))?;
+                let Relation::Table(table) = self.find_relation(&ObjectName { parts: table.to_vec() })? else {
+                    return Err(SqlError::unsupported("comments on columns of views are not supported"));
+                };
+                let mut changed = table.as_ref().clone();
+                let found = changed.columns.iter_mut().find(|known| known.name == column.text).ok_or_else(|| {
+                    let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+                })?;
+                found.comment = text;
+                let changed = Arc::new(changed);
+                catalog.put_table(changed.clone());
+                Object::table(&changed, false)
+            }
+            ObjectKind::Table | ObjectKind::View => match self.find_relation(&comment.name)? {
+                Relation::Table(table) => {
+                    let mut changed = table.as_ref().clone();
+                    changed.comment = text;
+                    let changed = Arc::new(changed);
+                    catalog.put_table(changed.clone());
+                    Object::table(&changed, false)
+                }
+                Relation::View(view) => {
+                    let mut changed = view.as_ref().clone();
+                    changed.comment = text;
+                    let (schema, name) = (changed.schema.clone(), changed.name.clone());
+                    catalog.put_relation(&schema, &name, Relation::View(Arc::new(changed.clone())));
+                    Object::View(changed)
+                }
+                _ => return Err(SqlError::unsupported("comments on such relations are not supported")),
+            },
+            // Accepted, and not kept: what they name has no place for a comment.
+            _ => return Ok("COMMENT"),
+        };
+        self.publish(&[object], catalog)?;
+        Ok("COMMENT")
+    }
+}

@@ -1,0 +1,206 @@
+//! COPY: tables and queries to text and CSV, and back into tables.
+//!
+//! ```text
+//! options   what COPY was asked for      read    lines of text and CSV as fields      write   rows as lines
+//! ```
+//!
+//! Invariants: a COPY FROM is one transaction, or part of one: a line that does not fit leaves no trace of any. An error names the
+//! line. Files are never opened: data comes from the client, and goes to it.
+
+mod options;
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{
+    Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax, Select, SelectItem,
+    Statement, TableRef,
+};
+use crate::session::connection::Connection;
+use crate::session::copy::options::CopyOptions;
+use crate::session::copy::read::{Lines, fields_of};
+use crate::session::result::{CopyFormat, ResultSink};
+use crate::types::text::from_text;
+use crate::types::{Modifier, Type, Value};
+
+/// A field of a line: its text; none is NULL.
+pub(super) type CopyField = Option<String>;
+
+impl Connection {
+    pub(super) fn copy(&mut self, copy: &Copy, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        if copy.file.is_some() {
+            let message = "COPY from and to files of the server is not supported";
+            return Err(SqlError::unsupported(message).with_hint("Use COPY FROM STDIN or COPY TO STDOUT, or \\copy of the shell."));
+        }
+        let options = CopyOptions::of(copy)?;
+        if options.format == CopyFormat::Binary {
+            return Err(SqlError::unsupported("COPY in binary format is not supported").with_hint("Use text or CSV."));
+        }
+        match copy.direction {
+            CopyDirection::To => self.copy_to(copy, &options, text, sink),
+            CopyDirection::From => self.copy_from_client(copy, &options, sink),
+        }
+    }
+
+    fn copy_to(&mut self, copy: &Copy, options: &CopyOptions, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        let query = match &copy.source {
+            Source::Query(query) => query.clone(),
+            Source::Table { name, columns } => Box::new(all_of(name.clone(), columns)),
+        };
+        let plan = self.plan(&Statement::Query(query), text, &[])?;
+        sink.copy_out(options.format, plan.fields.len())?;
+        let mut line = String::new();
+        if options.header {
+            let names: Vec<CopyField> = plan.fields.iter().map(|field| Some(field.name.clone())).collect();
+            write::line(&names, options, &|_| false, &mut line);
+            sink.copy_data(line.as_bytes())?;
+        }
+        let printing = self.environment.printing();
+        let forced: Vec<bool> = plan.fields.iter().map(|field| options.quotes_always(&field.name)).collect();
+        let types: Vec<Type> = plan.fields.iter().map(|field| field.ty).collect();
+        let mut fields: Vec<CopyField> = Vec::with_capacity(types.len());
+        let count = self.run_plan(&plan, &[], &mut |row| {
+            fields.clear();
+            for (value, &ty) in row.iter().zip(&types) {
+                let text = if value.is_null() { None } else { Some(crate::types::text::to_text(&printing, ty, value)?) };
+                fields.push(text);
+            }
+            line.clear();
+            write::line(&fields, options, &|position| forced[position], &mut line);
+            sink.copy_data(line.as_bytes())
+        })?;
+        sink.copy_done()?;
+        sink.complete(&format!("COPY {count}"))
+    }
+
+    fn copy_from_client(&mut self, copy: &Copy, options: &CopyOptions, sink: &mut dyn ResultSink) -> Result<()> {
+        let Source::Table { name, columns } = &copy.source else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
+        };
+        if copy.filter.is_some() {
+            return Err(SqlError::unsupported("COPY FROM with WHERE is not supported"));
+        }
+        let (insert, fields) = self.insert_for(name, columns)?;
+        let source = sink.copy_in(options.format, fields.len())?;
+        let mut lines = Lines::new(options);
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        let mut data = Vec::new();
+        loop {
+            data.clear();
+            let more = source.next(&mut data)?;
+            lines.push(&data);
+            while let Some((number, line)) = lines.next_line(!more)? {
+                if number == 1 && options.header {
+                    continue;
+                }
+                let row = self.copied_row(&line, &fields, options);
+                rows.push(row.map_err(|error| on_line(error, &name.to_string(), number, &line))?);
+            }
+            self.environment_check()?;
+            if !more {
+                break;
+            }
+        }
+        let count = self.insert_rows(&insert, &rows)?;
+        sink.complete(&format!("COPY {count}"))
+    }
+
+    /// The INSERT that stores one line, with a parameter for each field; and the fields' names and types.
+    fn insert_for(
+        &mut self,
+        table: &crate::parse::syntax::ObjectName,
+        columns: &[Name],
+    ) -> Result<(Arc<crate::session::run::Plan>, Vec<(String, Type, Modifier)>)> {
+        let crate::catalog::Relation::Table(found) = self.find_relation(table)? else {
+            let message = format!("cannot copy to \"{table}\"");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        };
+        let mut fields = Vec::new();
+        for column in &found.columns {
+            let named = columns.iter().any(|name| name.text == column.name);
+            let generated = matches!(column.origin, crate::catalog::ColumnOrigin::Generated(_));
+            if named || (columns.is_empty() && !generated) {
+                fields.push((column.name.clone(), column.ty, column.modifier));
+            }
+        }
+        if !columns.is_empty() {
+            let mut ordered = Vec::with_capacity(columns.len());
+            for name in columns {
+                let field = fields.iter().find(|(known, ..)| *known == name.text).cloned();
+                ordered.push(field.ok_or_else(|| {
+                    let message = format!("column \"{}\" of relation \"{table}\" does not exist", name.text);
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+                })?);
+            }
+            fields = ordered;
+        }
+        let parameter = |number: usize| Expr { kind: ExprKind::Parameter(number as u32 + 1), at: 0, height: 1 };
+        let row = (0..fields.len()).map(parameter).collect();
+        let insert = Insert {
+            with: None,
+            table: table.clone(),
+            alias: None,
+            columns: fields.iter().map(|(name, ..)| Name { text: name.clone(), at: 0 }).collect(),
+            overriding: Some(true),
+            source: Some(Box::new(Query::plain(QueryBodySyntax::Values(vec![row]), 0))),
+            on_conflict: None,
+            returning: Vec::new(),
+        };
+        let types: Vec<Option<Type>> = fields.iter().map(|(_, ty, _)| Some(*ty)).collect();
+        let plan = self.plan(&Statement::Insert(Box::new(insert)), "", &types)?;
+        Ok((plan, fields))
+    }
+
+    fn copied_row(&mut self, line: &str, columns: &[(String, Type, Modifier)], options: &CopyOptions) -> Result<Vec<Value>> {
+        let fields = fields_of(line, options)?;
+        let names: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
+        let bad = |message: String| SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message);
+        if let Some(missing) = names.get(fields.len()) {
+            return Err(bad(format!("missing data for column \"{missing}\"")));
+        }
+        if fields.len() > columns.len() {
+            return Err(bad("extra data after last expected column".to_string()));
+        }
+        let mut row = Vec::with_capacity(fields.len());
+        for ((field, quoted), (name, ty, modifier)) in fields.into_iter().zip(columns) {
+            let field = options.null_or_text(field, quoted, name);
+            row.push(match field {
+                None => Value::Null,
+                Some(text) => from_text(&mut self.environment, *ty, *modifier, &text)
+                    .and_then(|value| crate::types::cast::apply_modifier(*ty, *modifier, value, false))?,
+            });
+        }
+        Ok(row)
+    }
+
+    /// Inserts rows as one transaction, or within the open one.
+    fn insert_rows(&mut self, insert: &crate::session::run::Plan, rows: &[Vec<Value>]) -> Result<u64> {
+        let mut count = 0;
+        self.run_each(insert, rows, &mut count)?;
+        Ok(count)
+    }
+}
+
+/// The error with the line that it is about.
+fn on_line(error: SqlError, table: &str, number: u64, line: &str) -> SqlError {
+    let shown: String = line.chars().take(100).collect();
+    error.with_detail(format!("COPY {table}, line {number}: \"{shown}\""))
+}
+
+/// `SELECT columns FROM table`.
+fn all_of(name: crate::parse::syntax::ObjectName, columns: &[Name]) -> Query {
+    let mut select = Select::empty(0);
+    select.targets = if columns.is_empty() {
+        vec![SelectItem::All(0)]
+    } else {
+        let column = |name: &Name| SelectItem::Expr {
+            expr: Expr { kind: ExprKind::Column(vec![name.clone()]), at: name.at, height: 1 },
+            alias: None,
+        };
+        columns.iter().map(column).collect()
+    };
+    select.from = vec![TableRef::Table { name, alias: None }];
+    Query::plain(QueryBodySyntax::Select(Box::new(select)), 0)
+}

@@ -1,0 +1,70 @@
+//! EXPLAIN, in text and JSON.
+
+use crate::access;
+use crate::error::{Result, SqlError};
+use crate::parse::syntax::{ExplainOptions, Statement};
+use crate::run::execute_counted;
+use crate::session::connection::Connection;
+use crate::session::result::{Field, ResultSink};
+use crate::types::{Type, Value};
+
+impl Connection {
+    pub(super) fn explain(
+        &mut self,
+        options: ExplainOptions,
+        statement: &Statement,
+        text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
+        if !statement.is_planned() {
+            return Err(SqlError::unsupported("EXPLAIN of this statement is not supported")
+                .with_hint("Queries, INSERT, UPDATE, DELETE and MERGE can be explained."));
+        }
+        let plan = self.plan(statement, text, &[]).map_err(SqlError::without_position)?;
+        let mut footer = Vec::new();
+        let counts = if options.analyze {
+            let start = std::time::Instant::now();
+            let (attempts, counts) = self.run_counted(&plan)?;
+            footer.push(format!("Attempts: {attempts}"));
+            if options.timing {
+                footer.push(format!("Execution Time: {:.3} ms", start.elapsed().as_secs_f64() * 1_000.0));
+            }
+            Some(counts)
+        } else {
+            None
+        };
+        let mut lines = plan.planned.explain(counts.as_deref());
+        lines.extend(footer);
+        let printing = self.environment.printing();
+        let ty = if options.json { Type::Json } else { Type::Text };
+        sink.describe(&[Field::plain("QUERY PLAN", ty)])?;
+        if options.json {
+            let plan = serde_json::json!([{ "Plan": lines }]);
+            let text = serde_json::to_string_pretty(&plan).map_err(|error| SqlError::internal(error.to_string()))?;
+            sink.row(&[Value::Json(text.into())], &printing)?;
+        } else {
+            for line in &lines {
+                sink.row(&[Value::text(line)], &printing)?;
+            }
+        }
+        sink.complete("EXPLAIN")
+    }
+
+    /// Runs a plan for its counts: how many attempts it took, and how many rows each node gave.
+    fn run_counted(&mut self, plan: &crate::session::run::Plan) -> Result<(u64, Vec<u64>)> {
+        let mut attempts = 0;
+        let environment = &mut self.environment;
+        let body = |access: crate::run::Access<'_>| {
+            attempts += 1;
+            execute_counted(&plan.planned, access, &[], &mut *environment, true, &mut |_| Ok(()))
+        };
+        let (_, counts) = if !self.transaction.is_idle() {
+            access::run_in(&mut self.transaction.session, body)?
+        } else if plan.planned.writes {
+            access::run(&self.shared.database, body)?
+        } else {
+            access::read(&self.shared.database, body)?
+        };
+        Ok((attempts, counts))
+    }
+}

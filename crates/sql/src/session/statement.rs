@@ -1,0 +1,264 @@
+//! What is done with each kind of statement.
+
+use crate::bind::plain_query;
+use crate::bind::tree::{BoundExpr, BoundSelect, BoundStatement, BoundTarget, Distinct, QueryBody, RelationId, StatementKind};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{SetScope, SetValue, Statement};
+use crate::session::KnownNow;
+use crate::session::connection::Connection;
+use crate::session::result::{Field, ResultSink, Severity};
+use crate::types::{Modifier, Type, Value};
+
+impl Connection {
+    /// Runs one statement and completes it in the sink.
+    pub(super) fn statement(&mut self, statement: &Statement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        if !statement.ends_block() {
+            self.check_not_failed()?;
+        }
+        let tag = match statement {
+            Statement::Query(query) if crate::ddl::select_into(query).is_some() => {
+                return self.create_table_as_into(query, text, sink);
+            }
+            Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Merge(_) => return self.run_data(statement, text, sink),
+            Statement::Execute { name, args } => return self.execute_prepared(name, args, sink),
+            Statement::Explain { options, statement, text } => return self.explain(*options, statement, text, sink),
+            Statement::Copy(copy) => return self.copy(copy, text, sink),
+            Statement::Show(name) => return self.show(name, sink),
+            Statement::Fetch(fetch) => return self.fetch(fetch, sink),
+            Statement::CreateTableAs(create) => return self.create_table_as(create, text, sink),
+            Statement::Begin(modes) => self.begin(*modes)?,
+            Statement::Commit { chain } => self.commit(*chain)?,
+            Statement::Rollback { chain } => self.rollback(*chain)?,
+            Statement::Savepoint(name) => self.savepoint(&name.text)?,
+            Statement::RollbackTo(name) => self.rollback_to(&name.text)?,
+            Statement::Release(name) => self.release(&name.text)?,
+            Statement::Declare(declare) => self.declare(declare)?,
+            Statement::Close(name) => self.close(name.as_ref())?,
+            Statement::Prepare { name, types, statement, text } => {
+                self.prepare_statement(name, types, statement, text)?;
+                "PREPARE"
+            }
+            Statement::Deallocate(name) => self.deallocate(name.as_ref())?,
+            Statement::Truncate { .. } => self.truncate(statement)?,
+            _ => match self.session_statement(statement)? {
+                Some(tag) => tag,
+                None => self.schema_statement(statement, text)?,
+            },
+        };
+        sink.complete(tag)
+    }
+
+    /// Statements about the session, and those that have nothing to do.
+    fn session_statement(&mut self, statement: &Statement) -> Result<Option<&'static str>> {
+        let tag = match statement {
+            Statement::Set { scope, name, value } => self.set(*scope, name, value)?,
+            Statement::SetTransaction { modes, session } => {
+                self.set_modes(*modes, *session)?;
+                "SET"
+            }
+            Statement::SetConstraints { .. } => "SET CONSTRAINTS",
+            Statement::Reset(name) => {
+                let in_block = !self.transaction.is_idle();
+                match name {
+                    Some(name) => self.environment.settings.set(name, None, false, in_block)?,
+                    None => self.environment.settings.reset_all(in_block)?,
+                }
+                "RESET"
+            }
+            Statement::Discard(what) => self.discard(what)?,
+            Statement::LockTable { tables, .. } => {
+                self.check_relations(tables)?;
+                if !self.transaction.is_explicit() {
+                    let message = "LOCK TABLE can only be used in transaction blocks";
+                    return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
+                }
+                // Transactions are serializable without it: those that meet are retried or fail.
+                "LOCK TABLE"
+            }
+            Statement::Vacuum { tables, analyze } => {
+                self.check_no_block("VACUUM")?;
+                self.check_relations(tables)?;
+                if *analyze {
+                    self.forget_statistics(tables)?;
+                }
+                "VACUUM"
+            }
+            Statement::Analyze { tables } => {
+                self.check_relations(tables)?;
+                self.forget_statistics(tables)?;
+                "ANALYZE"
+            }
+            Statement::Checkpoint => {
+                if self.shared.database.log_directory().is_some() {
+                    self.shared.database.checkpoint()?;
+                }
+                "CHECKPOINT"
+            }
+            Statement::Unlisten(_) => "UNLISTEN",
+            Statement::Listen(_) | Statement::Notify { .. } => {
+                return Err(SqlError::unsupported("LISTEN and NOTIFY are not supported"));
+            }
+            Statement::NoEffect { tag } => tag,
+            Statement::Unsupported { what, hint, at: _ } => {
+                let error = SqlError::unsupported(format!("{what} is not supported"));
+                return Err(match hint {
+                    Some(hint) => error.with_hint(*hint),
+                    None => error,
+                });
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(tag))
+    }
+
+    fn set(&mut self, scope: SetScope, name: &str, value: &SetValue) -> Result<&'static str> {
+        let in_block = !self.transaction.is_idle();
+        let local = scope == SetScope::Local;
+        if local && !in_block {
+            let message = "SET LOCAL can only be used in transaction blocks";
+            self.environment.add_notice(Severity::Warning, SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+            return Ok("SET");
+        }
+        let text = match value {
+            SetValue::Default => None,
+            SetValue::Values(values) if name == "search_path" => {
+                Some(values.iter().map(|value| crate::parse::quote_identifier(value)).collect::<Vec<_>>().join(", "))
+            }
+            SetValue::Values(values) => Some(values.join(", ")),
+        };
+        self.environment.settings.set(name, text.as_deref(), local, in_block)?;
+        Ok("SET")
+    }
+
+    fn discard(&mut self, what: &str) -> Result<&'static str> {
+        match what {
+            "all" => {
+                self.check_no_block("DISCARD ALL")?;
+                self.prepared.clear();
+                self.portals.clear();
+                self.cursors.clear();
+                self.plans = Default::default();
+                self.environment.settings.reset_all(false)?;
+                self.drop_temporary()?;
+                Ok("DISCARD ALL")
+            }
+            "plans" => {
+                self.plans = Default::default();
+                Ok("DISCARD PLANS")
+            }
+            "sequences" => {
+                self.environment.current_values.clear();
+                self.environment.last_sequence = None;
+                Ok("DISCARD SEQUENCES")
+            }
+            _ => {
+                self.drop_temporary()?;
+                Ok("DISCARD TEMP")
+            }
+        }
+    }
+
+    fn check_relations(&self, names: &[crate::parse::syntax::ObjectName]) -> Result<()> {
+        for name in names {
+            self.find_relation(name)?;
+        }
+        Ok(())
+    }
+
+    fn forget_statistics(&mut self, names: &[crate::parse::syntax::ObjectName]) -> Result<()> {
+        if names.is_empty() {
+            self.shared.statistics.forget(None);
+        }
+        for name in names {
+            let oid = self.find_relation(name)?.oid();
+            self.shared.statistics.forget(Some(oid));
+        }
+        // Plans were made by the statistics of before.
+        self.plans = Default::default();
+        Ok(())
+    }
+
+    /// The columns that a statement which is not planned returns.
+    pub(super) fn utility_fields(&self, statement: &Statement) -> Option<Vec<Field>> {
+        match statement {
+            Statement::Show(name) if name == "all" => {
+                Some(["name", "setting", "description"].iter().map(|name| Field::plain(name, Type::Text)).collect())
+            }
+            Statement::Show(name) => Some(vec![Field::plain(name, Type::Text)]),
+            Statement::Explain { .. } => Some(vec![Field::plain("QUERY PLAN", Type::Text)]),
+            Statement::Fetch(fetch) if !fetch.moves => {
+                self.cursors.get(&fetch.cursor.text).map(|cursor| cursor.fields().to_vec())
+            }
+            Statement::Execute { name, .. } => {
+                let prepared = self.prepared.get(&name.text)?;
+                let plan = prepared.plan.lock().clone()?;
+                plan.returns.then(|| plan.fields.to_vec())
+            }
+            _ => None,
+        }
+    }
+
+    fn show(&mut self, name: &str, sink: &mut dyn ResultSink) -> Result<()> {
+        let printing = self.environment.printing();
+        if name == "all" {
+            let fields: Vec<Field> =
+                ["name", "setting", "description"].iter().map(|name| Field::plain(name, Type::Text)).collect();
+            sink.describe(&fields)?;
+            for (name, value) in self.environment.settings.all() {
+                sink.row(&[Value::text(name), Value::text(value), Value::text("")], &printing)?;
+            }
+            return sink.complete("SHOW");
+        }
+        let Some(value) = self.environment.settings.get(name) else {
+            let message = format!("unrecognized configuration parameter \"{name}\"");
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        };
+        sink.describe(&[Field::plain(name, Type::Text)])?;
+        sink.row(&[Value::text(value)], &printing)?;
+        sink.complete("SHOW")
+    }
+
+    /// The value of a bound expression without columns.
+    pub(super) fn evaluate(&mut self, expr: BoundExpr) -> Result<Value> {
+        if let BoundExpr::Constant { value, .. } = expr {
+            return Ok(value);
+        }
+        let column = crate::bind::tree::BoundColumn {
+            name: String::new(),
+            ty: expr.ty(),
+            modifier: Modifier::NONE,
+            source: None,
+        };
+        let select = BoundSelect {
+            relations: Vec::new(),
+            from: Vec::new(),
+            filter: None,
+            group_by: Vec::new(),
+            grouping_sets: None,
+            aggregates: Vec::new(),
+            having: None,
+            windows: Vec::new(),
+            targets: vec![BoundTarget { expr, name: String::new() }],
+            distinct: Distinct::No,
+            set_returning: false,
+        };
+        let query = plain_query(RelationId(u32::MAX), QueryBody::Select(Box::new(select)), vec![column.clone()]);
+        let kind = StatementKind::Query(Box::new(query));
+        let statement = BoundStatement { kind, parameters: Vec::new(), columns: vec![column] };
+        let catalog = self.environment.catalog.clone();
+        let planned = crate::plan::plan(&statement, &KnownNow { shared: &self.shared, catalog: &catalog })?;
+        let mut result = Value::Null;
+        let environment = &mut self.environment;
+        crate::access::read(&self.shared.database, |access| {
+            crate::run::execute(&planned, access, &[], environment, &mut |batch| {
+                result = batch.rows().next().and_then(|row| row.first()).cloned().unwrap_or_default();
+                Ok(())
+            })
+        })?;
+        Ok(result)
+    }
+}
