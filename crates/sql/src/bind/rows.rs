@@ -160,7 +160,8 @@ impl Binder<'_> {
     pub fn add_value(&mut self, ty: Type) {
         let expr = BoundExpr::null(ty);
         let value = VisibleColumn { name: "value".to_string(), expr, modifier: Modifier::NONE, source: None };
-        let entry = Entry { name: None, schema: None, columns: vec![value], unqualified: true, relation: None };
+        let entry =
+            Entry { name: None, schema: None, columns: vec![value], unqualified: true, relation: None };
         self.scope().entries.push(entry);
     }
 

@@ -184,7 +184,8 @@ impl Store {
         let parse = |text: &String| {
             serde_json::from_str(text).map_err(|error| {
                 let message = format!("a stored definition is damaged: {error}");
-                SqlError::new(SqlState::DATA_CORRUPTED, message).with_hint("Restore the database from a backup.")
+                SqlError::new(SqlState::DATA_CORRUPTED, message)
+                    .with_hint("Restore the database from a backup.")
             })
         };
         texts.iter().map(parse).collect()
@@ -248,7 +249,7 @@ impl Store {
             for (oid, text) in &rows {
                 let key = [ValueRef::Int(*oid)];
                 if tx.exists(&self.objects, key)? {
-                    tx.update(&self.objects, key, [("definition", ValueRef::Text(text))])?;
+                    tx.update(&self.objects, key, &[("definition", ValueRef::Text(text))])?;
                 } else {
                     tx.insert(&self.objects, [ValueRef::Int(*oid), ValueRef::Text(text)])?;
                 }
@@ -264,7 +265,8 @@ impl Store {
     /// The engine's.
     pub fn delete(&self, database: &Database, oids: &[u32]) -> Result<()> {
         database.run(|tx| {
-            oids.iter().try_for_each(|oid| tx.delete(&self.objects, [ValueRef::Int(i64::from(*oid))]).map(|_| ()))
+            oids.iter()
+                .try_for_each(|oid| tx.delete(&self.objects, [ValueRef::Int(i64::from(*oid))]).map(|_| ()))
         })?;
         Ok(())
     }
@@ -295,12 +297,16 @@ impl Object {
 
 /// Tables that were made through the engine's interface, as tables of SQL.
 fn adopt(database: &Database, catalog: &mut Catalog) {
-    let named: Vec<String> = catalog.tables().map(|table| table.engine.definition().name().to_string()).collect();
+    let named: Vec<String> =
+        catalog.tables().map(|table| table.engine.definition().name().to_string()).collect();
     let mut tables = database.tables();
     tables.sort_by(|left, right| left.name().cmp(right.name()));
     for engine in tables {
         let name = engine.name().to_string();
-        if named.contains(&name) || name.starts_with("sql.") || catalog.relation(super::PUBLIC, &name).is_some() {
+        if named.contains(&name)
+            || name.starts_with("sql.")
+            || catalog.relation(super::PUBLIC, &name).is_some()
+        {
             continue;
         }
         if let Some(table) = adopted(&engine, catalog) {

@@ -15,12 +15,23 @@ use crate::types::cast::{Cast, CastContext, is_relabel};
 use crate::types::{PlainEnvironment, Type};
 
 impl Connection {
-    pub(crate) fn alter_column(&mut self, table: &Arc<Table>, action: &AlterAction, text: &str) -> Result<()> {
+    pub(crate) fn alter_column(
+        &mut self,
+        table: &Arc<Table>,
+        action: &AlterAction,
+        text: &str,
+    ) -> Result<()> {
         match action {
             AlterAction::SetDefault { column, default } => {
                 let position = self.column_of(table, &column.text)?;
-                if matches!(table.columns[position].origin, ColumnOrigin::Generated(_) | ColumnOrigin::Identity { .. }) {
-                    let message = format!("column \"{}\" of relation \"{}\" is a generated column", column.text, table.name);
+                if matches!(
+                    table.columns[position].origin,
+                    ColumnOrigin::Generated(_) | ColumnOrigin::Identity { .. }
+                ) {
+                    let message = format!(
+                        "column \"{}\" of relation \"{}\" is a generated column",
+                        column.text, table.name
+                    );
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                 }
                 let origin = match default {
@@ -33,7 +44,9 @@ impl Connection {
                 self.redefine(table, |table| table.columns[position].origin = origin)
             }
             AlterAction::SetNotNull { column, not_null } => self.set_not_null(table, &column.text, *not_null),
-            AlterAction::SetType { column, ty, using } => self.set_type(table, &column.text, ty, using.as_ref(), text),
+            AlterAction::SetType { column, ty, using } => {
+                self.set_type(table, &column.text, ty, using.as_ref(), text)
+            }
             AlterAction::AddIdentity { column, always, options } => {
                 self.add_identity(table, &column.text, *always, options)
             }
@@ -51,7 +64,14 @@ impl Connection {
         }
     }
 
-    fn drop_origin(&mut self, table: &Table, position: usize, is_such: bool, if_exists: bool, what: &str) -> Result<()> {
+    fn drop_origin(
+        &mut self,
+        table: &Table,
+        position: usize,
+        is_such: bool,
+        if_exists: bool,
+        what: &str,
+    ) -> Result<()> {
         if is_such {
             return self.redefine(table, |table| table.columns[position].origin = ColumnOrigin::Nothing);
         }
@@ -98,22 +118,34 @@ impl Connection {
             Some(using) if casts_only(using, name) => CastContext::Explicit,
             Some(_) => {
                 let message = "USING with other than a cast of the column is not supported";
-                return Err(SqlError::unsupported(message).with_hint("Add a column, fill it with UPDATE, and drop the old one."));
+                return Err(SqlError::unsupported(message)
+                    .with_hint("Add a column, fill it with UPDATE, and drop the old one."));
             }
         };
         let Some(cast) = Cast::find(old.ty, named.ty, named.modifier, context) else {
-            let message = format!("column \"{name}\" cannot be cast automatically to type {}", named.ty.display_name());
+            let message =
+                format!("column \"{name}\" cannot be cast automatically to type {}", named.ty.display_name());
             let hint = format!("You might need to specify \"USING {name}::{}\".", named.ty.display_name());
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
         };
-        let new = Column { ty: named.ty, modifier: named.modifier, domain: named.domain.map(|domain| domain.oid), ..old.clone() };
+        let new = Column {
+            ty: named.ty,
+            modifier: named.modifier,
+            domain: named.domain.map(|domain| domain.oid),
+            ..old.clone()
+        };
         let is_key = table.key.contains(&position)
-            || table.indexes.iter().any(|index| index.unique && index.columns.iter().any(|it| it.column == position));
+            || table
+                .indexes
+                .iter()
+                .any(|index| index.unique && index.columns.iter().any(|it| it.column == position));
         if is_key {
             check_key_column(&new, "key")?;
         }
         let data_type = engine_type(new.ty, new.modifier);
-        let same = data_type == engine_type(old.ty, old.modifier) && is_relabel(old.ty, new.ty) && new.modifier.is_none();
+        let same = data_type == engine_type(old.ty, old.modifier)
+            && is_relabel(old.ty, new.ty)
+            && new.modifier.is_none();
         if !same {
             let formats = self.environment().settings.formats.clone();
             let change = TableChange::new().convert(name, data_type, move |value| {
@@ -132,14 +164,23 @@ impl Connection {
         })
     }
 
-    fn add_identity(&mut self, table: &Arc<Table>, name: &str, always: bool, options: &[SequenceOption]) -> Result<()> {
+    fn add_identity(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        always: bool,
+        options: &[SequenceOption],
+    ) -> Result<()> {
         let position = self.column_of(table, name)?;
         let column = &table.columns[position];
         if column.origin != ColumnOrigin::Nothing || !column.not_null {
             let message = if column.not_null {
                 format!("column \"{name}\" of relation \"{}\" already has a default value", table.name)
             } else {
-                format!("column \"{name}\" of relation \"{}\" must be declared NOT NULL before identity can be added", table.name)
+                format!(
+                    "column \"{name}\" of relation \"{}\" must be declared NOT NULL before identity can be added",
+                    table.name
+                )
             };
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }

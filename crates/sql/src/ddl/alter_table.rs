@@ -35,8 +35,10 @@ impl Connection {
             }
             Err(error) => return Err(error),
         };
-        if let (Relation::View(_) | Relation::Sequence(_) | Relation::Index { .. }, [AlterAction::RenameTable(to)]) =
-            (&relation, &alter.actions[..])
+        if let (
+            Relation::View(_) | Relation::Sequence(_) | Relation::Index { .. },
+            [AlterAction::RenameTable(to)],
+        ) = (&relation, &alter.actions[..])
         {
             self.rename_relation(&relation, &to.text)?;
             return Ok(TAG);
@@ -53,9 +55,13 @@ impl Connection {
 
     fn alter_action(&mut self, oid: u32, action: &AlterAction, text: &str) -> Result<()> {
         let catalog = self.catalog_to_change();
-        let Some(table) = catalog.table_by_oid(oid).cloned() else { return Err(crate::catalog::no_relation("")) };
+        let Some(table) = catalog.table_by_oid(oid).cloned() else {
+            return Err(crate::catalog::no_relation(""));
+        };
         match action {
-            AlterAction::AddColumn { column, if_not_exists } => self.add_column(&table, column, *if_not_exists, text),
+            AlterAction::AddColumn { column, if_not_exists } => {
+                self.add_column(&table, column, *if_not_exists, text)
+            }
             AlterAction::DropColumn { name, if_exists, cascade } => {
                 self.drop_column(&table, &name.text, *if_exists, *cascade)
             }
@@ -65,7 +71,9 @@ impl Connection {
             }
             AlterAction::RenameTable(to) => self.rename_relation(&Relation::Table(table), &to.text),
             AlterAction::RenameColumn { from, to } => self.rename_column(&table, from, to),
-            AlterAction::RenameConstraint { from, to } => self.rename_constraint(&table, &from.text, &to.text),
+            AlterAction::RenameConstraint { from, to } => {
+                self.rename_constraint(&table, &from.text, &to.text)
+            }
             AlterAction::SetPersistence(persistence) => {
                 let persistence = match persistence {
                     PersistenceName::Unlogged => Persistence::Unlogged,
@@ -74,7 +82,9 @@ impl Connection {
                 self.redefine(&table, |table| table.persistence = persistence)
             }
             AlterAction::ValidateConstraint(_) | AlterAction::Ignored => Ok(()),
-            AlterAction::SetSchema(_) => Err(SqlError::unsupported("ALTER TABLE SET SCHEMA is not supported")),
+            AlterAction::SetSchema(_) => {
+                Err(SqlError::unsupported("ALTER TABLE SET SCHEMA is not supported"))
+            }
             _ => self.alter_column(&table, action, text),
         }
     }
@@ -111,7 +121,11 @@ impl Connection {
             if !tolerant {
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
             }
-            self.environment_mut().add_notice(Severity::Notice, SqlState::DUPLICATE_COLUMN, message + ", skipping");
+            self.environment_mut().add_notice(
+                Severity::Notice,
+                SqlState::DUPLICATE_COLUMN,
+                message + ", skipping",
+            );
             return Ok(());
         }
         let mut catalog = self.catalog_to_change();
@@ -130,7 +144,11 @@ impl Connection {
         let change = TableChange::new().add_column(name.as_str(), engine_type, heddledb::Value::Null);
         self.change_engine(table, change, name)?;
         let mut bare = table.as_ref().clone();
-        bare.columns.push(crate::catalog::Column { origin: ColumnOrigin::Nothing, not_null: false, ..column.clone() });
+        bare.columns.push(crate::catalog::Column {
+            origin: ColumnOrigin::Nothing,
+            not_null: false,
+            ..column.clone()
+        });
         let sequences = std::mem::take(&mut draft.sequences);
         let mut objects: Vec<Object> = sequences.iter().cloned().map(Object::Sequence).collect();
         for sequence in sequences {
@@ -149,7 +167,12 @@ impl Connection {
     }
 
     /// Gives existing rows the new column's value, then makes its constraints hold.
-    fn fill_column(&mut self, table: &Arc<Table>, column: &crate::catalog::Column, draft: &TableDraft) -> Result<()> {
+    fn fill_column(
+        &mut self,
+        table: &Arc<Table>,
+        column: &crate::catalog::Column,
+        draft: &TableDraft,
+    ) -> Result<()> {
         let value = match &column.origin {
             ColumnOrigin::Nothing => None,
             ColumnOrigin::Default(text) | ColumnOrigin::Generated(text) => Some(format!("({text})")),
@@ -169,7 +192,8 @@ impl Connection {
         }
         let position = table.columns.len() - 1;
         self.redefine(table, |table| {
-            table.columns[position] = crate::catalog::Column { engine: table.columns[position].engine, ..column.clone() };
+            table.columns[position] =
+                crate::catalog::Column { engine: table.columns[position].engine, ..column.clone() };
         })?;
         let catalog = self.catalog_to_change();
         let Some(table) = catalog.table_by_oid(table.oid).cloned() else { return Ok(()) };
@@ -195,7 +219,8 @@ impl Connection {
 
     /// An error if a column holds NULLs.
     pub(crate) fn refuse_nulls(&mut self, table: &Table, column: &str) -> Result<()> {
-        let sql = format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(column));
+        let sql =
+            format!("select 1 from {} where {} is null limit 1", qualified(table), quote_identifier(column));
         if self.run_internal(&sql)?.is_empty() {
             return Ok(());
         }
@@ -208,7 +233,8 @@ impl Connection {
     fn drop_column(&mut self, table: &Arc<Table>, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         let Some(position) = table.columns.iter().position(|column| column.name == name) else {
             if if_exists {
-                let message = format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name);
+                let message =
+                    format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name);
                 self.environment_mut().add_notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message);
                 return Ok(());
             }
@@ -221,12 +247,22 @@ impl Connection {
         let catalog = self.catalog_to_change();
         let referencing = catalog.tables().filter(|other| other.oid != table.oid);
         for other in referencing {
-            let refers = |key: &&crate::catalog::ForeignKey| key.table == table.oid && key.references.contains(&position);
+            let refers = |key: &&crate::catalog::ForeignKey| {
+                key.table == table.oid && key.references.contains(&position)
+            };
             if let Some(key) = other.foreign_keys.iter().find(refers) {
                 if !cascade {
-                    let message = format!("cannot drop column {name} of table {} because other objects depend on it", table.name);
-                    let detail = format!("constraint {} on table {} depends on column {name} of table {}", key.name, other.name, table.name);
-                    return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail));
+                    let message = format!(
+                        "cannot drop column {name} of table {} because other objects depend on it",
+                        table.name
+                    );
+                    let detail = format!(
+                        "constraint {} on table {} depends on column {name} of table {}",
+                        key.name, other.name, table.name
+                    );
+                    return Err(
+                        SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail)
+                    );
                 }
                 let key = key.name.clone();
                 let other = other.clone();
@@ -235,7 +271,8 @@ impl Connection {
         }
         self.change_engine(table, TableChange::new().drop_column(name), name)?;
         let catalog = self.catalog_to_change();
-        let owned = catalog.sequences().find(|sequence| sequence.owner == Some((table.oid, position))).cloned();
+        let owned =
+            catalog.sequences().find(|sequence| sequence.owner == Some((table.oid, position))).cloned();
         self.redefine(table, |table| without_column(table, position))?;
         self.shift_others(table.oid, position)?;
         if let Some(sequence) = owned {
@@ -252,7 +289,11 @@ impl Connection {
         let mut catalog = self.catalog_to_change();
         let mut objects = Vec::new();
         for table in catalog.tables().cloned().collect::<Vec<_>>() {
-            if !table.foreign_keys.iter().any(|key| key.table == oid && key.references.iter().any(|&it| it > dropped)) {
+            if !table
+                .foreign_keys
+                .iter()
+                .any(|key| key.table == oid && key.references.iter().any(|&it| it > dropped))
+            {
                 continue;
             }
             let mut changed = table.as_ref().clone();
@@ -287,7 +328,10 @@ impl Connection {
         match depends {
             None => Ok(()),
             Some(view) => {
-                let message = format!("cannot change column {column} of table {} because view {} depends on it", table.name, view.name);
+                let message = format!(
+                    "cannot change column {column} of table {} because view {} depends on it",
+                    table.name, view.name
+                );
                 let hint = "Drop the view first, and create it again.";
                 Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint))
             }
@@ -326,7 +370,11 @@ impl Connection {
             TableConstraintKind::UsingIndex { index, primary: false } => {
                 let index = index.text.clone();
                 self.redefine(table, |table| {
-                    table.indexes.iter_mut().filter(|it| it.name == index).for_each(|it| it.constraint = true);
+                    table
+                        .indexes
+                        .iter_mut()
+                        .filter(|it| it.name == index)
+                        .for_each(|it| it.constraint = true);
                 })
             }
             TableConstraintKind::UsingIndex { index, primary: true } => {
@@ -345,11 +393,20 @@ impl Connection {
         }
     }
 
-    fn add_check(&mut self, table: &Arc<Table>, name: String, condition: String, validate: bool) -> Result<()> {
+    fn add_check(
+        &mut self,
+        table: &Arc<Table>,
+        name: String,
+        condition: String,
+        validate: bool,
+    ) -> Result<()> {
         if validate {
             let sql = format!("select 1 from {} where not ({condition}) limit 1", qualified(table));
             if !self.run_internal(&sql)?.is_empty() {
-                let message = format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name);
+                let message = format!(
+                    "check constraint \"{name}\" of relation \"{}\" is violated by some row",
+                    table.name
+                );
                 return Err(SqlError::new(SqlState::CHECK_VIOLATION, message)
                     .with_table(table.schema.clone(), table.name.clone())
                     .with_constraint(name));
@@ -371,9 +428,17 @@ impl Connection {
         self.is_free(&table.schema.clone(), &name, false)?;
         self.change_engine(table, TableChange::new().add_unique_index(name.as_str(), names), &name)?;
         let oid = catalog.new_oid();
-        let columns = columns.iter().map(|&column| IndexColumn { column, descending: false, class: None }).collect();
+        let columns =
+            columns.iter().map(|&column| IndexColumn { column, descending: false, class: None }).collect();
         self.redefine(table, |table| {
-            table.indexes.push(Index { oid, name, columns, unique: true, constraint: true, included: Vec::new() });
+            table.indexes.push(Index {
+                oid,
+                name,
+                columns,
+                unique: true,
+                constraint: true,
+                included: Vec::new(),
+            });
         })
     }
 
@@ -429,8 +494,11 @@ impl Connection {
     fn validate_foreign_key(&mut self, table: &Arc<Table>, key: &crate::catalog::ForeignKey) -> Result<()> {
         let other = self.current(key.table)?;
         let column = |table: &Table, position: usize| quote_identifier(&table.columns[position].name);
-        let given: Vec<String> =
-            key.columns.iter().map(|&position| format!("a.{} is not null", column(table, position))).collect();
+        let given: Vec<String> = key
+            .columns
+            .iter()
+            .map(|&position| format!("a.{} is not null", column(table, position)))
+            .collect();
         let equal: Vec<String> = key
             .columns
             .iter()
@@ -458,7 +526,13 @@ impl Connection {
             .with_constraint(key.name.clone()))
     }
 
-    fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    fn drop_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
         if table.key_name.as_deref() == Some(name) {
             return Err(SqlError::unsupported("dropping a primary key is not supported")
                 .with_hint("Create a new table without it, and copy the rows."));
@@ -470,9 +544,14 @@ impl Connection {
                 other.foreign_keys.iter().any(|key| key.table == table.oid && key.references == columns)
             });
             if let (Some(other), false) = (depends, cascade) {
-                let message = format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
+                let message = format!(
+                    "cannot drop constraint {name} on table {} because other objects depend on it",
+                    table.name
+                );
                 let detail = format!("a foreign key of table {} depends on index {name}", other.name);
-                return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail));
+                return Err(
+                    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(detail)
+                );
             }
             self.change_engine(table, TableChange::new().drop_index(name), name)?;
             return self.redefine(table, |table| table.indexes.retain(|index| index.name != name));
@@ -487,7 +566,11 @@ impl Connection {
         }
         let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
         if if_exists {
-            self.environment_mut().add_notice(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message + ", skipping");
+            self.environment_mut().add_notice(
+                Severity::Notice,
+                SqlState::SUCCESSFUL_COMPLETION,
+                message + ", skipping",
+            );
             return Ok(());
         }
         Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
@@ -603,7 +686,11 @@ fn without_column(table: &mut Table, dropped: usize) {
         }
     };
     table.indexes.retain(|index| index.columns.iter().all(|column| column.column != dropped));
-    table.indexes.iter_mut().flat_map(|index| &mut index.columns).for_each(|column| shift(&mut column.column));
+    table
+        .indexes
+        .iter_mut()
+        .flat_map(|index| &mut index.columns)
+        .for_each(|column| shift(&mut column.column));
     table.indexes.iter_mut().for_each(|index| index.included.retain(|&column| column != dropped));
     table.indexes.iter_mut().flat_map(|index| &mut index.included).for_each(shift);
     table.key.iter_mut().for_each(shift);
@@ -617,4 +704,3 @@ fn without_column(table: &mut Table, dropped: usize) {
     }
     table.checks.retain(|check| !crate::parse::names_column(&check.condition, &name));
 }
-

@@ -31,7 +31,12 @@ impl Connection {
     }
 
     /// SELECT … INTO.
-    pub(crate) fn create_table_as_into(&mut self, query: &Query, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+    pub(crate) fn create_table_as_into(
+        &mut self,
+        query: &Query,
+        text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let mut query = query.clone();
         let QueryBodySyntax::Select(select) = &mut query.body else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INTO is only allowed on the first SELECT"));
@@ -52,7 +57,12 @@ impl Connection {
     }
 
     /// Makes a table with the query's columns: their names. None: it exists, and that is accepted.
-    fn make_table_for(&mut self, create: &CreateTableAs, query: &Statement, text: &str) -> Result<Option<Vec<Name>>> {
+    fn make_table_for(
+        &mut self,
+        create: &CreateTableAs,
+        query: &Statement,
+        text: &str,
+    ) -> Result<Option<Vec<Name>>> {
         let shared = self.shared().clone();
         let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
@@ -94,7 +104,11 @@ impl Connection {
     }
 
     /// Names, types and modifiers of a query's columns.
-    pub(crate) fn plan_for_columns(&mut self, query: &Statement, text: &str) -> Result<Vec<(String, Type, Modifier)>> {
+    pub(crate) fn plan_for_columns(
+        &mut self,
+        query: &Statement,
+        text: &str,
+    ) -> Result<Vec<(String, Type, Modifier)>> {
         self.with_binder(text, |binder| {
             let bound = binder.data_statement(query)?;
             Ok(bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier)).collect())
@@ -102,7 +116,13 @@ impl Connection {
     }
 
     /// Inserts a query's rows; a failure drops the table again.
-    fn fill_table(&mut self, name: &ObjectName, columns: &[Name], query: &Statement, text: &str) -> Result<u64> {
+    fn fill_table(
+        &mut self,
+        name: &ObjectName,
+        columns: &[Name],
+        query: &Statement,
+        text: &str,
+    ) -> Result<u64> {
         let Statement::Query(query) = query else { return Ok(0) };
         let insert = crate::parse::syntax::Insert {
             with: None,

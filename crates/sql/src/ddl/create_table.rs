@@ -9,7 +9,8 @@ use heddledb::TableDefinition;
 use crate::bind::{Clause, NamedType};
 use crate::catalog::store::{EngineTable, Object};
 use crate::catalog::{
-    Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence, Table,
+    Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence,
+    Table,
 };
 use crate::ddl::Created;
 use crate::error::{Result, SqlError, SqlState};
@@ -94,7 +95,10 @@ impl TableDraft {
 
     fn primary_key(&mut self, name: Option<&Name>, key: Vec<usize>) -> Result<()> {
         if !self.key.is_empty() {
-            return Err(invalid(format!("multiple primary keys for table \"{}\" are not allowed", self.name)));
+            return Err(invalid(format!(
+                "multiple primary keys for table \"{}\" are not allowed",
+                self.name
+            )));
         }
         for &position in &key {
             self.columns[position].not_null = true;
@@ -190,7 +194,12 @@ impl TableDraft {
     }
 
     /// The table, once the engine has it.
-    pub fn finish(self, engine: heddledb::Table, foreign_keys: Vec<ForeignKey>, catalog: &mut Catalog) -> Table {
+    pub fn finish(
+        self,
+        engine: heddledb::Table,
+        foreign_keys: Vec<ForeignKey>,
+        catalog: &mut Catalog,
+    ) -> Table {
         let key_oid = (!self.key.is_empty()).then(|| catalog.new_oid());
         Table {
             oid: self.oid,
@@ -215,7 +224,11 @@ pub(crate) fn check_key_column(column: &Column, what: &str) -> Result<()> {
     if crate::storage::keeps_order(column.ty, column.modifier) {
         return Ok(());
     }
-    let message = format!("a {what} on column \"{}\" of type {} is not supported", column.name, column.ty.display_name());
+    let message = format!(
+        "a {what} on column \"{}\" of type {} is not supported",
+        column.name,
+        column.ty.display_name()
+    );
     let hint = match column.ty {
         Type::Numeric => "Declare the column as numeric(p, s) with a precision of at most 38.",
         _ => "Use a column of another type.",
@@ -288,7 +301,11 @@ impl Connection {
             shared.database.drop_table(&engine_name)?;
             return Err(error);
         }
-        self.note_created(Created { kind: ObjectKind::Table, schema: table.schema.clone(), name: table.name.clone() });
+        self.note_created(Created {
+            kind: ObjectKind::Table,
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+        });
         Ok(table)
     }
 
@@ -374,7 +391,10 @@ impl Connection {
         let mut null = None;
         for constraint in &definition.constraints {
             let twice = || {
-                let message = format!("multiple default values specified for column \"{column_name}\" of table \"{}\"", definition.name.text);
+                let message = format!(
+                    "multiple default values specified for column \"{column_name}\" of table \"{}\"",
+                    definition.name.text
+                );
                 Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
             };
             let has_origin = draft.columns[position].origin != ColumnOrigin::Nothing;
@@ -382,7 +402,10 @@ impl Connection {
                 ColumnConstraintKind::Null | ColumnConstraintKind::NotNull => {
                     let not_null = constraint.kind == ColumnConstraintKind::NotNull;
                     if null.is_some_and(|known| known != not_null) {
-                        let message = format!("conflicting NULL/NOT NULL declarations for column \"{column_name}\" of table \"{}\"", draft.name);
+                        let message = format!(
+                            "conflicting NULL/NOT NULL declarations for column \"{column_name}\" of table \"{}\"",
+                            draft.name
+                        );
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                     }
                     null = Some(not_null);
@@ -417,7 +440,9 @@ impl Connection {
                     draft.check(constraint.name.as_ref(), condition, Some(&column_name))?;
                 }
                 ColumnConstraintKind::Unique => draft.unique(constraint.name.as_ref(), vec![position]),
-                ColumnConstraintKind::PrimaryKey => draft.primary_key(constraint.name.as_ref(), vec![position])?,
+                ColumnConstraintKind::PrimaryKey => {
+                    draft.primary_key(constraint.name.as_ref(), vec![position])?
+                }
                 ColumnConstraintKind::References(reference) => {
                     let name = constraint.name.as_ref().map(|name| name.text.clone());
                     draft.foreign_keys.push((name, vec![position], reference.clone()));
@@ -453,12 +478,15 @@ impl Connection {
             let message = format!("\"{}\" is not a table", like.table);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         };
-        let includes = |what: &str| like.including.iter().any(|included| included == what || included == "all");
+        let includes =
+            |what: &str| like.including.iter().any(|included| included == what || included == "all");
         let first = draft.columns.len();
         for column in &source.columns {
             let origin = match &column.origin {
                 ColumnOrigin::Default(text) if includes("defaults") => ColumnOrigin::Default(text.clone()),
-                ColumnOrigin::Generated(text) if includes("generated") => ColumnOrigin::Generated(text.clone()),
+                ColumnOrigin::Generated(text) if includes("generated") => {
+                    ColumnOrigin::Generated(text.clone())
+                }
                 _ => ColumnOrigin::Nothing,
             };
             let comment = column.comment.clone().filter(|_| includes("comments"));
@@ -480,7 +508,8 @@ impl Connection {
                 draft.primary_key(None, source.key.iter().map(|column| column + first).collect())?;
             }
             for index in &source.indexes {
-                let columns = index.columns.iter().map(|it| IndexColumn { column: it.column + first, ..it.clone() });
+                let columns =
+                    index.columns.iter().map(|it| IndexColumn { column: it.column + first, ..it.clone() });
                 let columns = columns.collect();
                 draft.indexes.push(Index { oid: 0, name: String::new(), columns, ..index.clone() });
             }
@@ -557,18 +586,30 @@ impl Connection {
 }
 
 /// A generated column is an immutable expression over columns that are not generated.
-fn check_generated(value: &crate::bind::tree::BoundExpr, target: crate::bind::tree::RelationId, columns: &[Column]) -> Result<()> {
+fn check_generated(
+    value: &crate::bind::tree::BoundExpr,
+    target: crate::bind::tree::RelationId,
+    columns: &[Column],
+) -> Result<()> {
     use crate::bind::tree::BoundExpr;
     let mut wrong = None;
     crate::bind::tree::walk::walk(value, &mut |part| match part {
         BoundExpr::Column { relation, column, .. }
             if *relation == target && matches!(columns[*column].origin, ColumnOrigin::Generated(_)) =>
         {
-            let message = format!("cannot use generated column \"{}\" in column generation expression", columns[*column].name);
+            let message = format!(
+                "cannot use generated column \"{}\" in column generation expression",
+                columns[*column].name
+            );
             wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
         }
-        BoundExpr::Call { function, .. } if function.volatility != crate::functions::Volatility::Immutable => {
-            wrong = Some(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, "generation expression is not immutable"));
+        BoundExpr::Call { function, .. }
+            if function.volatility != crate::functions::Volatility::Immutable =>
+        {
+            wrong = Some(SqlError::new(
+                SqlState::INVALID_OBJECT_DEFINITION,
+                "generation expression is not immutable",
+            ));
         }
         BoundExpr::Subquery(_) => {
             wrong = Some(SqlError::unsupported("cannot use subquery in column generation expression"));
@@ -603,4 +644,3 @@ fn free_name_long(base: &str, taken: impl Fn(&str) -> bool) -> String {
     }
     (1..).map(|number: u32| format!("{base}#{number}")).find(|name| !taken(name)).unwrap_or_default()
 }
-

@@ -100,8 +100,16 @@ impl Connection {
                 let Some(relation) = catalog.find(name.schema(), name.last(), &path) else { return Ok(None) };
                 let wanted = kind_name(kind);
                 if relation.kind() != wanted {
-                    let message = format!("\"{}\" is not a{} {wanted}", name.last(), if wanted == "index" { "n" } else { "" });
-                    let hint = format!("Use DROP {} to remove a {}.", relation.kind().to_uppercase(), relation.kind());
+                    let message = format!(
+                        "\"{}\" is not a{} {wanted}",
+                        name.last(),
+                        if wanted == "index" { "n" } else { "" }
+                    );
+                    let hint = format!(
+                        "Use DROP {} to remove a {}.",
+                        relation.kind().to_uppercase(),
+                        relation.kind()
+                    );
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
                 }
                 Ok(Some(Dropped::Relation(relation.clone())))
@@ -240,14 +248,19 @@ impl Connection {
         let mut next = 0;
         while next < tables.len() {
             let oid = tables[next].oid;
-            for other in catalog.tables().filter(|other| other.foreign_keys.iter().any(|key| key.table == oid)) {
+            for other in
+                catalog.tables().filter(|other| other.foreign_keys.iter().any(|key| key.table == oid))
+            {
                 if tables.iter().any(|table| table.oid == other.oid) {
                     continue;
                 }
                 if !cascade {
                     let message = "cannot truncate a table referenced in a foreign key constraint";
                     let detail = format!("Table \"{}\" references \"{}\".", other.name, tables[next].name);
-                    let hint = format!("Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.", other.name);
+                    let hint = format!(
+                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                        other.name
+                    );
                     return Err(SqlError::unsupported(message).with_detail(detail).with_hint(hint));
                 }
                 tables.push(other.clone());
@@ -268,7 +281,8 @@ impl Connection {
     /// Empties tables: at once outside of a block; inside one row by row, so that a rollback brings the rows back.
     fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
         if !self.is_in_block() {
-            let names: Vec<String> = tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
+            let names: Vec<String> =
+                tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             self.shared().database.truncate(&names)?;
             return Ok(());
@@ -280,10 +294,13 @@ impl Connection {
                 let definition = engine.definition();
                 for row in tx.scan(&engine, heddledb::Range::all())? {
                     let values = row?.to_values();
-                    keys.push(definition.key().iter().map(|&column| values[column].clone()).collect::<Vec<_>>());
+                    keys.push(
+                        definition.key().iter().map(|&column| values[column].clone()).collect::<Vec<_>>(),
+                    );
                 }
                 for key in &keys {
-                    let key: Vec<heddledb::ValueRef<'_>> = key.iter().map(heddledb::Value::as_value_ref).collect();
+                    let key: Vec<heddledb::ValueRef<'_>> =
+                        key.iter().map(heddledb::Value::as_value_ref).collect();
                     tx.delete(&engine, &key)?;
                 }
                 Ok(())
@@ -300,7 +317,8 @@ enum Dropped {
 }
 
 fn needed_by_constraint(index: &str, table: &str) -> SqlError {
-    let message = format!("cannot drop index {index} because constraint {index} on table {table} requires it");
+    let message =
+        format!("cannot drop index {index} because constraint {index} on table {table} requires it");
     let hint = format!("You can drop constraint {index} on table {table} instead.");
     SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_hint(hint)
 }
@@ -424,7 +442,8 @@ pub(crate) fn names_relation(view: &View, schema: &str, name: &str) -> bool {
 
 /// Columns keep their types and their sequences: these cannot be dropped before them.
 fn check_columns(plan: &Plan, catalog: &Catalog) -> Result<()> {
-    for table in catalog.tables().filter(|table| !plan.tables.iter().any(|dropped| dropped.oid == table.oid)) {
+    for table in catalog.tables().filter(|table| !plan.tables.iter().any(|dropped| dropped.oid == table.oid))
+    {
         for column in &table.columns {
             let element = column.ty.element().unwrap_or(column.ty);
             let by = || format!("column {} of table {}", column.name, table.name);

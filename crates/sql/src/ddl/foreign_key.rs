@@ -35,7 +35,9 @@ impl Connection {
         for (name, columns, reference) in declared {
             let own = reference.table.last() == draft.name
                 && reference.table.schema().is_none_or(|schema| schema == draft.schema)
-                && catalog.relation(&draft.schema, &draft.name).is_none_or(|relation| relation.oid() == draft.oid);
+                && catalog
+                    .relation(&draft.schema, &draft.name)
+                    .is_none_or(|relation| relation.oid() == draft.oid);
             let (oid, target_columns, key, unique) = if own {
                 let unique: Vec<Vec<usize>> = unique_keys(&draft.indexes);
                 (draft.oid, draft.columns.clone(), draft.key.clone(), unique)
@@ -60,7 +62,8 @@ impl Connection {
             let name = match name {
                 Some(name) => name.clone(),
                 None => {
-                    let names: Vec<&str> = columns.iter().map(|&column| draft.columns[column].name.as_str()).collect();
+                    let names: Vec<&str> =
+                        columns.iter().map(|&column| draft.columns[column].name.as_str()).collect();
                     let base = format!("{}_{}_fkey", draft.name, names.join("_"));
                     free_name(&base, |name| keys.iter().any(|key| key.name == name))
                 }
@@ -85,7 +88,12 @@ fn unique_keys(indexes: &[crate::catalog::Index]) -> Vec<Vec<usize>> {
 }
 
 /// The columns referred to: those named, or the primary key.
-fn referenced(reference: &Reference, columns: &[Column], key: &[usize], unique: &[Vec<usize>]) -> Result<Vec<usize>> {
+fn referenced(
+    reference: &Reference,
+    columns: &[Column],
+    key: &[usize],
+    unique: &[Vec<usize>],
+) -> Result<Vec<usize>> {
     if reference.columns.is_empty() {
         if key.is_empty() {
             let message = format!("there is no primary key for referenced table \"{}\"", reference.table);
@@ -96,7 +104,8 @@ fn referenced(reference: &Reference, columns: &[Column], key: &[usize], unique: 
     let mut positions = Vec::with_capacity(reference.columns.len());
     for name in &reference.columns {
         let position = columns.iter().position(|column| column.name == name.text).ok_or_else(|| {
-            let message = format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
+            let message =
+                format!("column \"{}\" referenced in foreign key constraint does not exist", name.text);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         })?;
         positions.push(position);

@@ -31,10 +31,13 @@ impl Connection {
         }
         if create.filter.is_some() || create.nulls_not_distinct {
             let message = "partial indexes and NULLS NOT DISTINCT are not supported";
-            return Err(SqlError::unsupported(message).with_hint("Create the index without its WHERE clause."));
+            return Err(
+                SqlError::unsupported(message).with_hint("Create the index without its WHERE clause.")
+            );
         }
         let columns = self.index_columns(&create.elements, &table, create.unique)?;
-        let included = create.include.iter().map(|name| position(&table, &name.text)).collect::<Result<Vec<_>>>()?;
+        let included =
+            create.include.iter().map(|name| position(&table, &name.text)).collect::<Result<Vec<_>>>()?;
         let name = match &create.name {
             Some(name) => name.text.clone(),
             None => {
@@ -47,15 +50,22 @@ impl Connection {
         if !self.is_free(&table.schema.clone(), &name, create.if_not_exists)? {
             return Ok("CREATE INDEX");
         }
-        let names: Vec<&str> = columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
+        let names: Vec<&str> =
+            columns.iter().map(|column| table.columns[column.column].name.as_str()).collect();
         let change = if create.unique {
             TableChange::new().add_unique_index(name.as_str(), names)
         } else {
             TableChange::new().add_index(name.as_str(), names)
         };
         self.change_engine(&table, change, &name)?;
-        let index =
-            Index { oid: catalog.new_oid(), name: name.clone(), columns, unique: create.unique, constraint: false, included };
+        let index = Index {
+            oid: catalog.new_oid(),
+            name: name.clone(),
+            columns,
+            unique: create.unique,
+            constraint: false,
+            included,
+        };
         let mut changed = table.as_ref().clone();
         changed.indexes.push(index);
         let changed = Arc::new(changed);
@@ -65,7 +75,12 @@ impl Connection {
         Ok("CREATE INDEX")
     }
 
-    fn index_columns(&mut self, elements: &[IndexElement], table: &Table, unique: bool) -> Result<Vec<IndexColumn>> {
+    fn index_columns(
+        &mut self,
+        elements: &[IndexElement],
+        table: &Table,
+        unique: bool,
+    ) -> Result<Vec<IndexColumn>> {
         let mut columns = Vec::with_capacity(elements.len());
         for element in elements {
             let ExprKind::Column(parts) = &element.expr.expr.kind else {
@@ -88,7 +103,12 @@ impl Connection {
     }
 
     /// Changes a table in the engine; rows that do not fit are told by the constraint's name.
-    pub(crate) fn change_engine(&mut self, table: &Table, change: TableChange, constraint: &str) -> Result<()> {
+    pub(crate) fn change_engine(
+        &mut self,
+        table: &Table,
+        change: TableChange,
+        constraint: &str,
+    ) -> Result<()> {
         let engine_name = table.engine.definition().name().to_string();
         let changed = self.shared().database.change_table(&engine_name, change);
         changed.map(|_| ()).map_err(|error| match &error {
@@ -111,7 +131,9 @@ impl Connection {
 }
 
 fn position(table: &Table, name: &str) -> Result<usize> {
-    table.columns.iter().position(|column| column.name == name).ok_or_else(|| {
-        SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
-    })
+    table
+        .columns
+        .iter()
+        .position(|column| column.name == name)
+        .ok_or_else(|| SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))
 }

@@ -116,7 +116,11 @@ impl Connection {
     }
 
     /// Binds something of a definition.
-    pub(crate) fn with_binder<T>(&mut self, text: &str, bind: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_binder<T>(
+        &mut self,
+        text: &str,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+    ) -> Result<T> {
         let catalog = self.environment().catalog.clone();
         let path = self.environment().path();
         let context = BindContext { catalog: &catalog, path: &path, text };

@@ -9,7 +9,8 @@ use crate::ddl::Created;
 use crate::ddl::create_table::free_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    AlterType, Comment, CreateDomain, CreateView, ObjectKind, ObjectName, SequenceOption, SequenceStatement, Statement,
+    AlterType, Comment, CreateDomain, CreateView, ObjectKind, ObjectName, SequenceOption, SequenceStatement,
+    Statement,
 };
 use crate::session::{Connection, Severity};
 use crate::types::Type;
@@ -53,7 +54,11 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
                     "int2" => Type::Int2,
                     "int4" => Type::Int4,
                     "int8" => Type::Int8,
-                    _ => return Err(invalid("sequence type must be smallint, integer, or bigint".to_string())),
+                    _ => {
+                        return Err(invalid(
+                            "sequence type must be smallint, integer, or bigint".to_string(),
+                        ));
+                    }
                 };
             }
             SequenceOption::Increment(0) => return Err(invalid("INCREMENT must not be zero".to_string())),
@@ -83,19 +88,31 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
         sequence.maximum = maximum.flatten().unwrap_or(if ascending { most } else { -1 });
     }
     if sequence.minimum < least || sequence.maximum > most {
-        return Err(invalid(format!("sequence bounds are out of range for type {}", sequence.ty.display_name())));
+        return Err(invalid(format!(
+            "sequence bounds are out of range for type {}",
+            sequence.ty.display_name()
+        )));
     }
     if sequence.minimum >= sequence.maximum {
-        return Err(invalid(format!("MINVALUE ({}) must be less than MAXVALUE ({})", sequence.minimum, sequence.maximum)));
+        return Err(invalid(format!(
+            "MINVALUE ({}) must be less than MAXVALUE ({})",
+            sequence.minimum, sequence.maximum
+        )));
     }
     if new || start.is_some() {
         sequence.start = start.unwrap_or(if ascending { sequence.minimum } else { sequence.maximum });
     }
     if sequence.start < sequence.minimum {
-        return Err(invalid(format!("START value ({}) cannot be less than MINVALUE ({})", sequence.start, sequence.minimum)));
+        return Err(invalid(format!(
+            "START value ({}) cannot be less than MINVALUE ({})",
+            sequence.start, sequence.minimum
+        )));
     }
     if sequence.start > sequence.maximum {
-        return Err(invalid(format!("START value ({}) cannot be greater than MAXVALUE ({})", sequence.start, sequence.maximum)));
+        return Err(invalid(format!(
+            "START value ({}) cannot be greater than MAXVALUE ({})",
+            sequence.start, sequence.maximum
+        )));
     }
     Ok(restart.map(|value| value.unwrap_or(sequence.start)))
 }
@@ -109,7 +126,8 @@ impl Connection {
         if !self.is_free(&schema, create.name.last(), create.tolerant)? {
             return Ok("CREATE SEQUENCE");
         }
-        let mut sequence = new_sequence(catalog.new_oid(), &schema, create.name.last(), None, &create.options)?;
+        let mut sequence =
+            new_sequence(catalog.new_oid(), &schema, create.name.last(), None, &create.options)?;
         sequence.owner = self.sequence_owner(&create.options)?.flatten();
         let name = sequence.name.clone();
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence.clone())));
@@ -134,7 +152,10 @@ impl Connection {
             }
         };
         let Relation::Table(table) = self.find_relation(&table)? else {
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, "sequence cannot be owned by this relation"));
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                "sequence cannot be owned by this relation",
+            ));
         };
         let position = table.columns.iter().position(|known| known.name == column.text).ok_or_else(|| {
             let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
@@ -207,7 +228,10 @@ impl Connection {
         let oid = match existing {
             Some(Relation::View(view)) if create.or_replace => {
                 if columns.len() < view.columns.len() {
-                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, "cannot drop columns from view"));
+                    return Err(SqlError::new(
+                        SqlState::INVALID_TABLE_DEFINITION,
+                        "cannot drop columns from view",
+                    ));
                 }
                 if let Some((old, new)) = view.columns.iter().zip(&columns).find(|(old, new)| old != new) {
                     let message = format!("cannot change name of view column \"{old}\" to \"{new}\"");
@@ -262,7 +286,11 @@ impl Connection {
         let schema = Schema { oid: catalog.new_oid(), name: name.to_string(), comment: None };
         catalog.add_schema(schema.clone());
         self.publish(&[Object::Schema(schema)], catalog)?;
-        self.note_created(Created { kind: ObjectKind::Schema, schema: String::new(), name: name.to_string() });
+        self.note_created(Created {
+            kind: ObjectKind::Schema,
+            schema: String::new(),
+            name: name.to_string(),
+        });
         Ok("CREATE SCHEMA")
     }
 
@@ -337,7 +365,8 @@ impl Connection {
                     Some((before, label)) => place_of(label)? + usize::from(!before),
                 };
                 if position < changed.labels.len() && self.is_used(ty.oid) {
-                    let message = "adding an enum label before others is not supported while columns use the type";
+                    let message =
+                        "adding an enum label before others is not supported while columns use the type";
                     return Err(SqlError::unsupported(message).with_hint("Add the label at the end."));
                 }
                 changed.labels.insert(position, Arc::from(value.as_str()));
@@ -453,15 +482,21 @@ impl Connection {
                 Object::Schema(schema)
             }
             ObjectKind::Column => {
-                let (column, table) = comment.name.parts.split_last().ok_or_else(|| crate::catalog::no_relation(""))?;
-                let Relation::Table(table) = self.find_relation(&ObjectName { parts: table.to_vec() })? else {
+                let (column, table) =
+                    comment.name.parts.split_last().ok_or_else(|| crate::catalog::no_relation(""))?;
+                let Relation::Table(table) = self.find_relation(&ObjectName { parts: table.to_vec() })?
+                else {
                     return Err(SqlError::unsupported("comments on columns of views are not supported"));
                 };
                 let mut changed = table.as_ref().clone();
-                let found = changed.columns.iter_mut().find(|known| known.name == column.text).ok_or_else(|| {
-                    let message = format!("column \"{}\" of relation \"{}\" does not exist", column.text, table.name);
-                    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-                })?;
+                let found =
+                    changed.columns.iter_mut().find(|known| known.name == column.text).ok_or_else(|| {
+                        let message = format!(
+                            "column \"{}\" of relation \"{}\" does not exist",
+                            column.text, table.name
+                        );
+                        SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+                    })?;
                 found.comment = text;
                 let changed = Arc::new(changed);
                 catalog.put_table(changed.clone());

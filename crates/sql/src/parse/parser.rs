@@ -50,7 +50,8 @@ impl<'t> Parser<'t> {
                 TokenKind::Quoted(name) => name == from,
                 _ => false,
             };
-            let called = matches!(self.tokens.get(position + 1), Some(Token { kind: TokenKind::Mark("("), .. }));
+            let called =
+                matches!(self.tokens.get(position + 1), Some(Token { kind: TokenKind::Mark("("), .. }));
             if is_name && !called {
                 text += &self.text[end..token.start as usize];
                 text += to;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashMap;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::parse::parse;
+use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
@@ -149,7 +149,8 @@ impl Connection {
                 self.open_implicit_block(&statement.statement).map_err(|error| self.failed(error))?;
             }
             let own = &text[statement.start..statement.end];
-            self.run_statement(statement, own, sink).map_err(|error| self.failed(shifted(error, text, statement)))?;
+            self.run_statement(statement, own, sink)
+                .map_err(|error| self.failed(shifted(error, text, statement)))?;
         }
         self.close_implicit_block().map_err(|error| self.failed(error))
     }
@@ -161,7 +162,8 @@ impl Connection {
         let environment = &mut self.environment;
         environment.statement_start = now();
         let timeout = environment.settings.milliseconds("statement_timeout");
-        environment.deadline = timeout.map(|limit| std::time::Instant::now() + std::time::Duration::from_millis(limit));
+        environment.deadline =
+            timeout.map(|limit| std::time::Instant::now() + std::time::Duration::from_millis(limit));
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
         }
@@ -274,7 +276,12 @@ impl Connection {
     }
 
     /// Runs one statement, whichever it is.
-    fn run_statement(&mut self, statement: &ParsedStatement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+    fn run_statement(
+        &mut self,
+        statement: &ParsedStatement,
+        text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         if statement.parameters > 0 && !matches!(statement.statement, Statement::Prepare { .. }) {
             let message = "there is no parameter $1";
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));

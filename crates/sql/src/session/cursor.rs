@@ -44,7 +44,11 @@ impl Cursor {
             FetchDirection::Forward(count) if count > 0 => {
                 let first = self.position + 1;
                 let end = first.saturating_add(count.unsigned_abs() as usize).min(last + 1);
-                self.position = if end > last && count.unsigned_abs() as usize > end - first { last + 1 } else { end - 1 };
+                self.position = if end > last && count.unsigned_abs() as usize > end - first {
+                    last + 1
+                } else {
+                    end - 1
+                };
                 (first..end).collect()
             }
             FetchDirection::Forward(count) => {
@@ -110,7 +114,9 @@ impl Connection {
 
     pub(super) fn fetch(&mut self, fetch: &Fetch, sink: &mut dyn ResultSink) -> Result<()> {
         let printing = self.environment.printing();
-        let Some(cursor) = self.cursors.get_mut(&fetch.cursor.text) else { return Err(no_cursor(&fetch.cursor.text)) };
+        let Some(cursor) = self.cursors.get_mut(&fetch.cursor.text) else {
+            return Err(no_cursor(&fetch.cursor.text));
+        };
         let backward = match fetch.direction {
             FetchDirection::Forward(count) => count < 0,
             FetchDirection::Absolute(place) => place < cursor.position as i64,

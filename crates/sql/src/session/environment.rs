@@ -220,7 +220,8 @@ impl Environment for SessionEnvironment {
     fn current_value(&mut self, sequence: u32) -> Result<i64> {
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.current_values.get(&sequence.oid).copied().ok_or_else(|| {
-            let message = format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
+            let message =
+                format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
             SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
         })
     }

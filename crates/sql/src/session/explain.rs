@@ -3,7 +3,8 @@
 use crate::access;
 use crate::error::{Result, SqlError};
 use crate::parse::syntax::{ExplainOptions, Statement};
-use crate::run::execute_counted;
+use crate::run::memory::MEMORY_BYTES_DEFAULT;
+use crate::run::{RunOptions, execute_with};
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink};
 use crate::types::{Type, Value};
@@ -40,7 +41,8 @@ impl Connection {
         sink.describe(&[Field::plain("QUERY PLAN", ty)])?;
         if options.json {
             let plan = serde_json::json!([{ "Plan": lines }]);
-            let text = serde_json::to_string_pretty(&plan).map_err(|error| SqlError::internal(error.to_string()))?;
+            let text =
+                serde_json::to_string_pretty(&plan).map_err(|error| SqlError::internal(error.to_string()))?;
             sink.row(&[Value::Json(text.into())], &printing)?;
         } else {
             for line in &lines {
@@ -53,10 +55,11 @@ impl Connection {
     /// Runs a plan for its counts: how many attempts it took, and how many rows each node gave.
     fn run_counted(&mut self, plan: &crate::session::run::Plan) -> Result<(u64, Vec<u64>)> {
         let mut attempts = 0;
+        let options = RunOptions { memory_bytes: MEMORY_BYTES_DEFAULT, counts: true };
         let environment = &mut self.environment;
         let body = |access: crate::run::Access<'_>| {
             attempts += 1;
-            execute_counted(&plan.planned, access, &[], &mut *environment, true, &mut |_| Ok(()))
+            execute_with(&plan.planned, access, &[], &mut *environment, options, &mut |_| Ok(()))
         };
         let (_, counts) = if !self.transaction.is_idle() {
             access::run_in(&mut self.transaction.session, body)?

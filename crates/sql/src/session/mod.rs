@@ -23,9 +23,9 @@ mod run;
 pub(crate) mod sequences;
 mod settings;
 mod statement;
-mod transaction;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -43,7 +43,8 @@ use crate::session::sequences::Sequences;
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::Printing;
 pub use result::{
-    CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity, StatementResult, TransactionStatus,
+    CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity, StatementResult,
+    TransactionStatus,
 };
 
 /// What all connections to a database share.

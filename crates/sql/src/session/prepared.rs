@@ -36,7 +36,11 @@ pub(crate) struct Portal {
 enum PortalState {
     New,
     /// What a limit left over, and how many rows were given.
-    Suspended { rows: VecDeque<Vec<Value>>, plan: Arc<Plan>, given: u64 },
+    Suspended {
+        rows: VecDeque<Vec<Value>>,
+        plan: Arc<Plan>,
+        given: u64,
+    },
     Done,
 }
 
@@ -81,7 +85,8 @@ impl Connection {
         {
             self.check_not_failed()?;
         }
-        let prepared = Prepared { statement, text: text.to_string(), types, plan: parking_lot::Mutex::new(None) };
+        let prepared =
+            Prepared { statement, text: text.to_string(), types, plan: parking_lot::Mutex::new(None) };
         self.current_plan(&prepared)?;
         Ok(prepared)
     }
@@ -209,7 +214,8 @@ impl Connection {
             return Err(self.failed(SqlError::undefined_portal(name)));
         };
         let done = self.run_taken(&mut portal, max_rows as usize, sink);
-        let ended = self.transaction.is_idle() && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
+        let ended = self.transaction.is_idle()
+            && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
         if !ended {
             self.portals.insert(name.to_string(), portal);
         }
@@ -305,13 +311,19 @@ impl Connection {
             declared.push(Some(binder.named_type(ty)?.ty));
         }
         let plan = parking_lot::Mutex::new(None);
-        let prepared = Prepared { statement: Some(statement.clone()), text: text.to_string(), types: declared, plan };
+        let prepared =
+            Prepared { statement: Some(statement.clone()), text: text.to_string(), types: declared, plan };
         self.current_plan(&prepared)?;
         self.keep_prepared(&name.text, prepared)
     }
 
     /// EXECUTE.
-    pub(super) fn execute_prepared(&mut self, name: &Name, args: &[Expr], sink: &mut dyn ResultSink) -> Result<()> {
+    pub(super) fn execute_prepared(
+        &mut self,
+        name: &Name,
+        args: &[Expr],
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let prepared = self.find_prepared(&name.text)?;
         let Some(plan) = self.current_plan(&prepared)? else {
             let Some(statement) = prepared.statement.clone() else { return sink.complete("EXECUTE") };
@@ -357,7 +369,8 @@ impl Connection {
 }
 
 fn same_result(left: &[Field], right: &[Field]) -> bool {
-    left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.ty == right.ty && left.name == right.name)
+    left.len() == right.len()
+        && left.iter().zip(right).all(|(left, right)| left.ty == right.ty && left.name == right.name)
 }
 
 impl Statement {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::access;
-use crate::bind::{BindContext, bind};
 use crate::bind::tree::StatementKind;
+use crate::bind::{BindContext, bind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
@@ -62,7 +62,12 @@ impl Connection {
     }
 
     /// Binds and plans a statement.
-    pub(super) fn plan(&mut self, statement: &Statement, text: &str, parameters: &[Option<Type>]) -> Result<Arc<Plan>> {
+    pub(super) fn plan(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        parameters: &[Option<Type>],
+    ) -> Result<Arc<Plan>> {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
@@ -111,13 +116,23 @@ impl Connection {
     }
 
     /// Runs a query or a statement that writes.
-    pub(super) fn run_data(&mut self, statement: &Statement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+    pub(super) fn run_data(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let plan = self.cached_plan(statement, text)?;
         self.run_to_sink(&plan, &[], sink)
     }
 
     /// Runs a plan, its rows and its tag into a sink.
-    pub(super) fn run_to_sink(&mut self, plan: &Plan, parameters: &[Value], sink: &mut dyn ResultSink) -> Result<()> {
+    pub(super) fn run_to_sink(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let mut described = false;
         let printing = self.environment.printing();
         let count = self.run_plan(plan, parameters, &mut |row| {
@@ -215,7 +230,12 @@ impl Connection {
     }
 
     /// Runs a statement of our own, and collects its rows.
-    pub(crate) fn collect_rows(&mut self, statement: &Statement, text: &str, into: &mut Vec<Vec<Value>>) -> Result<()> {
+    pub(crate) fn collect_rows(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        into: &mut Vec<Vec<Value>>,
+    ) -> Result<()> {
         let plan = self.plan(statement, text, &[])?;
         self.run_plan(&plan, &[], &mut |row| {
             into.push(row.to_vec());
@@ -234,7 +254,9 @@ impl Connection {
         let idle = self.transaction.is_idle();
         if idle && !plan.planned.writes {
             return access::read(&self.shared.database, |access| {
-                execute(&plan.planned, access, parameters, environment, &mut |batch| batch.rows().try_for_each(&mut *each))
+                execute(&plan.planned, access, parameters, environment, &mut |batch| {
+                    batch.rows().try_for_each(&mut *each)
+                })
             });
         }
         let mut batches: Vec<Batch> = Vec::new();

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use heddledb::{DataType, Database, TableDefinition, ValueRef};
 use hashbrown::HashMap;
+use heddledb::{DataType, Database, TableDefinition, ValueRef};
 use parking_lot::Mutex;
 
 use crate::catalog::Sequence;
@@ -51,7 +51,11 @@ impl Sequences {
             .column("is_called", DataType::Bool)
             .not_null()
             .primary_key(["oid"]);
-        Ok(Sequences { table: database.open_table(definition)?, states: Mutex::new(HashMap::new()), refilling: Mutex::new(()) })
+        Ok(Sequences {
+            table: database.open_table(definition)?,
+            states: Mutex::new(HashMap::new()),
+            refilling: Mutex::new(()),
+        })
     }
 
     /// The next value.
@@ -116,7 +120,9 @@ impl Sequences {
 
     fn stored(&self, database: &Database, sequence: &Sequence) -> Result<State> {
         let found = database.run(|tx| {
-            let Some(row) = tx.get(&self.table, [ValueRef::Int(i64::from(sequence.oid))])? else { return Ok(None) };
+            let Some(row) = tx.get(&self.table, [ValueRef::Int(i64::from(sequence.oid))])? else {
+                return Ok(None);
+            };
             Ok(Some((row.int("last")?, matches!(row.get("is_called")?, ValueRef::Bool(true)))))
         })?;
         let (last, is_called) = found.unwrap_or((sequence.start, false));
@@ -128,9 +134,12 @@ impl Sequences {
             let key = [ValueRef::Int(i64::from(oid))];
             if tx.exists(&self.table, key)? {
                 let values = [("last", ValueRef::Int(last)), ("is_called", ValueRef::Bool(is_called))];
-                tx.update(&self.table, key, values)
+                tx.update(&self.table, key, &values)
             } else {
-                tx.insert(&self.table, [ValueRef::Int(i64::from(oid)), ValueRef::Int(last), ValueRef::Bool(is_called)])
+                tx.insert(
+                    &self.table,
+                    [ValueRef::Int(i64::from(oid)), ValueRef::Int(last), ValueRef::Bool(is_called)],
+                )
             }
         })?;
         Ok(())
@@ -195,9 +204,13 @@ fn following(sequence: &Sequence, last: i64, is_called: bool) -> Result<i64> {
         None if sequence.cycle && sequence.increment > 0 => Ok(sequence.minimum),
         None if sequence.cycle => Ok(sequence.maximum),
         None => {
-            let (what, limit) =
-                if sequence.increment > 0 { ("maximum", sequence.maximum) } else { ("minimum", sequence.minimum) };
-            let message = format!("nextval: reached {what} value of sequence \"{}\" ({limit})", sequence.name);
+            let (what, limit) = if sequence.increment > 0 {
+                ("maximum", sequence.maximum)
+            } else {
+                ("minimum", sequence.minimum)
+            };
+            let message =
+                format!("nextval: reached {what} value of sequence \"{}\" ({limit})", sequence.name);
             Err(SqlError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message))
         }
     }

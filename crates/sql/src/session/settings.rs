@@ -30,18 +30,35 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("bytea_output", "hex", Kind::Words(&["hex", "escape"]), false),
     ("check_function_bodies", "on", Kind::Bool, false),
     ("client_encoding", "UTF8", Kind::Words(&["utf8", "utf-8", "unicode"]), true),
-    ("client_min_messages", "notice", Kind::Words(&["debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error"]), false),
+    (
+        "client_min_messages",
+        "notice",
+        Kind::Words(&[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error",
+        ]),
+        false,
+    ),
     ("DateStyle", "ISO, MDY", Kind::DateStyle, true),
     ("default_table_access_method", "heap", Kind::Text, false),
     ("default_tablespace", "", Kind::Text, false),
     ("default_transaction_deferrable", "off", Kind::Bool, false),
-    ("default_transaction_isolation", "serializable", Kind::Words(&["serializable", "repeatable read", "read committed", "read uncommitted"]), false),
+    (
+        "default_transaction_isolation",
+        "serializable",
+        Kind::Words(&["serializable", "repeatable read", "read committed", "read uncommitted"]),
+        false,
+    ),
     ("default_transaction_read_only", "off", Kind::Bool, false),
     ("extra_float_digits", "1", Kind::Integer(-15, 3), false),
     ("idle_in_transaction_session_timeout", "0", Kind::Duration, false),
     ("idle_session_timeout", "0", Kind::Duration, false),
     ("integer_datetimes", "on", Kind::Fixed, true),
-    ("IntervalStyle", "postgres", Kind::Words(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]), true),
+    (
+        "IntervalStyle",
+        "postgres",
+        Kind::Words(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
+        true,
+    ),
     ("is_superuser", "on", Kind::Fixed, true),
     ("jit", "off", Kind::Bool, false),
     ("lc_collate", "C.UTF-8", Kind::Fixed, false),
@@ -70,7 +87,12 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("temp_tablespaces", "", Kind::Text, false),
     ("TimeZone", "UTC", Kind::TimeZone, true),
     ("transaction_deferrable", "off", Kind::Bool, false),
-    ("transaction_isolation", "serializable", Kind::Words(&["serializable", "repeatable read", "read committed", "read uncommitted"]), false),
+    (
+        "transaction_isolation",
+        "serializable",
+        Kind::Words(&["serializable", "repeatable read", "read committed", "read uncommitted"]),
+        false,
+    ),
     ("transaction_read_only", "off", Kind::Bool, false),
     ("work_mem", "64MB", Kind::Text, false),
     ("xmloption", "content", Kind::Words(&["content", "document"]), false),
@@ -104,7 +126,8 @@ impl Settings {
     pub fn new() -> Settings {
         let defaults: BTreeMap<String, String> =
             SETTINGS.iter().map(|(name, value, ..)| (name.to_lowercase(), value.to_string())).collect();
-        let changed = SETTINGS.iter().filter(|(.., told)| *told).map(|(name, ..)| name.to_lowercase()).collect();
+        let changed =
+            SETTINGS.iter().filter(|(.., told)| *told).map(|(name, ..)| name.to_lowercase()).collect();
         Settings {
             values: defaults.clone(),
             defaults,
@@ -140,7 +163,8 @@ impl Settings {
     /// The schemas in which names are looked up: of those that are named, `$user` for the user.
     pub fn search_path(&self, user: &str) -> Vec<String> {
         let path = self.get("search_path").unwrap_or_default();
-        let names = split_names(path).into_iter().map(|name| if name == "$user" { user.to_string() } else { name });
+        let names =
+            split_names(path).into_iter().map(|name| if name == "$user" { user.to_string() } else { name });
         names.filter(|name| !name.is_empty()).collect()
     }
 
@@ -171,7 +195,9 @@ impl Settings {
     pub fn reset_all(&mut self, in_block: bool) -> Result<()> {
         let names: Vec<String> = self.values.keys().cloned().collect();
         for name in names {
-            if self.values.get(&name) != self.defaults.get(&name) && !matches!(known(&name), Some((.., Kind::Fixed, _))) {
+            if self.values.get(&name) != self.defaults.get(&name)
+                && !matches!(known(&name), Some((.., Kind::Fixed, _)))
+            {
                 self.set(&name, None, false, in_block)?;
             }
         }
@@ -217,7 +243,10 @@ impl Settings {
         let value = self.values.get(name).cloned().unwrap_or_default();
         match name {
             "timezone" => self.formats.time_zone = zone_by_name(&value)?,
-            "datestyle" => (self.formats.date_style, self.formats.date_order) = parse_date_style(&value, (self.formats.date_style, self.formats.date_order))?,
+            "datestyle" => {
+                (self.formats.date_style, self.formats.date_order) =
+                    parse_date_style(&value, (self.formats.date_style, self.formats.date_order))?
+            }
             "intervalstyle" => {
                 self.formats.interval_style = match value.as_str() {
                     "postgres_verbose" => IntervalStyle::PostgresVerbose,
@@ -227,7 +256,8 @@ impl Settings {
                 };
             }
             "bytea_output" => {
-                self.formats.bytea_style = if value == "escape" { ByteaStyle::Escape } else { ByteaStyle::Hex };
+                self.formats.bytea_style =
+                    if value == "escape" { ByteaStyle::Escape } else { ByteaStyle::Hex };
             }
             "extra_float_digits" => self.formats.extra_float_digits = value.parse().unwrap_or(1),
             _ => {}
@@ -257,11 +287,18 @@ impl Settings {
             Kind::Bool => if parse_bool(value).ok_or_else(|| {
                 let message = format!("parameter \"{spelled}\" requires a Boolean value");
                 SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
-            })? { "on" } else { "off" }.to_string(),
+            })? {
+                "on"
+            } else {
+                "off"
+            }
+            .to_string(),
             Kind::Integer(least, most) => {
                 let number: i64 = value.trim().parse().map_err(|_| invalid())?;
                 if !(*least..=*most).contains(&number) {
-                    let message = format!("{number} is outside the valid range for parameter \"{spelled}\" ({least} .. {most})");
+                    let message = format!(
+                        "{number} is outside the valid range for parameter \"{spelled}\" ({least} .. {most})"
+                    );
                     return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
                 }
                 number.to_string()
@@ -426,7 +463,9 @@ mod tests {
     #[test]
     fn clients_are_told_of_changes_once() {
         let mut settings = Settings::new();
-        assert!(settings.take_changed().iter().any(|(name, value)| name == "server_version" && value == "15.8"));
+        assert!(
+            settings.take_changed().iter().any(|(name, value)| name == "server_version" && value == "15.8")
+        );
         assert!(settings.take_changed().is_empty());
         settings.set("application_name", Some("psql"), false, false).expect("it is a setting");
         assert_eq!(settings.take_changed(), [("application_name".to_string(), "psql".to_string())]);

@@ -1,7 +1,9 @@
 //! What is done with each kind of statement.
 
 use crate::bind::plain_query;
-use crate::bind::tree::{BoundExpr, BoundSelect, BoundStatement, BoundTarget, Distinct, QueryBody, RelationId, StatementKind};
+use crate::bind::tree::{
+    BoundExpr, BoundSelect, BoundStatement, BoundTarget, Distinct, QueryBody, RelationId, StatementKind,
+};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, SetValue, Statement};
 use crate::session::KnownNow;
@@ -11,7 +13,12 @@ use crate::types::{Modifier, Type, Value};
 
 impl Connection {
     /// Runs one statement and completes it in the sink.
-    pub(super) fn statement(&mut self, statement: &Statement, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+    pub(super) fn statement(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         if !statement.ends_block() {
             self.check_not_failed()?;
         }
@@ -25,7 +32,9 @@ impl Connection {
             | Statement::Delete(_)
             | Statement::Merge(_) => return self.run_data(statement, text, sink),
             Statement::Execute { name, args } => return self.execute_prepared(name, args, sink),
-            Statement::Explain { options, statement, text } => return self.explain(*options, statement, text, sink),
+            Statement::Explain { options, statement, text } => {
+                return self.explain(*options, statement, text, sink);
+            }
             Statement::Copy(copy) => return self.copy(copy, text, sink),
             Statement::Show(name) => return self.show(name, sink),
             Statement::Fetch(fetch) => return self.fetch(fetch, sink),
@@ -125,9 +134,13 @@ impl Connection {
         }
         let text = match value {
             SetValue::Default => None,
-            SetValue::Values(values) if name == "search_path" => {
-                Some(values.iter().map(|value| crate::parse::quote_identifier(value)).collect::<Vec<_>>().join(", "))
-            }
+            SetValue::Values(values) if name == "search_path" => Some(
+                values
+                    .iter()
+                    .map(|value| crate::parse::quote_identifier(value))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
             SetValue::Values(values) => Some(values.join(", ")),
         };
         self.environment.settings.set(name, text.as_deref(), local, in_block)?;
@@ -185,9 +198,12 @@ impl Connection {
     /// The columns that a statement which is not planned returns.
     pub(super) fn utility_fields(&self, statement: &Statement) -> Option<Vec<Field>> {
         match statement {
-            Statement::Show(name) if name == "all" => {
-                Some(["name", "setting", "description"].iter().map(|name| Field::plain(name, Type::Text)).collect())
-            }
+            Statement::Show(name) if name == "all" => Some(
+                ["name", "setting", "description"]
+                    .iter()
+                    .map(|name| Field::plain(name, Type::Text))
+                    .collect(),
+            ),
             Statement::Show(name) => Some(vec![Field::plain(name, Type::Text)]),
             Statement::Explain { .. } => Some(vec![Field::plain("QUERY PLAN", Type::Text)]),
             Statement::Fetch(fetch) if !fetch.moves => {
@@ -205,8 +221,10 @@ impl Connection {
     fn show(&mut self, name: &str, sink: &mut dyn ResultSink) -> Result<()> {
         let printing = self.environment.printing();
         if name == "all" {
-            let fields: Vec<Field> =
-                ["name", "setting", "description"].iter().map(|name| Field::plain(name, Type::Text)).collect();
+            let fields: Vec<Field> = ["name", "setting", "description"]
+                .iter()
+                .map(|name| Field::plain(name, Type::Text))
+                .collect();
             sink.describe(&fields)?;
             for (name, value) in self.environment.settings.all() {
                 sink.row(&[Value::text(name), Value::text(value), Value::text("")], &printing)?;
@@ -246,7 +264,8 @@ impl Connection {
             distinct: Distinct::No,
             set_returning: false,
         };
-        let query = plain_query(RelationId(u32::MAX), QueryBody::Select(Box::new(select)), vec![column.clone()]);
+        let query =
+            plain_query(RelationId(u32::MAX), QueryBody::Select(Box::new(select)), vec![column.clone()]);
         let kind = StatementKind::Query(Box::new(query));
         let statement = BoundStatement { kind, parameters: Vec::new(), columns: vec![column] };
         let catalog = self.environment.catalog.clone();

@@ -34,7 +34,13 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub fn new(session: Session) -> Transaction {
-        Transaction { session, block: Block::None, failed: false, savepoints: Vec::new(), created: Vec::new() }
+        Transaction {
+            session,
+            block: Block::None,
+            failed: false,
+            savepoints: Vec::new(),
+            created: Vec::new(),
+        }
     }
 
     pub fn canceler(&self) -> Canceler {
@@ -190,7 +196,12 @@ impl Connection {
         let scope = if session { SetScope::Session } else { SetScope::Local };
         let mut set = |name: &str, value: &str| {
             let in_block = !self.transaction.is_idle();
-            self.environment.settings.set(&format!("{prefix}_{name}"), Some(value), scope == SetScope::Local, in_block)
+            self.environment.settings.set(
+                &format!("{prefix}_{name}"),
+                Some(value),
+                scope == SetScope::Local,
+                in_block,
+            )
         };
         if let Some(isolation) = modes.isolation {
             set("isolation", isolation.name())?;

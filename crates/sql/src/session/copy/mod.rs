@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax, Select, SelectItem,
-    Statement, TableRef,
+    Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax, Select,
+    SelectItem, Statement, TableRef,
 };
 use crate::session::connection::Connection;
 use crate::session::copy::options::CopyOptions;
@@ -32,11 +32,14 @@ impl Connection {
     pub(super) fn copy(&mut self, copy: &Copy, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         if copy.file.is_some() {
             let message = "COPY from and to files of the server is not supported";
-            return Err(SqlError::unsupported(message).with_hint("Use COPY FROM STDIN or COPY TO STDOUT, or \\copy of the shell."));
+            return Err(SqlError::unsupported(message)
+                .with_hint("Use COPY FROM STDIN or COPY TO STDOUT, or \\copy of the shell."));
         }
         let options = CopyOptions::of(copy)?;
         if options.format == CopyFormat::Binary {
-            return Err(SqlError::unsupported("COPY in binary format is not supported").with_hint("Use text or CSV."));
+            return Err(
+                SqlError::unsupported("COPY in binary format is not supported").with_hint("Use text or CSV.")
+            );
         }
         match copy.direction {
             CopyDirection::To => self.copy_to(copy, &options, text, sink),
@@ -44,7 +47,13 @@ impl Connection {
         }
     }
 
-    fn copy_to(&mut self, copy: &Copy, options: &CopyOptions, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
+    fn copy_to(
+        &mut self,
+        copy: &Copy,
+        options: &CopyOptions,
+        text: &str,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let query = match &copy.source {
             Source::Query(query) => query.clone(),
             Source::Table { name, columns } => Box::new(all_of(name.clone(), columns)),
@@ -64,7 +73,11 @@ impl Connection {
         let count = self.run_plan(&plan, &[], &mut |row| {
             fields.clear();
             for (value, &ty) in row.iter().zip(&types) {
-                let text = if value.is_null() { None } else { Some(crate::types::text::to_text(&printing, ty, value)?) };
+                let text = if value.is_null() {
+                    None
+                } else {
+                    Some(crate::types::text::to_text(&printing, ty, value)?)
+                };
                 fields.push(text);
             }
             line.clear();
@@ -75,7 +88,12 @@ impl Connection {
         sink.complete(&format!("COPY {count}"))
     }
 
-    fn copy_from_client(&mut self, copy: &Copy, options: &CopyOptions, sink: &mut dyn ResultSink) -> Result<()> {
+    fn copy_from_client(
+        &mut self,
+        copy: &Copy,
+        options: &CopyOptions,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
         let Source::Table { name, columns } = &copy.source else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
         };
@@ -136,7 +154,8 @@ impl Connection {
             }
             fields = ordered;
         }
-        let parameter = |number: usize| Expr { kind: ExprKind::Parameter(number as u32 + 1), at: 0, height: 1 };
+        let parameter =
+            |number: usize| Expr { kind: ExprKind::Parameter(number as u32 + 1), at: 0, height: 1 };
         let row = (0..fields.len()).map(parameter).collect();
         let insert = Insert {
             with: None,
@@ -153,7 +172,12 @@ impl Connection {
         Ok((plan, fields))
     }
 
-    fn copied_row(&mut self, line: &str, columns: &[(String, Type, Modifier)], options: &CopyOptions) -> Result<Vec<Value>> {
+    fn copied_row(
+        &mut self,
+        line: &str,
+        columns: &[(String, Type, Modifier)],
+        options: &CopyOptions,
+    ) -> Result<Vec<Value>> {
         let fields = fields_of(line, options)?;
         let names: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
         let bad = |message: String| SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message);

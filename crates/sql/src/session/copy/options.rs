@@ -84,11 +84,15 @@ impl CopyOptions {
     fn apply(&mut self, option: &CopyOption, escape: &mut Option<char>) -> Result<()> {
         match option.name.as_str() {
             "format" => {}
-            "delimiter" => self.delimiter = one_character(option, "COPY delimiter must be a single one-byte character")?,
+            "delimiter" => {
+                self.delimiter = one_character(option, "COPY delimiter must be a single one-byte character")?
+            }
             "null" => self.null = text(option)?.to_string(),
             "header" => self.header = flag(option)?,
             "quote" => self.quote = one_character(option, "COPY quote must be a single one-byte character")?,
-            "escape" => *escape = Some(one_character(option, "COPY escape must be a single one-byte character")?),
+            "escape" => {
+                *escape = Some(one_character(option, "COPY escape must be a single one-byte character")?)
+            }
             // A table that was made in the same transaction would gain nothing.
             "freeze" => {
                 flag(option)?;
@@ -109,8 +113,14 @@ impl CopyOptions {
     fn check(&self, copy: &Copy) -> Result<()> {
         let csv = self.format == CopyFormat::Csv;
         let said = |name: &str| copy.options.iter().any(|option| option.name == name);
-        if !csv && ["quote", "escape", "force_quote", "force_not_null", "force_null"].iter().any(|name| said(name)) {
-            return Err(SqlError::unsupported("COPY quote, escape and force options are available only in CSV mode"));
+        if !csv
+            && ["quote", "escape", "force_quote", "force_not_null", "force_null"]
+                .iter()
+                .any(|name| said(name))
+        {
+            return Err(SqlError::unsupported(
+                "COPY quote, escape and force options are available only in CSV mode",
+            ));
         }
         if copy.direction == CopyDirection::From && said("force_quote") {
             return Err(SqlError::unsupported("COPY force quote only available using COPY TO"));
@@ -173,7 +183,10 @@ fn flag(option: &CopyOption) -> Result<bool> {
             "true" | "on" | "1" => Ok(true),
             "false" | "off" | "0" => Ok(false),
             "match" if option.name == "header" => Ok(true),
-            _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{} requires a Boolean value", option.name))),
+            _ => Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("{} requires a Boolean value", option.name),
+            )),
         },
         _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{} requires a Boolean value", option.name))),
     }

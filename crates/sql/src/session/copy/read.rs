@@ -161,14 +161,18 @@ fn unescaped(raw: &str) -> Result<String> {
             bytes.push(most);
             continue;
         }
-        let digits = rest.iter().take(usize::from(most)).take_while(|&&digit| char::from(digit).is_digit(radix)).count();
+        let digits = rest
+            .iter()
+            .take(usize::from(most))
+            .take_while(|&&digit| char::from(digit).is_digit(radix))
+            .count();
         if digits == 0 {
             bytes.push(escaped);
             continue;
         }
-        let value = rest[..digits].iter().fold(0_u32, |value, &digit| {
-            value * radix + char::from(digit).to_digit(radix).unwrap_or(0)
-        });
+        let value = rest[..digits]
+            .iter()
+            .fold(0_u32, |value, &digit| value * radix + char::from(digit).to_digit(radix).unwrap_or(0));
         bytes.push(value as u8);
         rest = &rest[digits..];
     }
@@ -184,7 +188,9 @@ fn csv_fields(line: &str, options: &CopyOptions) -> Result<Vec<(Option<String>, 
     while let Some(character) = characters.next() {
         if inside {
             let next = characters.peek().copied();
-            if character == options.escape && matches!(next, Some(next) if next == options.quote || next == options.escape) {
+            if character == options.escape
+                && matches!(next, Some(next) if next == options.quote || next == options.escape)
+            {
                 field.extend(characters.next());
             } else if character == options.quote {
                 inside = false;
