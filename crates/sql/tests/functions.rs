@@ -121,6 +121,46 @@ fn evaluate(resolved: &Resolved, arguments: &[(Type, &str)]) -> Evaluated {
     }
 }
 
+/// Arguments that suit a function better than any text does.
+fn pool(function: &str, at: usize, kind: Type) -> Vec<&'static str> {
+    match (function, at, kind) {
+        ("extract" | "date_part" | "date_trunc", 0, _) => vec![
+            "year",
+            "month",
+            "day",
+            "hour",
+            "minute",
+            "second",
+            "milliseconds",
+            "microseconds",
+            "epoch",
+            "julian",
+            "week",
+            "quarter",
+            "decade",
+            "century",
+            "millennium",
+            "isoyear",
+            "isodow",
+            "dow",
+            "doy",
+            "timezone",
+            "timezone_hour",
+            "nonsense",
+            "DAYS",
+        ],
+        ("timezone", 0, Type::Text) | ("date_trunc", 2, _) | ("make_timestamptz", 6, _) => {
+            vec!["Europe/Berlin", "UTC", "america/new_york", "EST", "+05:30", "Nowhere/Land"]
+        }
+        // PostgreSQL 15 overflows silently for bounds far apart.
+        ("width_bucket", _, Type::Float8) => vec!["1.5", "0", "-2.25", "100", "10", "0.5", "NaN", "Infinity"],
+        // PostgreSQL 15 wraps around where these are too large; here that is 22008.
+        ("make_interval", _, Type::Int4) => vec!["0", "1", "-2", "12", "100"],
+        ("make_interval", _, _) => vec!["0", "1.5", "-2.25", "100"],
+        _ => samples(kind),
+    }
+}
+
 /// Calls of one entry over samples of its arguments.
 fn comparisons(
     random: &mut Random,
@@ -134,7 +174,8 @@ fn comparisons(
     let mut found = Vec::new();
     for &element in elements {
         let kinds = concrete(&function.arguments, element);
-        let pools: Vec<Vec<&str>> = kinds.iter().map(|&kind| samples(kind)).collect();
+        let pools: Vec<Vec<&str>> =
+            kinds.iter().enumerate().map(|(at, &kind)| pool(function.name, at, kind)).collect();
         if pools.iter().any(Vec::is_empty) {
             continue;
         }
@@ -208,7 +249,8 @@ fn functions_agree_with_postgresql() {
     for function in all_functions() {
         let is_compared =
             matches!(function.kind, FunctionKind::Scalar(_)) && !UNCOMPARED.contains(&function.name);
-        if !is_compared || !only(function.name) {
+        let depends_on_now = function.name == "age" && function.arguments.len() == 1;
+        if !is_compared || depends_on_now || !only(function.name) {
             continue;
         }
         let render = |arguments: &[String]| format!("\"{}\"({})", function.name, arguments.join(", "));

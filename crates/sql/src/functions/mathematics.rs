@@ -258,14 +258,13 @@ fn width_bucket_of_floats(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Va
     if is_behind {
         return behind_last(count);
     }
-    let width = high - low;
-    let part = if width.is_finite() {
-        (operand - low) / width
-    } else {
-        (operand / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)
-    };
-    let bucket = (f64::from(count) * part) as i32;
-    checked4(bucket.min(count - 1).checked_add(1))
+    let (distance, width) =
+        if low < high { (operand - low, high - low) } else { (low - operand, low - high) };
+    let bucket = f64::from(count) * distance / width + 1.0;
+    // Bounds so far apart that the difference overflows still leave the operand within them.
+    let bucket =
+        if bucket.is_finite() { bucket } else { f64::from(count) * (distance / 2.0 / (width / 2.0)) + 1.0 };
+    Ok(Value::Int4(bucket as i32))
 }
 
 fn width_bucket_of_numbers(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {

@@ -10,6 +10,7 @@ use super::definition::{Definition, Function};
 const FUNCTIONS: &[&[&[Definition]]] = &[
     super::aggregates::TABLES,
     super::strings::FUNCTIONS,
+    super::moments::FUNCTIONS,
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,

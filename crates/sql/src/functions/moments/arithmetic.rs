@@ -9,8 +9,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};
 use crate::types::Value;
 use crate::types::datetime::{
-    add_months, check_timestamp, date_out_of_range, date_to_timestamp, fields_of_timestamp, is_infinite,
-    is_infinite_date, local_to_utc, timestamp_out_of_range, utc_to_local,
+    NEGATIVE_INFINITY, add_months, check_timestamp, date_out_of_range, date_to_timestamp,
+    fields_of_timestamp, is_infinite, is_infinite_date, local_to_utc, timestamp_out_of_range, utc_to_local,
 };
 use crate::types::interval::{DAY, Interval};
 
@@ -175,7 +175,8 @@ fn timetz_plus(time: &Value, micros: i64) -> Value {
 
 /// The difference of two timestamps in years, months, days and time (`age`).
 pub(in crate::functions) fn age(later: i64, earlier: i64) -> Result<Interval> {
-    if is_infinite(later) || is_infinite(earlier) {
+    // PostgreSQL 15 takes infinity for the last microsecond that it can count.
+    if later == NEGATIVE_INFINITY || earlier == NEGATIVE_INFINITY {
         return Err(timestamp_out_of_range());
     }
     if later < earlier {
