@@ -7,8 +7,7 @@
 //! - The executor blocks on its queue only, and like every worker on log space. A request that conflicts is parked in the
 //!   lock table and granted when its blockers have ended.
 //! - While the lock table is idle, the transactions of a batch run without entries in it: each one ends before the next one
-//!   begins. While many requests are parked, a batch is one request for everything: so the lock table stays small, and the
-//!   cost of a transaction does not depend on the number of workers.
+//!   begins.
 //!
 //! # Concurrency
 //! Everything in [`Executor`] belongs to its thread. Other threads reach it through [`executor_queues`](super::executor_queues).
@@ -47,10 +46,6 @@ use crate::protocol::local::lock_table::{Acquired, LocalLockTable, LockRequest, 
 use crate::protocol::local::partition_map::{Route, equal_starts, range_of};
 use crate::protocol::local::wait_edges::{Entry, Victim};
 use crate::storage::worker_context::{Counters, SlotGuard};
-
-/// With this many parked requests, transactions of one executor wait for everything instead of requesting their own locks: the
-/// cost of a request and of a release grows with the parked requests that it overlaps.
-const PARKED_MAX: usize = 32;
 
 /// What enters an executor's queue.
 pub(super) enum Work {
@@ -206,14 +201,8 @@ impl Executor<'_> {
             batch.transactions.iter().for_each(|one| self.count_request(|| hash_of_whole(one)));
             return self.run_batch(batch);
         }
-        if self.locks.parked() < PARKED_MAX {
-            // Some locks are held: each transaction requests its own.
-            batch.drain().for_each(|incoming| self.take_in_whole(incoming));
-        } else {
-            batch.transactions.iter().for_each(|one| self.count_request(|| hash_of_whole(one)));
-            self.count_locks(1);
-            self.acquire_instant(vec![LocalLock::on_everything()], Work::Batch(batch));
-        }
+        // Some locks are held: each transaction requests its own.
+        batch.drain().for_each(|incoming| self.take_in_whole(incoming));
     }
 
     fn take_in_whole(&mut self, incoming: Box<Incoming>) {
@@ -223,18 +212,10 @@ impl Executor<'_> {
             self.count_locks(locked.count());
             return self.add_granted(incoming);
         }
-        let locks: Vec<LocalLock> = if self.locks.parked() < PARKED_MAX {
-            locked.map(LocalLock::of_reference).collect()
-        } else {
-            vec![LocalLock::on_everything()]
-        };
+        let locks: Vec<LocalLock> = locked.map(LocalLock::of_reference).collect();
         self.count_locks(locks.len());
-        self.acquire_instant(locks, Work::Whole(incoming));
-    }
-
-    /// Requests locks of instant duration for transactions of this executor alone.
-    fn acquire_instant(&mut self, locks: Vec<LocalLock>, task: Work) {
         let (owner, start_timestamp) = (OwnerId::new(), self.executors.next_start_timestamp());
+        let task = Work::Whole(incoming);
         self.acquire(LockRequest { owner, start_timestamp, locks, instant: true, task });
     }
 
@@ -294,10 +275,8 @@ impl Executor<'_> {
                     // Routed again: behind what waits here now, its rows may belong to another executor.
                     self.route_again(incoming);
                 }
-                Work::Batch(batch) => {
-                    self.executors.waits.end(owner);
-                    self.take_in_batch(batch);
-                }
+                // A batch is never parked.
+                Work::Batch(batch) => self.take_in_batch(batch),
                 // It is not aborted; see above.
                 Work::Repartitioning(change) => self.acquire(change.request()),
                 Work::Phase(phase) => {
@@ -362,7 +341,7 @@ impl Executor<'_> {
             }
         }
         match work {
-            Work::Batch(batch) => self.run_batch(batch),
+            Work::Batch(batch) => self.take_in_batch(batch),
             Work::Phase(phase) => self.run_phase(phase),
             Work::External(request) => request.grant(),
             Work::Repartitioning(change) => self.report_drained(&change),

@@ -2,8 +2,7 @@
 //!
 //! The worker computes the footprints, routes the transactions in order and collects them by executor. It sends the batches
 //! when the group is complete, and parks until all results have returned. A transaction over several executors is sent
-//! alone, behind the batches of those before it; if some of its keys depend on values, the worker waits for it before it sends the
-//! next ones.
+//! alone, behind the batches of those before it, and the worker waits for it before it sends the next ones.
 //!
 //! # Invariants
 //! - The worker runs no action: all it does itself is to resolve keys by index reads ([`key_resolution`](super::key_resolution)).
@@ -14,7 +13,8 @@
 //! - If the partition map has changed, all transactions that have not been admitted are routed again.
 //!
 //! # Concurrency
-//! The worker blocks only in [`GroupResults::wait`], parked and without a pin.
+//! The worker blocks only in [`GroupResults::wait`] and, before it has sent anything, for [`credits`](super::credits): parked,
+//! and without a pin.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::{Output, Routine};
 use crate::pipeline::execute::Outcome;
 use crate::protocol::footprint::{Footprint, Mode};
-use crate::protocol::local::local_lock::{is_index_read, is_locked, partition_hash_of};
+use crate::protocol::local::local_lock::is_locked;
 use crate::types::Args;
 
 /// A transaction of a worker's group.
@@ -151,6 +151,7 @@ impl Executors {
         memory: &mut GroupMemory,
         members: &mut [M],
     ) {
+        let _credits = self.credits.take(members.len());
         memory.begin(members.len(), self.len());
         let mut run = GroupRun {
             executors: self,
@@ -229,8 +230,8 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         Ok(executor.or_else(|| executors.resolve_executor(&mut self.resolver, (routine, args), footprint)))
     }
 
-    /// Sends a transaction over several executors, behind all before it. If it will lock more in a later phase, it is waited
-    /// for, so that those behind it take effect behind it.
+    /// Sends a transaction over several executors, behind all before it, and waits for it: those behind it take effect behind
+    /// it, and batches find an idle lock table.
     fn send_alone(&mut self, position: usize) -> std::result::Result<(), Misrouted> {
         if let Err(misrouted) = self.send_batches() {
             self.memory.unrouted.push(position);
@@ -240,17 +241,10 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         let results = self.results().clone();
         results.expect_outcomes(1);
         transaction.sink = Sink::Group(results.clone(), position);
-        let is_locked_at_once = transaction
-            .footprint
-            .references
-            .iter()
-            .all(|reference| is_index_read(reference) || partition_hash_of(reference).is_some());
         if !self.executors.submit_to_several(transaction) {
             results.cancel(1);
         }
-        if !is_locked_at_once {
-            self.wait();
-        }
+        self.wait();
         Ok(())
     }
 

@@ -10,9 +10,10 @@
 //!
 //! Each executor is a thread with a queue ([`executor_queues`]) and a lock table (`protocol/local`). It never blocks on a lock:
 //! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue, [`group`] how a
-//! worker sends a group in batches, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of
+//! worker sends a group in batches, [`credits`] how many are in flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of
 //! a transaction over several executors, [`rendezvous`] how they run and commit, [`external_locks`] how closures lock,
-//! [`repartitioning`] how ranges move between executors and [`resource_manager`] when.
+//! [`credits`] how many transactions of groups are in flight, [`repartitioning`] how ranges move between executors and
+//! [`resource_manager`] when.
 //!
 //! # Invariants
 //! No thread but its executor runs actions on a partition's rows ([`executor`]).
@@ -21,6 +22,7 @@
 //! DORA (VLDB 2010); docs/partitioned.md lists its parts.
 
 pub(crate) mod batch;
+mod credits;
 pub(crate) mod executor;
 pub(crate) mod executor_queues;
 mod external_locks;
@@ -41,6 +43,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use self::batch::Incoming;
+use self::credits::Credits;
 use self::executor::{Notice, Work};
 use self::executor_queues::{ExecutorQueues, Refused};
 use self::flow_graph::{Flow, Phase};
@@ -58,6 +61,9 @@ use crate::protocol::local::partition_map::PartitionMap;
 use crate::protocol::local::wait_edges::LocalWaits;
 use crate::types::Args;
 
+/// Transactions of workers' groups in flight, for each executor: four groups of 32, one that runs and some that wait.
+const CREDITS_EACH: usize = 128;
+
 /// What all executors share.
 pub(crate) struct Executors {
     engine: Weak<Engine>,
@@ -69,6 +75,8 @@ pub(crate) struct Executors {
     /// The requests of each executor.
     requests: Box<[CachePadded<RequestCounts>]>,
     rebalancing: Mutex<Rebalancing>,
+    /// What bounds the groups in flight.
+    credits: Credits,
     /// Whether the resource manager balances the load.
     is_balanced: bool,
     plan: Plan,
@@ -91,6 +99,7 @@ impl Executors {
             repartitionings: Repartitionings::new(executors),
             requests: (0..executors).map(|_| CachePadded::default()).collect(),
             rebalancing: Mutex::new(Rebalancing::new(executors, chooses_number)),
+            credits: Credits::new(CREDITS_EACH * executors),
             is_balanced,
             plan,
         }

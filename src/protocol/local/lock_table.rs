@@ -122,11 +122,6 @@ impl<T> LocalLockTable<T> {
         self.entries.is_empty()
     }
 
-    /// The number of parked requests.
-    pub(crate) fn parked(&self) -> usize {
-        self.parked.len()
-    }
-
     /// Acquires locks, or parks the request.
     pub(crate) fn acquire(&mut self, request: LockRequest<T>) -> Acquired<T> {
         self.arrivals += 1;
