@@ -58,7 +58,7 @@ pub(crate) fn check_snapshot(
 /// So many steps lie between two that are told.
 const TOLD: u64 = 1 << 12;
 
-/// How far a check is, and who is told.
+/// How far a check is, and the callback that is told.
 struct Steps<'p> {
     done: u64,
     total: u64,

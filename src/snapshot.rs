@@ -69,8 +69,8 @@ struct View {
 }
 
 impl Database {
-    /// Takes a snapshot of all tables. It waits for the group that is being written to the log at most; whoever asks meanwhile
-    /// shares it. It works on a full disk and after the log has failed, too.
+    /// Takes a snapshot of all tables. It waits for the group that is being written to the log at most; requests made
+    /// meanwhile share it. It works on a full disk and after the log has failed, too.
     ///
     /// # Errors
     /// [`Error::Nested`] inside a transaction; [`Error::Closed`].

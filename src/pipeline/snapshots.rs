@@ -173,13 +173,13 @@ impl SnapshotRequests {
         let before = state.snapshot.replace(snapshot);
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
-        // It is closed with this if its callers have not come for it, who get the new one.
+        // If its callers have not fetched it yet, this closes it, and they get the new one.
         drop(before);
         self.answered.notify_all();
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// The log stage ends: whoever asks from here on is refused.
+    /// The log stage ends: later requests are refused.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

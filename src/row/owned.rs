@@ -1,4 +1,4 @@
-//! Rows that belong to whoever has them.
+//! Rows that own their memory.
 
 use std::fmt;
 use std::sync::Arc;

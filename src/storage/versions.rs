@@ -29,8 +29,8 @@
 //! removed from the list before its versions are released, shard by shard: a commit that has the shard's lock first leaves a
 //! version that the release finds; one that has it later no longer finds the snapshot.
 //!
-//! Locks are taken in this order: `failed`, one shard, `open`. Nobody waits for a lock while holding it for longer than
-//! [`RELEASED_AT_ONCE`] versions take.
+//! Locks are acquired in this order: `failed`, one shard, `open`. None is held for longer than the release of
+//! [`RELEASED_AT_ONCE`] versions takes.
 //!
 //! # Source
 //!
@@ -283,7 +283,7 @@ impl Versions {
         }
     }
 
-    /// Fails the oldest snapshots until what the others need is within the limit. A commit calls it, so it waits for nobody:
+    /// Fails the oldest snapshots until what the others need is within the limit. A commit calls it, so it does not block:
     /// while another thread is at it, or releases versions, that is enough.
     fn fail_oldest(&self) {
         let Some(mut failed) = self.failed.try_lock() else { return };

@@ -98,7 +98,7 @@ pub(super) unsafe fn bytes_of(word: &u64) -> &[u8] {
     if *word == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise: a live block of a length and that many bytes, which nobody changes.
+    // SAFETY: the caller's promise: a live block of a length and that many bytes, which never change.
     unsafe {
         let block = std::ptr::with_exposed_provenance::<u8>(*word as usize);
         std::slice::from_raw_parts(block.add(HEAD_BYTES), length_of(*word))
@@ -138,7 +138,7 @@ pub(crate) unsafe fn block_bytes(word: u64) -> usize {
 /// # Safety
 /// The caller is an owner of the block, or holds the record that is.
 pub(crate) unsafe fn share_block(word: u64) {
-    // SAFETY: the caller's promise. Relaxed: whoever gives a block up has got it from an owner.
+    // SAFETY: the caller's promise. Relaxed: an owner gives the block to the next one.
     unsafe { head(word) }.fetch_add(OWNER, Ordering::Relaxed);
 }
 

@@ -114,7 +114,7 @@ impl RangeScan {
         Some(Place::Ordered(if self.backward { Bound::Excluded(next) } else { Bound::Included(next) }))
     }
 
-    /// Cuts a scan that has not begun into at most so many parts with about the same number of records, in their order.
+    /// Cuts a scan that has not begun into at most this many parts with about the same number of records, in their order.
     pub(crate) fn split(self, table: &TableCore, parts: usize, guard: &Guard) -> Vec<RangeScan> {
         let parts = parts.max(1);
         match (&self.place, &table.ordered, &table.hash) {

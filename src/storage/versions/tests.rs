@@ -1,4 +1,4 @@
-//! The side table by itself: which versions are kept, who finds them, and when they go.
+//! The side table by itself: which versions are kept, which reads find them, and when they are released.
 
 use std::sync::Arc;
 

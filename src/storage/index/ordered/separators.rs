@@ -16,7 +16,7 @@ const FINER: usize = 8;
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     /// Keys inside of a range, ascending, between which lie about the same numbers of records: where the nodes of the highest
-    /// level begin that cuts the range finely enough for so many pieces.
+    /// level begin that cuts the range finely enough for this many pieces.
     pub(crate) fn separators(
         &self,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
