@@ -10,6 +10,7 @@ mod ordered;
 mod pipeline;
 mod record;
 mod repartitioning;
+mod snapshots;
 mod stand;
 mod transactions;
 mod work_queues;
@@ -45,11 +46,19 @@ const LARGE: Bounds = Bounds { interruptions: Some(2), schedules: 150 };
 
 /// All models.
 pub fn all() -> impl Iterator<Item = Model> {
-    let both = [epoch::MODELS, gate::MODELS, handover::MODELS, record::MODELS, transactions::MODELS];
+    let both = [
+        epoch::MODELS,
+        gate::MODELS,
+        handover::MODELS,
+        record::MODELS,
+        transactions::MODELS,
+        snapshots::MODELS,
+    ];
     // These make words while threads run, which loom cannot follow, or take more steps than it can try.
     let random = [
         epoch::RANDOM,
         transactions::RANDOM,
+        snapshots::RANDOM,
         hash::MODELS,
         ordered::MODELS,
         pipeline::MODELS,
