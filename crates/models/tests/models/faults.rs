@@ -38,7 +38,10 @@ pub const ALL: &[Seeded] = &[
         "transactions::a_placeholder_is_filled_or_collected",
     ),
     fault("stale|src/storage/versions/read.rs|read|let now", "snapshots::a_reader_beside_an_operation"),
-    fault("skip|src/storage/versions.rs|renew_bound|self.bound.store", "snapshots::no_commit_misses_a_registration"),
+    fault(
+        "skip|src/storage/versions.rs|renew_bound|self.bound.store",
+        "snapshots::no_commit_misses_a_registration",
+    ),
     fault("skip|src/storage/epoch.rs|enter|published.0.store", "epoch::nothing_is_added_to_a_sealed_epoch"),
     fault("stale|src/storage/epoch.rs|enter|let now", "epoch::nothing_is_added_to_a_sealed_epoch"),
     fault("skip|src/storage/epoch.rs|enter|published.0.store", "epoch::redo_of_two_epochs_never_mixes"),
