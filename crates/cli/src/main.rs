@@ -17,6 +17,7 @@ mod follow;
 mod inspect;
 mod output;
 mod recovering;
+mod sql;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ Examples:
   heddle check flights.heddle               verify a database and the workloads in it
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV
+  heddle sql flights.heddle                 a shell that speaks SQL
   heddle backup flights.heddle copy.heddle  copy a database, while it runs
   heddle follow flights.heddle              write its checkpoints, while it runs
   heddle restore copy.heddle other.heddle   verify a copy, and make a database of it";
@@ -67,6 +69,8 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Print a table as CSV
     Dump(dump::Arguments),
+    /// Run SQL on a database: from the command line, a file, standard input, or a terminal
+    Sql(sql::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Follow(arguments) => follow::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

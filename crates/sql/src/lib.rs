@@ -23,6 +23,7 @@ mod bind;
 mod catalog;
 mod compile;
 mod ddl;
+pub mod describe;
 pub mod error;
 pub mod functions;
 mod parse;

@@ -90,7 +90,7 @@ impl Shared {
 /// ```
 #[derive(Clone)]
 pub struct Sql {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Sql {

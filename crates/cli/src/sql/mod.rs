@@ -1,0 +1,90 @@
+//! `heddle sql`: the shell, on a database of this process's own.
+//!
+//! ```text
+//! shell    statements and commands, one after the other     split    where a statement ends
+//! meta     backslash and dot commands                       print    results as table, CSV, JSON, Markdown
+//! import   CSV files into tables                            edit     the line editor: history, completion
+//! ```
+
+mod describe;
+mod edit;
+mod import;
+mod meta;
+mod print;
+mod shell;
+mod split;
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+use clap::Args;
+use heddle_sql::Sql;
+use heddledb::{Database, Options};
+
+use crate::failure::{Failure, Result};
+use print::Format;
+use shell::Shell;
+
+/// Run SQL on a database: from the command line, a file, standard input, or a terminal.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  heddle sql bank.heddle                                  a shell; \\? tells its commands
+  heddle sql bank.heddle -c 'select count(*) from account'
+  heddle sql bank.heddle -f schema.sql --keep-going
+  heddle sql bank.heddle --format csv -c 'select * from account' > account.csv")]
+pub struct Arguments {
+    /// The database directory; it is created if it is not there
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Run this statement, or command of the shell; repeatable
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    commands: Vec<String>,
+    /// Run the statements of this file, after those of -c
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// How results are printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Go on after an error; the exit code is 1 all the same
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result {
+    let db = Database::open(&arguments.directory, Options::default())?;
+    let sql = Sql::new(&db).map_err(told)?;
+    let connection = sql.connect(Default::default()).map_err(told)?;
+    let mut shell = Shell::new(sql.clone(), connection, arguments.format, arguments.keep_going);
+    let outcome = run_all(arguments, &mut shell);
+    drop(shell);
+    drop(sql);
+    db.close()?;
+    outcome
+}
+
+fn told(error: heddle_sql::error::SqlError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+fn run_all(arguments: &Arguments, shell: &mut Shell) -> Result {
+    for command in &arguments.commands {
+        shell.run_text(command)?;
+    }
+    if let Some(file) = &arguments.file {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        shell.run_text(&text)?;
+    }
+    if arguments.commands.is_empty() && arguments.file.is_none() {
+        if std::io::stdin().is_terminal() {
+            edit::interact(shell)?;
+        } else {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            shell.run_text(&text)?;
+        }
+    }
+    shell.outcome()
+}
