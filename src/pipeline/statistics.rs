@@ -74,7 +74,8 @@ pub struct Statistics {
     pub locks_row: u64,
     /// Locks taken on tables and the database.
     pub locks_higher: u64,
-    /// Locks that executors have asked of themselves (`partitioned`).
+    /// Local lock requests of executors (`partitioned`), those of aborted attempts too. An executor that holds no lock grants
+    /// a request without an entry in its lock table.
     pub locks_local: u64,
     /// Calls over several executors whose actions ran beside each other (`partitioned`).
     pub went_parallel: u64,

@@ -501,6 +501,7 @@ fn report(
         Sink::Group(group, position) => group.report(*position, outcome, output),
         Sink::Answer(answer) => {
             let (epoch, answer) = (outcome.epoch, answer.clone());
+            answer.count_aborted(outcome.attempts.saturating_sub(1));
             let result = outcome.failure.map_or(Ok(output), |error| Err(*error));
             finished.push(Finished { answer, epoch, result });
         }
