@@ -84,7 +84,8 @@ fn run(protocol: ProtocolKind) {
         let database = Database::in_memory(options).expect("a database in memory");
         let sql = Sql::new(&database).expect("SQL on an empty database");
         let mut runner = Runner::new(|| async { Ok(Driver(sql.connect(Default::default())?)) });
-        let records = sqllogictest::parse_file(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let records =
+            sqllogictest::parse_file(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         for record in records {
             if let Err(error) = runner.run(record) {
                 failures.push(format!("{error}"));

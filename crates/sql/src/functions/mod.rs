@@ -19,6 +19,7 @@ mod mathematics;
 mod moments;
 mod registry;
 pub mod resolve;
+mod session;
 mod sets;
 mod strings;
 mod windows;

@@ -14,6 +14,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,
+        super::session::FUNCTIONS,
         super::sets::SETS,
         super::windows::WINDOWS,
     ],
