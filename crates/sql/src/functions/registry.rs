@@ -11,6 +11,8 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     super::aggregates::TABLES,
     super::strings::FUNCTIONS,
     super::moments::FUNCTIONS,
+    super::json::FUNCTIONS,
+    &[super::arrays::FUNCTIONS],
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,
@@ -22,6 +24,8 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
 /// The tables of operators.
 const OPERATORS: &[&[&[Definition]]] = &[
     super::strings::OPERATORS,
+    super::json::OPERATORS,
+    &[super::arrays::OPERATORS],
     &[
         super::arithmetic::INTEGERS,
         super::arithmetic::NUMBERS,
