@@ -56,7 +56,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.engine.store().versions().close(&self.snapshot, &crossbeam_epoch::pin());
+        self.engine.store().versions().close(&self.snapshot);
     }
 }
 

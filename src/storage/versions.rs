@@ -45,7 +45,7 @@ mod rows;
 
 use std::sync::Arc;
 
-use crossbeam_epoch::Guard;
+use crossbeam_epoch::{Guard, pin};
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, RwLock};
 
@@ -198,7 +198,7 @@ impl Versions {
     }
 
     /// Closes one handle of a snapshot; with the last one, releases the versions that no other snapshot needs.
-    pub(crate) fn close(&self, snapshot: &OpenSnapshot, guard: &Guard) {
+    pub(crate) fn close(&self, snapshot: &OpenSnapshot) {
         {
             let mut open = self.open.write();
             let found = open.iter().position(|(other, _)| std::ptr::eq(&raw const **other, snapshot));
@@ -213,11 +213,11 @@ impl Versions {
         }
         if snapshot.has_failed() {
             while self.has_failed.load(Ordering::Relaxed) {
-                self.release_failed(&mut self.failed.lock(), RELEASED_AT_ONCE, guard);
+                self.release_failed(&mut self.failed.lock(), RELEASED_AT_ONCE, &pin());
             }
             return;
         }
-        while self.release(snapshot, RELEASED_AT_ONCE, guard) {}
+        while self.release(snapshot, RELEASED_AT_ONCE, &pin()) {}
     }
 
     /// Release: pairs with the acquire of the global epoch, which rises afterwards.

@@ -10,6 +10,11 @@ use super::concurrent::{accounts, in_memory, on_disk, small, watched};
 const ACCOUNTS: i64 = 60;
 const TRANSFERS: usize = 1_500;
 
+/// `HEDDLE_ROUNDS` times as many transfers.
+fn rounds() -> usize {
+    std::env::var("HEDDLE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
+}
+
 fn sum(snapshot: &Snapshot, table: &Table, backward: bool) -> i64 {
     let range = if backward { Range::all().reverse() } else { Range::all() };
     let rows = snapshot.scan(table, range).expect("a scan");
@@ -58,7 +63,7 @@ fn transfers_and_sums(db: &Database, threads: u64) {
             let (table, running) = (&table, &running);
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(thread);
-                (0..TRANSFERS).for_each(|_| transfer(db, table, &mut random));
+                (0..TRANSFERS * rounds()).for_each(|_| transfer(db, table, &mut random));
                 running.fetch_sub(1, Ordering::SeqCst);
             });
         }

@@ -59,7 +59,7 @@ fn open(rig: &Rig) -> Arc<OpenSnapshot> {
 }
 
 fn close(rig: &Rig, snapshot: &OpenSnapshot) {
-    rig.store.versions().close(snapshot, &pin());
+    rig.store.versions().close(snapshot);
 }
 
 /// The row of a key in a snapshot.

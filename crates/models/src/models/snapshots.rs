@@ -44,7 +44,7 @@ impl Stand {
     }
 
     fn close(&self, snapshot: &OpenSnapshot) {
-        self.store.versions().close(snapshot, &pin());
+        self.store.versions().close(snapshot);
     }
 
     /// The row of a key in a snapshot.
