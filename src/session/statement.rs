@@ -118,6 +118,9 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         ran: Result<T>,
         epoch: u64,
     ) -> Result<()> {
+        if !is_of_current_schema(attempt, &access.buffer) {
+            return stop(&mut self.stop, Stop::Conflict);
+        }
         if let Some(wanted) = access.take_wanted() {
             return stop(&mut self.stop, Stop::Reserved(wanted));
         }
@@ -241,6 +244,9 @@ impl Body for Commit {
         if !self.access.buffer.is_of_current_schema() {
             return stop(&mut self.stop, Stop::Conflict);
         }
+        if !is_of_current_schema(attempt, &self.access.buffer) {
+            return stop(&mut self.stop, Stop::Conflict);
+        }
         attempt.carry_in_everything(&self.access.buffer)?;
         if all_unchanged(attempt, &self.access.buffer)? {
             return Ok(());
@@ -251,6 +257,11 @@ impl Body for Commit {
     fn code(&self) -> usize {
         <Self as Body>::run as *const () as usize
     }
+}
+
+/// Whether the tables that a session has used are those that there are. The usual case first: the schema was never changed.
+fn is_of_current_schema(attempt: &Attempt<'_>, buffer: &SessionBuffer) -> bool {
+    attempt.generation() == 0 || buffer.is_of_current_tables(attempt.store())
 }
 
 /// Ends an attempt with something that the session deals with.

@@ -12,6 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::storage::read_set::Part;
+use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::CarriedWrite;
@@ -139,6 +140,11 @@ impl SessionBuffer {
     pub(crate) fn table_number(&self, core: &TableCore) -> Option<u32> {
         let found = self.tables.iter().position(|table| std::ptr::eq(&*table.core, core));
         found.map(|number| number as u32)
+    }
+
+    /// Whether no schema change has put others in the place of its tables.
+    pub(crate) fn is_of_current_tables(&self, store: &Store) -> bool {
+        self.tables.iter().all(|table| store.shared_table(&table.core).is_some())
     }
 
     /// Gives a table a number. `has_contended_keys`: whether rivals may insert the same keys into it.

@@ -148,7 +148,7 @@ impl Store {
     pub(crate) fn shared_table(&self, core: &TableCore) -> Option<(Arc<TableCore>, bool)> {
         let table = self.table(core.id())?;
         if std::ptr::eq(&*table, core) {
-            return Some((table, true));
+            return table.is_current().then_some((table, true));
         }
         let index = table.secondary().iter().find(|index| std::ptr::eq(&*index.table, core))?;
         Some((index.table.clone(), index.definition.unique))

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use heddledb::{Database, Durability, Error, Options, ProtocolKind, Range, SessionState, key, row};
+use heddledb::{
+    DataType, Database, Durability, Error, Options, ProtocolKind, Range, SessionState, TableChange,
+    TableDefinition, key, row,
+};
 
 use crate::rig::{Rig, under_every_protocol, value};
 
@@ -266,5 +269,34 @@ fn a_row_that_somebody_else_has_put_in_meanwhile_fails_the_insert() {
         let again = session.run(|tx| tx.insert(&rig.items, row![9, 90, 1, 9]));
         assert!(matches!(again, Err(Error::DuplicateKey { .. })), "{again:?}");
         rig.db.check().expect("consistent");
+    });
+}
+
+#[test]
+fn a_table_that_was_changed_fails_who_has_used_it_and_nobody_else() {
+    under_every_protocol(|rig| {
+        let definition = TableDefinition::new("other").column("id", DataType::Int64).primary_key(["id"]);
+        let other = rig.db.create_table(definition).expect("a table");
+        let [mut reader, mut writer, mut elsewhere] = [rig.begin(), rig.begin(), rig.begin()];
+        assert_eq!(rig.read(&mut reader, 1), Ok(Some(10)));
+        rig.write(&mut writer, 1, 11).expect("an update");
+        assert_eq!(elsewhere.run(|tx| tx.exists(&other, key![1])), Ok(false));
+        rig.db
+            .change_table("item", TableChange::new().add_column("more", DataType::Int64, 7))
+            .expect("a change");
+        assert_eq!(rig.write(&mut reader, 2, 21), Err(Error::Conflict), "{}", rig.protocol);
+        assert_eq!(writer.commit(), Err(Error::Conflict), "{}", rig.protocol);
+        let more = elsewhere.run(|tx| tx.get(&rig.items, key![1])?.map(|row| row.int("more")).transpose());
+        assert_eq!(more, Ok(Some(7)), "{}: newer than its snapshot", rig.protocol);
+        rig.write(&mut elsewhere, 1, 12).expect("an update");
+        elsewhere.commit().expect("a commit");
+        assert_eq!(rig.value(1), Some(12));
+        let mut session = rig.begin();
+        session.run(|tx| tx.insert(&other, row![1])).expect("an insert");
+        rig.db.drop_table("other").expect("a change");
+        assert_eq!(session.commit(), Err(Error::Conflict), "{}", rig.protocol);
+        session.begin().expect("a transaction");
+        let gone = session.run(|tx| tx.insert(&other, row![1]));
+        assert!(matches!(gone, Err(Error::TableDropped { .. })), "{gone:?}");
     });
 }

@@ -179,7 +179,14 @@ impl SessionAccess {
         if let Some(number) = self.buffer.table_number(table) {
             return Ok(number);
         }
-        let (core, has_contended_keys) = store.shared_table(table).ok_or(Error::Closed)?;
+        // What is not there any more was changed since the attempt began.
+        let (core, has_contended_keys) = store.shared_table(table).ok_or(Error::Conflict)?;
+        if let SessionMode::Snapshot(epoch) = self.mode
+            && store.table(table.id()).is_some_and(|table| table.begins() > epoch)
+        {
+            self.notes.need = Some(Need::Current);
+            return Err(Error::Conflict);
+        }
         Ok(self.buffer.add_table(core, has_contended_keys))
     }
 
