@@ -77,6 +77,10 @@ impl Database {
         Ok(Database { shared: Shared::open(None, options)? })
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         self.shared.engine()
     }

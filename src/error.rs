@@ -364,6 +364,34 @@ pub enum Error {
         "the savepoint does not exist any more: the session has gone back to a point before it, or released it, or ended the transaction; set a new one"
     )]
     UnknownSavepoint,
+    /// There is no such sequence.
+    #[error("there is no sequence {sequence:?}; make it with Database::create_sequence")]
+    UnknownSequence {
+        /// The name asked for.
+        sequence: String,
+    },
+    /// A sequence of this name is there already.
+    #[error(
+        "there is a sequence {sequence:?} already; open it with Database::sequence, or choose another name"
+    )]
+    SequenceExists {
+        /// The name.
+        sequence: String,
+    },
+    /// A sequence's definition, or a value that it is to go on with, that makes no sense.
+    #[error("sequence {sequence:?} cannot be so: {detail}")]
+    InvalidSequence {
+        /// The sequence.
+        sequence: String,
+        /// What is wrong, and what to do.
+        detail: String,
+    },
+    /// A sequence has given all its values.
+    #[error("sequence {sequence:?} has reached its bound; set it to another value, or make one that cycles")]
+    SequenceExhausted {
+        /// The sequence.
+        sequence: String,
+    },
     /// The operating system failed to do something with a file.
     #[error("cannot {action} {path}: {detail}; see to the disk, then open the database again")]
     Io {
@@ -605,6 +633,10 @@ impl Error {
             Error::UnknownColumn { .. } => "42703",
             Error::UnknownIndex { .. } => "42704",
             Error::Conflict => "40001",
+            Error::UnknownSequence { .. } => "42P01",
+            Error::SequenceExists { .. } => "42P07",
+            Error::InvalidSequence { .. } => "22023",
+            Error::SequenceExhausted { .. } => "2200H",
             Error::Deadlock => "40P01",
             Error::TimedOut { what: Timeout::Wait } => "55P03",
             Error::TimedOut { what: Timeout::Transaction } => "25P04",

@@ -53,6 +53,7 @@ mod protocol;
 mod range;
 mod row;
 mod schedule;
+mod sequence;
 mod session;
 mod snapshot;
 mod storage;
@@ -93,6 +94,7 @@ pub use row::{OwnedRow, Row};
 pub use schedule::{
     ConflictCounts, Deciding, Naming, Policy, ScheduleKind, ScheduleReport, Slicing, StatePrune,
 };
+pub use sequence::{Sequence, SequenceDefinition};
 pub use session::{Canceler, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};

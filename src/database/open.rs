@@ -33,6 +33,7 @@ use crate::procedure::Procedure;
 use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::Schedule;
+use crate::sequence::Sequences;
 use crate::session::Sessions;
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     recovery: Recovery,
     schema_changes: SchemaChanges,
     sessions: Arc<Sessions>,
+    sequences: Arc<Sequences>,
     closed: AtomicBool,
     /// What closing came to, once it has; held by who closes.
     closing: Mutex<Option<Result<()>>>,
@@ -192,6 +194,7 @@ impl Shared {
             recovery,
             schema_changes: SchemaChanges::default(),
             sessions: Arc::default(),
+            sequences: Arc::default(),
             closed: AtomicBool::new(false),
             closing: Mutex::new(None),
             directory: Mutex::new(directory),
@@ -237,13 +240,27 @@ impl Shared {
         &self.sessions
     }
 
+    /// The sequences that are in use.
+    pub(crate) fn sequences(&self) -> &Arc<Sequences> {
+        &self.sequences
+    }
+
+    /// Starts the thread that reserves sequences' values, unless it runs.
+    ///
+    /// # Errors
+    /// [`Error::ThreadRefused`].
+    pub(crate) fn start_sequences(&self) -> Result<()> {
+        let (sequences, engine) = (self.sequences.clone(), self.engine.clone());
+        self.sequences.start(|| self.threads.start_on_demand("sequences", move || sequences.run(&engine)))
+    }
+
     /// Starts the thread that looks at sessions' deadlines, unless it runs.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`].
     pub(crate) fn start_session_timer(&self) -> Result<()> {
         let sessions = self.sessions.clone();
-        self.sessions.start_timer(|| self.threads.start_session_timer(move || sessions.run_timer()))
+        self.sessions.start_timer(|| self.threads.start_on_demand("sessions", move || sessions.run_timer()))
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -290,6 +307,7 @@ impl Shared {
         closing
             .get_or_insert_with(|| {
                 self.sessions.close();
+                self.sequences.close();
                 let stopped = self.threads.stop(&self.engine, &self.input);
                 *self.directory.lock() = None;
                 stopped

@@ -47,7 +47,8 @@ struct Running {
     maintenance: Vec<JoinHandle<()>>,
     sampler: Vec<JoinHandle<()>>,
     reclaimer: Vec<JoinHandle<()>>,
-    sessions: Vec<JoinHandle<()>>,
+    /// Those that public features have started when they were first used.
+    on_demand: Vec<JoinHandle<()>>,
 }
 
 /// What a database's threads work on and for.
@@ -219,16 +220,16 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Starts the thread that looks at sessions' deadlines; it ends when it is told to, before [`stop`](Self::stop).
+    /// Starts a thread that is needed from now on; it ends when it is told to, before [`stop`](Self::stop).
     ///
     /// # Errors
     /// [`Error::ThreadRefused`].
-    pub(crate) fn start_session_timer(&self, life: impl FnOnce() + Send + 'static) -> Result<()> {
-        let name = "heddle-sessions".to_string();
+    pub(crate) fn start_on_demand(&self, name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
+        let name = format!("heddle-{name}");
         let refused =
             |error: std::io::Error| Error::ThreadRefused { thread: name.clone(), reason: error.to_string() };
         let handle = Builder::new().name(name.clone()).spawn(life).map_err(refused)?;
-        self.running.lock().sessions.push(handle);
+        self.running.lock().on_demand.push(handle);
         Ok(())
     }
 
@@ -238,7 +239,7 @@ impl Threads {
     /// The log has failed.
     pub(crate) fn stop(&self, engine: &Engine, input: &Input) -> Result<()> {
         let mut running = std::mem::take(&mut *self.running.lock());
-        join(&mut running.sessions);
+        join(&mut running.on_demand);
         // First: nobody waits for it who is not told that the database is being closed.
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.stop();

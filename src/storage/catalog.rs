@@ -1,7 +1,7 @@
-//! The catalog: which tables there are, kept in four ordinary tables.
+//! The catalog: which tables and sequences there are, kept in five ordinary tables.
 //!
 //! `heddle_table`, `heddle_column`, `heddle_index` and `heddle_routing` are written by the transaction that creates a table, logged and
-//! recovered like any other rows. Only their own definitions are fixed, here.
+//! recovered like any other rows; so is `heddle_sequence`, which `crate::sequence` reads and writes. Only their own definitions are fixed, here.
 
 use crossbeam_epoch::Guard;
 
@@ -21,6 +21,8 @@ pub(crate) const COLUMNS: TableId = 2;
 pub(crate) const INDEXES: TableId = 3;
 /// The table of the columns by which tables are routed, where that is not their key's first.
 pub(crate) const ROUTING: TableId = 4;
+/// The table of sequences.
+pub(crate) const SEQUENCES: TableId = 5;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -31,7 +33,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 4] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 5] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -73,7 +75,16 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 4] {
         .not_null()
         .primary_key(["table_id", "position"])
         .primary_index(PrimaryIndex::Ordered);
-    [(TABLES, tables), (COLUMNS, columns), (INDEXES, indexes), (ROUTING, routing)]
+    let number = |definition: TableDefinition, name: &str| definition.column(name, DataType::Int64);
+    let sequences = TableDefinition::new("heddle_sequence").column("name", DataType::Text);
+    let sequences = ["start", "increment", "min", "max"]
+        .iter()
+        .fold(sequences, |definition, name| number(definition, name).not_null());
+    let sequences = sequences.column("cycle", DataType::Bool).not_null();
+    let sequences = number(number(sequences, "cache").not_null(), "resume_at")
+        .primary_key(["name"])
+        .primary_index(PrimaryIndex::Ordered);
+    [(TABLES, tables), (COLUMNS, columns), (INDEXES, indexes), (ROUTING, routing), (SEQUENCES, sequences)]
 }
 
 /// The catalog rows of a table: for each, the catalog table and the values.

@@ -46,6 +46,7 @@ mod engine {
     pub(crate) mod range;
     pub(crate) mod row;
     pub(crate) mod schedule;
+    pub(crate) mod sequence;
     pub(crate) mod session;
     pub(crate) mod snapshot;
     pub(crate) mod storage;
