@@ -1,0 +1,224 @@
+//! All connections of a server: their number is limited here, and a cancel request finds its connection here.
+//!
+//! # Concurrency
+//! One mutex, held for a look-up or an update only. A connection's slot is freed when its [`Registered`] is dropped,
+//! however its thread ends.
+
+use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+use subtle::ConstantTimeEq;
+
+use crate::transport::Waker;
+
+/// Length of the secret by which a cancel request names its connection, in bytes: 4 in protocol 3.0.
+const KEY_BYTES: usize = 4;
+
+/// What other threads may do to a connection.
+pub(crate) struct Peer {
+    pub(crate) process: u32,
+    pub(crate) key: [u8; KEY_BYTES],
+    pub(crate) waker: Waker,
+    /// Ends the statement in progress.
+    pub(crate) cancel: Box<dyn Fn() + Send + Sync>,
+    /// Set once the server shuts down: the connection ends when it is idle.
+    pub(crate) is_ending: AtomicBool,
+    socket: TcpStream,
+}
+
+/// All connections, and how many there may be.
+pub(crate) struct Registry {
+    peers: Mutex<HashMap<u32, Arc<Peer>>>,
+    left: Condvar,
+    next_process: AtomicUsize,
+    connections: AtomicUsize,
+    unauthenticated: AtomicUsize,
+}
+
+impl Registry {
+    pub(crate) fn new() -> Arc<Registry> {
+        Arc::new(Registry {
+            peers: Mutex::default(),
+            left: Condvar::new(),
+            next_process: AtomicUsize::new(1),
+            connections: AtomicUsize::new(0),
+            unauthenticated: AtomicUsize::new(0),
+        })
+    }
+
+    /// A place for one more connection, or for one that is not authenticated yet, if there is one.
+    pub(crate) fn admit(self: &Arc<Self>, kind: Place, limit: usize) -> Option<Admitted> {
+        let count = self.count(kind);
+        // Relaxed: the count guards no other data.
+        let admitted = count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < limit).then_some(count + 1));
+        admitted.is_ok().then(|| Admitted { registry: self.clone(), kind })
+    }
+
+    fn count(&self, kind: Place) -> &AtomicUsize {
+        match kind {
+            Place::Connection => &self.connections,
+            Place::Unauthenticated => &self.unauthenticated,
+        }
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Enters an authenticated connection.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        key: [u8; KEY_BYTES],
+        waker: Waker,
+        socket: TcpStream,
+        cancel: Box<dyn Fn() + Send + Sync>,
+    ) -> Registered {
+        let mut peers = self.peers.lock();
+        let process = loop {
+            // Relaxed: only distinct numbers matter, and the mutex is held. Numbers are positive in clients' eyes.
+            let number = self.next_process.fetch_add(1, Ordering::Relaxed) as u32 & 0x7fff_ffff;
+            if number > 0 && !peers.contains_key(&number) {
+                break number;
+            }
+        };
+        let peer = Arc::new(Peer { process, key, waker, cancel, is_ending: AtomicBool::new(false), socket });
+        peers.insert(process, peer.clone());
+        Registered { registry: self.clone(), peer }
+    }
+
+    /// Cancels the statement of the connection that a request names, if its key is right.
+    pub(crate) fn cancel(&self, process: u32, key: &[u8]) -> bool {
+        let peer = self.peers.lock().get(&process).cloned();
+        let peer = peer.filter(|peer| bool::from(peer.key.ct_eq(key)));
+        peer.inspect(|peer| (peer.cancel)()).is_some()
+    }
+
+    /// The connections there are.
+    pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
+        self.peers.lock().values().cloned().collect()
+    }
+
+    /// Asks all connections to end when they are idle, and waits for that for at most `patience`; those that are left
+    /// then lose their statement, and then their socket.
+    pub(crate) fn drain(&self, patience: std::time::Duration) {
+        for peer in self.peers() {
+            // Release: the connection's thread, which acquires, sees what led to the end of the server.
+            peer.is_ending.store(true, Ordering::Release);
+            peer.waker.wake();
+        }
+        let grace = std::time::Duration::from_secs(1);
+        if self.wait_until_empty(patience) {
+            return;
+        }
+        self.peers().iter().for_each(|peer| (peer.cancel)());
+        if self.wait_until_empty(grace) {
+            return;
+        }
+        for peer in self.peers() {
+            // A socket that is closed already needs nothing.
+            let _ = peer.socket.shutdown(Shutdown::Both);
+        }
+        self.wait_until_empty(grace);
+    }
+
+    fn wait_until_empty(&self, patience: std::time::Duration) -> bool {
+        let mut peers = self.peers.lock();
+        self.left.wait_while_for(&mut peers, |peers| !peers.is_empty(), patience);
+        peers.is_empty()
+    }
+}
+
+/// What the numbers of connections are limited by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Connection,
+    Unauthenticated,
+}
+
+/// A place that is taken until this is dropped.
+pub(crate) struct Admitted {
+    registry: Arc<Registry>,
+    kind: Place,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.registry.count(self.kind).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection that others can find until this is dropped.
+pub(crate) struct Registered {
+    registry: Arc<Registry>,
+    pub(crate) peer: Arc<Peer>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.registry.peers.lock().remove(&self.peer.process);
+        self.registry.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::transport::Transport;
+
+    fn transport() -> Transport {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        drop(listener.accept());
+        Transport::new(client, 1 << 13).expect("descriptors are free")
+    }
+
+    fn register(registry: &Arc<Registry>, cancelled: &Arc<AtomicBool>) -> Registered {
+        let transport = transport();
+        let socket = transport.second_handle().expect("a descriptor");
+        let cancelled = cancelled.clone();
+        let cancel = move || cancelled.store(true, Ordering::Relaxed);
+        registry.register([1, 2, 3, 4], transport.waker(), socket, Box::new(cancel))
+    }
+
+    #[test]
+    fn a_cancel_request_needs_the_number_and_the_key() {
+        let (registry, cancelled) = (Registry::new(), Arc::new(AtomicBool::new(false)));
+        let registered = register(&registry, &cancelled);
+        let process = registered.peer.process;
+        assert!(!registry.cancel(process, &[1, 2, 3, 5]) && !registry.cancel(process, &[1, 2, 3]));
+        assert!(!registry.cancel(process + 1, &[1, 2, 3, 4]) && !cancelled.load(Ordering::Relaxed));
+        assert!(registry.cancel(process, &[1, 2, 3, 4]) && cancelled.load(Ordering::Relaxed));
+        drop(registered);
+        assert!(!registry.cancel(process, &[1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn places_are_limited_and_come_back() {
+        let registry = Registry::new();
+        let first = registry.admit(Place::Connection, 2).expect("one of two");
+        let second = registry.admit(Place::Connection, 2).expect("two of two");
+        assert!(registry.admit(Place::Connection, 2).is_none());
+        assert!(registry.admit(Place::Unauthenticated, 1).is_some(), "counted apart");
+        drop(first);
+        assert_eq!(registry.connections(), 1);
+        assert!(registry.admit(Place::Connection, 2).is_some());
+        drop(second);
+    }
+
+    #[test]
+    fn a_drain_asks_cancels_and_ends() {
+        let (registry, cancelled) = (Registry::new(), Arc::new(AtomicBool::new(false)));
+        let stubborn = register(&registry, &cancelled);
+        registry.drain(Duration::ZERO);
+        assert!(stubborn.peer.is_ending.load(Ordering::Acquire) && cancelled.load(Ordering::Relaxed));
+        assert_eq!(registry.peers().len(), 1, "its thread has not ended");
+    }
+}

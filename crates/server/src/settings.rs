@@ -1,0 +1,340 @@
+//! The server's settings: a command-line flag stands over an environment variable (`HEDDLE_…`), that over the
+//! settings file (TOML), and that over the default.
+//!
+//! # Invariants
+//! An unknown key is an error wherever it stands, so that a misspelt limit never silently means none. What is printed
+//! by `--print-settings` can be read back as a settings file.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// Settings that cannot be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SettingsError {
+    message: String,
+}
+
+impl SettingsError {
+    pub(crate) fn new(message: impl Into<String>) -> SettingsError {
+        SettingsError { message: message.into() }
+    }
+}
+
+/// Everything that a server can be told. Times of 0 mean: no limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where PostgreSQL clients connect: address and port. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The name of the one database, besides `postgres`.
+    pub database: String,
+    /// Connections at once, unauthenticated ones included.
+    pub max_connections: usize,
+    /// Connections at once that have not authenticated yet.
+    pub max_unauthenticated: usize,
+    /// The largest message of an authenticated client, in bytes.
+    pub max_message_bytes: usize,
+    /// How long a client may take until it is authenticated, in seconds.
+    pub authentication_timeout_s: u64,
+    /// The default of `statement_timeout`, in milliseconds.
+    pub statement_timeout_ms: u64,
+    /// The default of `lock_timeout`, in milliseconds.
+    pub lock_timeout_ms: u64,
+    /// The default of `idle_in_transaction_session_timeout`, in milliseconds.
+    pub idle_in_transaction_session_timeout_ms: u64,
+    /// The default of `idle_session_timeout`, in milliseconds.
+    pub idle_session_timeout_ms: u64,
+    /// How long statements in progress may go on after SIGTERM, in seconds.
+    pub drain_s: u64,
+    /// The server's certificate chain and private key, as PEM files; both or neither.
+    pub tls_certificate: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    /// Authorities, as a PEM file, whose client certificates are accepted.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Lets clients on other machines connect without TLS.
+    pub allow_unencrypted: bool,
+    /// Who may connect from where, and how they prove it; the first rule that fits decides.
+    #[serde(rename = "host")]
+    pub hosts: Vec<HostRule>,
+}
+
+/// A rule for connections from some addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostRule {
+    /// An address, or a network as `10.0.0.0/8`; `all` is every one.
+    pub address: String,
+    /// The users it is for; none means all.
+    #[serde(default)]
+    pub users: Vec<String>,
+    pub method: Method,
+}
+
+/// How a user proves to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Not at all.
+    Trust,
+    /// By a password, in an exchange that does not show it.
+    Scram,
+    /// By a client certificate whose common name is the user's.
+    Certificate,
+    /// Nobody connects by this rule.
+    Reject,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 5432)),
+            database: "heddle".to_owned(),
+            max_connections: 10_000,
+            max_unauthenticated: 1_000,
+            max_message_bytes: 64 << 20,
+            authentication_timeout_s: 10,
+            statement_timeout_ms: 0,
+            lock_timeout_ms: 0,
+            idle_in_transaction_session_timeout_ms: 0,
+            idle_session_timeout_ms: 0,
+            drain_s: 10,
+            tls_certificate: None,
+            tls_key: None,
+            tls_client_ca: None,
+            allow_unencrypted: false,
+            hosts: Vec::new(),
+        }
+    }
+}
+
+/// The prefix of environment variables that are settings.
+const ENVIRONMENT: &str = "HEDDLE_";
+
+impl Settings {
+    /// Puts the settings together: `file` is the text of a settings file, `environment` all of the process's variables,
+    /// `flags` what the command line gave.
+    ///
+    /// # Errors
+    /// An unknown key, a value of the wrong type or out of range; the message names where it stands.
+    pub fn load(
+        file: Option<&str>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: Table,
+    ) -> Result<Settings, SettingsError> {
+        let mut all = Table::new();
+        if let Some(text) = file {
+            let table = text.parse::<Table>().map_err(|error| from("the settings file", &error))?;
+            check("the settings file", &table)?;
+            all.extend(table);
+        }
+        let variables = environment
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.strip_prefix(ENVIRONMENT)?.to_ascii_lowercase(), value)))
+            .map(|(name, value)| (name, typed(&value)))
+            .collect::<Table>();
+        check("the environment", &variables)?;
+        all.extend(variables);
+        check("the command line", &flags)?;
+        all.extend(flags);
+        let settings = Settings::deserialize(all).map_err(|error| from("the settings", &error))?;
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// As a settings file.
+    ///
+    /// # Errors
+    /// A path is not valid UTF-8.
+    pub fn to_toml(&self) -> Result<String, SettingsError> {
+        let value = Table::try_from(self).map_err(|error| from("the settings", &error))?;
+        Ok(value.to_string())
+    }
+
+    fn validate(&self) -> Result<(), SettingsError> {
+        let refuse = |message: &str| Err(SettingsError::new(message));
+        if self.tls_certificate.is_some() != self.tls_key.is_some() {
+            return refuse("tls_certificate and tls_key belong together: give both or neither");
+        }
+        if self.tls_client_ca.is_some() && self.tls_certificate.is_none() {
+            return refuse("tls_client_ca needs TLS: give tls_certificate and tls_key");
+        }
+        if self.max_connections == 0 || self.max_unauthenticated == 0 {
+            return refuse("max_connections and max_unauthenticated must be at least 1");
+        }
+        if !(1 << 13..=1 << 30).contains(&self.max_message_bytes) {
+            return refuse("max_message_bytes must be between 8192 and 1073741824");
+        }
+        if self.database.is_empty() {
+            return refuse("database must not be empty");
+        }
+        if !self.listen.ip().is_loopback() && self.tls_certificate.is_none() && !self.allow_unencrypted {
+            return refuse(
+                "listen is not a loopback address, and there is no TLS: give tls_certificate and tls_key, \
+                 or set allow_unencrypted = true",
+            );
+        }
+        self.hosts.iter().try_for_each(|rule| match Network::parse(&rule.address) {
+            Some(_) => Ok(()),
+            None => Err(SettingsError::new(format!(
+                "host rule: {:?} is not an address, a network such as 10.0.0.0/8, or all",
+                rule.address
+            ))),
+        })
+    }
+
+    /// How this user proves itself from this address. `has_users`: whether any user was added to the database.
+    pub(crate) fn method(&self, address: IpAddr, user: &str, has_users: bool) -> Method {
+        let fits = |rule: &&HostRule| {
+            Network::parse(&rule.address).is_some_and(|network| network.contains(address))
+                && (rule.users.is_empty() || rule.users.iter().any(|name| name == user))
+        };
+        match self.hosts.iter().find(fits) {
+            Some(rule) => rule.method,
+            None if !self.hosts.is_empty() => Method::Reject,
+            None if address.is_loopback() && !has_users => Method::Trust,
+            None => Method::Scram,
+        }
+    }
+}
+
+/// Refuses keys and types that are not settings, and says where they stand.
+fn check(place: &str, table: &Table) -> Result<(), SettingsError> {
+    Settings::deserialize(table.clone()).map(drop).map_err(|error| from(place, &error))
+}
+
+fn from(place: &str, error: &dyn std::fmt::Display) -> SettingsError {
+    SettingsError::new(format!("{place}: {}", error.to_string().trim_end()))
+}
+
+/// An environment variable's value: a boolean or a number where it is written as one.
+fn typed(value: &str) -> Value {
+    match (value.parse::<bool>(), value.parse::<i64>()) {
+        (Ok(flag), _) => Value::Boolean(flag),
+        (_, Ok(number)) => Value::Integer(number),
+        _ => Value::String(value.to_owned()),
+    }
+}
+
+/// A limit in milliseconds; 0 is none.
+pub(crate) fn limit(milliseconds: u64) -> Option<Duration> {
+    (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+}
+
+/// Addresses that share their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    All,
+    Of { address: IpAddr, bits: u32 },
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Network> {
+        if text == "all" {
+            return Some(Network::All);
+        }
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(most);
+        (bits <= most).then_some(Network::Of { address, bits })
+    }
+
+    fn contains(self, other: IpAddr) -> bool {
+        let Network::Of { address, bits } = self else { return true };
+        match (address, other.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                let differing = ours.to_bits() ^ theirs.to_bits();
+                differing.checked_shr(32 - bits).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
+                let differing = ours.to_bits() ^ theirs.to_bits();
+                differing.checked_shr(128 - bits).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str, environment: &[(&str, &str)], flags: &str) -> Result<Settings, String> {
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let flags = flags.parse().expect("the test's flags are TOML");
+        Settings::load(Some(file), environment, flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_flag_stands_over_the_environment_over_the_file_over_the_default() {
+        let settings =
+            |file, environment: &[_], flags| load(file, environment, flags).expect("they are right");
+        assert_eq!(settings("", &[], "").max_connections, 10_000);
+        assert_eq!(settings("max_connections = 1", &[], "").max_connections, 1);
+        let environment = [("HEDDLE_MAX_CONNECTIONS", "2"), ("HOME", "/root")];
+        assert_eq!(settings("max_connections = 1", &environment, "").max_connections, 2);
+        assert_eq!(settings("max_connections = 1", &environment, "max_connections = 3").max_connections, 3);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_and_the_message_says_where_it_stands() {
+        let message = load("max_conections = 1", &[], "").expect_err("misspelt");
+        assert!(message.starts_with("the settings file") && message.contains("max_conections"), "{message}");
+        let message = load("", &[("HEDDLE_MAXCONNECTIONS", "1")], "").expect_err("misspelt");
+        assert!(message.starts_with("the environment"), "{message}");
+        assert!(load("[[host]]\naddress = 'all'\nmethod = 'trust'\nport = 1", &[], "").is_err());
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        let text = "database = 'shop'\ntls_certificate = 'a.pem'\ntls_key = 'b.pem'\n\
+                    [[host]]\naddress = '10.0.0.0/8'\nusers = ['ada']\nmethod = 'certificate'";
+        let settings = load(text, &[], "").expect("they are right");
+        let printed = settings.to_toml().expect("paths are UTF-8");
+        assert_eq!(load(&printed, &[], ""), Ok(settings));
+    }
+
+    #[test]
+    fn an_open_address_needs_tls_or_an_explicit_word() {
+        let message = load("listen = '0.0.0.0:5432'", &[], "").expect_err("open to the world");
+        assert!(message.contains("allow_unencrypted"), "{message}");
+        assert!(load("listen = '0.0.0.0:5432'\nallow_unencrypted = true", &[], "").is_ok());
+        assert!(load("listen = '0.0.0.0:5432'\ntls_certificate = 'c'\ntls_key = 'k'", &[], "").is_ok());
+        assert!(load("tls_certificate = 'c'", &[], "").is_err());
+        assert!(load("tls_client_ca = 'c'", &[], "").is_err());
+        assert!(load("max_message_bytes = 1", &[], "").is_err());
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides_and_no_rule_rejects() {
+        let text = "[[host]]\naddress = '10.1.0.0/16'\nmethod = 'reject'\n\
+                    [[host]]\naddress = '10.0.0.0/8'\nusers = ['ada']\nmethod = 'trust'\n\
+                    [[host]]\naddress = '::1'\nmethod = 'scram'";
+        let settings = load(text, &[], "").expect("they are right");
+        let method = |address: &str, user| settings.method(address.parse().expect("an address"), user, true);
+        assert_eq!(method("10.1.2.3", "ada"), Method::Reject);
+        assert_eq!(method("10.2.2.3", "ada"), Method::Trust);
+        assert_eq!(method("10.2.2.3", "bob"), Method::Reject);
+        assert_eq!(method("::1", "bob"), Method::Scram);
+        assert!(load("[[host]]\naddress = '10.0.0.0/33'\nmethod = 'trust'", &[], "").is_err());
+    }
+
+    #[test]
+    fn without_rules_loopback_is_trusted_until_there_is_a_user() {
+        let settings = Settings::default();
+        let method = |address: &str, has_users| {
+            settings.method(address.parse().expect("an address"), "ada", has_users)
+        };
+        assert_eq!(method("127.0.0.1", false), Method::Trust);
+        assert_eq!(method("127.0.0.1", true), Method::Scram);
+        assert_eq!(method("192.0.2.1", false), Method::Scram);
+    }
+}

@@ -1,0 +1,368 @@
+//! A client's socket, with or without TLS: reads whole messages into one buffer, writes whole buffers, and waits for
+//! the client or for a wake-up from another thread.
+//!
+//! # Invariants
+//! A message's body is buffered only as it arrives: a length alone makes the buffer grow by at most [`READ_BYTES`].
+//! What is buffered is at most one message of the limit in force, and one read.
+//!
+//! # Concurrency
+//! One thread, the connection's own, uses a transport. Others only wake it, through its [`Waker`], or shut its socket
+//! down, upon which reads and writes end.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustls::{ServerConfig, ServerConnection};
+
+use crate::wire::ProtocolError;
+use crate::wire::decode;
+
+/// How much is read from the socket at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// The least that a buffer keeps when it is shrunk after a large message.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Why no message came.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("the client closed the connection")]
+    Closed,
+    #[error("the time for this is over")]
+    TimedOut,
+    #[error("another thread woke this connection")]
+    Woken,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+}
+
+/// Wakes a connection's thread that waits for its client.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    fn new() -> io::Result<Waker> {
+        Ok(Waker(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    pub(crate) fn wake(&self) {
+        // A full counter is a wake-up that was not seen yet.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    }
+}
+
+/// A message, as the transport has buffered it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffered {
+    pub(crate) tag: u8,
+    start: usize,
+    end: usize,
+}
+
+pub(crate) struct Transport {
+    socket: TcpStream,
+    tls: Option<Box<ServerConnection>>,
+    waker: Waker,
+    input: Vec<u8>,
+    /// Where the first byte lies that belongs to no message yet.
+    next: usize,
+    max_message_bytes: usize,
+}
+
+impl Transport {
+    /// # Errors
+    /// The system refuses a file descriptor or an option of the socket.
+    pub(crate) fn new(socket: TcpStream, max_message_bytes: usize) -> io::Result<Transport> {
+        socket.set_nodelay(true)?;
+        let waker = Waker::new()?;
+        Ok(Transport { socket, tls: None, waker, input: Vec::new(), next: 0, max_message_bytes })
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// The socket once more, so that another thread can shut it down.
+    pub(crate) fn second_handle(&self) -> io::Result<TcpStream> {
+        self.socket.try_clone()
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    pub(crate) fn set_max_message_bytes(&mut self, bytes: usize) {
+        self.max_message_bytes = bytes;
+    }
+
+    /// Whether bytes have come that belong to no message yet: before TLS begins there must be none, since nobody
+    /// vouches for them.
+    pub(crate) fn has_unread_bytes(&self) -> bool {
+        self.next < self.input.len()
+    }
+
+    /// Begins TLS and completes the handshake.
+    ///
+    /// # Errors
+    /// The handshake failed, or took too long.
+    pub(crate) fn start_tls(
+        &mut self,
+        config: Arc<ServerConfig>,
+        deadline: Instant,
+    ) -> Result<(), ReadError> {
+        let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
+        while session.is_handshaking() {
+            if session.wants_write() {
+                session.write_tls(&mut self.socket)?;
+                continue;
+            }
+            self.wait_readable(Some(deadline))?;
+            if session.read_tls(&mut self.socket)? == 0 {
+                return Err(ReadError::Closed);
+            }
+            if let Err(error) = session.process_new_packets() {
+                // The alert tells the client why; the connection ends either way.
+                let _ = session.write_tls(&mut self.socket);
+                return Err(io::Error::other(error).into());
+            }
+        }
+        while session.wants_write() {
+            session.write_tls(&mut self.socket)?;
+        }
+        self.tls = Some(Box::new(session));
+        Ok(())
+    }
+
+    /// The name in the certificate that the client has shown: its bytes, as DER.
+    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+        let certificates = self.tls.as_ref()?.peer_certificates()?;
+        certificates.first().map(AsRef::as_ref)
+    }
+
+    /// Whether a whole message waits in the buffer.
+    pub(crate) fn has_message(&self) -> bool {
+        let rest = &self.input[self.next..];
+        length(rest, 1).is_some_and(|length| rest.len() > length)
+    }
+
+    /// The next message; waits for it until `deadline`, and for a wake-up.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn read_message(&mut self, deadline: Option<Instant>) -> Result<Buffered, ReadError> {
+        self.discard_read();
+        self.fill(5, deadline)?;
+        let tag = self.input[self.next];
+        if !decode::is_known(tag) {
+            return Err(ProtocolError::new(format!("invalid frontend message type {tag}")).into());
+        }
+        let end = 1 + self.checked_length(1)?;
+        self.fill(end, deadline)?;
+        let buffered = Buffered { tag, start: self.next + 5, end: self.next + end };
+        self.next += end;
+        Ok(buffered)
+    }
+
+    /// The first message of a connection, which has no type: its body.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn read_startup(&mut self, deadline: Instant) -> Result<Vec<u8>, ReadError> {
+        self.discard_read();
+        self.fill(4, Some(deadline))?;
+        let end = self.checked_length(0)?;
+        self.fill(end, Some(deadline))?;
+        let body = self.input[self.next + 4..self.next + end].to_vec();
+        self.next += end;
+        Ok(body)
+    }
+
+    /// The body of the message that was read last.
+    pub(crate) fn body(&self, message: Buffered) -> &[u8] {
+        &self.input[message.start..message.end]
+    }
+
+    fn checked_length(&self, at: usize) -> Result<usize, ReadError> {
+        let length = length(&self.input[self.next..], at).unwrap_or(0);
+        if length < 4 {
+            return Err(ProtocolError::new(format!("invalid message length: {length}")).into());
+        }
+        if length > self.max_message_bytes {
+            let limit = self.max_message_bytes;
+            return Err(ProtocolError::new(format!(
+                "invalid message length: {length} bytes are more than the {limit} that are allowed"
+            ))
+            .into());
+        }
+        Ok(length)
+    }
+
+    /// Forgets the messages that were read, and the memory that a large one took.
+    fn discard_read(&mut self) {
+        self.input.drain(..self.next);
+        self.next = 0;
+        if self.input.capacity() > 4 * KEPT_BYTES && self.input.len() < KEPT_BYTES {
+            self.input.shrink_to(KEPT_BYTES);
+        }
+    }
+
+    /// Reads until `bytes` bytes of the next message are buffered.
+    fn fill(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<(), ReadError> {
+        while self.input.len() - self.next < bytes {
+            let before = self.input.len();
+            self.input.resize(before + READ_BYTES, 0);
+            let read = self.read_some(before, deadline);
+            self.input.truncate(before + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                return Err(ReadError::Closed);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_some(&mut self, at: usize, deadline: Option<Instant>) -> Result<usize, ReadError> {
+        loop {
+            let Some(session) = &mut self.tls else {
+                wait_readable(&self.socket, &self.waker, deadline)?;
+                match self.socket.read(&mut self.input[at..]) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    read => return Ok(read?),
+                }
+            };
+            match session.reader().read(&mut self.input[at..]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+                read => return Ok(read?),
+            }
+            wait_readable(&self.socket, &self.waker, deadline)?;
+            if session.read_tls(&mut self.socket)? == 0 {
+                return Ok(0);
+            }
+            session.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+
+    fn wait_readable(&self, deadline: Option<Instant>) -> Result<(), ReadError> {
+        wait_readable(&self.socket, &self.waker, deadline)
+    }
+
+    /// Writes all of it. A client that does not read blocks this thread, and no other, until the socket is shut down.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(session) = &mut self.tls else { return self.socket.write_all(bytes) };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = session.writer().write(rest)?;
+            rest = &rest[written..];
+            while session.wants_write() {
+                session.write_tls(&mut self.socket)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message's length as its field at `at` says, which counts itself.
+fn length(bytes: &[u8], at: usize) -> Option<usize> {
+    let field = bytes.get(at..at + 4)?.first_chunk()?;
+    Some(u32::from_be_bytes(*field) as usize)
+}
+
+/// Waits until the socket can be read.
+fn wait_readable(socket: &TcpStream, waker: &Waker, deadline: Option<Instant>) -> Result<(), ReadError> {
+    loop {
+        let timeout = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => return Err(ReadError::TimedOut),
+            left => left.and_then(|left| Timespec::try_from(left).ok()),
+        };
+        let mut events = [
+            PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(waker.0.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut events, timeout.as_ref()) {
+            Err(rustix::io::Errno::INTR) | Ok(0) => continue,
+            Err(error) => return Err(io::Error::from(error).into()),
+            Ok(_) => (),
+        }
+        if !events[1].revents().is_empty() {
+            waker.clear();
+            return Err(ReadError::Woken);
+        }
+        return Ok(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn pair(limit: usize) -> (TcpStream, Transport) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        let (server, _) = listener.accept().expect("the client is there");
+        (client, Transport::new(server, limit).expect("descriptors are free"))
+    }
+
+    #[test]
+    fn messages_are_read_whole_however_they_arrive() {
+        let (mut client, mut transport) = pair(1 << 20);
+        let large = [b"d".as_slice(), &(100_004_u32).to_be_bytes(), &vec![7; 100_000]].concat();
+        let sender = std::thread::spawn(move || {
+            for chunk in
+                [b"Q\0\0", b"\0\x06a".as_slice(), b"\0S\0\0\0\x04"].into_iter().chain(large.chunks(999))
+            {
+                client.write_all(chunk).expect("the server reads");
+            }
+            client
+        });
+        let query = transport.read_message(None).expect("a query");
+        assert_eq!((query.tag, transport.body(query)), (b'Q', &b"a\0"[..]));
+        assert_eq!(transport.read_message(None).expect("a sync").tag, b'S');
+        let data = transport.read_message(None).expect("data");
+        assert_eq!(transport.body(data), vec![7; 100_000]);
+        drop(sender.join());
+        assert!(matches!(transport.read_message(None), Err(ReadError::Closed)));
+    }
+
+    #[test]
+    fn a_length_that_lies_is_refused_before_it_is_believed() {
+        for length in [0_u32, 3, u32::MAX, 0x7fff_ffff, (1 << 20) + 1] {
+            let (mut client, mut transport) = pair(1 << 20);
+            client.write_all(&[&b"Q"[..], &length.to_be_bytes()].concat()).expect("the server reads");
+            assert!(matches!(transport.read_message(None), Err(ReadError::Protocol(_))), "{length}");
+            assert!(transport.input.capacity() < 1 << 20, "{length}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_type_is_refused_whatever_its_length_says() {
+        let (mut client, mut transport) = pair(1 << 20);
+        client.write_all(b"GET / HTTP/1.1\r\n").expect("the server reads");
+        assert!(matches!(transport.read_message(None), Err(ReadError::Protocol(_))));
+    }
+
+    #[test]
+    fn waiting_ends_at_the_deadline_or_when_another_thread_wakes_it() {
+        let (_client, mut transport) = pair(1 << 20);
+        assert!(matches!(transport.read_message(Some(Instant::now())), Err(ReadError::TimedOut)));
+        transport.waker().wake();
+        assert!(matches!(transport.read_message(None), Err(ReadError::Woken)));
+        assert!(
+            matches!(transport.read_message(Some(Instant::now())), Err(ReadError::TimedOut)),
+            "once only"
+        );
+    }
+}
