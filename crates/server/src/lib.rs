@@ -8,9 +8,11 @@
 //! - `connection`: one connection, from its first byte to its last.
 //! - `server`: the listener and the threads.
 
+mod connection;
 mod registry;
 mod scram;
-mod settings;
+pub mod server;
+pub mod settings;
 mod tls;
 mod transport;
 pub mod users;

@@ -1,0 +1,217 @@
+//! `heddle serve`: a database for PostgreSQL clients; `heddle user`: who may connect.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use heddle_server::server::{Server, ServerError};
+use heddle_server::settings::Settings;
+use heddle_server::users::{UserError, Users};
+use heddledb::{Database, Durability, Options, ProtocolKind};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{Failure, Result};
+use crate::recovering;
+
+/// Serve a database to PostgreSQL clients.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The database directory; it is made if it is not there
+    #[arg(value_name = "DIR", required_unless_present = "print_settings")]
+    directory: Option<PathBuf>,
+    /// Address and port to listen on [default: 127.0.0.1:5432]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Port to listen on; 0 takes a free one, and prints it
+    #[arg(long, conflicts_with = "listen")]
+    port: Option<u16>,
+    /// A settings file (TOML)
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Set one setting, as in a settings file; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print the settings in force, as a settings file, and end
+    #[arg(long)]
+    print_settings: bool,
+    /// How transactions are isolated [default: optimistic]
+    #[arg(long)]
+    protocol: Option<ProtocolKind>,
+    /// When a commit is answered: group (once it is on disk), async, none
+    #[arg(long, default_value = "group")]
+    durability: Durability,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  heddle serve shop.heddle                                  then: psql -h 127.0.0.1 -d heddle
+  heddle serve shop.heddle --port 0 --protocol phased
+  heddle serve shop.heddle --settings heddle.toml --set max_connections=200
+  heddle user add shop.heddle ada                           from then on, clients need a password";
+
+/// Runs the server until SIGTERM or SIGINT.
+pub fn run(arguments: &Arguments) -> Result {
+    let settings = settings(arguments)?;
+    let Some(directory) = arguments.directory.as_deref().filter(|_| !arguments.print_settings) else {
+        print!("{}", settings.to_toml().map_err(|error| Failure::Usage(error.to_string()))?);
+        return Ok(());
+    };
+    // Before anything starts: a signal that comes early must not kill a database that is being written.
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let server = Server::listen(settings).map_err(failure)?;
+    let options = arguments
+        .protocol
+        .map_or_else(Options::default, |protocol| Options::default().protocol(protocol))
+        .durability(arguments.durability);
+    let db = open(directory, options)?;
+    server.serve(&db).map_err(failure)?;
+    if server.trusts_everybody()? {
+        eprintln!("warning: there are no users, so connections from this machine are trusted under any name");
+        eprintln!("         add one: heddle user add {} NAME", directory.display());
+    }
+    eprintln!("ready {}", server.address());
+    let signal = signals.forever().next();
+    eprintln!("ending: signal {}", signal.unwrap_or_default());
+    server.shut_down();
+    Ok(db.close()?)
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings> {
+    let usage = |message: String| Failure::Usage(message);
+    let text = arguments
+        .settings
+        .as_ref()
+        .map(|path| std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display()))))
+        .transpose()?;
+    let mut flags = arguments.set.iter().map(|set| flag(set)).collect::<Result<Vec<_>>>()?.join("\n");
+    let listen = arguments.listen.or(arguments.port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))));
+    if let Some(address) = listen {
+        flags.push_str(&format!("\nlisten = \"{address}\""));
+    }
+    let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;
+    // Variables that are not valid UTF-8 are nobody's settings.
+    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Settings::load(text.as_deref(), environment, flags).map_err(|error| usage(error.to_string()))
+}
+
+/// `KEY=VALUE` as a line of TOML: a value that is none of TOML's is a text.
+fn flag(text: &str) -> Result<String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| Failure::Usage(format!("--set {text}: write it as KEY=VALUE, as in --set max_connections=200")))?;
+    let line = format!("{key} = {value}");
+    match line.parse::<toml::Table>() {
+        Ok(_) => Ok(line),
+        Err(_) => Ok(format!("{key} = {}", toml::Value::String(value.to_owned()))),
+    }
+}
+
+fn failure(error: ServerError) -> Failure {
+    match error {
+        ServerError::Settings(_) | ServerError::Listen { .. } => Failure::Usage(error.to_string()),
+        other => Failure::Failed(other.to_string()),
+    }
+}
+
+fn open(directory: &Path, options: Options) -> Result<Database> {
+    Ok(Database::open(directory, recovering::shown(options))?)
+}
+
+/// Users who may connect.
+#[derive(Args)]
+pub struct UserArguments {
+    #[command(subcommand)]
+    command: UserCommand,
+}
+
+#[derive(Subcommand)]
+enum UserCommand {
+    /// Add a user; the password is read from the terminal, or from standard input
+    Add {
+        /// The database directory, which no server may have open
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        name: String,
+        /// The user may do everything
+        #[arg(long)]
+        superuser: bool,
+    },
+    /// Remove a user
+    Drop {
+        /// The database directory, which no server may have open
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        name: String,
+    },
+    /// List the users
+    List {
+        /// The database directory, which no server may have open
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
+
+/// Runs `heddle user`.
+pub fn user(arguments: &UserArguments) -> Result {
+    let users = |directory: &Path| {
+        let db = open(directory, Options::default())?;
+        Ok::<_, Failure>((Users::open(&db)?, db))
+    };
+    match &arguments.command {
+        UserCommand::Add { directory, name, superuser } => {
+            let (users, db) = users(directory)?;
+            users.add(name, &password()?, *superuser).map_err(user_failure)?;
+            Ok(db.close()?)
+        }
+        UserCommand::Drop { directory, name } => {
+            let (users, db) = users(directory)?;
+            users.remove(name).map_err(user_failure)?;
+            Ok(db.close()?)
+        }
+        UserCommand::List { directory } => {
+            let (users, db) = users(directory)?;
+            let mut output = io::stdout().lock();
+            for user in users.list()? {
+                let kind = if user.is_superuser { "superuser" } else { "user" };
+                writeln!(output, "{}\t{kind}", user.name)?;
+            }
+            Ok(db.close()?)
+        }
+    }
+}
+
+fn user_failure(error: UserError) -> Failure {
+    match error {
+        UserError::Engine(error) => error.into(),
+        UserError::Random(_) => Failure::Failed(error.to_string()),
+        other => Failure::Usage(other.to_string()),
+    }
+}
+
+/// The first line of standard input; a terminal shows a prompt, and not what is typed.
+fn password() -> Result<String> {
+    if io::stdin().is_terminal() {
+        return Ok(rpassword::prompt_password("password: ")?);
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_a_line_of_toml_or_a_text() {
+        for (flag_text, expected) in
+            [("a=1", "a = 1"), ("a=true", "a = true"), ("a=x y", "a = \"x y\""), ("a=\"q\"", "a = \"q\"")]
+        {
+            assert_eq!(flag(flag_text).expect("it has a value"), expected);
+        }
+        assert!(flag("max_connections").is_err());
+    }
+}

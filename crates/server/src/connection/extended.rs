@@ -1,0 +1,121 @@
+//! The extended protocol's messages but Execute: statements are prepared, portals bound and described.
+
+use std::collections::HashMap;
+
+use heddle_sql::{Connection, Field, SqlError, SqlState, Type, Value};
+
+use super::results::column;
+use super::session::Session;
+use crate::wire::decode::{Bind, Format, Formats, Message, Named};
+
+/// The formats that clients asked for when they bound their portals.
+#[derive(Debug, Default)]
+pub(super) struct Portals {
+    formats: HashMap<String, Formats>,
+}
+
+impl Portals {
+    pub(super) fn formats(&self, portal: &str) -> Option<Formats> {
+        self.formats.get(portal).cloned()
+    }
+
+    /// The unnamed portal ends with the next simple query.
+    pub(super) fn remove_unnamed(&mut self) {
+        self.formats.remove("");
+    }
+
+    /// Portals end with their transaction.
+    pub(super) fn end_of_transaction(&mut self, connection: &Connection) {
+        self.formats.retain(|name, _| connection.has_portal(name));
+    }
+}
+
+impl Session<'_> {
+    /// Parse, Bind, Describe or Close.
+    pub(super) fn prepare_or_describe(&mut self, message: Message<'_>) -> Result<(), SqlError> {
+        match message {
+            Message::Parse { name, query, types } => {
+                self.connection.prepare(name, query, &types)?;
+                self.output.parse_complete();
+                Ok(())
+            }
+            Message::Bind(bind) => self.bind(&bind),
+            Message::Describe(Named::Statement(name)) => {
+                let (parameters, fields) = self.connection.describe_statement(name)?;
+                let types: Vec<u32> = parameters.iter().map(|ty| ty.oid()).collect();
+                self.output.parameter_description(&types);
+                self.describe(fields.as_deref(), &Formats::default());
+                Ok(())
+            }
+            Message::Describe(Named::Portal(name)) => {
+                let fields = self.connection.describe_portal(name)?;
+                let formats = self.portals.formats(name).unwrap_or_default();
+                self.describe(fields.as_deref(), &formats);
+                Ok(())
+            }
+            Message::Close(Named::Statement(name)) => {
+                self.connection.close_statement(name);
+                self.output.close_complete();
+                Ok(())
+            }
+            Message::Close(Named::Portal(name)) => {
+                self.connection.close_portal(name);
+                self.portals.formats.remove(name);
+                self.output.close_complete();
+                Ok(())
+            }
+            _ => Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, "unexpected message")),
+        }
+    }
+
+    fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
+        let types = self.connection.parameter_types(bind.statement)?;
+        if types.len() != bind.parameters.len() {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                bind.parameters.len(),
+                bind.statement,
+                types.len()
+            );
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        let parameters = types
+            .iter()
+            .zip(&bind.parameters)
+            .enumerate()
+            .map(|(at, (ty, bytes))| parameter(*ty, *bytes, bind.parameter_formats.at(at)))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.connection.bind(bind.portal, bind.statement, parameters)?;
+        if let Some(fields) = self.connection.describe_portal(bind.portal)? {
+            let checked = bind.result_formats.check(fields.len(), "result");
+            checked.map_err(|error| SqlError::new(SqlState::PROTOCOL_VIOLATION, error.message))?;
+        }
+        self.portals.formats.insert(bind.portal.to_owned(), bind.result_formats.clone());
+        self.output.bind_complete();
+        Ok(())
+    }
+
+    fn describe(&mut self, fields: Option<&[Field]>, formats: &Formats) {
+        match fields {
+            None => self.output.no_data(),
+            Some(fields) => {
+                let columns = fields.iter().enumerate();
+                self.output.row_description(columns.map(|(at, field)| column(field, formats.at(at))));
+            }
+        }
+    }
+}
+
+/// A parameter's value.
+fn parameter(ty: Type, bytes: Option<&[u8]>, format: Format) -> Result<Value, SqlError> {
+    let Some(bytes) = bytes else { return Ok(Value::Null) };
+    match format {
+        Format::Binary => Value::from_binary(ty, bytes),
+        Format::Text => {
+            let text = std::str::from_utf8(bytes).map_err(|_| {
+                SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+            })?;
+            Value::from_text(ty, text)
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! From a connection's first byte to an authenticated user: encryption, cancel requests, version, authentication.
+//!
+//! # Invariants
+//! Until a user is authenticated, a message has at most [`MAX_STARTUP_BYTES`], and all of it takes at most the
+//! authentication timeout. Bytes that came before TLS began are refused, since nobody vouches for them
+//! (CVE-2021-23214).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::failure::{Failure, write_fatal};
+use crate::scram::{Exchange, MECHANISM, Refused};
+use crate::server::{Served, Shared};
+use crate::settings::Method;
+use crate::transport::Transport;
+use crate::wire::decode::{Message, decode};
+use crate::wire::encode::Output;
+use crate::wire::startup::{self, Start, Startup};
+use crate::wire::{Fields, ProtocolError};
+
+/// The largest message of a client that is not authenticated, in bytes.
+pub(super) const MAX_STARTUP_BYTES: usize = 10 << 10;
+
+/// The newest minor version of protocol 3 that is spoken here.
+const MINOR: u16 = 2;
+
+/// A user who has proved to be one.
+pub(super) struct User<'c> {
+    pub(super) served: &'c Served,
+    pub(super) start: Start,
+    pub(super) is_superuser: bool,
+}
+
+/// Leads a client to an authenticated user. `None`: the connection is over (a cancel request, or the client left).
+///
+/// # Errors
+/// What the client is told before the connection closes.
+pub(super) fn begin<'c>(
+    shared: &'c Arc<Shared>,
+    transport: &mut Transport,
+    address: IpAddr,
+) -> Result<Option<User<'c>>, Failure> {
+    let deadline = Instant::now() + Duration::from_secs(shared.settings.authentication_timeout_s);
+    let Some(start) = negotiate(shared, transport, deadline)? else { return Ok(None) };
+    let mut output = Output::default();
+    if start.minor > MINOR || !start.extensions.is_empty() {
+        output.negotiate_version(start.minor.min(MINOR), &start.extensions);
+    }
+    let served = shared.served.get().ok_or_else(|| Failure::fatal("57P03", "the database system is starting up"))?;
+    let mut client = Client { shared, served, transport, output, deadline };
+    let is_superuser = client.authenticate(&start, address)?;
+    let Client { mut output, .. } = client;
+    if start.database != shared.settings.database && start.database != "postgres" {
+        return Err(Failure::fatal("3D000", format!("database \"{}\" does not exist", start.database)));
+    }
+    output.authentication_ok();
+    transport.write(output.bytes())?;
+    Ok(Some(User { served, start, is_superuser }))
+}
+
+/// Reads first messages until one starts a session.
+fn negotiate(shared: &Arc<Shared>, transport: &mut Transport, deadline: Instant) -> Result<Option<Start>, Failure> {
+    let mut asked_for_gss = false;
+    loop {
+        let body = transport.read_startup(deadline)?;
+        match startup::decode(&body)? {
+            Startup::Start(start) => return Ok(Some(start)),
+            Startup::Cancel { process, key } => {
+                // The answer is the same whether there is such a connection or not: none.
+                shared.registry.cancel(process, &key);
+                return Ok(None);
+            }
+            Startup::Tls if !transport.is_encrypted() => {
+                if transport.has_unread_bytes() {
+                    return Err(ProtocolError::new("received unencrypted data after SSL request").into());
+                }
+                let mut output = Output::default();
+                output.encryption(shared.tls.is_some());
+                transport.write(output.bytes())?;
+                if let Some(config) = &shared.tls {
+                    transport.start_tls(config.clone(), deadline)?;
+                }
+            }
+            Startup::Gss if !asked_for_gss && !transport.is_encrypted() => {
+                asked_for_gss = true;
+                let mut output = Output::default();
+                output.encryption(false);
+                transport.write(output.bytes())?;
+            }
+            Startup::Tls | Startup::Gss => return Err(ProtocolError::new("encryption was settled already").into()),
+        }
+    }
+}
+
+/// A client that proves to be a user.
+struct Client<'c> {
+    shared: &'c Arc<Shared>,
+    served: &'c Served,
+    transport: &'c mut Transport,
+    output: Output,
+    deadline: Instant,
+}
+
+impl Client<'_> {
+    /// Lets the user in, or refuses; says whether it is a superuser.
+    fn authenticate(&mut self, start: &Start, address: IpAddr) -> Result<bool, Failure> {
+        let has_users = !self.served.users.is_empty()?;
+        let refused = || {
+            Failure::fatal(
+                "28000",
+                format!("no rule lets user \"{}\" connect from {address}: see the host rules of the settings", start.user),
+            )
+        };
+        let method = self.shared.settings.method(address, &start.user, has_users);
+        let in_the_clear = !address.is_loopback() && !self.transport.is_encrypted();
+        if in_the_clear && !self.shared.settings.allow_unencrypted {
+            return Err(Failure::fatal("28000", "this server takes connections from other machines with TLS only"));
+        }
+        match method {
+            Method::Reject => Err(refused()),
+            Method::Trust if has_users => Ok(self.served.users.find(&start.user)?.is_none_or(|(_, superuser)| superuser)),
+            Method::Trust => Ok(true),
+            Method::Scram => self.scram(&start.user),
+            Method::Certificate => self.certificate(&start.user),
+        }
+    }
+
+    fn scram(&mut self, user: &str) -> Result<bool, Failure> {
+        let found = self.served.users.find(user)?;
+        let (verifier, is_superuser) = found.map_or((None, false), |(verifier, superuser)| (Some(verifier), superuser));
+        self.output.authentication_sasl(&[MECHANISM]);
+        let answer = self.ask()?;
+        let mut fields = Fields::new(&answer);
+        let mechanism = fields.text()?.to_owned();
+        let first = fields.value()?.unwrap_or_default();
+        fields.end()?;
+        if mechanism != MECHANISM {
+            return Err(ProtocolError::new(format!("unknown SASL mechanism {mechanism:?}: use {MECHANISM}")).into());
+        }
+        let refused = |refused| match refused {
+            Refused::Malformed => ProtocolError::new("malformed SCRAM message").into(),
+            Refused::Wrong => Failure::fatal("28P01", format!("password authentication failed for user \"{user}\"")),
+        };
+        let (exchange, answer) = Exchange::begin(user, verifier, &self.shared.secret, first).map_err(refused)?;
+        self.output.authentication_sasl_continue(&answer);
+        let proof = self.ask()?;
+        let answer = exchange.finish(&proof).map_err(refused)?;
+        self.output.authentication_sasl_final(&answer);
+        Ok(is_superuser)
+    }
+
+    fn certificate(&mut self, user: &str) -> Result<bool, Failure> {
+        let failed = || Failure::fatal("28000", format!("certificate authentication failed for user \"{user}\""));
+        let certificate = self.transport.client_certificate().ok_or_else(failed)?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(certificate).map_err(|_| failed())?;
+        let mut names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+        if !names.any(|name| name == user) {
+            return Err(failed());
+        }
+        let (_, is_superuser) = self.served.users.find(user)?.ok_or_else(failed)?;
+        Ok(is_superuser)
+    }
+
+    /// Sends what is there, and waits for the client's next step.
+    fn ask(&mut self) -> Result<Vec<u8>, Failure> {
+        self.transport.write(self.output.bytes())?;
+        self.output.clear(0);
+        let message = self.transport.read_message(Some(self.deadline))?;
+        match decode(message.tag, self.transport.body(message))? {
+            Message::Password(body) => Ok(body.to_vec()),
+            _ => Err(ProtocolError::new(format!("expected an answer to authentication, got message type {}", message.tag)).into()),
+        }
+    }
+}
+
+/// Tells a client that there is no place for it. It may not have said a word yet, so this waits for its first message.
+pub(crate) fn refuse(shared: &Arc<Shared>, transport: &mut Transport, failure: &Failure) {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    if let Ok(Some(_)) = negotiate(shared, transport, deadline) {
+        write_fatal(transport, failure);
+    }
+}

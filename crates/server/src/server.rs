@@ -1,0 +1,202 @@
+//! The listener, and a thread for each connection.
+//!
+//! # Concurrency
+//! One thread accepts; each connection has a thread of its own, which decodes its messages, runs its statements and
+//! waits where they wait (see `docs/decisions/2026-11-22-a-thread-for-each-connection.md`). Threads share [`Shared`]
+//! only. Dropping the [`Server`] ends all of them: first those that are idle, then, after the settings' `drain_s`,
+//! the others.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use heddle_sql::Sql;
+use heddledb::Database;
+use rustls::ServerConfig;
+
+use crate::connection;
+use crate::connection::failure::Failure;
+use crate::registry::{Place, Registry};
+use crate::settings::{Settings, SettingsError};
+use crate::tls;
+use crate::transport::Transport;
+use crate::users::Users;
+
+/// The stack of a connection's thread, in bytes: only what is used takes memory.
+const STACK_BYTES: usize = 4 << 20;
+
+/// The largest message of a client that is not authenticated yet, in bytes.
+const STARTUP_BYTES_MAX: usize = 10 << 10;
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    #[error("cannot listen on {address}: {error}")]
+    Listen { address: SocketAddr, error: io::Error },
+    #[error("the system refuses a thread: {0}")]
+    Thread(io::Error),
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Engine(#[from] heddledb::Error),
+    #[error(transparent)]
+    Sql(#[from] heddle_sql::SqlError),
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) registry: Arc<Registry>,
+    /// From which the salts of unknown users are made.
+    pub(crate) secret: [u8; 32],
+    /// The database, once it has recovered.
+    pub(crate) served: OnceLock<Served>,
+}
+
+/// What there is once the database has recovered.
+pub(crate) struct Served {
+    pub(crate) users: Users,
+    pub(crate) sql: Sql,
+}
+
+/// A server that accepts clients until it is dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    is_ending: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens. Until a database is [served](Self::serve), clients are told that it starts up (SQLSTATE 57P03).
+    ///
+    /// # Errors
+    /// The address is in use or not this machine's, a file of the settings cannot be used, or the system refuses a
+    /// thread.
+    pub fn listen(settings: Settings) -> Result<Server, ServerError> {
+        let tls = tls::configure(&settings)?;
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let listen = |error| ServerError::Listen { address: settings.listen, error };
+        let listener = TcpListener::bind(settings.listen).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let shared = Arc::new(Shared { settings, tls, registry: Registry::new(), secret, served: OnceLock::new() });
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let life = {
+            let (shared, is_ending) = (shared.clone(), is_ending.clone());
+            move || accept(&listener, &shared, &is_ending)
+        };
+        let acceptor = thread::Builder::new().name("heddle-accept".to_owned()).spawn(life);
+        Ok(Server { shared, address, is_ending, acceptor: Some(acceptor.map_err(ServerError::Thread)?) })
+    }
+
+    /// Serves this database to all who connect from now on. A server serves one database: a second call changes nothing.
+    ///
+    /// # Errors
+    /// The tables of users and of the SQL catalog cannot be read or made.
+    pub fn serve(&self, database: &Database) -> Result<(), ServerError> {
+        let served = Served { users: Users::open(database)?, sql: Sql::new(database)? };
+        let _ = self.shared.served.set(served);
+        Ok(())
+    }
+
+    /// Where it listens, with the port that it has got.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether clients from this machine are trusted under any name, because no user was added.
+    ///
+    /// # Errors
+    /// The users cannot be read.
+    pub fn trusts_everybody(&self) -> heddledb::Result<bool> {
+        let has_rules = !self.shared.settings.hosts.is_empty();
+        self.shared.served.get().map_or(Ok(false), |served| Ok(!has_rules && served.users.is_empty()?))
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.shared.registry.connections()
+    }
+
+    /// Takes no more clients, lets statements in progress end for the settings' `drain_s`, and closes all connections
+    /// (SQLSTATE 57P01).
+    pub fn shut_down(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let Some(acceptor) = self.acceptor.take() else { return };
+        // Release: the acceptor acquires it after the connection that wakes it up.
+        self.is_ending.store(true, Ordering::Release);
+        let _ = TcpStream::connect_timeout(&loopback(self.address), Duration::from_secs(1));
+        let _ = acceptor.join();
+        self.shared.registry.drain(Duration::from_secs(self.shared.settings.drain_s));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// An address at which this machine reaches a listener.
+fn loopback(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let ip: IpAddr = if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() };
+        address.set_ip(ip);
+    }
+    address
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, is_ending: &AtomicBool) {
+    loop {
+        let accepted = listener.accept();
+        // Acquire: partner of the store in `Server::end`.
+        if is_ending.load(Ordering::Acquire) {
+            return;
+        }
+        match accepted {
+            Ok((socket, address)) => {
+                if let Err(error) = serve(shared, socket, address) {
+                    tracing::warn!(%address, %error, "no connection could be made");
+                }
+            }
+            Err(error) => {
+                // Out of file descriptors, say: some come back when connections end.
+                tracing::warn!(%error, "cannot accept a connection");
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+/// Starts the thread of a connection.
+fn serve(shared: &Arc<Shared>, socket: TcpStream, address: SocketAddr) -> io::Result<()> {
+    let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(10));
+    socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
+    let mut transport = Transport::new(socket, STARTUP_BYTES_MAX)?;
+    let settings = &shared.settings;
+    // Beyond the limit for unauthenticated clients nobody is told anything: that would cost a thread, too.
+    let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated) else {
+        return Err(io::Error::other("there are too many unauthenticated connections"));
+    };
+    let admitted = shared.registry.admit(Place::Connection, settings.max_connections);
+    let shared = shared.clone();
+    let life = move || match admitted {
+        Some(admitted) => connection::run(&shared, transport, address.ip(), (admitted, unauthenticated)),
+        None => {
+            let failure = Failure::fatal("53300", "sorry, too many clients already: raise max_connections");
+            connection::refuse(&shared, &mut transport, &failure);
+        }
+    };
+    thread::Builder::new().name("heddle-client".to_owned()).stack_size(STACK_BYTES).spawn(life).map(drop)
+}
