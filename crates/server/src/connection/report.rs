@@ -12,7 +12,6 @@ pub(super) fn error(output: &mut Output, severity: &str, error: &SqlError) {
         (b'D', error.detail()),
         (b'H', error.hint()),
         (b'P', position.as_deref()),
-        (b'W', error.context()),
         (b's', error.schema()),
         (b't', error.table()),
         (b'c', error.column()),

@@ -1,6 +1,6 @@
 //! Where statements put their results: each row becomes a message at once, and full buffers are written to the client.
 
-use heddle_sql::{CopyFormat, CopySource, Field, ResultSink, SqlError, SqlState, Value};
+use heddle_sql::{CopyFormat, CopySource, Environment, Field, ResultSink, SqlError, SqlState, Value, to_binary, to_text};
 
 use super::failure::Failure;
 use super::session::FLUSH_BYTES;
@@ -53,7 +53,7 @@ impl ResultSink for Results<'_> {
         Ok(())
     }
 
-    fn row(&mut self, values: &[Value]) -> Result<(), SqlError> {
+    fn row(&mut self, values: &[Value], environment: &dyn Environment) -> Result<(), SqlError> {
         let formats = self.formats.as_ref();
         let types = &self.types;
         self.output.data_row(values.len(), |at, bytes| {
@@ -62,8 +62,8 @@ impl ResultSink for Results<'_> {
                 return Ok(false);
             }
             match formats.map_or(Format::Text, |formats| formats.at(at)) {
-                Format::Text => value.write_text(types[at], bytes)?,
-                Format::Binary => value.write_binary(types[at], bytes)?,
+                Format::Text => bytes.extend(to_text(environment, types[at], value)?.as_bytes()),
+                Format::Binary => to_binary(types[at], value, bytes)?,
             }
             Ok(true)
         })?;

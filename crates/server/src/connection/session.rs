@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use heddle_sql::{ConnectOptions, Connection, SqlError, TransactionStatus};
+use heddle_sql::{ConnectOptions, Connection, SqlError, SqlState, TransactionStatus};
 
 use super::extended::Portals;
 use super::failure::Failure;
@@ -64,7 +64,7 @@ impl<'c> Session<'c> {
         let socket = transport.second_handle()?;
         let cancel = Box::new(move || canceller.cancel());
         let registered = shared.registry.register(key, transport.waker(), socket, cancel);
-        connection.set_process_id(registered.peer.process);
+        connection.set_process_id(registered.peer.process as i32);
         let mut output = Output::default();
         for (name, value) in connection.take_changed_parameters() {
             output.parameter_status(&name, &value);
@@ -149,7 +149,7 @@ impl<'c> Session<'c> {
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => (),
             Message::Password(_) => self.refuse(&protocol_error(ProtocolError::new("unexpected password message"))),
             Message::FunctionCall => {
-                let refusal = SqlError::unsupported("the function call message", "use SELECT instead");
+                let refusal = SqlError::unsupported("the function call message is not supported").with_hint("use SELECT instead");
                 self.refuse(&refusal);
                 self.ready();
                 self.is_skipping = false;
@@ -221,7 +221,7 @@ impl<'c> Session<'c> {
 
     fn append_notifications(&mut self) {
         for one in self.connection.take_notifications() {
-            self.output.notification(one.process_id, &one.channel, &one.payload);
+            self.output.notification(one.process_id as u32, &one.channel, &one.payload);
         }
     }
 
@@ -238,7 +238,7 @@ impl<'c> Session<'c> {
         match message {
             Message::Execute { portal, max_rows } => {
                 let Some(formats) = self.portals.formats(portal) else {
-                    return Ok(Err(SqlError::undefined_portal(portal)));
+                    return Ok(Err(unknown_portal(portal)));
                 };
                 let mut results = Results::new(self.transport, &mut self.output, Some(formats));
                 let done = self.connection.execute(portal, max_rows, &mut results);
@@ -275,7 +275,11 @@ fn defaults(shared: &Shared) -> Vec<(String, String)> {
 }
 
 fn protocol_error(error: ProtocolError) -> SqlError {
-    SqlError::new(heddle_sql::SqlState::PROTOCOL_VIOLATION, error.message)
+    SqlError::new(SqlState::PROTOCOL_VIOLATION, error.message)
+}
+
+fn unknown_portal(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
 
 fn fatal(error: SqlError) -> Failure {
