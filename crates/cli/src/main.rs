@@ -18,6 +18,7 @@ mod inspect;
 mod output;
 mod recovering;
 mod sql;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,10 @@ enum Command {
     Dump(dump::Arguments),
     /// Run SQL on a database: from the command line, a file, standard input, or a terminal
     Sql(sql::Arguments),
+    /// Serve a database to PostgreSQL clients
+    Serve(serve::Arguments),
+    /// Users who may connect to a served database
+    User(serve::UserArguments),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +89,8 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::User(arguments) => serve::user(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -84,7 +84,9 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     let text = arguments
         .settings
         .as_ref()
-        .map(|path| std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display()))))
+        .map(|path| {
+            std::fs::read_to_string(path).map_err(|error| usage(format!("{}: {error}", path.display())))
+        })
         .transpose()?;
     let mut flags = arguments.set.iter().map(|set| flag(set)).collect::<Result<Vec<_>>>()?.join("\n");
     let listen = arguments.listen.or(arguments.port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))));
@@ -93,15 +95,16 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     }
     let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;
     // Variables that are not valid UTF-8 are nobody's settings.
-    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     Settings::load(text.as_deref(), environment, flags).map_err(|error| usage(error.to_string()))
 }
 
 /// `KEY=VALUE` as a line of TOML: a value that is none of TOML's is a text.
 fn flag(text: &str) -> Result<String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| Failure::Usage(format!("--set {text}: write it as KEY=VALUE, as in --set max_connections=200")))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| {
+        Failure::Usage(format!("--set {text}: write it as KEY=VALUE, as in --set max_connections=200"))
+    })?;
     let line = format!("{key} = {value}");
     match line.parse::<toml::Table>() {
         Ok(_) => Ok(line),

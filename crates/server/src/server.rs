@@ -8,8 +8,8 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -35,16 +35,27 @@ const STARTUP_BYTES_MAX: usize = 10 << 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
+    /// The address is in use, or not this machine's.
     #[error("cannot listen on {address}: {error}")]
-    Listen { address: SocketAddr, error: io::Error },
+    Listen {
+        /// Where the server was to listen.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system refuses a thread.
     #[error("the system refuses a thread: {0}")]
     Thread(io::Error),
+    /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
+    /// The settings cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The engine's.
     #[error(transparent)]
     Engine(#[from] heddledb::Error),
+    /// Of the SQL catalog.
     #[error(transparent)]
     Sql(#[from] heddle_sql::SqlError),
 }
@@ -87,7 +98,8 @@ impl Server {
         let listen = |error| ServerError::Listen { address: settings.listen, error };
         let listener = TcpListener::bind(settings.listen).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let shared = Arc::new(Shared { settings, tls, registry: Registry::new(), secret, served: OnceLock::new() });
+        let shared =
+            Arc::new(Shared { settings, tls, registry: Registry::new(), secret, served: OnceLock::new() });
         let is_ending = Arc::new(AtomicBool::new(false));
         let life = {
             let (shared, is_ending) = (shared.clone(), is_ending.clone());
@@ -151,7 +163,8 @@ impl Drop for Server {
 /// An address at which this machine reaches a listener.
 fn loopback(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
-        let ip: IpAddr = if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() };
+        let ip: IpAddr =
+            if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() };
         address.set_ip(ip);
     }
     address
@@ -181,12 +194,15 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, is_ending: &AtomicBool) 
 
 /// Starts the thread of a connection.
 fn serve(shared: &Arc<Shared>, socket: TcpStream, address: SocketAddr) -> io::Result<()> {
-    let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(10));
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(10));
     socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
     let mut transport = Transport::new(socket, STARTUP_BYTES_MAX)?;
     let settings = &shared.settings;
     // Beyond the limit for unauthenticated clients nobody is told anything: that would cost a thread, too.
-    let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated) else {
+    let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated)
+    else {
         return Err(io::Error::other("there are too many unauthenticated connections"));
     };
     let admitted = shared.registry.admit(Place::Connection, settings.max_connections);

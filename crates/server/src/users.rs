@@ -14,16 +14,31 @@ const TABLE: &str = "heddle_user";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserError {
+    /// The name is in use.
     #[error("user {name:?} exists already: drop it first")]
-    Exists { name: String },
+    Exists {
+        /// The user's name.
+        name: String,
+    },
+    /// There is no such user.
     #[error("user {name:?} does not exist")]
-    Unknown { name: String },
+    Unknown {
+        /// The user's name.
+        name: String,
+    },
+    /// A name that no user can have.
     #[error("{name:?} is not a valid user name: use 1 to 63 bytes, without zero bytes")]
-    InvalidName { name: String },
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// A password must not be empty.
     #[error("the password is empty: give one of at least one character")]
     EmptyPassword,
+    /// The system gives no random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
+    /// The engine's.
     #[error(transparent)]
     Engine(#[from] Error),
 }
@@ -31,7 +46,9 @@ pub enum UserError {
 /// A user, as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
+    /// Its name.
     pub name: String,
+    /// Whether it may do everything.
     pub is_superuser: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heddle_sql::{Connection, Field, SqlError, SqlState, Type, Value, from_binary};
+use heddle_sql::{Connection, Field, SqlError, SqlState, Type, Value};
 
 use super::results::column;
 use super::session::Session;
@@ -83,7 +83,9 @@ impl Session<'_> {
             .iter()
             .zip(&bind.parameters)
             .enumerate()
-            .map(|(at, (ty, bytes))| parameter(&mut self.connection, *ty, *bytes, bind.parameter_formats.at(at)))
+            .map(|(at, (ty, bytes))| {
+                parameter(&mut self.connection, *ty, *bytes, bind.parameter_formats.at(at))
+            })
             .collect::<Result<Vec<_>, _>>()?;
         self.connection.bind(bind.portal, bind.statement, parameters)?;
         if let Some(fields) = self.connection.describe_portal(bind.portal)? {
@@ -107,13 +109,21 @@ impl Session<'_> {
 }
 
 /// A parameter's value.
-fn parameter(connection: &mut Connection, ty: Type, bytes: Option<&[u8]>, format: Format) -> Result<Value, SqlError> {
+fn parameter(
+    connection: &mut Connection,
+    ty: Type,
+    bytes: Option<&[u8]>,
+    format: Format,
+) -> Result<Value, SqlError> {
     let Some(bytes) = bytes else { return Ok(Value::Null) };
     match format {
-        Format::Binary => from_binary(ty, bytes),
+        Format::Binary => connection.decode_binary(ty, bytes),
         Format::Text => {
             let text = std::str::from_utf8(bytes).map_err(|_| {
-                SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+                SqlError::new(
+                    SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                    "invalid byte sequence for encoding \"UTF8\"",
+                )
             })?;
             connection.decode_text(ty, text)
         }

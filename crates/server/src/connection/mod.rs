@@ -25,7 +25,12 @@ use crate::transport::Transport;
 
 /// Serves a client until it leaves or has to go. `admitted`: its places among all connections, and among those that
 /// are not authenticated.
-pub(crate) fn run(shared: &Arc<Shared>, mut transport: Transport, address: IpAddr, admitted: (Admitted, Admitted)) {
+pub(crate) fn run(
+    shared: &Arc<Shared>,
+    mut transport: Transport,
+    address: IpAddr,
+    admitted: (Admitted, Admitted),
+) {
     let (_place, unauthenticated) = admitted;
     let failure = match startup::begin(shared, &mut transport, address) {
         Ok(None) => return,

@@ -1,6 +1,8 @@
 //! Where statements put their results: each row becomes a message at once, and full buffers are written to the client.
 
-use heddle_sql::{CopyFormat, CopySource, Environment, Field, ResultSink, SqlError, SqlState, Value, to_binary, to_text};
+use heddle_sql::types::binary::to_binary;
+use heddle_sql::types::text::to_text;
+use heddle_sql::{CopyFormat, CopySource, Environment, Field, ResultSink, SqlError, SqlState, Value};
 
 use super::failure::Failure;
 use super::session::FLUSH_BYTES;
@@ -20,7 +22,11 @@ pub(super) struct Results<'r> {
 }
 
 impl<'r> Results<'r> {
-    pub(super) fn new(transport: &'r mut Transport, output: &'r mut Output, formats: Option<Formats>) -> Results<'r> {
+    pub(super) fn new(
+        transport: &'r mut Transport,
+        output: &'r mut Output,
+        formats: Option<Formats>,
+    ) -> Results<'r> {
         Results { transport, output, formats, types: Vec::new(), failure: None }
     }
 
@@ -38,7 +44,7 @@ impl<'r> Results<'r> {
 
     /// The connection is lost: the statement ends with this error, which nobody gets.
     fn lose(&mut self, failure: Failure) -> SqlError {
-        let error = SqlError::new(SqlState::CONNECTION_FAILURE, failure.to_string());
+        let error = SqlError::new(SqlState::new("08006"), failure.to_string());
         self.failure = Some(failure);
         error
     }
@@ -63,9 +69,9 @@ impl ResultSink for Results<'_> {
             }
             match formats.map_or(Format::Text, |formats| formats.at(at)) {
                 Format::Text => bytes.extend(to_text(environment, types[at], value)?.as_bytes()),
-                Format::Binary => to_binary(types[at], value, bytes)?,
+                Format::Binary => to_binary(environment, types[at], value, bytes)?,
             }
-            Ok(true)
+            Ok::<_, SqlError>(true)
         })?;
         if self.output.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
@@ -122,7 +128,8 @@ impl CopySource for Results<'_> {
                 // The extended protocol's clients may send these at any time.
                 Ok(Message::Flush | Message::Sync) => (),
                 Ok(_) | Err(_) => {
-                    let message = format!("unexpected message type 0x{:02X} during COPY from stdin", message.tag);
+                    let message =
+                        format!("unexpected message type 0x{:02X} during COPY from stdin", message.tag);
                     return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
                 }
             }
@@ -136,7 +143,7 @@ pub(super) fn column(field: &Field, format: Format) -> Column<'_> {
         name: &field.name,
         origin: field.origin,
         type_oid: field.ty.oid(),
-        type_size: field.ty.size(),
+        type_size: field.ty.length(),
         modifier: field.modifier,
         format,
     }

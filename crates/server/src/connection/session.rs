@@ -20,16 +20,15 @@ use crate::registry::Registered;
 use crate::server::Shared;
 use crate::settings::limit;
 use crate::transport::{Buffered, ReadError, Transport};
+use crate::wire::ProtocolError;
 use crate::wire::decode::{Message, decode};
 use crate::wire::encode::{Output, Status};
-use crate::wire::ProtocolError;
 
 /// How many bytes of answers are gathered before they are written, and how many the buffer keeps.
 pub(super) const FLUSH_BYTES: usize = 64 << 10;
 
 /// A connection whose user is authenticated.
 pub(super) struct Session<'c> {
-    shared: &'c Arc<Shared>,
     transport: &'c mut Transport,
     pub(super) output: Output,
     pub(super) connection: Connection,
@@ -45,7 +44,7 @@ impl<'c> Session<'c> {
     /// # Errors
     /// A startup parameter is not a setting, or has no valid value.
     pub(super) fn begin(
-        shared: &'c Arc<Shared>,
+        shared: &Arc<Shared>,
         transport: &'c mut Transport,
         user: &User<'_>,
     ) -> Result<Session<'c>, Failure> {
@@ -72,7 +71,7 @@ impl<'c> Session<'c> {
         output.backend_key_data(registered.peer.process, &registered.peer.key);
         output.ready(Status::Idle);
         let portals = Portals::default();
-        Ok(Session { shared, transport, output, connection, portals, registered, is_skipping: false })
+        Ok(Session { transport, output, connection, portals, registered, is_skipping: false })
     }
 
     /// Answers messages until the client leaves.
@@ -147,9 +146,12 @@ impl<'c> Session<'c> {
             Message::Flush => self.flush()?,
             // A COPY that has failed on this side: what the client had sent by then is ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => (),
-            Message::Password(_) => self.refuse(&protocol_error(ProtocolError::new("unexpected password message"))),
+            Message::Password(_) => {
+                self.refuse(&protocol_error(ProtocolError::new("unexpected password message")))
+            }
             Message::FunctionCall => {
-                let refusal = SqlError::unsupported("the function call message is not supported").with_hint("use SELECT instead");
+                let refusal = SqlError::unsupported("the function call message is not supported")
+                    .with_hint("use SELECT instead");
                 self.refuse(&refusal);
                 self.ready();
                 self.is_skipping = false;

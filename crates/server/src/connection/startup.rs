@@ -1,7 +1,7 @@
 //! From a connection's first byte to an authenticated user: encryption, cancel requests, version, authentication.
 //!
 //! # Invariants
-//! Until a user is authenticated, a message has at most [`MAX_STARTUP_BYTES`], and all of it takes at most the
+//! Until a user is authenticated, a message has at most 10 KiB (`server::STARTUP_BYTES_MAX`), and all of it takes at most the
 //! authentication timeout. Bytes that came before TLS began are refused, since nobody vouches for them
 //! (CVE-2021-23214).
 
@@ -18,9 +18,6 @@ use crate::wire::decode::{Message, decode};
 use crate::wire::encode::Output;
 use crate::wire::startup::{self, Start, Startup};
 use crate::wire::{Fields, ProtocolError};
-
-/// The largest message of a client that is not authenticated, in bytes.
-pub(super) const MAX_STARTUP_BYTES: usize = 10 << 10;
 
 /// The newest minor version of protocol 3 that is spoken here.
 const MINOR: u16 = 2;
@@ -47,7 +44,8 @@ pub(super) fn begin<'c>(
     if start.minor > MINOR || !start.extensions.is_empty() {
         output.negotiate_version(start.minor.min(MINOR), &start.extensions);
     }
-    let served = shared.served.get().ok_or_else(|| Failure::fatal("57P03", "the database system is starting up"))?;
+    let served =
+        shared.served.get().ok_or_else(|| Failure::fatal("57P03", "the database system is starting up"))?;
     let mut client = Client { shared, served, transport, output, deadline };
     let is_superuser = client.authenticate(&start, address)?;
     let Client { mut output, .. } = client;
@@ -60,7 +58,11 @@ pub(super) fn begin<'c>(
 }
 
 /// Reads first messages until one starts a session.
-fn negotiate(shared: &Arc<Shared>, transport: &mut Transport, deadline: Instant) -> Result<Option<Start>, Failure> {
+fn negotiate(
+    shared: &Arc<Shared>,
+    transport: &mut Transport,
+    deadline: Instant,
+) -> Result<Option<Start>, Failure> {
     let mut asked_for_gss = false;
     loop {
         let body = transport.read_startup(deadline)?;
@@ -88,7 +90,9 @@ fn negotiate(shared: &Arc<Shared>, transport: &mut Transport, deadline: Instant)
                 output.encryption(false);
                 transport.write(output.bytes())?;
             }
-            Startup::Tls | Startup::Gss => return Err(ProtocolError::new("encryption was settled already").into()),
+            Startup::Tls | Startup::Gss => {
+                return Err(ProtocolError::new("encryption was settled already").into());
+            }
         }
     }
 }
@@ -109,17 +113,25 @@ impl Client<'_> {
         let refused = || {
             Failure::fatal(
                 "28000",
-                format!("no rule lets user \"{}\" connect from {address}: see the host rules of the settings", start.user),
+                format!(
+                    "no rule lets user \"{}\" connect from {address}: see the host rules of the settings",
+                    start.user
+                ),
             )
         };
         let method = self.shared.settings.method(address, &start.user, has_users);
         let in_the_clear = !address.is_loopback() && !self.transport.is_encrypted();
         if in_the_clear && !self.shared.settings.allow_unencrypted {
-            return Err(Failure::fatal("28000", "this server takes connections from other machines with TLS only"));
+            return Err(Failure::fatal(
+                "28000",
+                "this server takes connections from other machines with TLS only",
+            ));
         }
         match method {
             Method::Reject => Err(refused()),
-            Method::Trust if has_users => Ok(self.served.users.find(&start.user)?.is_none_or(|(_, superuser)| superuser)),
+            Method::Trust if has_users => {
+                Ok(self.served.users.find(&start.user)?.is_none_or(|(_, superuser)| superuser))
+            }
             Method::Trust => Ok(true),
             Method::Scram => self.scram(&start.user),
             Method::Certificate => self.certificate(&start.user),
@@ -128,7 +140,8 @@ impl Client<'_> {
 
     fn scram(&mut self, user: &str) -> Result<bool, Failure> {
         let found = self.served.users.find(user)?;
-        let (verifier, is_superuser) = found.map_or((None, false), |(verifier, superuser)| (Some(verifier), superuser));
+        let (verifier, is_superuser) =
+            found.map_or((None, false), |(verifier, superuser)| (Some(verifier), superuser));
         self.output.authentication_sasl(&[MECHANISM]);
         let answer = self.ask()?;
         let mut fields = Fields::new(&answer);
@@ -136,13 +149,18 @@ impl Client<'_> {
         let first = fields.value()?.unwrap_or_default();
         fields.end()?;
         if mechanism != MECHANISM {
-            return Err(ProtocolError::new(format!("unknown SASL mechanism {mechanism:?}: use {MECHANISM}")).into());
+            return Err(
+                ProtocolError::new(format!("unknown SASL mechanism {mechanism:?}: use {MECHANISM}")).into()
+            );
         }
         let refused = |refused| match refused {
             Refused::Malformed => ProtocolError::new("malformed SCRAM message").into(),
-            Refused::Wrong => Failure::fatal("28P01", format!("password authentication failed for user \"{user}\"")),
+            Refused::Wrong => {
+                Failure::fatal("28P01", format!("password authentication failed for user \"{user}\""))
+            }
         };
-        let (exchange, answer) = Exchange::begin(user, verifier, &self.shared.secret, first).map_err(refused)?;
+        let (exchange, answer) =
+            Exchange::begin(user, verifier, &self.shared.secret, first).map_err(refused)?;
         self.output.authentication_sasl_continue(&answer);
         let proof = self.ask()?;
         let answer = exchange.finish(&proof).map_err(refused)?;
@@ -151,7 +169,8 @@ impl Client<'_> {
     }
 
     fn certificate(&mut self, user: &str) -> Result<bool, Failure> {
-        let failed = || Failure::fatal("28000", format!("certificate authentication failed for user \"{user}\""));
+        let failed =
+            || Failure::fatal("28000", format!("certificate authentication failed for user \"{user}\""));
         let certificate = self.transport.client_certificate().ok_or_else(failed)?;
         let (_, certificate) = x509_parser::parse_x509_certificate(certificate).map_err(|_| failed())?;
         let mut names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
@@ -169,7 +188,11 @@ impl Client<'_> {
         let message = self.transport.read_message(Some(self.deadline))?;
         match decode(message.tag, self.transport.body(message))? {
             Message::Password(body) => Ok(body.to_vec()),
-            _ => Err(ProtocolError::new(format!("expected an answer to authentication, got message type {}", message.tag)).into()),
+            _ => Err(ProtocolError::new(format!(
+                "expected an answer to authentication, got message type {}",
+                message.tag
+            ))
+            .into()),
         }
     }
 }

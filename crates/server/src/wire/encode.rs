@@ -52,11 +52,6 @@ impl Output {
         self.bytes.shrink_to(keep);
     }
 
-    /// Forgets what was appended after there were `length` bytes.
-    pub(crate) fn truncate(&mut self, length: usize) {
-        self.bytes.truncate(length);
-    }
-
     /// A message: its type, its length, and what `fill` appends.
     fn message(&mut self, tag: u8, fill: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(tag);

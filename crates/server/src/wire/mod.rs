@@ -93,10 +93,6 @@ impl<'a> Fields<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rest.is_empty()
-    }
-
     /// Refuses bytes behind the last field.
     pub(crate) fn end(self) -> Result<(), ProtocolError> {
         if self.rest.is_empty() {

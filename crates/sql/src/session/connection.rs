@@ -18,6 +18,7 @@ use crate::session::result::{
 use crate::session::run::PlanCache;
 use crate::session::settings::Settings;
 use crate::session::transaction::Transaction;
+use crate::types::binary::from_binary;
 use crate::types::text::{from_text, to_text};
 use crate::types::{Modifier, Type, Value};
 
@@ -239,6 +240,14 @@ impl Connection {
     /// Class 22 for a text that is no such value.
     pub fn decode_text(&mut self, ty: Type, text: &str) -> Result<Value> {
         from_text(&mut self.environment, ty, Modifier::NONE, text)
+    }
+
+    /// Reads a value of this type from its binary form.
+    ///
+    /// # Errors
+    /// The bytes are no value of the type.
+    pub fn decode_binary(&self, ty: Type, bytes: &[u8]) -> Result<Value> {
+        from_binary(&self.environment, ty, bytes)
     }
 
     /// The rows of a result as texts; NULL is none.
