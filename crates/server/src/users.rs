@@ -8,7 +8,7 @@ use heddledb::{DataType, Database, Error, Range, Result, Row, Table, TableDefini
 use crate::scram::Verifier;
 
 /// The table's name; names that begin like this are the engine's and the server's own.
-const TABLE: &str = "heddle_user";
+const TABLE: &str = "sql.user";
 
 /// What can be wrong with a request for a user.
 #[derive(Debug, thiserror::Error)]
