@@ -17,8 +17,8 @@ mod follow;
 mod inspect;
 mod output;
 mod recovering;
-mod sql;
 mod serve;
+mod sql;
 
 use std::process::ExitCode;
 
@@ -47,6 +47,7 @@ Examples:
   heddle inspect flights.heddle             what is in it
   heddle dump flights.heddle carrier        a table as CSV
   heddle sql flights.heddle                 a shell that speaks SQL
+  heddle serve flights.heddle               serve PostgreSQL clients
   heddle backup flights.heddle copy.heddle  copy a database, while it runs
   heddle follow flights.heddle              write its checkpoints, while it runs
   heddle restore copy.heddle other.heddle   verify a copy, and make a database of it";

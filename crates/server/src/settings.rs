@@ -51,8 +51,9 @@ pub struct Settings {
     pub idle_session_timeout_ms: u64,
     /// How long statements in progress may go on after SIGTERM, in seconds.
     pub drain_s: u64,
-    /// The server's certificate chain and private key, as PEM files; both or neither.
+    /// The server's certificate chain, as a PEM file; it needs `tls_key`, too.
     pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, as a PEM file.
     pub tls_key: Option<PathBuf>,
     /// Authorities, as a PEM file, whose client certificates are accepted.
     pub tls_client_ca: Option<PathBuf>,
@@ -72,6 +73,7 @@ pub struct HostRule {
     /// The users it is for; none means all.
     #[serde(default)]
     pub users: Vec<String>,
+    /// How these users prove it.
     pub method: Method,
 }
 
