@@ -89,7 +89,7 @@ impl Database {
         self.shared.check_open()
     }
 
-    /// Runs a closure as a transaction, on this thread. It is run again when it met a concurrent change; it returns
+    /// Runs a closure as a transaction, on this thread. It is retried when it met a concurrent change; it returns
     /// when everything that it wrote and read is durable.
     ///
     /// ```
@@ -292,7 +292,7 @@ impl Database {
         statistics
     }
 
-    /// Takes what was noted of accesses since the last time, and begins anew; none, if nothing is noted
+    /// Takes what was noted of accesses since the last time, and starts over; none, if nothing is noted
     /// ([`Options::access_trace`]).
     pub fn take_access_trace(&self) -> Option<AccessTrace> {
         let store = self.engine().store();

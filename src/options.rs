@@ -385,7 +385,7 @@ impl Options {
         self
     }
 
-    /// What a call does that has met a rival's change, before it is run again. Default: `Backoff`.
+    /// What a call does that has met a rival's change, before it is retried. Default: `Backoff`.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
@@ -442,7 +442,7 @@ impl Options {
         self
     }
 
-    /// A checkpoint is made when the log has grown by so many bytes since the last one began; 0: never for that reason.
+    /// A checkpoint is made when the log has grown by this many bytes since the last one began; 0: never for that reason.
     /// Default: 256 MiB.
     #[must_use]
     pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
@@ -450,7 +450,7 @@ impl Options {
         self
     }
 
-    /// A checkpoint is made when the last one began so many seconds ago, if there is anything in the log since; 0: never
+    /// A checkpoint is made when the last one began this many seconds ago, if there is anything in the log since; 0: never
     /// for that reason. Default: 0.
     #[must_use]
     pub fn checkpoint_seconds(mut self, seconds: f64) -> Self {

@@ -72,7 +72,7 @@ impl Range {
         self
     }
 
-    /// At most so many rows.
+    /// At most this many rows.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Range {
         self.limit = Some(rows);

@@ -29,7 +29,7 @@ struct Wanted<'a> {
 /// A transaction, as its body sees it.
 ///
 /// Bodies read and buffer writes; nothing is changed before the body has returned. So an error, a panic or a savepoint
-/// leaves no trace, and a body may be run again when it met a concurrent change.
+/// leaves no trace, and a body may be retried when it met a concurrent change.
 ///
 /// Operations ([`add`](Self::add), [`max`](Self::max), …) return nothing: so they never conflict with each other.
 pub struct Tx<'t, 'a> {
@@ -73,14 +73,14 @@ impl<'t, 'a> Tx<'t, 'a> {
     /// The row of this key.
     ///
     /// # Errors
-    /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is run again).
+    /// A key that does not fit the table; [`Error::Conflict`] (pass it on: the body is retried).
     pub fn get<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<Option<Row<'a>>> {
         self.at(table, key, |target| get(self.attempt, target))
     }
 
-    /// As [`get`](Self::get), for who is going to change the row. In a session ([`crate::Session`]) the row is reserved first: other
+    /// As [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the row is reserved first: other
     /// sessions that want it, or have read it and change it, wait until this one's transaction has ended. Where another session has it,
-    /// this one waits, and the body is run again. Elsewhere it is a `get`.
+    /// this one waits, and the body is retried. Elsewhere it is a `get`.
     ///
     /// # Errors
     /// As [`get`](Self::get).

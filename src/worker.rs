@@ -235,7 +235,7 @@ impl<'db> Worker<'db> {
         }
     }
 
-    /// Works out what the first calls touch: as many as run together, or up to the first that is refused. Gives their
+    /// Computes what the first calls touch: as many as run together, or up to the first that is refused. Gives their
     /// number, and why the one after them is refused.
     fn prepare(
         &self,

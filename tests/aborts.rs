@@ -1,4 +1,4 @@
-//! Why attempts are run again: because of what they would have written, or of what they had only read.
+//! Why attempts are retried: because of what they would have written, or of what they had only read.
 
 use std::sync::mpsc;
 use std::thread;

@@ -6,7 +6,7 @@ use heddledb::{
     Table, TableDefinition, args, key, row,
 };
 
-/// So many rows are there at any moment.
+/// This many rows are there at any moment.
 const WINDOW: i64 = 300;
 /// So often the window moves on by its own length.
 const TURNS: i64 = 40;

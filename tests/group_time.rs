@@ -18,7 +18,7 @@ fn layouts() -> [Options; 3] {
     [with(Stages::Single), with(Stages::Folded), with(Stages::Staged)]
 }
 
-/// Makes so many calls at once, and waits for their durable results.
+/// Makes this many calls at once, and waits for their durable results.
 fn deposit_together(db: &heddledb::Database, procedure: &heddledb::Procedure, calls: usize) {
     let submitted: Vec<_> =
         (0..calls).map(|id| db.submit(procedure, args![id as i64, 1]).expect("room")).collect();

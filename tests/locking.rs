@@ -1,4 +1,4 @@
-//! Two-phase locking, seen from outside: who waits for whom, who gives way, what is counted.
+//! Two-phase locking, seen from outside: a thread that waits for whom, who gives way, what is counted.
 
 #[path = "support/concurrent.rs"]
 mod support;
@@ -220,7 +220,7 @@ fn a_range_keeps_phantoms_out_and_nothing_else() {
             // Outside of it, and beside it, there is nothing to wait for.
             db.run(|tx| tx.insert(table, row![20, 100])).expect("the range ends before it");
             assert!(db.run(|tx| tx.delete(table, key![1])).expect("the range begins after it"));
-            // (Not up to 15: who waits comes before a newer range.)
+            // (Not up to 15: a thread that waits comes before a newer range.)
             assert_eq!(db.run(|tx| count(tx, table, Range::from(key![3]).to(key![9]))).expect("a scan"), 6);
             assert!(inside.is_blocked() && leaving.is_blocked());
             holder.finish();

@@ -70,7 +70,7 @@ fn after_a_failed_write_nothing_is_acknowledged_any_more() {
     a_failure_of(Operation::Write, Fault::ReadOnly, "00000001.log", Stages::Folded);
 }
 
-/// Everybody who waits when the sync fails hears that it is unknown: closures, calls, workers, readers.
+/// Everybody a thread that waits when the sync fails hears that it is unknown: closures, calls, workers, readers.
 #[test]
 fn all_who_wait_hear_that_it_is_unknown() {
     in_time("waiters of a failed log", || {
@@ -183,7 +183,7 @@ fn a_failed_database_can_be_dropped_and_opened_again() {
     });
 }
 
-/// With `Async` nobody waits for the log; and yet a transaction that was let in before the log failed, and commits
+/// With `Async` no thread waits for the log; and yet a transaction that was let in before the log failed, and commits
 /// afterwards, must not be told as a success.
 #[test]
 fn with_async_a_commit_after_the_failure_is_not_acknowledged() {

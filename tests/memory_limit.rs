@@ -30,7 +30,7 @@ fn definition() -> TableDefinition {
         .primary_key(["id"])
 }
 
-/// Inserts rows with texts of so many bytes until one is refused; how many there were, and the refusal.
+/// Inserts rows with texts of this many bytes until one is refused; how many there were, and the refusal.
 fn fill(db: &Database, table: &Table, from: i64, bytes: usize) -> (i64, Error) {
     let text = "x".repeat(bytes);
     for id in from.. {

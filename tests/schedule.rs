@@ -54,7 +54,7 @@ impl Counters {
         self.db.run(rows).unwrap()
     }
 
-    /// Submits so many calls from one thread, and waits for all.
+    /// Submits this many calls from one thread, and waits for all.
     fn submit(&self, calls: i64) {
         let submitted: Vec<_> = (0..calls)
             .map(|number| self.db.submit(&self.count, args![number % GROUPS, 8 + number * 7 % 992]).unwrap())

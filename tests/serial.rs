@@ -58,7 +58,7 @@ where
 }
 
 impl<A, B> Met<A, B> {
-    /// One of them lost, and was run again once; or both were, where each has put a placeholder into what the other had
+    /// One of them lost, and was retried once; or both were, where each has put a placeholder into what the other had
     /// looked through. No more: the second time they run alone.
     fn one_or_both_ran_again(&self) {
         assert!(
@@ -69,7 +69,7 @@ impl<A, B> Met<A, B> {
         );
     }
 
-    /// One of them lost, and was run again once.
+    /// One of them lost, and was retried once.
     fn one_ran_again(&self) {
         assert_eq!((self.attempts, self.aborted), (3, 1));
     }
@@ -326,7 +326,7 @@ fn a_unique_index_takes_a_value_once() {
             ),
             "{first:?} {second:?}"
         );
-        // And once it has been given up, the other can have it: by a delete and by a change of name.
+        // And once it has been released, the other can have it: by a delete and by a change of name.
         let rename = |tx: &Tx<'_, '_>, ()| {
             let id = if tx.exists(&table, key![1])? { 1 } else { 2 };
             tx.update(&table, key![id], &[("name", "eve".into())])

@@ -1,4 +1,4 @@
-//! Ten thousand sessions inside transactions that do nothing: what they cost, and that nobody waits for them.
+//! Ten thousand sessions inside transactions that do nothing: what they cost, and that no thread waits for them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -147,7 +147,7 @@ fn a_savepoint_that_became_void_does_no_harm() {
         tx.rollback_to(&void);
         tx.insert(&table, row![4, 4, 4, "the last"])
     });
-    // What "back to there" would mean nobody can tell any more: the transaction fails, and leaves no trace.
+    // What "back to there" would mean no thread can tell any more: the transaction fails, and leaves no trace.
     assert!(matches!(result, Err(Error::InvalidValue { .. })), "{result:?}");
     assert!(dump(&db, &table).is_empty());
     db.check().unwrap();
@@ -660,7 +660,7 @@ fn a_value_comes_back_from_a_closure() {
 
 #[test]
 fn an_overflow_at_commit_is_told_only_of_a_state_that_there_was() {
-    // In every state a + b is within the bounds: only who sees a of one state and b of another can overflow.
+    // In every state a + b is within the bounds: only a thread that sees a of one state and b of another can overflow.
     let db = in_memory();
     let table = db.create_table(counter_definition()).unwrap();
     db.run(|tx| {

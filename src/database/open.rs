@@ -302,7 +302,7 @@ impl Shared {
     /// Ends all stages in the order in which calls flow, so that every result is told; then lets the directory go.
     pub(crate) fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        // Who closes a database that another thread is closing waits for that one, and learns the same.
+        // A thread that closes a database that another thread is closing waits for that one, and learns the same.
         let mut closing = self.closing.lock();
         closing
             .get_or_insert_with(|| {
@@ -318,7 +318,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The last handle is gone: nobody is left to tell a failure to; who waits for a result has been told.
+        // The last handle is gone: nobody is left to tell a failure to; a thread that waits for a result has been told.
         let _ = self.close();
     }
 }

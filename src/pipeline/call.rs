@@ -76,7 +76,7 @@ pub(crate) trait Routine: Send + Sync {
         gathered: &RefCell<Gathered>,
     ) -> Result<()>;
 
-    /// How its calls over several executors have ended of late.
+    /// How its calls over several executors have ended recently.
     fn failures(&self) -> &Failures;
 
     /// The same, action by action.
@@ -269,7 +269,7 @@ impl Answer {
     }
 }
 
-/// So many threads are woken by one that has been woken itself.
+/// This many threads are woken by one that has been woken itself.
 const RELAYED: usize = 7;
 
 /// Wakes threads that sleep for their results. Waking costs the waker several microseconds a thread: so it wakes one
@@ -386,7 +386,7 @@ impl InFlight {
     /// # Errors
     /// [`Error::Busy`].
     pub(crate) fn try_enter(&self) -> Result<()> {
-        // SeqCst throughout: who waits registers, then tries once more; who leaves counts down, then looks for who
+        // SeqCst throughout: a thread that waits registers, then tries once more; who leaves counts down, then looks for who
         // waits.
         let limit = self.limit();
         if self.count.fetch_add(1, Ordering::SeqCst) < limit {
@@ -409,7 +409,7 @@ impl InFlight {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the most calls under way; who waits learns it when a call leaves, or soon.
+    /// Sets the most calls under way; a thread that waits learns it when a call leaves, or soon.
     pub(crate) fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Checkpoints beside execution: when one is made, by which threads, and what becomes of it.
 //!
 //! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: nobody
-//! waits for them but who asks for a checkpoint by hand, and who commits meets them at no lock. What is copied is argued
+//! waits for them but a thread that asks for a checkpoint by hand, and who commits meets them at no lock. What is copied is argued
 //! in `storage::copy`, what is written in `durability::checkpoint`, what recovery makes of it in `storage::restore`.
 //!
 //! What it keeps true, in this order:
@@ -86,7 +86,7 @@ pub(crate) struct Checkpointer {
     stop: AtomicBool,
     /// Whether somebody waits for the next checkpoint, so that the present one is not to take its time.
     hurried: AtomicBool,
-    /// With so many bytes in the log a checkpoint is due; nobody need look while one is being made.
+    /// With this many bytes in the log a checkpoint is due; nobody need look while one is being made.
     due_bytes: AtomicU64,
     /// Where a follower is waited for, if one is.
     post: Option<FollowerConnection>,
@@ -338,7 +338,7 @@ impl Checkpointer {
     fn make(&self, engine: &Engine, pace: &Arc<Pace>) -> Result<CheckpointReport> {
         let start = Instant::now();
         if let Some(failure) = engine.progress().failure() {
-            // What is in memory only would be copied in vain, again and again.
+            // What is in memory only would be copied unnecessarily, again and again.
             return Err(failure);
         }
         let by_follower = self.make_elsewhere(engine)?;

@@ -137,7 +137,7 @@ impl Engine {
         &self.in_flight
     }
 
-    /// Calls that have committed, and attempts that were run again.
+    /// Calls that have committed, and attempts that were retried.
     pub(crate) fn outcomes(&self) -> (u64, u64) {
         // Relaxed: statistics.
         let all = self.store.worker_contexts().all().map(|worker_context| {
@@ -232,9 +232,9 @@ impl Engine {
         self.space.take(bytes, || self.progress.failure())
     }
 
-    /// Prepares for a call that will write, so that it does not execute in vain: waits for the next group where the
+    /// Prepares for a call that will write, so that it does not execute unnecessarily: waits for the next group where the
     /// present one is full, and reserves room in the log where next to none is left; what is held of the protocol's is
-    /// given up before a wait. Whether room was reserved for this call alone.
+    /// released before a wait. Whether room was reserved for this call alone.
     ///
     /// # Errors
     /// The log has failed, or the disk is full.

@@ -1,6 +1,6 @@
 //! A bell: one thread sleeps until another rings.
 //!
-//! Ringing costs one load while the thread is awake. What it keeps true: a ring after the last look is not lost.
+//! Ringing costs one load while the thread is awake. Invariants: a ring after the last look is not lost.
 //! The sleeper says that it will sleep, then looks once more whether there is something to do; the ringer makes
 //! something to do, then looks whether somebody sleeps. Each passes a sequentially consistent fence in between, so one
 //! of the two sees the other.

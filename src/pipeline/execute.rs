@@ -25,7 +25,7 @@ pub(crate) trait Body {
     /// Runs it in this attempt.
     ///
     /// # Errors
-    /// Its own; or [`Error::Conflict`], and it is run again.
+    /// Its own; or [`Error::Conflict`], and it is retried.
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()>;
 
     /// Where its code is.
@@ -78,7 +78,7 @@ pub(super) enum Verdict {
     NextEpoch,
 }
 
-/// Runs a call to its end. What it holds of the protocol's is given up, but within a group.
+/// Runs a call to its end. What it holds of the protocol's is released, but within a group.
 pub(crate) fn execute<B: Body + ?Sized>(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
@@ -172,7 +172,7 @@ pub(super) fn wait_for_log_space(
     bytes: usize,
 ) -> Result<()> {
     engine.protocol().end_group(held);
-    // All that it has goes back first: who waits for room keeps none, so nobody waits for each other.
+    // All that it has goes back first: a thread that waits for room keeps none, so no thread waits for each other.
     let (_, memory) = slot_guard.parts();
     engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     engine.reserve(bytes)?;
@@ -295,7 +295,7 @@ fn conclude_failed(engine: &Engine, attempt: &Attempt<'_>, failure: Box<Error>) 
     Verdict::Done { epoch, wrote: false, failure: Some(failure) }
 }
 
-/// Works out what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
+/// Computes what a call with these arguments touches. The functions that make keys are the procedure's: what a panic
 /// in one of them ends is the call, not the thread; and no call is made inside of them.
 pub(crate) fn compute_footprint(routine: &dyn Routine, args: &Args, into: &mut Footprint) -> Result<()> {
     keep_panics_in(|| routine.footprint(args, into))

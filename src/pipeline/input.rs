@@ -1,4 +1,4 @@
-//! The input stage: checks a call's arguments, works out its footprint, and chooses the worker's queue.
+//! The input stage: checks a call's arguments, computes its footprint, and chooses the worker's queue.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,14 +1,14 @@
 //! The log stage: closes an epoch, seals it, writes its redo as one group, and says that it is durable.
 //!
 //! One group is in flight at a time. Where somebody waits for results, a group closes as soon as the log is idle and
-//! anything was appended: whatever came in while the last group was written makes up the next. Where nobody waits
+//! anything was appended: whatever came in while the last group was written makes up the next. Where no thread waits
 //! (`Async`), or a time is given (`Options::group_milliseconds`), a group closes when its time, counted from its first
 //! record, is over, or its number is full.
 //!
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
 //! disk, nor for the log's thread: what it cannot do at once it leaves to that. So whatever a worker waits for inside a
-//! call (a lock, room, the log), the log goes on without it: who waits rings, and the log's thread looks by itself
+//! call (a lock, room, the log), the log goes on without it: a thread that waits rings, and the log's thread looks by itself
 //! ten times a second.
 
 use std::sync::Arc;
@@ -50,11 +50,11 @@ fn is_full(error: &Error) -> bool {
 /// What the log stage works on.
 pub(crate) struct LogStage {
     engine: Arc<Engine>,
-    /// One group is made at a time: by who holds this.
+    /// One group is made at a time: by a thread that holds this.
     groups: Mutex<Groups>,
     /// None: nothing is logged.
     preparation: Option<Arc<Preparation>>,
-    /// How long a group may wait where nobody waits for it.
+    /// How long a group may wait where no thread waits for it.
     group_time: Option<Duration>,
     stop: Arc<AtomicBool>,
     checkpointer: Option<Arc<Checkpointer>>,
@@ -105,7 +105,7 @@ impl LogStage {
 
     /// The life of the log thread: until it is told to stop, and nothing is left to write.
     pub(crate) fn run(&self) {
-        // Acquire pairs with the release of who closes the database.
+        // Acquire pairs with the release of a thread that closes the database.
         while !self.stop.load(Ordering::Acquire) {
             self.wait_for_work();
             self.write_and_release();
@@ -293,7 +293,7 @@ fn close_epoch(engine: &Arc<Engine>) -> u64 {
     }
     epochs.wait_for_all(engine.store().worker_contexts().all().map(WorkerContext::published));
     let opening = Opening::begin(engine, asked);
-    // Nobody is inside: all commits of this phase are of this epoch or an earlier one, and it is sealed.
+    // No thread is inside: all commits of this phase are of this epoch or an earlier one, and it is sealed.
     let epoch = epochs.advance();
     let (between, guard) = ((epoch, epoch + 1), crossbeam_epoch::pin());
     match (change, engine.protocol().phases()) {

@@ -14,7 +14,7 @@ use crate::schedule::admission::Admission;
 
 /// How often it looks.
 const TURN: Duration = Duration::from_millis(100);
-/// A limit is tried for so many turns.
+/// A limit is tried for this many turns.
 const TURNS_OF_A_LIMIT: u64 = 3;
 
 /// The keeper.

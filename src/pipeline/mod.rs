@@ -6,10 +6,10 @@
 //!             folded: the caller's)               └── results wait for their epochs ──┘
 //! ```
 //!
-//! Stages hand over in groups: who takes from a queue takes all that waits. They block when there is nothing to do.
+//! Stages hand over in groups: a thread that takes from a queue takes all that waits. They block when there is nothing to do.
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
-//! `output` the stages; `work_queues` who takes and who steals; `partition` execution by executors that own the data;
+//! `output` the stages; `work_queues` a thread that takes and who steals; `partition` execution by executors that own the data;
 //! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Beside all of them `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
 //! the schedule; `sampler` looks where time goes.
 

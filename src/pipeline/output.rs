@@ -1,6 +1,6 @@
 //! The output stage: holds results until their epochs are durable, and gives them to their callers.
 //!
-//! What it keeps true: a result is told only once the log is durable through the highest epoch that its call met, and
+//! Invariants: a result is told only once the log is durable through the highest epoch that its call met, and
 //! every result is told some day: either the log stage finds it here when it has made an epoch durable, or who puts
 //! it here finds that its epoch has become durable in the meantime. After a failed log, results of durable data are
 //! told, and all others are "unknown".

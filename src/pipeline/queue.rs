@@ -51,7 +51,7 @@ impl<T> HandoverQueue<T> {
         true
     }
 
-    /// Takes what waits, at most so many; blocks while nothing does. Empty once the queue is closed and emptied.
+    /// Takes what waits, at most this many; blocks while nothing does. Empty once the queue is closed and emptied.
     pub(crate) fn take(&self, at_most: usize, into: &mut Vec<T>) {
         let mut state = self.state.lock();
         while state.items.is_empty() && !state.closed {

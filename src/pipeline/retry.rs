@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::base::activity::{Activity, at};
 use crate::base::random;
 
-/// What a call does that has met a rival's change, before it is run again.
+/// What a call does that has met a rival's change, before it is retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
     /// It waits for a random time, which may be twice as long after each attempt, up to a bound.
     #[default]
     Backoff,
-    /// It is run again at once.
+    /// It is retried at once.
     Immediate,
 }
 

@@ -1,9 +1,9 @@
 //! The stash: calls that wait for the end of the split phase (Doppel, OSDI 2014, section 5.2).
 //!
 //! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; who runs a
-//! closure waits here on its own thread, and has given its slot back. What it keeps true: a call is taken in only while
+//! closure waits here on its own thread, and has given its slot back. Invariants: a call is taken in only while
 //! the split phase lasts, so that none is left behind when it ends; and everything that was stashed is counted until it
-//! has ended, so that the next split phase can wait for it. Who comes when the phase has just ended is counted, too: else
+//! has ended, so that the next split phase can wait for it. A thread that comes when the phase has just ended is counted, too: else
 //! the next phase could be there before it has run.
 
 use std::task::{Context, Poll, Waker};
@@ -51,7 +51,7 @@ impl Stash {
         state.begun += 1;
     }
 
-    /// The split phase has ended: nothing is taken in any more, and who waits goes on.
+    /// The split phase has ended: nothing is taken in any more, and a thread that waits goes on.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.split = false;
@@ -72,7 +72,7 @@ impl Stash {
         None
     }
 
-    /// Waits until the split phase has ended; the caller then runs again, and tells by [`has_ended`](Self::has_ended)
+    /// Waits until the split phase has ended; the caller then retries, and tells by [`has_ended`](Self::has_ended)
     /// when it is done. `before`: it has been stashed already.
     pub(crate) fn wait(&self, before: Option<Since>) -> Since {
         let mut state = self.state.lock();

@@ -58,7 +58,7 @@ impl StageClocks {
 pub struct Statistics {
     /// Calls that have committed, or read, with success.
     pub committed: u64,
-    /// Attempts that were run again.
+    /// Attempts that were retried.
     pub aborted: u64,
     /// Those of them for which a record that they would have written had been taken, changed or deleted by another call.
     pub aborted_write: u64,
@@ -190,7 +190,7 @@ pub struct TimeSamples {
     pub log: u64,
     /// Taking calls, sending them to executors, handing on results, waking others.
     pub handover: u64,
-    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are who waits for executors,
+    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are a thread that waits for executors,
     /// which do its work, an executor for which a worker stands in, and who has had nothing to do for more than a second.
     pub idle: u64,
 }

@@ -1,6 +1,6 @@
 //! The workers' queues: each worker takes from its own, and where they share, an idle worker steals from another's.
 //!
-//! Who takes a call says what it conflicts about, under the lock of the queue that it takes it from. Of calls that conflict
+//! A thread that takes a call says what it conflicts about, under the lock of the queue that it takes it from. Of calls that conflict
 //! about the same thing, which the schedule has put into one queue, a worker takes a group; and it passes over those whose
 //! rivals another worker runs. So two rivals seldom run side by side, also where a queue holds several kinds of them.
 //!
@@ -11,7 +11,7 @@
 //! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
 //! worker takes only a few of those that wait, so that the rest can be stolen.
 //!
-//! What it keeps true: no call waits in a queue while a worker sleeps that should run it. Who goes to sleep says so, then
+//! Invariants: no call waits in a queue while a worker sleeps that should run it. Who goes to sleep says so, then
 //! looks into all queues once more; who puts a call in, or no longer runs what it ran, makes that visible, then looks who
 //! sleeps. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; who
 //! takes a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
@@ -49,7 +49,7 @@ struct Queue<T> {
     state: Mutex<State<T>>,
     /// Its worker waits here.
     filled: Condvar,
-    /// Who wants to put something in waits here.
+    /// A thread that wants to put something in waits here.
     drained: Condvar,
     /// How many calls wait in it, for those who don't hold the lock.
     waiting: AtomicUsize,
@@ -212,7 +212,7 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes what waits for a worker, at most so many; where workers share, a few of one conflict class, or one of another's queue.
+    /// Takes what waits for a worker, at most this many; where workers share, a few of one conflict class, or one of another's queue.
     /// What the worker took before has ended. Blocks while there is nothing. Empty once the queue is closed and emptied.
     pub(crate) fn take(&self, worker: usize, at_most: usize, into: &mut Vec<T>) {
         let own = &self.queues[worker];
@@ -250,7 +250,7 @@ impl<T: Work> WorkQueues<T> {
         let before = state.items.len();
         take(&mut state.items);
         let left = state.items.len();
-        // Relaxed: whoever sees too many looks under the lock.
+        // Relaxed: a thread that sees too many looks under the lock.
         queue.waiting.store(left, Ordering::Relaxed);
         let blocked = state.blocked;
         // What was put in while its worker slept, or together with others, has woken one worker only. SeqCst: what is left
@@ -301,7 +301,7 @@ impl<T: Work> WorkQueues<T> {
         for queue in &self.queues {
             let mut state = queue.state.lock();
             all.extend(state.items.drain(..));
-            // Relaxed: whoever sees too many looks under the lock.
+            // Relaxed: a thread that sees too many looks under the lock.
             queue.waiting.store(0, Ordering::Relaxed);
             drop(state);
             queue.drained.notify_all();

@@ -23,7 +23,7 @@ use crate::protocol::footprint::Footprint;
 use crate::storage::worker_context::{Counters, SlotGuard};
 use crate::types::Args;
 
-/// The most calls that run as one group: what a group holds, it holds for so many calls at most.
+/// The most calls that run as one group: what a group holds, it holds for this many calls at most.
 pub(crate) const GROUP_CALLS: usize = 64;
 /// How many calls ahead of its look-up a call's index lines are asked for.
 const AHEAD: usize = 8;

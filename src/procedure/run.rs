@@ -163,7 +163,7 @@ impl Registered {
     }
 }
 
-/// Works out what an action touches; `into` is used again from call to call.
+/// Computes what an action touches; `into` is used again from call to call.
 #[inline]
 pub(super) fn refer(
     action: &Action,

@@ -39,8 +39,8 @@ pub enum ProtocolKind {
     /// Almost serial (SP, 2002): updates run one at a time in each site, without record locks; readers run beside
     /// each other; the log is written while the next ones run.
     Serial,
-    /// Strict two-phase locking, with one lock manager for all: whoever reads or writes a record or a range locks it until
-    /// its end, and who meets a rival's lock waits.
+    /// Strict two-phase locking, with one lock manager for all: a thread that reads or writes a record or a range locks it until
+    /// its end, and a thread that meets a rival's lock waits.
     Locking,
     /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run side by side, note what they read, and check
     /// at commit that it still holds.
@@ -80,7 +80,7 @@ impl ProtocolKind {
         }
     }
 
-    /// Whether it decides itself where a call runs, so that a schedule would decide in vain.
+    /// Whether it decides itself where a call runs, so that a schedule would decide unnecessarily.
     pub(crate) fn places_calls(self) -> bool {
         matches!(self, ProtocolKind::Serial | ProtocolKind::Partitioned)
     }
@@ -151,7 +151,7 @@ pub enum LockConflict {
     /// It waits.
     #[default]
     Wait,
-    /// It gives up at once, and is run again; only after many attempts it waits, so that it does not starve.
+    /// It releases at once, and is retried; only after many attempts it waits, so that it does not starve.
     NoWait,
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct Try {
     pub(crate) code: usize,
 }
 
-/// When what a call holds is given up.
+/// When what a call holds is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Once it has committed or failed.
@@ -203,7 +203,7 @@ pub(crate) trait Protocol: Send + Sync {
         highest_seen
     }
 
-    /// When what the attempt holds is given up.
+    /// When what the attempt holds is released.
     fn hold(&self) -> Hold {
         Hold::UntilCommit
     }

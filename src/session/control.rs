@@ -190,7 +190,7 @@ impl Control {
         })
     }
 
-    /// Begins a transaction. `instead_of`: one that it runs again, whose age it keeps.
+    /// Begins a transaction. `instead_of`: one that it retries, whose age it keeps.
     pub(super) fn begin(self: &Arc<Control>, instead_of: Option<TransactionId>) -> TransactionId {
         let mut shared = self.sessions.shared.lock();
         let transaction = instead_of.unwrap_or(shared.last + 1);
@@ -246,7 +246,7 @@ impl Control {
         Ok(())
     }
 
-    /// Marks a transaction for abort that its own caller gives up in the middle of a step.
+    /// Marks a transaction for abort that its own caller releases in the middle of a step.
     pub(super) fn abandon(&self) {
         self.state.lock().is_committing = false;
         self.abort(Error::Canceled);
@@ -264,7 +264,7 @@ impl Control {
         self.state.lock().transaction.map_or(0, |transaction| shared.reservations.count(transaction))
     }
 
-    /// Releases all reservations but for so many first ones.
+    /// Releases all reservations but for this many first ones.
     pub(super) fn release(&self, kept: usize) {
         let mut shared = self.sessions.shared.lock();
         let Some(transaction) = self.state.lock().transaction else { return };

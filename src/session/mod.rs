@@ -41,7 +41,7 @@ use crate::transaction::Tx;
 ///
 /// Between calls a session holds nothing that other transactions wait for, however long it waits. Its reads are
 /// optimistic: when something that it has read was changed by somebody else, the next call that could notice fails with
-/// [`Error::Conflict`], and the transaction must be rolled back and run again. Sessions can avoid that among each
+/// [`Error::Conflict`], and the transaction must be rolled back and retry. Sessions can avoid that among each
 /// other by [`Tx::get_for_update`].
 ///
 /// ```
@@ -80,7 +80,7 @@ pub struct Session {
     snapshot: Option<Arc<Registered>>,
     /// Whether it reads what is there now: it has written, or tried to.
     is_current: bool,
-    /// The transaction that the next one runs again, and whose age it keeps.
+    /// The transaction that the next one retries, and whose age it keeps.
     again: Option<TransactionId>,
     transaction: TransactionId,
     timeouts: Timeouts,
@@ -132,7 +132,7 @@ impl Canceler {
     }
 }
 
-/// A call of a session's that runs. If it is given up in the middle, as a future may be, nobody knows how far it has come: the
+/// A call of a session's that runs. If it is released in the middle, as a future may be, nobody knows how far it has come: the
 /// transaction is marked for abort.
 struct Running {
     control: Arc<Control>,
@@ -435,7 +435,7 @@ impl Session {
         self.control.end();
         match &mut self.access {
             Some(access) => access.buffer.clear(),
-            // The access was given up in the middle, and what it had with it.
+            // The access was released in the middle, and what it had with it.
             None => self.access = Some(Box::new(SessionAccess::new(self.control.clone()))),
         }
         self.savepoints = Vec::new();

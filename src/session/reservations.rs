@@ -3,7 +3,7 @@
 //! Plain state without threads: what is asked is answered at once, with the sessions that go on or must be aborted because of it.
 //!
 //! Invariants:
-//! - A key has one holder and a queue; a key that nobody holds has no entry. Whoever releases a key gives it to the first in its
+//! - A key has one holder and a queue; a key that no thread holds has no entry. Whoever releases a key gives it to the first in its
 //!   queue.
 //! - A session waits for at most one key. It is blocked by the key's holder and by all who are before it in the queue.
 //! - No cycle of sessions that wait for each other remains when a wait has begun: the youngest of each cycle is the victim.
@@ -21,7 +21,7 @@ pub(super) type TransactionId = u64;
 /// A key of a table.
 pub(super) type ReservedKey = (u64, Key);
 
-/// Who has a key, and who waits for it.
+/// Who has a key, and a thread that waits for it.
 struct Queue {
     holder: TransactionId,
     waiting: VecDeque<TransactionId>,
@@ -131,7 +131,7 @@ impl Reservations {
         released.into_iter().rev().filter_map(|key| self.pass_on(key)).collect()
     }
 
-    /// Gives a key that was released to the first who waits for it.
+    /// Gives a key that was released to the first a thread that waits for it.
     fn pass_on(&mut self, key: ReservedKey) -> Option<TransactionId> {
         let Some(next) = self.queues.get_mut(&key)?.waiting.pop_front() else {
             self.queues.remove(&key);

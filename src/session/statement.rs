@@ -32,7 +32,7 @@ pub(super) enum Stop {
     Conflict,
     /// Another session has reserved this key.
     Reserved(ReservedKey),
-    /// It must be run again with something that it lacks.
+    /// It must be retried with something that it lacks.
     Needs(Need),
     /// The transaction was marked for abort meanwhile.
     Aborted,
@@ -321,7 +321,7 @@ fn unreserved(
 /// Whether what was read of a key is what there is now.
 ///
 /// # Errors
-/// Only the joined phase tells: the attempt runs again then.
+/// Only the joined phase tells: the attempt retries then.
 fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Result<bool> {
     match before.compare(now) {
         Comparison::Same => Ok(true),

@@ -4,7 +4,7 @@
 //! what is free for the next record, nor indexes, buffers and threads. Blocks are counted only where there is a limit, since
 //! a commit that makes one would pay for it.
 //!
-//! What it keeps true: whether the limit is reached is looked at whenever a count has changed by some kilobytes, so it is
+//! Invariants: whether the limit is reached is looked at whenever a count has changed by some kilobytes, so it is
 //! known to within [`SLACK`] for each stripe; the look itself is one relaxed load.
 
 use crossbeam_utils::CachePadded;
@@ -57,7 +57,7 @@ impl Budget {
         u64::try_from(self.records.load(Ordering::Relaxed) as i64 + blocks).unwrap_or(0)
     }
 
-    /// Says that records take so many bytes more, or less.
+    /// Says that records take this many bytes more, or less.
     pub(super) fn note_records(&self, bytes: i64) {
         self.records.fetch_add(bytes as u64, Ordering::Relaxed);
         if self.is_limited() {
@@ -65,7 +65,7 @@ impl Budget {
         }
     }
 
-    /// Says that blocks take so many bytes more, or less. `place`: an address of who says so.
+    /// Says that blocks take this many bytes more, or less. `place`: an address of who says so.
     #[inline]
     pub(crate) fn note_blocks(&self, bytes: i64, place: usize) {
         if bytes != 0 && self.is_limited() {

@@ -1,10 +1,10 @@
 //! The commit section: where a call's effects happen, the same for every protocol.
 //!
-//! In order: enter (publish the epoch); take what will be written; work out every row that will be installed and encode
+//! In order: enter (publish the epoch); take what will be written; compute every row that will be installed and encode
 //! the redo; read the global epoch while all of it is held; validate what was read; stamp; append the redo to log space
 //! that was reserved before; install each row and its new word; leave.
 //!
-//! What it keeps true: no user code and no wait for disk runs between entering and leaving; nothing that can fail
+//! Invariants: no user code and no wait for disk runs between entering and leaving; nothing that can fail
 //! runs after the stamp; and a record's word is busy while its row is not whole. So no reader of any kind sees
 //! uncommitted data, and what a commit logs is what it installs.
 //!
@@ -53,14 +53,14 @@ use crate::storage::write_set::WriteSet;
 /// Why nothing was committed. Nothing was changed either.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
-    /// Something that was read, or is to be written, is not what it was: run again.
+    /// Something that was read, or is to be written, is not what it was: retry.
     Conflict,
-    /// The epoch takes no more commits (it has no sequence numbers left, or as many transactions as it may): run again
+    /// The epoch takes no more commits (it has no sequence numbers left, or as many transactions as it may): retry
     /// in the next one.
     EpochFull,
-    /// The redo needs so many bytes of log space, more than are reserved: reserve them and run again.
+    /// The redo needs this many bytes of log space, more than are reserved: reserve them and retry.
     NeedsLogSpace(usize),
-    /// What is written to a split record cannot be done before the split phase has ended: run again then.
+    /// What is written to a split record cannot be done before the split phase has ended: retry then.
     Stash,
     /// The writes cannot be applied to the records as they are, the last of which has this stamp; what was read holds.
     /// The call fails with this.
@@ -121,7 +121,7 @@ impl Taken<'_, '_> {
 
 /// What a record comes to.
 enum Change<'a> {
-    /// Nothing, or it is not worked out yet.
+    /// Nothing, or it is not computed yet.
     Nothing,
     /// The record goes.
     Gone,

@@ -4,12 +4,12 @@
 //! Several threads share one scan. Its place, a table and a place in it, is behind a lock that is held only while the
 //! addresses of some records are collected; copying and encoding them is each thread's own.
 //!
-//! What it keeps true:
+//! Invariants:
 //! - Every copy is a row as some commit has installed it, with that commit's stamp: an ordinary optimistic read.
 //! - A record that is there from the scan's beginning to its end is copied exactly once. Pages of either index are sets
 //!   of keys that do not depend on what else comes and goes (a hash page is a bucket number under a prefix, an
 //!   ordered page begins where the one before has ended), and each page is one thread's.
-//! - A thread is pinned for so many records at most, and never while it writes to a disk: so a scan holds nothing back
+//! - A thread is pinned for this many records at most, and never while it writes to a disk: so a scan holds nothing back
 //!   for long that is to be freed.
 //! - A record that is split is copied with the first epoch of its split phase, so that recovery knows from where on its
 //!   split columns lack what worker contexts' slices have.
@@ -29,9 +29,9 @@ use crate::storage::store::Store;
 use crate::storage::table::{ScanPlace, TableCore, TableId, wait_a_little};
 use crate::storage::word::{ABSENT, SPLIT, Stamp};
 
-/// About so many records are copied under one pin.
+/// About this many records are copied under one pin.
 const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
-/// So many rows are read one after the other, while the next ones' records are fetched, and before the first one's long values
+/// This many rows are read one after the other, while the next ones' records are fetched, and before the first one's long values
 /// are looked at, which are fetched meanwhile.
 const AHEAD: usize = if cfg!(test) { 3 } else { 16 };
 
@@ -235,7 +235,7 @@ fn read(store: &Store, record: Record<'_>, row: &mut [u64], guard: &Guard) -> Op
             return Some((Stamp::of(word), 0));
         }
         // A phase has its set only between its marking and its merging of records, and no number comes again. So if
-        // the set was the same before and after, the mark was of this very phase: who sees a mark (acquire in `read`, with
+        // the set was the same before and after, the mark was of this very phase: a thread that sees a mark (acquire in `read`, with
         // the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is beginning or outcome
         // at this moment, behind the closed gate.
         if let (Some(before), Some(after)) = (before, phase())

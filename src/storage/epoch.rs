@@ -8,9 +8,9 @@
 //! Between store and read each passes its side of an asymmetric barrier ([`crate::base::barrier`]), so one of the two
 //! sees the other: either the worker context sees the new epoch and publishes that, or the sealer sees `e` and waits. A
 //! worker context inside its commit section may stamp with a later epoch than it published (the global epoch read while
-//! it holds its records), never with an earlier one: so once nobody shows `e` or less, nobody can add to `e`.
+//! it holds its records), never with an earlier one: so once nobody shows `e` or less, no thread can add to `e`.
 //!
-//! The **gate** is the highest bit of the same word. While it is set nobody enters a commit section; who has set it and
+//! The **gate** is the highest bit of the same word. While it is set no thread enters a commit section; who has set it and
 //! has then waited until nobody shows any epoch is alone with all records, until it opens the gate again. By the
 //! same argument: an entrant sees the bit, or is seen. The gate is held for microseconds (a change of phases), or by
 //! one call that has failed so often that it runs alone.
@@ -37,9 +37,9 @@ pub(crate) struct Epochs {
     /// The epoch, and [`GATE`].
     current: CachePadded<AtomicU64>,
     barrier: Barrier,
-    /// Had by who has closed the gate.
+    /// Had by a thread that has closed the gate.
     gate: RawMutex,
-    /// Who waits for the gate to open.
+    /// A thread that waits for the gate to open.
     waiting: Mutex<()>,
     opened: Condvar,
     /// Commits are of later epochs than this.
@@ -82,7 +82,7 @@ impl Epochs {
         }
     }
 
-    /// From here on an epoch has at most so many transactions.
+    /// From here on an epoch has at most this many transactions.
     pub(crate) fn set_limit(&mut self, transactions: usize) {
         let transactions = (transactions as u64).min(LIMIT_MAXIMUM);
         self.limit = Some(Limit { transactions, counted: [AtomicU64::new(0), AtomicU64::new(0)] });
@@ -151,7 +151,7 @@ impl Epochs {
         }
     }
 
-    /// As [`enter`](Self::enter), for who has closed the gate.
+    /// As [`enter`](Self::enter), for a thread that has closed the gate.
     pub(crate) fn enter_alone(&self, published: &Published) -> u64 {
         loop {
             let epoch = self.current();
@@ -184,7 +184,7 @@ impl Epochs {
         }
     }
 
-    /// Closes the gate; nobody enters from here on. Waits for whoever has closed it now. [`wait_for_all`]
+    /// Closes the gate; no thread enters from here on. Waits for a thread that has closed it now. [`wait_for_all`]
     /// (Self::wait_for_all) must follow before anything is done.
     pub(crate) fn close_gate(&self) {
         let _latch = at(Activity::Latch);
@@ -201,7 +201,7 @@ impl Epochs {
         closed
     }
 
-    /// Waits until nobody is inside a commit section; the caller has closed the gate.
+    /// Waits until no thread is inside a commit section; the caller has closed the gate.
     pub(crate) fn wait_for_all<'a>(&self, worker_contexts: impl Iterator<Item = &'a Published>) {
         debug_assert!(self.current.load(Ordering::Relaxed) & GATE != 0, "the gate is closed first");
         self.wait_for(u64::MAX, worker_contexts);
@@ -226,7 +226,7 @@ impl Epochs {
         self.current.fetch_add(1, Ordering::SeqCst) & !GATE
     }
 
-    /// Closes all epochs: who enters a commit section from here on is told so by `is_closed`, and who entered before
+    /// Closes all epochs: a thread that enters a commit section from here on is told so by `is_closed`, and who entered before
     /// is waited for when the present epoch is sealed.
     ///
     /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what worker contexts published.
@@ -250,7 +250,7 @@ impl Epochs {
     /// How many schema changes there were. A transaction notes it when an attempt begins, and compares it in its commit
     /// section: another number means that a table it may have used is another one now.
     ///
-    /// Acquire: who sees a generation sees its tables. In a commit section the gate says as much, because a generation
+    /// Acquire: a thread that sees a generation sees its tables. In a commit section the gate says as much, because a generation
     /// begins behind the closed gate.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
@@ -272,7 +272,7 @@ impl Epochs {
         self.ended.load(Ordering::SeqCst) == CLOSED
     }
 
-    /// Waits until nobody can add to `epoch` any more. The waiting is short: commit sections run no user code.
+    /// Waits until no thread can add to `epoch` any more. The waiting is short: commit sections run no user code.
     pub(crate) fn seal<'a>(&self, epoch: u64, worker_contexts: impl Iterator<Item = &'a Published>) {
         debug_assert!(self.current() > epoch, "an epoch is sealed after the global epoch has gone on");
         self.wait_for(epoch, worker_contexts);
@@ -305,7 +305,7 @@ impl Limit {
 impl Published {
     /// Leaves the commit section.
     ///
-    /// Release: what was done in it, the redo appended too, is seen by the sealer, who reads this in `shows_at_most`.
+    /// Release: what was done in it, the redo appended too, is seen by the sealer, a thread that reads this in `shows_at_most`.
     #[inline]
     pub(crate) fn leave(&self) {
         self.0.store(OUTSIDE, Ordering::Release);

@@ -1,7 +1,7 @@
 //! What a call has read, for protocols that validate at commit that it still holds: records with their words, and index
 //! nodes with their versions. Kept from call to call for its memory.
 //!
-//! What it keeps true: entries are addresses, which are only followed while the call that noted them is still pinned;
+//! Invariants: entries are addresses, which are only followed while the call that noted them is still pinned;
 //! the set is emptied before the next call.
 
 use std::cell::Cell;
@@ -86,7 +86,7 @@ impl ReadSet {
         self.records.push(ReadEntry { record: record.pointer(), word, part });
     }
 
-    /// The word that was noted last, if it is this record's: whoever reads a row and then changes it asks a second time
+    /// The word that was noted last, if it is this record's: a thread that reads a row and then changes it asks a second time
     /// whether it is there, and what was noted of the row covers that.
     #[inline]
     pub(crate) fn word_noted_last(&self, record: Record<'_>) -> Option<u64> {
@@ -235,7 +235,7 @@ impl ReadEntry {
         word == self.word || own(record) && self.holds_in_own_hands(word)
     }
 
-    /// Whether a record that the caller holds, and nobody can change meanwhile, is as it was read.
+    /// Whether a record that the caller holds, and no thread can change meanwhile, is as it was read.
     fn holds_in_own_hands(&self, word: u64) -> bool {
         match self.part {
             Part::Row => word & !BUSY == self.word & !BUSY,
@@ -279,7 +279,7 @@ mod tests {
 
     impl Drop for Made {
         fn drop(&mut self) {
-            // SAFETY: made by `new`, and nobody has it any more.
+            // SAFETY: made by `new`, and no thread uses it any more.
             unsafe { self.0.free() }
         }
     }

@@ -24,7 +24,7 @@ use crate::storage::word::{ABSENT, DEAD, PLACEHOLDER, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::{Deleted, Workspace};
 
-/// So many deleted records are kept before anything is done about them: the work is shared.
+/// This many deleted records are kept before anything is done about them: the work is shared.
 const MANY: usize = 64;
 
 /// Takes out the placeholders of the call that has just ended, where it did not fill them.
@@ -80,7 +80,7 @@ pub(super) fn collect_deleted_record(deleted: &Deleted, guard: &Guard) {
     }
 }
 
-/// Takes out the first of one worker context's deletes that are durable, at most so many; whether any such is left.
+/// Takes out the first of one worker context's deletes that are durable, at most this many; whether any such is left.
 pub(crate) fn collect_durable(
     deleted: &mut VecDeque<Deleted>,
     versions: &Versions,
@@ -118,18 +118,18 @@ fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Gua
     unsafe { guard.defer_unchecked(move || retired.free()) };
 }
 
-/// Takes every absent record of a table out at once: recovery does so, when nobody else uses the table.
+/// Takes every absent record of a table out at once: recovery does so, when no other thread uses the table.
 pub(crate) fn collect_all(table: &TableCore, guard: &Guard) {
     let mut absent = Vec::new();
     table.for_each_record(guard, |record| {
-        // Relaxed: nobody else uses the table.
+        // Relaxed: no other thread uses the table.
         let word = record.word().load(Ordering::Relaxed);
         if word & ABSENT != 0 {
             absent.push((record.pointer(), word));
         }
     });
     for (pointer, word) in absent {
-        // SAFETY: the thread is pinned, and nobody else takes records out.
+        // SAFETY: the thread is pinned, and no other thread takes records out.
         take_out(table, unsafe { pointer.as_record() }, word, guard);
     }
 }
@@ -143,7 +143,7 @@ struct Retired {
 
 impl Retired {
     /// # Safety
-    /// Nobody uses the record any more.
+    /// No thread uses the record any more.
     unsafe fn free(self) {
         // SAFETY: the caller's promise.
         unsafe { free_record(&self.layout, &self.slabs, self.pointer) }

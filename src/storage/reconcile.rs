@@ -2,7 +2,7 @@
 //! (Doppel, OSDI 2014, section 5.3).
 //!
 //! Who calls this has closed the gate of the commit sections and waited for all: so it alone writes records, and the
-//! slices of all worker contexts stand still. What it keeps true: all slices of a record are merged in one install, with
+//! slices of all worker contexts stand still. Invariants: all slices of a record are merged in one install, with
 //! a stamp above that of every call that changed one of them and of an epoch that is not later than the one that the
 //! phase ends with: so the record is durable with what is in it.
 
@@ -67,8 +67,8 @@ pub(crate) fn begin_split(
     for column in &columns {
         // SAFETY: the thread is pinned since before it found the record.
         let record = unsafe { column.record.as_record() };
-        // Relaxed would do for who enters a commit section: the gate's opening releases it. Release, for who copies live
-        // records outside of them (`copy`): who sees the mark no longer sees the set of an earlier phase.
+        // Relaxed would do for a thread that enters a commit section: the gate's opening releases it. Release, for who copies live
+        // records outside of them (`copy`): a thread that sees the mark no longer sees the set of an earlier phase.
         record.word().fetch_or(SPLIT, Ordering::Release);
     }
     let parties = store.worker_contexts().all().count() + NEWCOMERS;
@@ -147,7 +147,7 @@ fn merge(
     for (column, slice) in columns.iter().zip(slices) {
         let Some(operand) = slice.value() else { continue };
         let before = arena.alloc_slice_copy(image);
-        // SAFETY: the blocks are the installed row's, which nobody else changes, or in the arena.
+        // SAFETY: the blocks are the installed row's, which no other thread changes, or in the arena.
         let current = unsafe { layout.value(before, column.column) };
         let applied =
             column.operation.apply(current, operand, &layout.column(column.column).data_type, &mut buffer)?;
@@ -164,7 +164,7 @@ fn merge(
     // Release fence: as in `commit::install`; the gate keeps writers out, and not readers.
     fence(Ordering::Release);
     install_row(&columns[0].table, record, image, guard);
-    // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
+    // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
     record.word().store(stamp.present(), Ordering::Release);
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! └────────────┴───────────┴───────────┴────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! What it keeps true: a record never moves, its key never changes, and its row is read and written as atomic
+//! Invariants: a record never moves, its key never changes, and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then
 //! tells it) and never has undefined behaviour. A record is freed only after it left every index and every
 //! thread that could have found it there has unpinned ([`crossbeam_epoch`]).
@@ -114,7 +114,7 @@ impl<'g> Record<'g> {
     /// The encoded primary key.
     #[inline(always)]
     pub(crate) fn key(self) -> &'g [u8] {
-        // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and nobody writes them afterwards.
+        // SAFETY: `allocate` put `key_bytes` bytes right behind the head, and no thread writes them afterwards.
         unsafe {
             let key_bytes = (*self.head.as_ptr()).key_bytes as usize;
             slice::from_raw_parts(self.head.cast::<u8>().add(HEAD_BYTES).as_ptr(), key_bytes)
@@ -172,7 +172,7 @@ impl<'g> Record<'g> {
     pub(crate) fn copy(self, copy: &mut [u64]) {
         let row = self.row();
         let words = row.len().min(copy.len());
-        // SAFETY: there is room for so many words.
+        // SAFETY: there is room for this many words.
         unsafe { copy_words(&row[..words], copy.as_mut_ptr()) };
     }
 
@@ -270,7 +270,7 @@ impl RecordPointer {
     /// Makes a record in memory that is there already.
     ///
     /// # Safety
-    /// The memory has [`record_bytes`] bytes, is aligned to [`ALIGNMENT`], and nobody else has it.
+    /// The memory has [`record_bytes`] bytes, is aligned to [`ALIGNMENT`], and no other thread has access to it.
     pub(crate) unsafe fn write(
         memory: NonNull<u8>,
         word: u64,
@@ -334,7 +334,7 @@ impl RecordPointer {
     /// Frees the record.
     ///
     /// # Safety
-    /// Nobody uses it any more, and nobody frees it twice. What the row points to is not freed here.
+    /// No thread uses it any more, and no thread frees it twice. What the row points to is not freed here.
     pub(crate) unsafe fn free(self) {
         // SAFETY: the caller's promise; the layout is the one that `allocate` used.
         unsafe {

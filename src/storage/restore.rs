@@ -1,6 +1,6 @@
 //! Puts logged changes back into tables, and derives secondary indexes: for recovery, which is alone.
 //!
-//! What it keeps true: a change is applied only if its stamp is above its record's word, so that replaying twice does
+//! Invariants: a change is applied only if its stamp is above its record's word, so that replaying twice does
 //! nothing more than replaying once. What split columns add to this, `group` says; what a checkpoint does that was
 //! made beside the commits which are replayed on it, `overlap` says.
 
@@ -142,7 +142,7 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
     let installed: SmallVec<[u64; 32]> =
         record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
     let mut made: SmallVec<[u64; 4]> = SmallVec::new();
-    // SAFETY: the image's blocks are in the arena or belong to the installed row, which nobody frees meanwhile.
+    // SAFETY: the image's blocks are in the arena or belong to the installed row, which no thread frees meanwhile.
     unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
     let mut change = 0;
     for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {

@@ -28,7 +28,7 @@ pub(crate) use number::Number;
 
 /// The most bytes that the values of one row may have together.
 pub(crate) const MAXIMAL_ROW_BYTES: usize = if cfg!(test) { 1 << 15 } else { 16 << 20 };
-/// Values of up to so many bytes lie in a word.
+/// Values of at most this many bytes lie in a word.
 pub(crate) const INLINE_BYTES: usize = 7;
 
 /// How the columns of one table lie in its rows.
@@ -313,7 +313,7 @@ impl RowLayout {
         self.check_length(values.map(byte_length).sum())
     }
 
-    /// Refuses a row whose values have so many bytes together, if these are too many.
+    /// Refuses a row whose values have this many bytes together, if these are too many.
     ///
     /// # Errors
     /// [`Error::RowTooLarge`].

@@ -4,7 +4,7 @@
 //! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a small database
 //! takes little, and a large one is not slowed down by the system's work for each small page.
 //!
-//! What it keeps true: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
+//! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
 //! the next record of the same size. Records larger than a quarter of a chunk come from the allocator, one by one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 2
 /// With less left than this, the next chunk is fetched when there is time for it.
 const LITTLE: usize = CHUNK_BYTES / 8;
 const PAGE_BYTES: usize = 4 << 10;
-/// So many chunks are ordinary memory.
+/// This many chunks are ordinary memory.
 const SINGLE_CHUNKS: usize = 8;
 /// How large a region is. Only what has been touched takes memory.
 const REGION_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 * CHUNK_BYTES } else { 32 << 20 };
@@ -35,7 +35,7 @@ pub(crate) struct Slabs {
     chunks: Mutex<Chunks>,
     /// Freed records by their size.
     free: Mutex<HashMap<usize, Vec<RecordPointer>>>,
-    /// How many there are, so that who finds none need not lock.
+    /// How many there are, so that a thread that finds none need not lock.
     free_count: AtomicUsize,
     budget: Budget,
 }
@@ -137,7 +137,7 @@ impl Slabs {
             Some(record) => record.memory(),
             None => self.cut(cutter, bytes),
         };
-        // SAFETY: the memory has room for the record, is aligned for it, and nobody else has it.
+        // SAFETY: the memory has room for the record, is aligned for it, and no other thread has access to it.
         unsafe { RecordPointer::write(memory, word, key, row_words) }
     }
 
@@ -184,7 +184,7 @@ impl Slabs {
     /// Takes a record's memory back.
     ///
     /// # Safety
-    /// The record was made by these slabs, and nobody uses it any more.
+    /// The record was made by these slabs, and no thread uses it any more.
     pub(crate) unsafe fn free(&self, record: RecordPointer) {
         // SAFETY: the caller's promise; the record is still there to tell its size.
         let bytes = unsafe { record.bytes() };
@@ -258,13 +258,13 @@ mod tests {
         let slabs = Slabs::default();
         let mut cutter = Cutter::default();
         let first = slabs.make(&mut cutter, PLACEHOLDER, b"key", 3);
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has access to it.
         unsafe { slabs.free(first) };
         let larger = slabs.make(&mut cutter, PLACEHOLDER, b"key", 4);
         assert_ne!(larger, first);
         assert_eq!(slabs.make(&mut cutter, PLACEHOLDER, b"other", 3), first);
         let huge = slabs.make(&mut cutter, PLACEHOLDER, &[1; CHUNK_BYTES], 4);
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has access to it.
         unsafe { slabs.free(huge) };
     }
 }

@@ -1,8 +1,8 @@
 //! The slice: what one worker context has given to one column that is split, merged into one operand.
 //!
 //! While a column is split for an operation, its value in the record stands still. Every worker context keeps a slice of
-//! it instead, which nobody else writes; at the end of the split phase the slices of all worker contexts are applied to
-//! the column. What it keeps true: a slice's size does not grow with the number of operations (a top-K column's is
+//! it instead, which no other thread writes; at the end of the split phase the slices of all worker contexts are applied to
+//! the column. Invariants: a slice's size does not grow with the number of operations (a top-K column's is
 //! bounded by its K entries), and an operation that cannot be merged leaves the slice as it was.
 //!
 //! All operands of one slice are of one operation, and have passed [`Operation::check_operand`] for its column.

@@ -4,10 +4,10 @@
 //! In a split phase a commit that changes a split column by the column's one selected operation changes its own
 //! worker context's slice, and no record. When the phase ends, one thread merges all slices of a record into it.
 //!
-//! What it keeps true:
+//! Invariants:
 //! - The set of split columns changes only while the gate of the commit sections is closed, and so does the bit
 //!   [`SPLIT`](crate::storage::word::SPLIT) in their records' words: inside a commit section both stand still.
-//! - A worker context's totals are touched by its own thread inside a commit section, or by who has closed the gate and
+//! - A worker context's totals are touched by its own thread inside a commit section, or by a thread that has closed the gate and
 //!   waited for all. Its part of an epoch is touched by its own thread inside a commit section that stamps with that
 //!   epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch but one begins.
 //! - A slice never takes an operand with which all worker contexts together could leave the column's bounds, or make the
@@ -111,7 +111,7 @@ impl Places {
 }
 
 impl SplitColumn {
-    /// A column of a present record, with the value that it has now; all values of the row have so many bytes of their own.
+    /// A column of a present record, with the value that it has now; all values of the row have this many bytes of their own.
     pub(crate) fn new(
         (table, record): (Arc<TableCore>, RecordPointer),
         key: EncodedKey,
@@ -259,7 +259,7 @@ unsafe impl Send for Retired {}
 
 impl Retired {
     /// # Safety
-    /// It came from a box, and nobody uses it any more.
+    /// It came from a box, and no thread uses it any more.
     unsafe fn free(self) {
         // SAFETY: the caller's promise.
         drop(unsafe { Box::from_raw(self.0) });
@@ -580,7 +580,7 @@ pub(crate) unsafe fn gather<'s>(set: &SplitSet, all: impl Iterator<Item = &'s Sl
                 gathered[number].merge(column.operation, value, column.data_type(), &mut buffer)?;
             }
         }
-        // So that nothing is merged twice, and the next phase begins anew.
+        // So that nothing is merged twice, and the next phase starts over.
         totals.phase = 0;
     }
     Ok(gathered)

@@ -73,7 +73,7 @@ impl Store {
         self.epochs = Epochs::new(epoch);
     }
 
-    /// From here on an epoch has at most so many transactions: set once, before there are any.
+    /// From here on an epoch has at most this many transactions: set once, before there are any.
     pub(crate) fn limit_epochs(&mut self, transactions: usize) {
         self.epochs.set_limit(transactions);
     }

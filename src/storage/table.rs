@@ -4,7 +4,7 @@
 //! primary key, unless they are unique), its rows hold the primary key. So protocols treat index records as records.
 //! It is not logged; recovery derives it.
 //!
-//! What it keeps true: a record is in every primary index of its table, or on its way in or out. It comes in as an
+//! Invariants: a record is in every primary index of its table, or on its way in or out. It comes in as an
 //! absent placeholder, the hash index first; it leaves only with the word [`DEAD`], the hash index last. So whoever
 //! finds a dead record looks again, and at most one living record has a given key.
 
@@ -426,7 +426,7 @@ impl TableCore {
         self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), &mut (), guard)
     }
 
-    /// As [`find_or_place`](Self::find_or_place), for who may have come near in the ordered index. `changes` is told of every
+    /// As [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index. `changes` is told of every
     /// node that it changes.
     pub(crate) fn find_or_place_near<'g>(
         &'g self,
@@ -651,7 +651,7 @@ pub(crate) fn wait_a_little(backoff: &Backoff) {
 
 impl Drop for TableCore {
     fn drop(&mut self) {
-        // Nobody uses the table any more, so the records in its indexes, and the blocks of their rows, are its own
+        // No thread uses the table any more, so the records in its indexes, and the blocks of their rows, are its own
         // to free; those that left the indexes earlier were retired by `reclaim`. Records that lie in chunks go with
         // the chunks.
         if self.has_moved() {
@@ -676,12 +676,12 @@ impl Drop for TableCore {
 /// Frees a record and its row's blocks.
 ///
 /// # Safety
-/// The record is of these slabs and of this layout; nobody uses either any more, and nobody frees them twice.
+/// The record is of these slabs and of this layout; no thread uses either any more, and no thread frees them twice.
 pub(crate) unsafe fn free_record(layout: &RowLayout, slabs: &Slabs, pointer: RecordPointer) {
     if layout.has_blocks() {
         // SAFETY: the caller's promise.
         let record = unsafe { pointer.as_record() };
-        // Relaxed: nobody else has it. On the stack: any caller's unpinning may come by here, a reader's too.
+        // Relaxed: no other thread has access to it. On the stack: any caller's unpinning may come by here, a reader's too.
         let words: smallvec::SmallVec<[u64; 32]> =
             record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
         for block in layout.blocks(&words) {

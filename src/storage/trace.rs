@@ -136,7 +136,7 @@ impl Trace {
         kept.note(|| Noted { at: Instant::now(), key: key.into(), thread });
     }
 
-    /// Takes what was noted of these tables since the last time, and begins anew. `show` reads a key.
+    /// Takes what was noted of these tables since the last time, and starts over. `show` reads a key.
     pub(crate) fn take(
         &self,
         tables: &[Arc<TableCore>],

@@ -10,7 +10,7 @@
 //! `busy`: an install is under way; the row must not be believed. `absent`: the record is not there (deleted, or an
 //! insert's placeholder). `own`: two bits for the protocol in force, zero when it is quiescent. All words of a record
 //! rise strictly in (epoch, sequence), whichever protocol made them. [`DEAD`] is the one word that no stamp can be:
-//! the record is being taken out of the indexes, and whoever meets it looks its key up again.
+//! the record is being taken out of the indexes, and a thread that meets it looks its key up again.
 
 /// How many bits of a word hold the epoch.
 pub(crate) const EPOCH_BITS: u32 = 40;

@@ -1,7 +1,7 @@
 //! Worker contexts: who runs calls, a worker or a caller's thread while it is inside the engine.
 //!
 //! A worker context is a slot with its published epoch and its part of the log: two redo buffers, one for even epochs
-//! and one for odd. What it keeps true: only one thread has a slot at a time. While epoch `e` is written, commits go
+//! and one for odd. Invariants: only one thread has a slot at a time. While epoch `e` is written, commits go
 //! to `e + 1`, and the global epoch rises to `e + 2` only when `e` has been written and its buffer emptied: so two
 //! buffers are enough, and redo of two epochs never mixes.
 
@@ -225,7 +225,7 @@ impl WorkerContexts {
 
     /// Every slot that was ever used, as of the moment at which the first is asked for.
     pub(crate) fn all(&self) -> impl Iterator<Item = &WorkerContext> {
-        // Acquire pairs with the release in `take`: a slot counted here is fully there. Who waits for worker contexts asks
+        // Acquire pairs with the release in `take`: a slot counted here is fully there. A thread that waits for worker contexts asks
         // for the first behind its side of the barrier (`Epochs::wait_for`): a slot that comes into use later has its
         // thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
         let used = || self.slots[..self.used.load(Ordering::SeqCst)].iter();

@@ -25,7 +25,7 @@ pub(crate) use usual::{NumberChange, WordChange};
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.
 const MAXIMAL_BYTES: usize = 1 << 30;
-/// Up to so many records, looking through all of them is as fast as a table.
+/// At most this many records, looking through all of them is as fast as a table.
 const FEW: usize = 8;
 
 /// All buffered writes of one call.

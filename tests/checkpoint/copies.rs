@@ -128,7 +128,7 @@ fn a_database_that_was_moved_takes_its_parts_along() {
     assert!(matches!(refused, Error::ForeignCheckpoints { owner, .. } if owner == "moved"));
 }
 
-/// Parts of earlier versions have no mark: who opens them first claims them, at whatever moment the power goes.
+/// Parts of earlier versions have no mark: a thread that opens them first claims them, at whatever moment the power goes.
 #[test]
 fn parts_without_a_mark_are_claimed_when_their_database_is_opened() {
     let disk = SimulatedDisk::new();

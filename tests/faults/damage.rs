@@ -106,7 +106,7 @@ fn look(disk: &SimulatedDisk, history: &History, damaged: &Path, outcomes: &mut 
             if Some(&found) == history.last() {
                 outcomes.whole += 1;
             } else {
-                // The last group may look like one that was never acknowledged; nobody can tell. No other may.
+                // The last group may look like one that was never acknowledged; no thread can tell. No other may.
                 assert_eq!(found, history[history.len() - 2], "{what}: not a beginning of the history");
                 let cut = cut.unwrap_or_else(|| panic!("{what}: cut, and not said"));
                 assert!(cut.contains(&damaged.display().to_string()), "{what}: {cut}");

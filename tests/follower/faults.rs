@@ -176,7 +176,7 @@ fn a_follower_that_does_nothing_lets_the_log_grow_by_a_bound_only() {
         let (mut most, mut number, mut lines) = (0, 0, Vec::new());
         while journal.db.checkpoints().made < 6 {
             if !journal.db.checkpoints().follower.is_some_and(|follower| follower.attached) {
-                // It comes again as soon as it is given up, and is always behind.
+                // It comes again as soon as it is released, and is always behind.
                 lines.push(silent(&place));
                 wait_for_follower(&journal.db);
             }
@@ -202,7 +202,7 @@ fn closing_waits_for_no_silent_follower_whatever_waits_for_that() {
     in_time(|| {
         let (disk, place) = (SimulatedDisk::new(), Place::new());
         let journal = Journal::create(place.with(plain(&disk)));
-        // More than the line takes, and nobody reads it.
+        // More than the line takes, and no thread reads it.
         (0..400).for_each(|number| journal.call(0, number).expect("committed"));
         let _line = silent(&place);
         wait_for_follower(&journal.db);

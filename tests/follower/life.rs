@@ -134,7 +134,7 @@ fn closing_waits_for_no_follower_and_leaves_no_socket() {
         assert!(!place.socket().exists());
         wait_until("it was told that the database was closed", || companion.lives().len() == 1);
         companion.end();
-        // Nor does one that nobody came to, or one that is given up without being closed.
+        // Nor does one that nobody came to, or one that is released without being closed.
         drop(Journal::open(place.with(plain(&disk))).expect("opens"));
         assert!(!place.socket().exists());
     });

@@ -229,7 +229,7 @@ fn reads_of_split_columns_go_on_while_the_disk_is_full_and_updates_resume() {
     });
 }
 
-/// A sync that takes long holds the change of phases up, and with it who waits for that: no longer than it takes.
+/// A sync that takes long holds the change of phases up, and with it a thread that waits for that: no longer than it takes.
 #[test]
 fn a_slow_sync_holds_phase_changes_up_and_nothing_is_told_too_early() {
     in_time(|| {

@@ -62,7 +62,7 @@ fn an_idle_transaction_is_rolled_back_and_lets_others_have_what_it_had_reserved(
         let [mut idle, mut waiting] = [rig.begin(), rig.begin()];
         idle.set_idle_timeout(SHORT).expect("a timer");
         rig.increase(&mut idle, 1).expect("an update");
-        // It never comes back; whoever waits gets the row when its time is over.
+        // It never comes back; a thread that waits gets the row when its time is over.
         rig.increase(&mut waiting, 1).expect("the row is free at some time");
         waiting.commit().expect("a commit");
         assert_eq!(rig.value(1), Some(11), "{}", rig.protocol);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use heddledb::testing::{Disk, SimulatedDisk};
 
-/// A log is written in pages of so many bytes.
+/// A log is written in pages of this many bytes.
 pub const PAGE: usize = 4096;
 /// Bytes of a log block's header.
 pub const LOG_HEADER: usize = 48;

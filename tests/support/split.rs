@@ -12,7 +12,7 @@ use heddledb::{
     SplitOperation, Table, TableDefinition, TopK, TupleType, Tx, Value, ValueRef, key, row,
 };
 
-/// So many entries a top-K column keeps.
+/// This many entries a top-K column keeps.
 pub const TOP: u32 = 3;
 /// The row that no test labels: a place for ordinary writes.
 pub const PLAIN_ROW: i64 = 9;

@@ -53,7 +53,7 @@ struct CommonArguments {
     /// Of this protocol alone: optimistic, locking [default: both]
     #[arg(long, value_name = "NAME", value_parser = ["optimistic", "locking"])]
     protocol: Option<String>,
-    /// Workers: so many transactions overlap
+    /// Workers: this many transactions overlap
     #[arg(long, value_name = "N", default_value_t = 19)]
     threads: usize,
     /// A pause between a transaction's accesses, in microseconds, so that transactions overlap where cores are few

@@ -68,7 +68,7 @@ fn start(round: u64, database: &Path, acks: &Path) -> Child {
     command(&[&bench[..], &place].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// So many rounds are about one database.
+/// This many rounds are about one database.
 const ROUNDS_OF_A_DATABASE: u64 = 50;
 
 /// One database, which is killed over and over.
@@ -88,7 +88,7 @@ impl Victim {
         self.directory.path().join(name)
     }
 
-    /// Works on it for so long, kills it, and looks at what is left.
+    /// Works on it for this long, kills it, and looks at what is left.
     fn kill_after(&mut self, moment: Duration, round: u64, seed: u64) {
         let [database, acks, pipe] = ["bank", "acks", "pipe"].map(|name| self.path(name));
         let notes = if round.is_multiple_of(2) { Notes::of_pipe(pipe.clone()) } else { Notes::Own };

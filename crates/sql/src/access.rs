@@ -54,7 +54,7 @@ pub(crate) trait Rows {
 
 /// Reads rows as of one moment, by several threads at once.
 pub(crate) trait SharedRows: Rows {
-    /// Cuts a range into at most so many scans of about the same length, in their order.
+    /// Cuts a range into at most this many scans of about the same length, in their order.
     fn parts(
         &self,
         table: &Table,

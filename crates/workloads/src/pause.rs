@@ -10,7 +10,7 @@ impl Pause {
     /// No pause.
     pub const NONE: Pause = Pause(Duration::ZERO);
 
-    /// A pause of so many microseconds; 0 is none.
+    /// A pause of this many microseconds; 0 is none.
     pub fn microseconds(microseconds: u64) -> Self {
         Self(Duration::from_micros(microseconds))
     }

@@ -6,7 +6,7 @@
 //! first ones stand alone, the later ones in stretches whose last rank is about 3 % above the first. A bucket is chosen
 //! by its upper bound, size / first^alpha, from an alias table (Walker 1977; Vose 1991), a rank within it evenly, and
 //! that rank is accepted with probability (first / rank)^alpha; or all is done again. So the distribution is exact. Of
-//! the power, a lower bound for the whole bucket is kept: a power is worked out for the few choices that lie above it.
+//! the power, a lower bound for the whole bucket is kept: a power is computed for the few choices that lie above it.
 
 use fastrand::Rng;
 

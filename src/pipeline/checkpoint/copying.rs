@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 /// About so large are parts: small enough that several threads have something to load.
 const PART_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 64 << 20 };
 
-/// Writes all parts of a checkpoint of a store that nobody else uses, as fast as it can.
+/// Writes all parts of a checkpoint of a store that no other thread uses, as fast as it can.
 pub(crate) fn write_all(
     new: &Arc<NewCheckpoint>,
     store: &Store,

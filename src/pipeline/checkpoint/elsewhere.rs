@@ -1,6 +1,6 @@
 //! Checkpoints that a follower writes: what the database asks of it, and what it does before it relies on what came of it.
 //!
-//! What it keeps true: whatever a follower does or fails to do, a checkpoint is made; by the database itself, if need be. So
+//! Invariants: whatever a follower does or fails to do, a checkpoint is made; by the database itself, if need be. So
 //! the log does not grow for a follower's sake by more than a bound.
 
 use std::time::Instant;

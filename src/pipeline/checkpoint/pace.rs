@@ -4,7 +4,7 @@
 //! of that, a little at a time, instead of taking a processor from who executes until it is done. It hurries if somebody
 //! waits for it, and when nobody commits, since then it holds up nobody.
 //!
-//! What it keeps true: at no moment has the log grown further towards the next checkpoint than the copying has got, as far as
+//! Invariants: at no moment has the log grown further towards the next checkpoint than the copying has got, as far as
 //! its size was known, unless the copying is at full speed. So with a spread below 1 a checkpoint is whole before the next one
 //! is due, if the machine can do that at all.
 
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// Who waits looks so often whether to go on.
+/// A thread that waits looks so often whether to go on.
 const LOOK: Duration = Duration::from_millis(2);
-/// Who waits because of the limit looks so often whether it is to end.
+/// A thread that waits because of the limit looks so often whether it is to end.
 const LONG_LOOK: Duration = Duration::from_millis(10);
-/// When the log has not grown for so long, nobody commits.
+/// When the log has not grown for this long, nobody commits.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// How large the last checkpoint was, and how much memory rows took then.
@@ -41,9 +41,9 @@ impl Size {
 /// By when a checkpoint should have got how far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plan {
-    /// About so many bytes are to be copied.
+    /// About this many bytes are to be copied.
     pub(super) bytes: u64,
-    /// It should be done when the log has grown by so many bytes,
+    /// It should be done when the log has grown by this many bytes,
     pub(super) log_bytes: Option<u64>,
     /// or when so much time has passed, if that is earlier.
     pub(super) time: Option<Duration>,
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_plan_is_kept_to_the_logs_growth_and_to_time_whichever_is_further() {
         let plan = Plan { bytes: 1_000, log_bytes: Some(100), time: Some(10 * SECOND) };
-        // Copied, grown by, after so many seconds: ahead?
+        // Copied, grown by, after this many seconds: ahead?
         for (copied, grown, seconds, ahead) in [
             (0, 0, 0, false),
             (1, 0, 0, true),

@@ -23,7 +23,7 @@ use crate::pipeline::statistics::Stage;
 const LOOK: Duration = Duration::from_millis(50);
 /// So often it is looked whether there is something to send or to receive.
 const SHORT: Duration = Duration::from_millis(2);
-/// Who says nothing for so long is given up.
+/// Who says nothing for this long is released.
 pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
 /// So long a follower is waited for when the database is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ pub struct FollowerStatus {
     pub came: u64,
     /// Through which epoch it has replayed the log, as it has said last.
     pub epoch: u64,
-    /// Why the last one was given up, or could not do what it was asked for, if that is so.
+    /// Why the last one was released, or could not do what it was asked for, if that is so.
     pub failure: Option<Error>,
 }
 
@@ -231,7 +231,7 @@ fn lost(error: io::Error) -> Error {
 }
 
 impl Service<'_> {
-    /// Serves it until it is gone, or is given up, or the database is closed.
+    /// Serves it until it is gone, or is released, or the database is closed.
     fn run(&mut self) -> Result<()> {
         while !self.post.is_stopped() {
             if let Some(failure) = self.post.state.lock().given_up.take() {
@@ -310,7 +310,7 @@ impl Service<'_> {
 
     fn answer(&self, number: u32, answer: Result<Written>) {
         let mut state = self.post.state.lock();
-        // An answer to what nobody waits for any more is of no use.
+        // An answer to what no thread waits for any more is of no use.
         if let Some(order) =
             state.order.as_mut().filter(|order| order.number == number && order.epoch.is_some())
         {

@@ -4,12 +4,12 @@
 //! [`post`] is the database's side, with a thread of its own, `heddle-follower`; [`follow`](follow()) is the other one. What goes
 //! over the line is in `durability::follower`, why it is so in `docs/decisions/2026-11-22-follower.md`.
 //!
-//! What it keeps true:
+//! Invariants:
 //! - The database waits for no follower: not in a commit, not in its log, not when it is closed. Only its checkpointer does,
 //!   and only until the log has grown by a bound, or the follower has been silent for a while; then it writes its own
 //!   checkpoint.
 //! - What is not sent yet is not kept for the follower: it is read from the log's segments when there is room in the
-//!   connection. A follower for which they do not last has to begin anew.
+//!   connection. A follower for which they do not last has to start over.
 //! - The socket is there while the thread is, and no longer.
 
 mod connection;

@@ -8,7 +8,7 @@ use super::{Ordering, Queue, State, Work, WorkQueues};
 
 /// So far a worker looks into a queue for a call that suits it.
 const LOOKED_AT: usize = 32;
-/// The most calls that a worker takes at once which have rivals, or where somebody is idle: what it has taken nobody can
+/// The most calls that a worker takes at once which have rivals, or where somebody is idle: what it has taken no thread can
 /// steal.
 const FEW: usize = 8;
 

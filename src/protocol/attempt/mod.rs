@@ -5,7 +5,7 @@
 //! predictable indirect call and no look at which protocol is in force; the most
 //! frequent ones not even that ([`Reading`]).
 //!
-//! What it keeps true: the thread is pinned for as long as the attempt lasts, so that every record and every block
+//! Invariants: the thread is pinned for as long as the attempt lasts, so that every record and every block
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
 
 mod read;
@@ -243,7 +243,7 @@ impl<'a> Attempt<'a> {
         words.any(|word| word == DEAD)
     }
 
-    /// Of an attempt that must be run again: whether a rival has taken, changed or deleted a record that it would have
+    /// Of an attempt that must be retried: whether a rival has taken, changed or deleted a record that it would have
     /// written, and not only what it has read.
     #[cold]
     pub(crate) fn met_rival_in_writes(&self) -> bool {
@@ -499,7 +499,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Accesses that note nothing: for who has excluded all rivals.
+/// Accesses that note nothing: for a thread that has excluded all rivals.
 pub(crate) static DIRECT: Access =
     Access { claim: None, range: None, reading: Reading::Seen, read: read_directly, missed: note_nothing };
 /// Accesses that note everything that was read, for a validation at commit.

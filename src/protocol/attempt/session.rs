@@ -32,7 +32,7 @@ use crate::types::key::EncodedKey;
 
 /// What an attempt asks of the session that it runs for.
 pub(crate) trait SessionControl: Send + Sync {
-    /// Whether the session was ended from elsewhere, so that the attempt is in vain.
+    /// Whether the session was ended from elsewhere, so that the attempt is unnecessarily.
     fn is_stopped(&self) -> bool;
 
     /// Reserves a key of a table, unless another session has it. Whether it is reserved.
@@ -402,7 +402,7 @@ impl<'a> Attempt<'a> {
     /// Reserves a key for the session, if the attempt is a session's.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: another session has it; the attempt is in vain, and which key it is was noted.
+    /// [`Error::Conflict`]: another session has it; the attempt is unnecessarily, and which key it is was noted.
     pub(crate) fn reserve(&self, target: &Target<'_, 'a>) -> Result<()> {
         let table = self.hold(target.table)?;
         let mut held = self.held.borrow_mut();

@@ -1,6 +1,6 @@
 //! What a thread holds under `locking`: the locks of the running attempt, and what it has to know to claim more.
 //!
-//! What it keeps true: all locks are of the one lock manager that the attempt began with; nothing is held between two
+//! Invariants: all locks are of the one lock manager that the attempt began with; nothing is held between two
 //! attempts; and once a claim was denied, every later one of the attempt is.
 
 use std::fmt;
@@ -59,7 +59,7 @@ impl Holding {
         let mode = self.mode(table, hash, what);
         let identity = identity(table);
         self.take(|manager, locks, on_conflict| {
-            // The point first: who reads a range takes it before the keys in it, so the two do not cross.
+            // The point first: a thread that reads a range takes it before the keys in it, so the two do not cross.
             if what == Claim::Insert {
                 manager.acquire_point(locks, identity, key, on_conflict)?;
             }
@@ -67,14 +67,14 @@ impl Holding {
         })
     }
 
-    /// Whether a claim is one of a writer: also of one who reads first what it is going to write.
+    /// Whether a claim is one of a writer: also of one a thread that reads first what it is going to write.
     pub(super) fn is_writers(&self, table: &TableCore, key: &[u8], what: Claim) -> bool {
         self.mode(table, hash_key(key), what) == Mode::Exclusive
     }
 
     fn mode(&self, table: &TableCore, hash: u64, what: Claim) -> Mode {
         match what {
-            // Who reads what it is going to write takes it alone at once: two who first read it together could but
+            // A thread that reads what it is going to write takes it alone at once: two who first read it together could but
             // wait for each other then.
             Claim::Read | Claim::Presence if self.written.binary_search(&(table.id(), hash)).is_err() => {
                 Mode::Shared

@@ -15,8 +15,8 @@
 //! A record's name is its table and the hash of its key, so it can be locked before it is there, and after it has gone.
 //! Secondary indexes are locked like tables.
 //!
-//! - Who meets a lock that does not go with its own waits, and a deadlock costs its youngest an attempt; or, by option,
-//!   it gives up at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its birth stays the same
+//! - A thread that meets a lock that does not go with its own waits, and a deadlock costs its youngest an attempt; or, by option,
+//!   it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its birth stays the same
 //!   over all attempts, so it becomes the oldest at some time, which is never a victim: no call starves.
 //! - A denied lock dooms the attempt: nothing can be claimed any more, whatever the body makes of the error, and what it
 //!   ends in counts for nothing.
@@ -46,10 +46,10 @@ use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::Counters;
 
-/// So often a call gives up at the first conflict; after that it waits like all others, so that it does not starve.
+/// So often a call releases at the first conflict; after that it waits like all others, so that it does not starve.
 const ATTEMPTS_WITHOUT_WAITING: u32 = 32;
 
-/// Claims what it reads and writes; then reads are direct, because nobody can be writing.
+/// Claims what it reads and writes; then reads are direct, because no thread can be writing.
 static LOCKING: Access = Access {
     claim: Some(claim_key),
     range: Some(claim_range),

@@ -100,7 +100,7 @@ pub(crate) struct Decision {
     pub(crate) changes: Vec<Change>,
     /// Whether there should be a split phase next.
     pub(crate) worth_splitting: bool,
-    /// Whether the next split phase may follow the last one without a joined phase between them: nobody waits for one.
+    /// Whether the next split phase may follow the last one without a joined phase between them: no thread waits for one.
     pub(crate) may_skip_joined: bool,
 }
 
@@ -280,7 +280,7 @@ impl Classifier {
         }
     }
 
-    /// Labelled columns that nobody writes are tried less and less often.
+    /// Labelled columns that no thread writes are tried less and less often.
     fn note_use_of_labels(&mut self, report: &SplitReport) {
         let is_used = report.writes.iter().any(|(candidate, writes)| {
             *writes > 0 && self.find(&candidate.record, candidate.column).is_some_and(|split| split.labelled)

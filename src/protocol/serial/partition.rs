@@ -1,7 +1,7 @@
 //! A serial site: one shared/exclusive lock, under which calls run one after another.
 //!
 //! The lock is task-fair: once an updater waits, new readers queue behind it, and it lets the readers that wait go
-//! when it leaves; so neither side starves. Who holds a site never waits for disk or for a waiter slot, so a site
+//! when it leaves; so neither side starves. A thread that holds a site never waits for disk or for a waiter slot, so a site
 //! is held only as long as bodies run.
 
 use crossbeam_utils::CachePadded;
@@ -12,7 +12,7 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::Held;
 
-/// How often who finds the site taken looks again before it goes to sleep: longer than a small group of calls takes.
+/// How often a thread that finds the site taken looks again before it goes to sleep: longer than a small group of calls takes.
 const LOOKS: u32 = 4_000;
 
 /// One site.

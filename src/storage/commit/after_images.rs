@@ -1,4 +1,4 @@
-//! Working out what a commit's records become, and its redo, while the records are held.
+//! Computing what a commit's records become, and its redo, while the records are held.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -31,7 +31,7 @@ impl From<Error> for Unfeasible {
     }
 }
 
-/// Works out what each record becomes, and encodes the redo. Blocks that were made for it are put into `made`.
+/// Computes what each record becomes, and encodes the redo. Blocks that were made for it are put into `made`.
 ///
 /// # Errors
 /// See [`Unfeasible`].

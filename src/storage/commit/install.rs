@@ -12,7 +12,7 @@ use crate::storage::versions::Versions;
 use crate::storage::word::{BUSY, PLACEHOLDER, SPLIT, Stamp};
 use crate::storage::workspace::Deleted;
 
-/// Installs what was worked out for one record. Nothing here can fail.
+/// Installs what was computed for one record. Nothing here can fail.
 #[inline]
 pub(super) fn install<T: Taking>(
     (table, versions): (&TableCore, &Versions),
@@ -31,12 +31,12 @@ pub(super) fn install<T: Taking>(
     match &entry.change {
         Change::Nothing => {
             if entry.taken {
-                // Release: pairs with who reads or takes the word next; nothing was written in between.
+                // Release: pairs with the thread that reads or takes the word next; nothing was written in between.
                 word.store(entry.word, Ordering::Release);
             }
         }
         Change::Gone => {
-            // Release: who sees the row gone sees what led to it.
+            // Release: a thread that sees the row gone sees what led to it.
             word.store(stamp.absent(), Ordering::Release);
             let key = entry.record.key().into();
             deleted.push(Deleted { table: std::ptr::from_ref(table), key, word: stamp.absent() });
@@ -48,7 +48,7 @@ pub(super) fn install<T: Taking>(
                 row[change.at].store(change.new, Ordering::Relaxed);
                 set_not_null(row, change.column);
             }
-            // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
+            // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
             word.store(present, Ordering::Release);
         }
         Change::Image { image, .. } => {
@@ -80,7 +80,7 @@ fn make_busy(entry: &Pending<'_>) {
     if !entry.taken {
         entry.record.word().store(entry.word | BUSY, Ordering::Relaxed);
     }
-    // Release fence: whoever reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees
+    // Release fence: a thread that reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees
     // the busy word, and does not believe the row.
     fence(Ordering::Release);
 }

@@ -1,4 +1,4 @@
-//! Taking the records that a commit writes: from here until the install nobody else writes them.
+//! Taking the records that a commit writes: from here until the install no other thread writes them.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -85,7 +85,7 @@ pub(super) fn take<'a, T: Taking>(
     let all_taken = if T::EXCLUDED || writes.touched().len() == 1 {
         (0..writes.touched().len()).try_for_each(&mut take_one)
     } else {
-        // One order for all commits: who waits for a record holds only records before it.
+        // One order for all commits: a thread that waits for a record holds only records before it.
         in_order(writes).into_iter().try_for_each(|(_, position)| take_one(position as usize))
     };
     match all_taken {
@@ -184,7 +184,7 @@ fn take_from_rivals<T: Taking>(
 /// Lets go of everything that was taken.
 pub(super) fn give_back(pending: &[Pending<'_>]) {
     for entry in pending.iter().filter(|entry| entry.taken) {
-        // Release: pairs with who reads or takes the word next; nothing was written in between.
+        // Release: pairs with the thread that reads or takes the word next; nothing was written in between.
         entry.record.word().store(entry.word, Ordering::Release);
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn commit_one_word<T: Taking>(
         let committed = change_and_stamp(call, record, word, validate);
         match committed {
             Some((change, stamp)) => install(call, record, word, change, stamp),
-            // Release: pairs with who reads or takes the word next; nothing was written in between.
+            // Release: pairs with the thread that reads or takes the word next; nothing was written in between.
             None if !T::EXCLUDED => record.word().store(word, Ordering::Release),
             None => {}
         }
@@ -107,6 +107,6 @@ fn install(call: &mut Committing<'_>, record: Record<'_>, word: u64, change: Cha
     record.word().store(word | BUSY, Ordering::Relaxed);
     fence(Ordering::Release);
     record.row()[change.at].store(change.new, Ordering::Relaxed);
-    // Release pairs with the acquire of every reader of the word: who sees the stamp sees the row.
+    // Release pairs with the acquire of every reader of the word: a thread that sees the stamp sees the row.
     record.word().store(stamp.present(), Ordering::Release);
 }

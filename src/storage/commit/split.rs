@@ -1,6 +1,6 @@
 //! A commit in a split phase: operations on split columns go into the worker context's slices (Doppel, OSDI 2014, figure 3).
 //!
-//! What it keeps true: the slices' totals take the operations before the stamp, and give them up again if the commit
+//! Invariants: the slices' totals take the operations before the stamp, and give them up again if the commit
 //! fails; so whether they fit is known before anything is installed, and nothing can fail afterwards.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct Staged<'a> {
 pub(super) enum Plan<'a> {
     /// All of them went into slices.
     Sliced,
-    /// Those to these columns went into slices; the others are for the record, whose row must leave so many bytes to
+    /// Those to these columns went into slices; the others are for the record, whose row must leave this many bytes to
     /// slices, if any.
     Mixed(&'a [u16], Option<usize>),
     /// They cannot be done in this phase.

@@ -1,7 +1,7 @@
-//! The usual writes of a commit, worked out without the general way's copies of rows: numbers that change, and times that are
+//! The usual writes of a commit, computed without the general way's copies of rows: numbers that change, and times that are
 //! set, in a row that is there; and a row that comes in where there is none.
 //!
-//! What it keeps true: what is worked out here is what [`WriteSet::apply`] would come to; whatever cannot be applied, or
+//! Invariants: what is computed here is what [`WriteSet::apply`] would come to; whatever cannot be applied, or
 //! is anything else, is left to the general way, which finds out what is to be said.
 
 use bumpalo::Bump;

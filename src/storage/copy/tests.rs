@@ -40,7 +40,7 @@ fn loaded(index: PrimaryIndex, last_epoch: u64, blocks: &[Vec<u8>]) -> Rig {
     rig
 }
 
-/// Copies everything, into blocks of about so many bytes.
+/// Copies everything, into blocks of about this many bytes.
 fn copies(rig: &Rig, bytes_max: usize) -> (Vec<Vec<u8>>, Copied) {
     let scan = LiveScan::new(vec![rig.table.clone()]);
     let mut copier = scan.copier();

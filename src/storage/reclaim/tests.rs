@@ -1,4 +1,4 @@
-//! Absent records go when they may, and not before; who comes back in the meantime stays.
+//! Absent records go when they may, and not before; a thread that comes back in the meantime stays.
 
 use super::*;
 use crate::storage::definition::{PrimaryIndex, TableDefinition};

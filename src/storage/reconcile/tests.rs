@@ -142,7 +142,7 @@ mod room {
         TupleType::new(vec![DataType::Int64], vec![DataType::Text]).expect("a sound type")
     }
 
-    /// A tuple of at least so many bytes.
+    /// A tuple of at least this many bytes.
     fn tuple(order: i64, bytes: usize) -> OrderedTuple {
         let payload = Value::Text("x".repeat(bytes));
         OrderedTuple::new(&score(), &[(&Value::Int(order)).into()], &[(&payload).into()]).expect("a tuple")

@@ -1,7 +1,7 @@
 //! Numbers of variable length: seven bits in each byte, the lowest ones first, and the highest bit of all bytes but the last set
 //! (LEB128); signed ones in zigzag.
 //!
-//! What it keeps true: a number is read as byte by byte it would be, whether its bytes are looked at one by one or together; and
+//! Invariants: a number is read as byte by byte it would be, whether its bytes are looked at one by one or together; and
 //! nothing behind the bytes that are there is looked at.
 
 use super::{Reader, malformed};
@@ -175,7 +175,7 @@ mod tests {
         let mut large = Vec::new();
         wide(&mut large, 1 << 70);
         assert!(Reader::new(&large).number().is_err());
-        // Longer than need be, as nobody writes it, but a number.
+        // Longer than need be, as no thread writes it, but a number.
         assert_eq!(Reader::new(&[0x85, 0x80, 0x00]).number(), Ok(5));
         assert_eq!(
             Reader::new(&[0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00]).number(),

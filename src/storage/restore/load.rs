@@ -1,6 +1,6 @@
 //! Puts a checkpoint's copies of records into tables; several threads do so side by side.
 //!
-//! What it keeps true: a record is in a checkpoint once at most, so no two threads ever install the same one; its word
+//! Invariants: a record is in a checkpoint once at most, so no two threads ever install the same one; its word
 //! becomes the stamp that it was copied with, and its epoch lies within the copying.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::{FreshRecords, FreshRow, TableCore, TableId};
 
-/// So many records are made before the first of them is looked for in its index, whose lines are fetched meanwhile.
+/// This many records are made before the first of them is looked for in its index, whose lines are fetched meanwhile.
 const BATCH_RECORDS: usize = if cfg!(test) { 3 } else { 32 };
 
 /// What one thread loads with.

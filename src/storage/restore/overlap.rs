@@ -7,7 +7,7 @@
 //! - **A change of some columns finds no row.** The row was there when the change was made, and was deleted before the
 //!   copying came to it. The change is skipped. What makes this safe: the deletion was installed before the copying
 //!   ended, so it is in the log, in an epoch not after the last one; nothing else that is replayed needs the row; and
-//!   should the key be inserted anew, the log has the whole row. All this is not taken on trust: a row that was missed
+//!   should the key be inserted again, the log has the whole row. All this is not taken on trust: a row that was missed
 //!   must be deleted or written whole before the last epoch is over, or recovery is refused.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Cuts a log group into shares, which are replayed side by side.
 //!
-//! What it keeps true: all changes of a record are in one share, in the order in which `group` argues that they must be
+//! Invariants: all changes of a record are in one share, in the order in which `group` argues that they must be
 //! replayed; nothing in that argument speaks about more than one record. So shares need no order among themselves, within a
 //! group or between groups. The one thing that changes need besides their record is their table: what commits have put
 //! into the catalog is replayed here, before anything that comes after it is handed on.

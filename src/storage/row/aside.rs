@@ -127,7 +127,7 @@ impl RowLayout {
         buffer
     }
 
-    /// What was put aside lies so many bytes further on.
+    /// What was put aside lies this many bytes further on.
     pub(crate) fn shift_aside(&self, words: &mut [u64], bytes: usize) {
         for &at in &self.variable_words {
             let word = &mut words[at as usize];

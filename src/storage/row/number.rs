@@ -1,12 +1,12 @@
 //! Columns that hold one number in one word: what may go there, without a look at names and types.
 //!
-//! What it keeps true: whatever is taken here is what the close check takes, as it is; what is not taken here is for that
+//! Invariants: whatever is taken here is what the close check takes, as it is; what is not taken here is for that
 //! check to judge.
 
 use super::{ColumnLayout, RowLayout, Shape};
 use crate::types::{DataType, ValueRef};
 
-/// Texts of up to so many bytes are checked here: no bound of theirs is lower.
+/// Texts of at most this many bytes are checked here: no bound of theirs is lower.
 pub(super) const SHORT_TEXT: usize = 256;
 
 /// A column that holds an integer, or a decimal of at most 18 digits, in one word.

@@ -1,7 +1,7 @@
 //! Records that come in by the thousand, made by recovery's threads from a checkpoint: nobody runs transactions yet, and each
 //! key comes once.
 //!
-//! What it keeps true: a record is whole, its row and its word, before any index has it; it is in every primary index of its
+//! Invariants: a record is whole, its row and its word, before any index has it; it is in every primary index of its
 //! table or in none. Room that was made ahead changes only how often an index grows.
 
 use crossbeam_epoch::Guard;
@@ -22,7 +22,7 @@ pub(crate) struct FreshRecords<'t> {
 }
 
 impl TableCore {
-    /// Makes room in the indexes for so many records, if there are none yet.
+    /// Makes room in the indexes for this many records, if there are none yet.
     pub(crate) fn reserve(&self, records: u64, guard: &Guard) {
         if let Some(index) = &self.hash {
             index.reserve(records, guard);
@@ -47,7 +47,7 @@ impl<'t> FreshRecords<'t> {
         let (table, hash) = (self.table, self.table.hash(key));
         table.prefetch(hash, guard);
         let pointer = table.slabs.make(cutter, word, key, row.len());
-        // SAFETY: it was just made, and nobody else has it.
+        // SAFETY: it was just made, and no other thread has access to it.
         let record = unsafe { pointer.as_record() };
         for (place, &word) in record.row().iter().zip(row) {
             // Relaxed: an index's release publishes it.

@@ -1,6 +1,6 @@
 //! Joining write sets: of a call whose actions have run on several threads.
 //!
-//! What it keeps true: the parts have written different records, so that their writes stay as they were, one set behind
+//! Invariants: the parts have written different records, so that their writes stay as they were, one set behind
 //! the other; and marks of the first part hold, while those of the others end with them.
 
 use super::{Kind, NONE, Stored, Touched, Write, WriteSet};
@@ -139,7 +139,7 @@ mod tests {
             let mut nothing = WriteSet::default();
             nothing.append(&WriteSet::default());
             assert!(nothing.is_empty());
-            // SAFETY: made above, and nobody uses them any more.
+            // SAFETY: made above, and no thread uses them any more.
             records.into_iter().for_each(|record| unsafe { record.free() });
         }
     }

@@ -1,6 +1,6 @@
 //! Where the records of a write set stand in it: a table with open addresses, for sets of more records than one looks through.
 //!
-//! What it keeps true: records are noted in the order of their places and forgotten in the reverse order, so that the table is at
+//! Invariants: records are noted in the order of their places and forgotten in the reverse order, so that the table is at
 //! any moment as if only those that are noted had ever been: a slot can be emptied without a look at those behind it. At most
 //! half of the slots are taken, so that every search comes to an empty one.
 
@@ -133,7 +133,7 @@ mod tests {
     impl Drop for Made {
         fn drop(&mut self) {
             for touched in &self.0 {
-                // SAFETY: made by `new`, and nobody else has it.
+                // SAFETY: made by `new`, and no other thread has access to it.
                 unsafe { touched.record.free() };
             }
         }

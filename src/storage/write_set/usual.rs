@@ -124,7 +124,7 @@ mod tests {
         let record = RecordPointer::allocate(0, b"key", 0);
         write(&mut set, &table, record);
         check(&set);
-        // SAFETY: made above; nobody else knows it.
+        // SAFETY: made above and not shared.
         unsafe { record.free() };
     }
 

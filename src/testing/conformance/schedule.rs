@@ -97,7 +97,7 @@ fn open_sessions(
             progress: Progress::default(),
         };
         let clock = clock.clone();
-        // Not scoped: whoever finds that it hangs must be able to say so.
+        // Not scoped: a thread that finds that it hangs must be able to say so.
         thread::spawn(move || run(player, way, &clock));
         Session { tokens: give, allowed: 0, told: 0, seen: None }
     };

@@ -50,7 +50,7 @@ pub fn random(subject: &Subject, reference: &Subject) {
             let reference = play(reference, &script, way, PATIENCE);
             for (one, other) in played.seen.iter().zip(&reference.seen) {
                 assert_eq!(one.outcome, other.outcome, "{context}: {:?}", one.steps);
-                // Who meets a split column waits, and is retried; and who goes on where boundaries have moved.
+                // A thread that meets a split column waits, and is retried; and who goes on where boundaries have moved.
                 assert!(
                     one.attempts == 1 || subject.labels || subject.moves || SMALL_NODES,
                     "{context}: alone, and run again: {:?}",
@@ -72,7 +72,7 @@ pub fn own_inserts(subject: &Subject) {
         let (db, name) = (subject.database(), subject.name.clone());
         let _mover = subject.disturb(&db);
         let (done, finished) = channel();
-        // Not scoped: whoever finds that it hangs must be able to say so.
+        // Not scoped: a thread that finds that it hangs must be able to say so.
         thread::spawn(move || {
             let table = make_table(&db, index, &Model { indexed: true, ..Model::default() });
             let count = |tx: &Tx<'_, '_>| -> Result<(usize, usize)> {

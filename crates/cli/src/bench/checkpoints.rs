@@ -1,4 +1,4 @@
-//! Options for checkpoints, and those that are made after so many calls.
+//! Options for checkpoints, and those that are made after this many calls.
 
 use std::path::PathBuf;
 use std::thread;
@@ -20,13 +20,13 @@ pub struct CheckpointOptions {
     /// Make checkpoints when the log has grown enough, or only as --checkpoint-seconds says [default: auto]
     #[arg(long, value_name = "WHEN", value_enum, help_heading = "Engine")]
     pub checkpoint: Option<When>,
-    /// Make a checkpoint every so many seconds, fractions allowed
+    /// Make a checkpoint every this many seconds, fractions allowed
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub checkpoint_seconds: Option<f64>,
     /// Spread a checkpoint over this share of the way to the next one, 0 to 1; 0: as fast as it can be made [default: 0.8]
     #[arg(long, value_name = "SHARE", help_heading = "Engine")]
     pub checkpoint_spread: Option<f64>,
-    /// Make a checkpoint after every so many calls
+    /// Make a checkpoint after every this many calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Engine")]
     pub checkpoint_transactions: Option<u64>,
     /// Keep checkpoints in this directory [default: the database's]; repeatable: striped over all of them
@@ -82,7 +82,7 @@ impl CheckpointOptions {
         self.checkpoint_dir.iter().fold(options, Options::checkpoint_directory)
     }
 
-    /// Does something, and makes a checkpoint beside it after every so many calls. Those that are due at its end are
+    /// Does something, and makes a checkpoint beside it after every this many calls. Those that are due at its end are
     /// made after it.
     pub fn beside<T>(&self, db: &Database, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(calls) = self.checkpoint_transactions else { return work() };
@@ -106,7 +106,7 @@ impl CheckpointOptions {
     }
 }
 
-/// Makes a checkpoint after every so many calls from now on.
+/// Makes a checkpoint after every this many calls from now on.
 fn make_every(db: &Database, calls: u64, ended: &Ended) -> heddledb::Result<()> {
     let first = db.statistics().committed;
     let mut made = 0;

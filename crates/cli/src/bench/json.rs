@@ -225,7 +225,7 @@ fn handovers(findings: &Findings<'_>) -> Value {
     means.collect::<Map<_, _>>().into()
 }
 
-/// Attempts that were run again because of what they would have written, and because of what they had read.
+/// Attempts that were retried because of what they would have written, and because of what they had read.
 fn aborts(report: &Report) -> Value {
     json!({ "write": report.statistics.aborted_write, "read": report.statistics.aborted_read })
 }

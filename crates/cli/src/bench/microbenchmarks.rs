@@ -142,7 +142,7 @@ pub struct YcsbArguments {
     /// How many of a hundred operations read; the others write
     #[arg(long, value_name = "P", default_value_t = Ycsb::default().read_percent)]
     read_percent: f64,
-    /// A write reads the record first, and writes what it worked out from that; without it, writes are blind
+    /// A write reads the record first, and writes what it computed from that; without it, writes are blind
     #[arg(long)]
     rmw: bool,
     /// Zipf exponent: the k-th most popular record is chosen in proportion to 1 / k^A; 0: all alike

@@ -61,7 +61,7 @@ pub struct CommonOptions {
     /// Variant of the serial protocol: naive, precommit, sp [default: sp]
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub variant: Option<SerialVariant>,
-    /// What a call does that has met a rival's change, or its lock, before it is run again: backoff, immediate
+    /// What a call does that has met a rival's change, or its lock, before it is retried: backoff, immediate
     #[arg(long, value_name = "HOW", default_value_t = Retry::default(), help_heading = "Engine")]
     pub retry: Retry,
     /// What a call does that meets a lock of another call's: wait, no-wait (the locking protocol)
@@ -100,7 +100,7 @@ pub struct CommonOptions {
     /// Offered load in calls per second, Poisson arrivals; latency counts from the planned arrival
     #[arg(long, value_name = "R", help_heading = "Load")]
     pub rate: Option<f64>,
-    /// Search the rate at which the mean response time is so many milliseconds, and measure at it
+    /// Search the rate at which the mean response time is this many milliseconds, and measure at it
     #[arg(long, value_name = "M", conflicts_with_all = ["rate", "transactions"], help_heading = "Load")]
     pub target_mean_ms: Option<f64>,
     /// A pause between a transaction's accesses, in microseconds
@@ -115,7 +115,7 @@ pub struct CommonOptions {
     /// How long to run before measuring
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Load")]
     pub warmup: f64,
-    /// End after so many calls, whatever the time
+    /// End after this many calls, whatever the time
     #[arg(long, value_name = "N", conflicts_with = "seconds", help_heading = "Load")]
     pub transactions: Option<u64>,
     /// Where randomness comes from
@@ -143,7 +143,7 @@ pub struct CommonOptions {
     /// Whether the table shows the throughput over time: what the workload's own options ask for.
     #[arg(skip)]
     pub shows_time: bool,
-    /// After so many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's own options say so.
+    /// After this many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's own options say so.
     #[arg(skip)]
     pub shifts_after: Option<f64>,
 }

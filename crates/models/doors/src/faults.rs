@@ -21,7 +21,7 @@ pub enum Fault {
     Weaken,
     /// A store, a fence, a read-modify-write or a waking does not happen.
     Skip,
-    /// A read-modify-write is a load and a store, with a gap between; a lock is given up as soon as it is taken.
+    /// A read-modify-write is a load and a store, with a gap between; a lock is released as soon as it is taken.
     Tear,
     /// A compare-and-swap compares nothing.
     Blind,

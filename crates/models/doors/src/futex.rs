@@ -1,7 +1,7 @@
 //! `atomic_wait`: sleeping until a word has another value.
 //!
 //! As the system's futex: the look at the word and the going to sleep are one step, which the lock of a queue makes
-//! one; who wakes goes through the same lock. One queue serves all words: a wake-up too many is allowed.
+//! one; a thread that wakes goes through the same lock. One queue serves all words: a wake-up too many is allowed.
 
 use crate::atomics::{AtomicU32, Ordering};
 use crate::execution;

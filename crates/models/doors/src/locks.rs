@@ -216,7 +216,7 @@ impl<'l, T> DerefMut for RwLockGuard<'l, T, sync::RwLockWriteGuard<'l, ()>> {
     }
 }
 
-/// Locks that are given up without a guard.
+/// Locks that are released without a guard.
 pub mod lock_api {
     /// `parking_lot`'s trait.
     pub trait RawMutex {
@@ -286,7 +286,7 @@ fn shared(state: i64) -> Option<i64> {
     (state >= 0).then_some(state + 1)
 }
 
-/// A lock that is given up without a guard.
+/// A lock that is released without a guard.
 pub struct RawMutex(Held);
 
 impl lock_api::RawMutex for RawMutex {
@@ -305,7 +305,7 @@ impl lock_api::RawMutex for RawMutex {
     }
 }
 
-/// A read-write lock that is given up without a guard.
+/// A read-write lock that is released without a guard.
 pub struct RawRwLock(Held);
 
 impl lock_api::RawRwLock for RawRwLock {

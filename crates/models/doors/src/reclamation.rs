@@ -29,7 +29,7 @@ impl Garbage {
         self.pinned.retain(|&pinned| pinned != number);
     }
 
-    /// What nobody can see any more.
+    /// What no thread can see any more.
     fn ready(&mut self) -> Vec<Deferred> {
         let oldest = self.pinned.iter().copied().min().unwrap_or(u64::MAX);
         self.waiting.extract_if(.., |(after, _)| *after < oldest).map(|(_, deferred)| deferred).collect()

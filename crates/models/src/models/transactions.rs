@@ -43,7 +43,7 @@ fn beside<T: Send + 'static>(
     thread::spawn(move || run(&stand))
 }
 
-/// The writer keeps both columns equal; whoever sees them different has seen half an install.
+/// The writer keeps both columns equal; a thread that sees them different has seen half an install.
 fn a_reader_sees_whole_rows() {
     let stand = Stand::new(KIND, &[(1, 0, 0)]);
     let writer = beside(&stand, |stand| stand.transact(|body| body.set(1, 5, 5)));
@@ -125,7 +125,7 @@ fn no_lost_update() {
     assert_eq!(stand.transact(|body| body.get(1)), Some((2, 0)));
 }
 
-/// One inserts and gives up, so that its placeholder is collected; one inserts the same key and commits; one reads.
+/// One inserts and releases, so that its placeholder is collected; one inserts the same key and commits; one reads.
 fn a_placeholder_is_filled_or_collected() {
     let stand = Stand::new(KIND, &[(1, 0, 0)]);
     let quitter = beside(&stand, |stand| {

@@ -1,4 +1,4 @@
-//! The workers' queues: what is put in comes out once, whoever takes it; nobody sleeps while something waits that he could
+//! The workers' queues: what is put in comes out once, a thread that takes it; nobody sleeps while something waits that he could
 //! take; and closing lets everybody go. A worker or a maker that sleeps for ever is a deadlock, which the checker finds.
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub(crate) struct Frame {
 /// A common table expression, as its references see it.
 #[derive(Debug, Clone)]
 pub(crate) enum Cte {
-    /// It is planned anew where it is named.
+    /// It is planned again where it is named.
     Inline(Arc<BoundQuery>),
     /// It is kept under this number; `depth`: in which frame it is evaluated.
     Kept { number: usize, width: usize, rows: f64, depth: usize },

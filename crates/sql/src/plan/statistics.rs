@@ -112,7 +112,7 @@ pub(crate) struct StatisticsCache {
 #[derive(Debug)]
 struct Counted {
     statistics: Arc<TableStatistics>,
-    /// How many rows the engine estimated then: if it is twice as many or half as many now, they are counted anew.
+    /// How many rows the engine estimated then: if it is twice as many or half as many now, they are counted again.
     estimated: u64,
     uses: AtomicU32,
 }

@@ -65,7 +65,7 @@ impl Shared {
         self.catalog.read().clone()
     }
 
-    /// Replaces the catalog, by whoever holds `changes`.
+    /// Replaces the catalog, by a thread that holds `changes`.
     pub fn set_catalog(&self, mut catalog: Catalog) -> Arc<Catalog> {
         let mut current = self.catalog.write();
         catalog.version = current.version + 1;

@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The command tag after so many rows.
+    /// The command tag after this many rows.
     pub fn tag(&self, count: u64) -> String {
         match self.kind {
             "INSERT" => format!("INSERT 0 {count}"),

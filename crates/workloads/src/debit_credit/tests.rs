@@ -24,7 +24,7 @@ fn loaded(settings: &DebitCredit) -> (Database, Box<dyn Bound>) {
     (db, bound)
 }
 
-/// Makes so many calls of a generator.
+/// Makes this many calls of a generator.
 fn call_all(db: &Database, generator: &mut dyn crate::Generator, wanted: usize) -> Calls {
     let calls = next_calls(generator, wanted);
     for (transaction, args) in calls.made() {

@@ -26,7 +26,7 @@ pub(super) struct Release {
     /// How many marks it leaves if it was committed; a call without marks only reads.
     pub marks: u32,
     pub outcome: Outcome,
-    /// How often the call was run again; 0 where nobody knows.
+    /// How often the call was retried; 0 where nobody knows.
     pub run_again: u32,
     pub at: Instant,
     /// Time from arrival to release, where it was sampled.
@@ -72,7 +72,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// An empty recorder for so many procedures.
+    /// An empty recorder for this many procedures.
     pub fn new(procedures: usize) -> Self {
         Self {
             by_procedure: vec![Counts::default(); procedures],
@@ -189,7 +189,7 @@ struct Planned {
 }
 
 impl Tally {
-    /// An empty tally for so many procedures.
+    /// An empty tally for this many procedures.
     pub fn new(procedures: usize) -> Self {
         Self {
             by_procedure: vec![Together::default(); procedures],

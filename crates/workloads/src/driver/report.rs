@@ -39,7 +39,7 @@ pub struct Report {
     pub seconds: f64,
     /// Calls released as committed within it.
     pub committed: u64,
-    /// Attempts that were run again.
+    /// Attempts that were retried.
     pub aborted: u64,
     /// Calls that ended in their own error.
     pub failed: u64,
@@ -112,7 +112,7 @@ impl Report {
         if self.seconds > 0.0 { self.committed as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Pairs of second and committed calls per second, in steps of so many seconds, rounded to tenths.
+    /// Pairs of second and committed calls per second, in steps of this many seconds, rounded to tenths.
     pub fn throughput_in_steps(&self, seconds: f64) -> Vec<(f64, f64)> {
         let slots = (seconds * SLOTS_PER_SECOND).round().max(1.0) as usize;
         over_time(&self.slots, self.seconds, slots)

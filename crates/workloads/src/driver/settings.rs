@@ -21,7 +21,7 @@ pub enum CallPath {
         /// Whether the client's own thread runs the call as a closure, instead of the pipeline.
         closures: bool,
     },
-    /// So many threads that make calls and place them in the workers' queues, and do not wait for the answers.
+    /// This many threads that make calls and place them in the workers' queues, and do not wait for the answers.
     Generators {
         /// How many generators there are.
         generators: usize,
@@ -39,7 +39,7 @@ pub struct Settings {
     pub seconds: f64,
     /// How long to run before measuring.
     pub warmup: f64,
-    /// Ends the run after so many calls, whatever the time.
+    /// Ends the run after this many calls, whatever the time.
     pub transactions: Option<u64>,
     /// Offered load in calls per second, with Poisson arrivals; without it callers call as fast as they can.
     pub rate: Option<f64>,

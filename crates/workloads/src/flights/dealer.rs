@@ -36,7 +36,7 @@ pub(super) struct Dealer {
 }
 
 impl Dealer {
-    /// Starts to read for so many callers.
+    /// Starts to read for this many callers.
     pub fn start(rows: Rows, callers: usize) -> Result<Self> {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..callers.max(1)).map(|_| sync_channel::<Batch>(WAITING)).unzip();

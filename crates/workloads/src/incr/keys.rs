@@ -40,7 +40,7 @@ impl Choice {
         }
     }
 
-    /// Chooses so many keys, at a time after the beginning of what is measured.
+    /// Chooses this many keys, at a time after the beginning of what is measured.
     #[inline]
     pub fn choose_each(&self, elapsed: Duration, random: &mut Rng, wanted: usize, mut take: impl FnMut(i64)) {
         match self {

@@ -1,4 +1,4 @@
-//! The load that shifts: after so long, subscribers of one executor's range alone are chosen.
+//! The load that shifts: after this long, subscribers of one executor's range alone are chosen.
 //!
 //! For protocols whose executors own the rows: whose a subscriber is, is asked of the database when the benchmark begins.
 //! Under other protocols nobody owns anything, and nothing shifts.

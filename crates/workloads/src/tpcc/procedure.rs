@@ -34,7 +34,7 @@ pub(super) mod place {
     pub const STOCK_LEVEL: usize = 6;
 }
 
-/// Who looks for a customer.
+/// A thread that looks for a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
     ByNumber,

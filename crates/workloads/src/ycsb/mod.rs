@@ -4,7 +4,7 @@
 //! | kind of writes | what a write does | table |
 //! | --- | --- | --- |
 //! | blind | puts a new value, without looking at the old one | `ycsb` |
-//! | `rmw` | reads the record, and writes what it worked out from what it read: a counter, one higher | `ycsb_rmw` |
+//! | `rmw` | reads the record, and writes what it computed from what it read: a counter, one higher | `ycsb_rmw` |
 //!
 //! A transaction's reads come before its writes, so that an action is known to read or to write before it runs: there
 //! is a procedure for each number of writes.
@@ -35,7 +35,7 @@ const TRANSACTIONS: [&str; 2] = ["read-only", "read-write"];
 /// The most operations of a transaction.
 const MOST_OPERATIONS: usize = 64;
 
-/// So many choices of a key are given up when all of them have been taken already.
+/// So many choices of a key are released when all of them have been taken already.
 const TRIES: usize = 32;
 
 /// Records per loading transaction.

@@ -57,7 +57,7 @@ impl Operations {
         })
     }
 
-    /// Reads a record, and writes what it has worked out from what it read.
+    /// Reads a record, and writes what it has computed from what it read.
     fn count(&self, place: usize) -> Action {
         let (form, pause) = (self.form, self.pause);
         Action::write(&self.table).body(move |action: &ActionContext| {

@@ -161,7 +161,7 @@ fn what_makes_the_engine_slower_is_given_up_and_tried_less_and_less() {
     assert!((3..=6).contains(&given_up.len()), "{given_up:?}");
     assert!(simulation.seen.split_phases < 100, "{} split phases of 20 ms", simulation.seen.split_phases);
 
-    // Nobody reads any more.
+    // No thread reads any more.
     simulation.kinds.retain(|kind| kind.accesses == [ADD]);
     simulation.run_seconds(17);
     assert!(simulation.split().contains(&add_to(0)), "it is tried again, and kept");

@@ -1,11 +1,11 @@
-//! Whether splitting pays: what was just split is on trial, and is given up if the engine commits more without it.
+//! Whether splitting pays: what was just split is on trial, and is released if the engine commits more without it.
 //!
 //! Conflicts say what costs, but not how much: a cache line that two processors of one chip share is handed over in the
 //! time of a hundred instructions, and a call that waits for the joined phase is run twice. So the samples only propose;
 //! what decides is the number of calls that commit in a second, with and without, in turns:
 //!
 //! ```text
-//! split ─► as before ─► split ─► as before ─► … ─► most rounds say the same: given up, or on trial again some day
+//! split ─► as before ─► split ─► as before ─► … ─► most rounds say the same: released, or on trial again some day
 //! ```
 //!
 //! Invariants: parts end only where all calls of the time before are counted; and one burst of other work on the
@@ -22,11 +22,11 @@ const SPLIT_PART: Duration = Duration::from_millis(60);
 const CONTROL_PART: Duration = Duration::from_millis(30);
 /// This many rounds that say the same decide.
 const ROUNDS: u32 = 3;
-/// What was split is given up where the engine commits less than this share of what it does without.
+/// What was split is released where the engine commits less than this share of what it does without.
 const SHARE_MIN: f64 = 0.95;
 /// With fewer calls in a part chance decides: such a round speaks for what is split.
 const CALLS_MIN: u64 = 300;
-/// What has stood its trial is put on trial again after so long: rivals come and go.
+/// What has stood its trial is put on trial again after this long: rivals come and go.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The trial that is on, if one is.
@@ -88,7 +88,7 @@ impl Trial {
         }
     }
 
-    /// This many calls have committed in this time. `is_whole`: a joined phase ends here, or nobody waits for one, so that
+    /// This many calls have committed in this time. `is_whole`: a joined phase ends here, or no thread waits for one, so that
     /// the calls of the time before are all counted.
     pub(super) fn observe(&mut self, length: Duration, committed: u64, is_whole: bool) -> Option<Verdict> {
         let Some(on) = &mut self.on else {

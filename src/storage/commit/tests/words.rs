@@ -1,5 +1,5 @@
-//! What is worked out without a copy of the row is what the general way comes to: the same row, the same redo; and it is
-//! worked out for the usual writes.
+//! What is computed without a copy of the row is what the general way comes to: the same row, the same redo; and it is
+//! computed for the usual writes.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -123,13 +123,13 @@ fn pending<'a>(record: Record<'a>) -> Pending<'a> {
     Pending { record, word, taken, has_blocks, sliced: &[], room_of_slices, change: Change::Nothing }
 }
 
-/// Runs the writes both ways; whether they were worked out without a copy.
+/// Runs the writes both ways; whether they were computed without a copy.
 fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
     let (table, arena, mut writes) = (table(), Bump::new(), WriteSet::default());
     let pointer = record(&table, &arena);
     steps.iter().for_each(|step| step.buffer(&table, pointer, &mut writes));
     if writes.is_empty() {
-        // SAFETY: made above; nobody else knows it.
+        // SAFETY: made above and not shared.
         unsafe { pointer.free() };
         return Ok(false);
     }
@@ -155,7 +155,7 @@ fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
         prop_assert_eq!(one, other, "the redo");
     }
     let is_computed = changed.is_some();
-    // SAFETY: made above; nobody else knows it.
+    // SAFETY: made above and not shared.
     unsafe { pointer.free() };
     Ok(is_computed)
 }
@@ -201,7 +201,7 @@ proptest! {
             // SAFETY: made above, used no more.
             unsafe { free_block(block) };
         }
-        // SAFETY: made above; nobody else knows it.
+        // SAFETY: made above and not shared.
         unsafe { pointer.free() };
     }
 }
@@ -218,7 +218,7 @@ fn decimal(unscaled: i128) -> Value {
     Value::Decimal(Decimal::from_stored(unscaled, 2))
 }
 
-/// The comparison is worth nothing where nothing is worked out.
+/// The comparison is worth nothing where nothing is computed.
 #[test]
 fn the_usual_writes_are_worked_out_and_no_others() {
     let usual = [

@@ -205,7 +205,7 @@ impl Bucket {
 
     /// Says that the entries live elsewhere; for the splitter, after `freeze`.
     ///
-    /// Release pairs with the acquire of whoever finds the bit set: it then finds the new segments in the directory.
+    /// Release pairs with the acquire of a thread that finds the bit set: it then finds the new segments in the directory.
     pub(super) fn set_moved(&self) {
         let word = self.version.load(Ordering::Relaxed);
         self.version.store((word | MOVED) + STEP, Ordering::Release);

@@ -97,7 +97,7 @@ impl Directory {
     /// Frees all segments.
     ///
     /// # Safety
-    /// Nobody uses the segments any more, and the directory is only dropped afterwards.
+    /// No thread uses the segments any more, and the directory is only dropped afterwards.
     pub(super) unsafe fn free_segments(&mut self) {
         let mut at = 0;
         while at < self.places.len() {

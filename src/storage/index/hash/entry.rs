@@ -8,8 +8,8 @@
 //!
 //! The tag begins at the last multiple of eight at or before the segment's depth. So the bit that decides into
 //! which half of its segment an entry goes is always in the tag, and seven splits of eight never look at a record;
-//! in the eighth the tags are made anew from the keys. At least nine bits of the tag tell apart the records of one
-//! segment, so that fewer than one lookup in a hundred compares a key in vain.
+//! in the eighth the tags are made again from the keys. At least nine bits of the tag tell apart the records of one
+//! segment, so that fewer than one lookup in a hundred compares a key unnecessarily.
 
 use crate::storage::record::RecordPointer;
 

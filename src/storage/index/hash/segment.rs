@@ -17,7 +17,7 @@ const OVERFLOWS_MAX: usize = (BUCKETS / 8).saturating_sub(1) + 1;
 /// With fewer entries than this, overflow is an accident (or many deletes ago), and a split would not help.
 const ENTRIES_TO_SPLIT_MIN: usize = 2 * BUCKETS;
 
-/// With so many entries on average hardly a segment is crowded.
+/// With this many entries on average hardly a segment is crowded.
 pub(super) const ENTRIES_AT_EASE: usize = 3 * BUCKETS;
 
 const _: () = assert!(BUCKETS.is_power_of_two());
@@ -58,7 +58,7 @@ impl Segment {
         self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX
     }
 
-    /// Whether there are so many entries that a split helps. Reads every bucket.
+    /// Whether there are this many entries that a split helps. Reads every bucket.
     pub(super) fn is_worth_splitting(&self) -> bool {
         let entries: usize = self.buckets.iter().map(|bucket| bucket.entries().count()).sum();
         entries >= ENTRIES_TO_SPLIT_MIN
@@ -74,7 +74,7 @@ impl Segment {
         self.buckets.iter().for_each(Bucket::freeze);
     }
 
-    /// Sends everyone who comes here back to the directory.
+    /// Sends everyone a thread that comes here back to the directory.
     pub(super) fn set_moved(&self) {
         self.buckets.iter().for_each(Bucket::set_moved);
     }

@@ -56,9 +56,9 @@ impl HashIndex {
         true
     }
 
-    /// Makes room for so many records, if none has come in yet: then no segment splits before they are in.
+    /// Makes room for this many records, if none has come in yet: then no segment splits before they are in.
     ///
-    /// The one segment that is there is frozen and given up as in a split, but for the order of the last steps: nobody uses the
+    /// The one segment that is there is frozen and released as in a split, but for the order of the last steps: no thread uses the
     /// new segments before the old one's buckets have moved, since the directory leads to them only afterwards. Who comes
     /// between these two steps looks again until it does.
     pub(crate) fn reserve(&self, records: u64, guard: &Guard) {

@@ -26,7 +26,7 @@ impl Owner {
     }
 
     fn insert<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Insertion<'g> {
-        // SAFETY: what was made in vain was shared with nobody.
+        // SAFETY: what was made unnecessarily was shared with nobody.
         let discard = |made: RecordPointer| unsafe { made.free() };
         self.index.get_or_insert(hash_key(key), key, || RecordPointer::allocate(0, key, 1), discard, guard)
     }
@@ -55,7 +55,7 @@ impl Owner {
         let removed = self.index.remove(hash_key(key), record, guard);
         if removed {
             let pointer = record.pointer();
-            // SAFETY: this call took it out of the only index, so nobody else frees it; who still reads it is pinned.
+            // SAFETY: this call took it out of the only index, so no other thread frees it; who still reads it is pinned.
             unsafe { guard.defer_unchecked(move || pointer.free()) };
         }
         removed
@@ -171,7 +171,7 @@ fn many_keys_split_segments_and_stay() {
     for at in 0..20_000 {
         assert!(matches!(owner.insert(&key(at), &guard), Insertion::Inserted { .. }));
     }
-    // Four buckets with at most a few entries each: the depth passes eight, where tags are made anew.
+    // Four buckets with at most a few entries each: the depth passes eight, where tags are made again.
     assert!(owner.depth_of(&key(0), &guard) > 8);
     for at in 0..20_000 {
         assert_eq!(owner.find(&key(at), &guard).map(number), Some(at));

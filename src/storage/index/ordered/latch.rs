@@ -6,7 +6,7 @@
 //! └──────────────────┴──────────┴────────┘
 //! ```
 //!
-//! What it keeps true:
+//! Invariants:
 //! - only the one holder of the lock bit writes what the latch guards;
 //! - a reader whose `read` and later `validate` agree saw the guarded fields as they stood at that version, and
 //!   nothing of a later one;
@@ -19,7 +19,7 @@
 //! - `lock` ends with a release fence. It pairs with the acquire fence in `validate` (and at the head of `lock`):
 //!   a reader that saw any store made under the lock sees, behind its fence, at least the lock bit, and fails.
 //! - `Exclusive::drop` stores the new word with release. It pairs with the acquire load in `read` and the acquire
-//!   exchange in `lock`: who sees the new version sees all that was stored under it.
+//!   exchange in `lock`: a thread that sees the new version sees all that was stored under it.
 
 use crossbeam_utils::Backoff;
 
@@ -62,7 +62,7 @@ impl Latch {
         if word & OBSOLETE != 0 { Err(Restart) } else { Ok(word) }
     }
 
-    /// Spins a little, then yields, until nobody holds the lock. Acquire as in `read`.
+    /// Spins a little, then yields, until no thread holds the lock. Acquire as in `read`.
     #[cold]
     fn wait(&self) -> u64 {
         let backoff = Backoff::new();

@@ -1,6 +1,6 @@
 //! A node as the holder of its latch sees it: the only code that changes a shared node.
 //!
-//! What it keeps true: entries stay sorted, slots behind the count are zero, and every change is announced to the
+//! Invariants: entries stay sorted, slots behind the count are zero, and every change is announced to the
 //! latch, so that unlocking publishes a new version. Slots are stored with release (the partner is the acquire in
 //! `Node::slot`); heads and the count relaxed, for the latch's fences order them.
 

@@ -17,7 +17,7 @@
 //! the place of others whose ranges together are the same. So **a current leaf is the one place where a key of its
 //! range can be**, however a thread came to it.
 //!
-//! **The root** is replaced only by who holds the latch of the current one: a node that was once read as the root,
+//! **The root** is replaced only by a thread that holds the latch of the current one: a node that was once read as the root,
 //! and is not obsolete, is still the root.
 //!
 //! **Reads.** A slot of an inner node is followed after the node has been validated, so that the child's range
@@ -36,7 +36,7 @@
 //! **Writes.** An insert or removal locks the leaf at the very version at which it searched, so what it found still
 //! holds, and the leaf is current. An insert splits full nodes on its way down: the parent of a full node has room,
 //! for it was looked at first, and is locked at the version at which it had. Whoever cannot have a latch at once
-//! gives up those it has and begins again, so there is no deadlock; it can only be kept from its goal by others
+//! releases those it has and begins again, so there is no deadlock; it can only be kept from its goal by others
 //! reaching theirs.
 //!
 //! **Thin nodes.** A removal that leaves a leaf empty (or down to a quarter) goes down once more and merges what is
@@ -151,7 +151,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         self.insert_near(record, &mut Near::nowhere(), split, guard)
     }
 
-    /// As [`insert`](Self::insert), for who may have come near already, and comes nearer now.
+    /// As [`insert`](Self::insert), for a thread that may have come near already, and comes nearer now.
     pub(crate) fn insert_near<'g>(
         &'g self,
         record: Record<'g>,
@@ -317,7 +317,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     /// Frees a node and all below it.
     ///
     /// # Safety
-    /// `bits` is the address of a node of this tree, which nobody uses any more or will free again.
+    /// `bits` is the address of a node of this tree, which no thread uses any more or will free again.
     unsafe fn free(bits: u64) {
         // SAFETY: the caller's promise.
         let node = unsafe { Node::<FAN_OUT>::own(bits) };

@@ -12,7 +12,7 @@
 //! need the heads alone; equal heads (longer keys, or a key and the same key with zero bytes behind) are told apart
 //! by the keys themselves.
 //!
-//! What it keeps true:
+//! Invariants:
 //! - level, fences and prefix never change: readers use them without a latch;
 //! - a key k lies in the node's range when low ≤ k < high (no high fence: no upper bound); all such keys begin with
 //!   the common prefix of the two fences, and so does the high fence itself;
@@ -108,7 +108,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
             // Only a change of the prefix makes it necessary to go to the key, which is a cache miss.
             let head =
                 if entry.prefix == prefix { entry.head } else { head_of(node.key_of(entry.bits), prefix) };
-            // Relaxed: nobody else sees the node yet; the release store of its address publishes these.
+            // Relaxed: no other thread sees the node yet; the release store of its address publishes these.
             node.heads[index].store(head, Ordering::Relaxed);
             node.slots[index].store(entry.bits, Ordering::Relaxed);
         }
@@ -123,7 +123,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
     /// The node at an address, to be freed.
     ///
     /// # Safety
-    /// `bits` came from `into_bits`, and nobody uses the node any more or will free it again.
+    /// `bits` came from `into_bits`, and no thread uses the node any more or will free it again.
     pub(super) unsafe fn own(bits: u64) -> Box<Self> {
         // SAFETY: the caller's promise; `into_bits` exposed the provenance of a box.
         unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut(bits as usize)) }

@@ -1,6 +1,6 @@
 //! Splits and merges: how nodes that are too full or too thin are replaced.
 //!
-//! What it keeps true: nodes are never split or merged in place. One or two neighbours are locked together with
+//! Invariants: nodes are never split or merged in place. One or two neighbours are locked together with
 //! their parent, new nodes with the same entries are made, the parent is led to these, and the old ones become
 //! obsolete. The new ranges put together are the old ranges put together. Locks are tried, never waited for.
 
@@ -51,7 +51,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         self.count() < if self.is_leaf() { 1 } else { 2 }
     }
 
-    /// A node with at most so many entries may be thin.
+    /// A node with at most this many entries may be thin.
     pub(super) const THIN: usize = FAN_OUT / 4;
 
     /// How many of a full node's entries its left half gets. When keys arrive in ascending order (`at_end`), the

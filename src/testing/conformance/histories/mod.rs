@@ -54,7 +54,7 @@ pub fn judge(db: Database, labels: bool, seed: u64, threads: u64, each: usize) -
     let workers: Vec<_> = (0..threads)
         .map(|thread| {
             let (world, done) = (world.clone(), done.clone());
-            // Not scoped: whoever finds that it hangs must be able to say so.
+            // Not scoped: a thread that finds that it hangs must be able to say so.
             thread::spawn(move || {
                 world.work(fastrand::Rng::with_seed(seed << 8 | thread), each);
                 let _ = done.send(());

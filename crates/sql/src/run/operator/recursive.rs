@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A kept expression is evaluated when the first of its references asks for rows, and again only when the query that defines it
-//!   runs again.
+//!   retries.
 
 use std::rc::Rc;
 

@@ -26,7 +26,7 @@ pub(crate) struct Frames<'f, 'e> {
 enum End {
     Unbounded,
     Current,
-    /// So many rows or groups away; negative: before.
+    /// This many rows or groups away; negative: before.
     Away(i64),
     /// For each row the bound of the sort key.
     Value {

@@ -77,7 +77,7 @@ fn single(executed: Fake, line: &str) -> Single<Fake> {
     Single { executed, procedure: 0, marks: 1, arrival: Instant::now(), line: line.to_owned() }
 }
 
-/// A group of so many calls of this epoch.
+/// A group of this many calls of this epoch.
 fn group(waiting: &mut Waiting<'_, Fake>, rig: &Rig, epoch: u64, calls: u32) -> Group<Fake> {
     let mut group = waiting.new_group(Instant::now());
     (0..calls).for_each(|_| group.tally.add(0, 1, 0));

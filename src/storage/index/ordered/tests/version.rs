@@ -141,7 +141,7 @@ fn is_same(one: NodeVersion<'_>, other: NodeVersion<'_>) -> bool {
 }
 
 /// Leaves that are split while others wait for them, and inner nodes that are split besides: every page that was noted
-/// leads to versions that are current, as long as nobody else changes anything.
+/// leads to versions that are current, as long as no other thread changes anything.
 #[test]
 fn own_splits_lead_from_every_noted_page_to_current_leaves() {
     for order in [|number: u32| number, |number: u32| 199 - number, |number: u32| number * 77 % 200] {
