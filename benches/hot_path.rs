@@ -28,7 +28,7 @@ const GROUP: u64 = 32;
 /// Rows of the table.
 const ROWS: i64 = 10_000;
 
-/// Repeats an operation so many times.
+/// Repeats an operation this many times.
 type Repeat<'r> = &'r mut dyn FnMut(u64);
 /// Measures what it is given.
 type Measure<'m> = &'m mut dyn FnMut(Repeat<'_>);
@@ -163,7 +163,7 @@ impl Bank {
         Ok(Bank { db, accounts, history })
     }
 
-    /// Registers a procedure with so many integer parameters.
+    /// Registers a procedure with this many integer parameters.
     fn register(&self, parameters: usize, actions: Vec<Action>) -> Procedure {
         let definition = (0..parameters).fold(ProcedureDefinition::new("measured"), |definition, number| {
             definition.parameter(format!("{number}"), DataType::Int64)
@@ -180,7 +180,7 @@ impl Bank {
 
     /// Repeats a call in groups. The calls' arguments are made beforehand: they are the caller's work.
     fn in_groups(&self, procedure: &Procedure, measure: Measure<'_>, arguments: impl Fn(i64) -> Args) {
-        let mut worker = self.db.worker().expect("a free participant");
+        let mut worker = self.db.worker().expect("a free session context");
         let procedures = std::slice::from_ref(procedure);
         let all = WARM_UP + 2 * REPETITIONS;
         let calls: Vec<(usize, Args)> = (1..=all as i64).map(|number| (0, arguments(number))).collect();

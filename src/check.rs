@@ -55,10 +55,10 @@ pub(crate) fn check_snapshot(
     Ok(report)
 }
 
-/// So many steps lie between two that are told.
+/// Number of steps between two progress reports.
 const TOLD: u64 = 1 << 12;
 
-/// How far a check is, and the callback that is told.
+/// How far a check is, and the progress callback.
 struct Steps<'p> {
     done: u64,
     total: u64,

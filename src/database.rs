@@ -314,7 +314,7 @@ impl Database {
         self.check_with(&mut |_, _| ())
     }
 
-    /// The same; `progress` is told from time to time how many rows and index entries were looked at, and of how many.
+    /// The same; `progress` receives from time to time how many rows and index entries were looked at, and of how many.
     ///
     /// # Errors
     /// As [`check`](Self::check).

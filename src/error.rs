@@ -52,7 +52,7 @@ pub enum Error {
         /// A text that would do.
         example: &'static str,
     },
-    /// Bytes that nobody of this format wrote.
+    /// Bytes that are not of this format.
     #[error("these bytes are no {what}: {detail}; they are damaged, or another program's")]
     Malformed {
         /// What they should have been.
@@ -336,7 +336,7 @@ pub enum Error {
         /// The panic's message.
         message: String,
     },
-    /// The transaction met a rival's change, and has to run again.
+    /// The transaction met a rival's change, and must be retried.
     #[error("the transaction met a concurrent change; run it again")]
     Conflict,
     /// The session's transaction waited for one that waited for it, and was the youngest of them.

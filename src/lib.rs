@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! Every transaction is serializable, and durable before its result is told. How transactions are kept apart is chosen
+//! Every transaction is serializable, and durable before its result is returned. How transactions are kept apart is chosen
 //! when the database is opened ([`Options::protocol`], [`ProtocolKind`]): `optimistic`, the default, lets them run side by
 //! side and validates; `phased` splits contended columns over the threads, for the operations that return nothing
 //! ([`Database::split`] labels one by hand); `serial` runs updates one after another; `locking` locks what they touch.

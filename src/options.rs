@@ -17,15 +17,15 @@ use crate::schedule::{Policy, PredictSettings, ScheduleKind, StatePrune};
 /// How long a group may grow where no caller waits for it, unless a time is given.
 const DEFAULT_GROUP_MILLISECONDS: f64 = 10.0;
 
-/// When a result is told, seen from the disk.
+/// When a result is released, relative to its durability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing is logged: the data lives as long as the process.
     None,
-    /// Results are told at once; the log follows by at most the group's time. A crash may lose the last of them, and
-    /// never leaves one half done. Once the log has failed, only results of durable data are told.
+    /// Results are released at once; the log follows by at most the group's time. A crash may lose the last of them, and
+    /// never leaves one half done. Once the log has failed, only results of durable data are released.
     Async,
-    /// Results are told when all that they wrote and read is durable (group commit).
+    /// Results are released when all that they wrote and read is durable (group commit).
     #[default]
     Group,
 }
@@ -215,7 +215,7 @@ impl Options {
         self
     }
 
-    /// When results are told.
+    /// When results are released.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -353,7 +353,7 @@ impl Options {
         self
     }
 
-    /// The most calls that wait in a worker's queue, where workers steal; who has one more for it waits. Default: 256.
+    /// The most calls that wait in a worker's queue, where workers steal; a caller with one more waits. Default: 256.
     #[must_use]
     pub fn queue_calls(mut self, calls: usize) -> Self {
         self.queue_calls = calls;
@@ -399,7 +399,7 @@ impl Options {
         self
     }
 
-    /// How long a split phase lasts at most under `phased`, in milliseconds: about so long a reader of a split record
+    /// How long a split phase lasts at most under `phased`, in milliseconds: about this long a reader of a split record
     /// waits. Default: 20.
     #[must_use]
     pub fn phase_milliseconds(mut self, milliseconds: f64) -> Self {
@@ -459,7 +459,7 @@ impl Options {
     }
 
     /// A checkpoint that is made for either reason is spread over this share of the way to the next one, so that it takes little
-    /// from who commits at any moment; it does not wait where nothing commits, or where somebody waits for
+    /// from the workers at any moment; it does not wait where nothing commits, or where a thread waits for
     /// [`Database::checkpoint`](crate::Database::checkpoint). The log may grow by so much more than `checkpoint_log_bytes`
     /// before the checkpoint is whole. 0: a checkpoint is made as fast as it can be. Default: 0.8.
     #[must_use]
@@ -498,7 +498,7 @@ impl Options {
     /// Waits for a follower at this socket: another process ([`Database::follow`](crate::Database::follow), or `heddle follow`)
     /// which keeps a copy of all data from the log that it is sent, and writes checkpoints in the database's place. Without
     /// one, and whenever it fails, the database writes them itself. The socket is made when the database is opened, for its
-    /// owner only, and removed when it is closed. Without a log nobody listens. Default: none is waited for.
+    /// owner only, and removed when it is closed. Without a log it does not listen. Default: none is waited for.
     #[must_use]
     pub fn follower_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.follower_socket = Some(path.into());
@@ -535,7 +535,7 @@ impl Options {
     }
 
     /// Tells how far recovery has got while a database is opened: called by the threads that recover, after every
-    /// few hundred kilobytes. Whoever is told must not open, close or use databases.
+    /// few hundred kilobytes. The callback must not open, close or use databases.
     #[must_use]
     pub fn recovery_progress(mut self, told: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
         self.recovery_watch = Watch::new(told);
@@ -570,7 +570,7 @@ impl Options {
         self.work_stealing.unwrap_or(self.schedule != ScheduleKind::Random)
     }
 
-    /// What the schedule `predict` is told. The options have been validated.
+    /// The configuration of the schedule `predict`. The options have been validated.
     pub(crate) fn predict_settings(&self) -> PredictSettings {
         PredictSettings {
             policy: self.policy,

@@ -22,7 +22,7 @@ use crate::protocol::footprint::Footprint;
 use crate::storage::worker_context::{Counters, SlotGuard, SlotUse};
 use crate::types::Args;
 
-/// A worker context of the caller's: it runs its own calls, one group at a time, and their results are told when they
+/// A worker context of the caller's: it runs its own calls, one group at a time, and their results are released when they
 /// are durable.
 ///
 /// ```
@@ -91,7 +91,7 @@ impl GroupMember for Member<'_> {
     }
 }
 
-/// A call that has run, and whose result is told when everything that it wrote and read is durable.
+/// A call that has run, and whose result is released when everything that it wrote and read is durable.
 pub struct Executed<'db> {
     shared: &'db Shared,
     epoch: u64,
@@ -107,7 +107,7 @@ enum Delivery {
 }
 
 impl Executed<'_> {
-    /// The epoch that must be durable before the result is told; 0: none, or the call is stashed.
+    /// The epoch that must be durable before the result is released; 0: none, or the call is stashed.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -117,7 +117,7 @@ impl Executed<'_> {
         self.attempts
     }
 
-    /// Whether it ended in an error; which one is told with the result.
+    /// Whether it ended in an error; which one comes with the result.
     pub fn failed(&self) -> bool {
         matches!(self.delivery, Delivery::Ready(Err(_)))
     }

@@ -151,7 +151,7 @@ fn a_phantom_counts_as_read() {
     }
 }
 
-/// A rival holds a lock: whoever does not wait counts by what it wanted it for.
+/// A rival holds a lock: a transaction that does not wait counts by what it wanted it for.
 #[test]
 fn a_denied_lock_counts_by_what_it_was_wanted_for() {
     let options = Options::default().protocol(ProtocolKind::Locking).lock_conflict(LockConflict::NoWait);

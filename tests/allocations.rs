@@ -17,7 +17,7 @@ thread_local! {
 }
 
 fn count() {
-    // No access while the thread ends: nobody measures then.
+    // No access while the thread ends: nothing is measured then.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How much this thread allocates in so many rounds, after more of them to warm up: by then it has also taken its part
+/// How much this thread allocates in this many rounds, after more of them to warm up: by then it has also taken its part
 /// in freeing what earlier transactions have left, whoever's turn that is.
 fn allocations(rounds: u64, mut round: impl FnMut()) -> u64 {
     (0..10 * rounds).for_each(|_| round());
@@ -107,7 +107,7 @@ fn tell_of_a_debit_credit_like_call() {
         definition.parameter(format!("{number}"), DataType::Int64)
     });
     let call = db.register(definition.phase([add(0), add(1), add(2), note])).expect("a procedure");
-    let mut worker = db.worker().expect("a seat");
+    let mut worker = db.worker().expect("a free context");
     let (mut calls, mut done, mut next) = (Vec::new(), Vec::new(), 0);
     let made = allocations(20, || {
         for _ in 0..CALLS {

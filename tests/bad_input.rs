@@ -145,7 +145,7 @@ fn an_operation_that_a_column_does_not_take_is_refused_with_the_types_it_takes()
         tx.add(&table, key![1], "id", 1)
     });
     assert_kind!(error, Error::InvalidValue { .. });
-    refused_without_a_trace(&db, &table, &["account.id", "delete the row and insert it anew"], |tx| {
+    refused_without_a_trace(&db, &table, &["account.id", "delete the row and insert it again"], |tx| {
         tx.update(&table, key![1], &[("id", 2.into())])
     });
 }

@@ -18,7 +18,7 @@ use heddledb::{
 };
 use logged::*;
 
-/// So many accounts, with so much each at first.
+/// Number of accounts, and each one's initial balance.
 const ACCOUNTS: i64 = 8;
 const START: i64 = 1_000;
 
@@ -296,7 +296,7 @@ fn a_crash_at_every_boundary_from_creation_to_closing() {
     in_time("every boundary", || crash_at_boundaries(ProtocolKind::default(), 1));
 }
 
-/// A protocol is nothing to the log, but for what it hands over, by whom, and when: so some boundaries are enough.
+/// A protocol is nothing to the log, but for what is appended, by which thread, and when: so some boundaries are enough.
 #[test]
 fn a_crash_at_some_boundaries_under_every_protocol() {
     for &protocol in ProtocolKind::ALL {

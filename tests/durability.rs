@@ -1,4 +1,4 @@
-//! The durability rule: a result is told only when everything that its call wrote and read, absence included, is
+//! The durability rule: a result is released only when everything that its call wrote and read, absence included, is
 //! durable. Each test holds the disk's syncs back, so that what is committed is not durable, and crashes there.
 
 #[path = "support/logged.rs"]
@@ -57,7 +57,7 @@ impl Undurable {
         (executed, submitted, hears)
     }
 
-    /// Reads of durable data are told although nothing can be synced.
+    /// Reads of durable data are released although nothing can be synced.
     fn others_are_told(&self) {
         assert_eq!(self.bank.value(9), Ok(Some(0)), "a closure that reads durable data");
         let call = self.bank.db.call(&self.bank.get, args![9, 0]).expect("told at once");
@@ -86,12 +86,12 @@ fn a_reader_of_an_undurable_write_waits_and_others_do_not() {
             db.run(|tx| tx.get(&items, key![1])?.map(|row| row.int("value")).transpose())
         });
     undurable.others_are_told();
-    assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "nobody was told 7, and it is lost");
+    assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "7 was never released, and it is lost");
     undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()), [[Value::Int(7)]]);
     assert_eq!(rows(submitted.wait()), [[Value::Int(7)]]);
     assert_eq!(hears.recv().expect("told"), Ok(Some(7)));
-    assert_eq!(undurable.crashed().value(1), Ok(Some(7)), "it was told, and so it is durable");
+    assert_eq!(undurable.crashed().value(1), Ok(Some(7)), "it was released, and so it is durable");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_reader_of_an_undurable_delete_waits() {
             db.run(|tx| tx.exists(&items, key![1]))
         });
     undurable.others_are_told();
-    assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "nobody was told that it has gone");
+    assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "its deletion was never released");
     undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()), Vec::<Vec<Value>>::new());
     assert_eq!(rows(submitted.wait()), Vec::<Vec<Value>>::new());
@@ -252,7 +252,7 @@ fn an_overflow_found_at_commit_is_told_when_the_value_that_overflowed_is_durable
                 }
                 Ok(())
             });
-            told.send(result).expect("somebody listens");
+            told.send(result).expect("the receiver is open");
         })
     };
     in_body.wait();

@@ -1,4 +1,4 @@
-//! Two-phase locking, seen from outside: a thread that waits for whom, who gives way, what is counted.
+//! Two-phase locking, seen from outside: which transaction waits for which, which one aborts, what is counted.
 
 #[path = "support/concurrent.rs"]
 mod support;
@@ -14,7 +14,7 @@ use heddledb::{
 };
 use support::{accounts, audit, balance, deposit, in_memory, total, transfer, watched};
 
-/// How long who must be blocked is looked at: a test that passes does not depend on it.
+/// How long a transaction that must block is observed: a test that passes does not depend on it.
 const A_WHILE: Duration = Duration::from_millis(40);
 
 fn options() -> Options {
@@ -25,7 +25,7 @@ fn database() -> Database {
     in_memory(options())
 }
 
-/// What holds its locks until it is told to end: a transaction in its first attempt.
+/// What holds its locks until it is asked to end: a transaction in its first attempt.
 struct Holder<'s> {
     go: Sender<()>,
     thread: ScopedJoinHandle<'s, Result<()>>,
@@ -306,7 +306,7 @@ fn without_waiting_a_rival_gives_up_at_once_and_runs_again() {
         });
         assert!(db.statistics().aborted >= 1);
         assert_eq!(balance(&db, &table, 0), Some(102));
-        // Who has failed that often waits: so it is not run again and again for as long as somebody sleeps.
+        // A transaction that has failed that often waits: so it is not retried for as long as another one sleeps.
         assert!(db.statistics().aborted <= 32, "{:?}", db.statistics());
     });
 }
@@ -331,13 +331,13 @@ fn a_body_that_makes_light_of_a_denied_lock_is_run_again_all_the_same() {
             let renames = Blocked::start(scope, db, |tx| {
                 add(tx, table, 0, 100).map_err(|_| {
                     count(&renamed, true);
-                    fail("it was told a lie")
+                    fail("it read a wrong value")
                 })
             });
             let panics = Blocked::start(scope, db, |tx| {
                 let done = add(tx, table, 0, 1000);
                 count(&panicked, done.is_err());
-                assert!(done.is_ok(), "it was told a lie");
+                assert!(done.is_ok(), "it read a wrong value");
                 Ok(())
             });
             holder.finish();
@@ -419,7 +419,7 @@ fn who_declares_that_it_writes_what_it_reads_meets_no_deadlock() {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let mut worker = db.worker().expect("a seat");
+                    let mut worker = db.worker().expect("a free context");
                     for _ in 0..10 {
                         let calls: Vec<_> = (0..10).map(|_| (0, args![0])).collect();
                         let mut done = Vec::new();
@@ -506,7 +506,7 @@ fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
         let pause = db.register(pause).expect("a procedure");
         thread::scope(|scope| {
             scope.spawn(|| {
-                let mut worker = db.worker().expect("a seat");
+                let mut worker = db.worker().expect("a free context");
                 let mut done = Vec::new();
                 worker.execute_group(&[deposit.clone(), pause], &[(0, args![0, 1]), (1, args![])], &mut done);
                 done.into_iter().for_each(|one| drop(one.wait().expect("it commits")));
@@ -560,7 +560,7 @@ fn a_thread_may_call_several_databases_in_turn() {
 }
 
 /// Transfers in every direction, read-then-write closures, inserts and deletes, and scans of everything: deadlocks of
-/// every kind, nothing lost, nobody hangs.
+/// every kind, nothing lost, no thread hangs.
 #[test]
 fn deadlocks_of_every_kind_are_broken_and_nothing_is_lost() {
     watched(|| {

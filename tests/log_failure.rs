@@ -1,4 +1,4 @@
-//! A log that cannot be written: no more updates, the reason is told, what waits is unknown, reads of durable data go
+//! A log that cannot be written: no more updates, the reason is reported, what waits is unknown, reads of durable data go
 //! on, and nothing was acknowledged that is not on disk.
 
 #[path = "support/logged.rs"]
@@ -70,7 +70,7 @@ fn after_a_failed_write_nothing_is_acknowledged_any_more() {
     a_failure_of(Operation::Write, Fault::ReadOnly, "00000001.log", Stages::Folded);
 }
 
-/// Everybody a thread that waits when the sync fails hears that it is unknown: closures, calls, workers, readers.
+/// Every thread that waits when the sync fails hears that it is unknown: closures, calls, workers, readers.
 #[test]
 fn all_who_wait_hear_that_it_is_unknown() {
     in_time("waiters of a failed log", || {
@@ -203,7 +203,7 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
             thread::spawn(move || {
                 db.run(|tx| {
                     if std::mem::take(&mut first) {
-                        enter.send(()).expect("somebody listens");
+                        enter.send(()).expect("the receiver is open");
                         wait.recv().expect("told to go on");
                     }
                     tx.add(&items, key![1], "value", 1)
@@ -224,7 +224,7 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
     });
 }
 
-/// With `Async`: what is told after the log has failed rests on durable data; all else is unknown, as it is with `Group`.
+/// With `Async`: what is released after the log has failed rests on durable data; all else is unknown, as it is with `Group`.
 #[test]
 fn with_async_only_results_of_durable_data_are_told_after_the_failure() {
     for stages in Stages::ALL {

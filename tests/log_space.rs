@@ -251,7 +251,7 @@ fn a_checkpoint_that_does_not_fit_either_is_tried_again() {
     });
 }
 
-/// Also who has room in reserve is refused: small groups take far more of the disk than of the buffer.
+/// A caller with reserved room is refused, too: small groups take far more of the disk than of the buffer.
 #[test]
 fn every_worker_is_refused_once_there_is_no_space_and_no_commit_hangs() {
     let disk = SimulatedDisk::new();
@@ -430,7 +430,7 @@ fn who_only_reads_is_not_held_up_by_a_full_group() {
     let read = hears.recv_timeout(Duration::from_secs(5));
     held.release();
     assert_eq!(read, Ok(Ok(Some(0))), "a reader of durable data waits for a group");
-    reader.join().expect("no panic").expect("somebody listens");
+    reader.join().expect("no panic").expect("the receiver is open");
     assert!(first.wait().is_ok() && second.wait().is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! The rows of many keys at once: told in the keys' order, and as if each had been asked for by itself.
+//! The rows of many keys at once: returned in the keys' order, and as if each had been read alone.
 
 #[path = "support/tables.rs"]
 mod tables;

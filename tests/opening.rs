@@ -280,7 +280,7 @@ fn a_database_that_is_open_in_another_process_is_in_use() {
     assert!(said.contains("opened by the second"), "{said}");
 }
 
-/// Not a test by itself: the other process of the test above.
+/// Not a test of its own: the other process of the test above.
 #[test]
 fn the_second_process() {
     let Some(path) = std::env::var_os(SECOND_PROCESS) else { return };
@@ -290,7 +290,7 @@ fn the_second_process() {
     }
 }
 
-/// How far recovery has got is told, in the order of its steps, and never beyond the end.
+/// How far recovery has got is reported, in the order of its steps, and never beyond the end.
 #[test]
 fn who_opens_a_database_is_told_how_far_recovery_has_got() {
     let disk = SimulatedDisk::new();

@@ -50,7 +50,7 @@ fn wait_until_split(db: &Database, column: &str) {
     }
 }
 
-/// Keeps the database busy with a counter that nobody else looks at, as long as `body` runs: a label alone is worth a
+/// Keeps the database busy with a counter that no other test reads, as long as `body` runs: a label alone is worth a
 /// split phase only where anything is committed.
 fn while_others_work<T>(db: &Database, table: &Table, body: impl FnOnce() -> T) -> T {
     struct StopAtEnd<'s>(&'s AtomicBool);
@@ -81,7 +81,7 @@ fn ends<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     ended.recv_timeout(FOR_EVER).expect("it ends, and without a panic")
 }
 
-/// A record is split for one column, and nobody changes it; in the next split phase it is split for another one. Who has
+/// A record is split for one column, and it is not changed; in the next split phase it is split for another one. Who has
 /// read that other column in the first phase must not commit in the second: its word is the same, and the column's value
 /// is in slices now.
 #[test]
@@ -128,7 +128,7 @@ fn what_was_read_in_one_split_phase_does_not_hold_in_another_that_splits_more() 
 }
 
 /// A call of a caller's own worker turns out to need the joined phase when the database has been closed in the meantime:
-/// it is told so.
+/// the caller learns it.
 #[test]
 fn a_call_that_is_stashed_when_the_database_has_been_closed_is_answered() {
     ends(|| {
@@ -180,7 +180,7 @@ fn a_call_that_is_stashed_when_the_database_has_been_closed_is_answered() {
     });
 }
 
-/// A check looks at all tables and indexes as they are at one moment, whoever writes meanwhile.
+/// A check looks at all tables and indexes as they are at one moment, whatever is written meanwhile.
 #[test]
 fn a_check_beside_writers_finds_nothing_wrong() -> Result<()> {
     for &protocol in ProtocolKind::ALL {

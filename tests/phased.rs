@@ -90,7 +90,7 @@ fn additions_to_a_split_column_are_all_there_and_readers_see_whole_states() {
             reads += 1;
             let before = added.load(Ordering::Relaxed) as i64;
             let now = count(&db, &table, 3);
-            assert!(now >= last && now >= before, "{now} after {last}, {before} were told");
+            assert!(now >= last && now >= before, "{now} after {last}, {before} were read");
             last = now;
         }
         stop.store(true, Ordering::Relaxed);

@@ -234,7 +234,7 @@ fn nested_calls_of_every_kind_are_errors_and_the_outer_transaction_goes_on() {
             let db = in_memory(Options::default().stages(stages));
             let table = accounts(&db, 2);
             let deposit = deposit(&db, &table);
-            let worker = RefCell::new(db.worker().expect("a seat"));
+            let worker = RefCell::new(db.worker().expect("a free context"));
             let executed = RefCell::new(Some(worker.borrow_mut().execute(&deposit, args![1, 1])));
             let submitted = RefCell::new(Some(db.submit(&deposit, args![1, 1]).expect("room")));
             let polled = RefCell::new(Some(db.submit(&deposit, args![1, 1]).expect("room")));
@@ -289,7 +289,7 @@ fn nested_calls_inside_procedures_and_their_keys_are_errors() {
             let in_key = db.register(in_key).expect("a procedure");
             db.call(&in_body, args![]).expect("the body caught every error");
             db.call(&in_key, args![]).expect("the key caught every error");
-            let mut worker = db.worker().expect("a seat");
+            let mut worker = db.worker().expect("a free context");
             worker.execute(&in_body, args![]).wait().expect("as above");
             worker.execute(&in_key, args![]).wait().expect("as above");
             assert_eq!(balance(&db, &table, 0), Some(106));
@@ -342,7 +342,7 @@ fn a_panic_in_a_closure_leaves_no_trace() {
     });
 }
 
-/// The second attempt of a closure has its sites exclusively: a panic there must give them up, too.
+/// The second attempt of a closure has its sites exclusively: a panic there must release them, too.
 #[test]
 fn a_panic_while_the_site_is_held_alone_leaves_it_free() {
     watched(|| {
@@ -402,7 +402,7 @@ fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharm
                     assert_panicked(db.call(&shaky, args![mode]));
                     db.call(&shaky, args![0]).expect("a call without a panic");
                 }
-                let mut worker = db.worker().expect("a seat");
+                let mut worker = db.worker().expect("a free context");
                 let calls: Vec<_> = (0..20).map(|n| (0, args![n % 4])).collect();
                 let mut done = Vec::new();
                 worker.execute_group(std::slice::from_ref(&shaky), &calls, &mut done);
@@ -436,7 +436,7 @@ fn closures_calls_and_workers_mix_with_few_participants() {
                         db.call(deposit, args![round % 8, 1]).expect("a call");
                         db.call(transfer, args![number % 8, round % 8, 1]).expect("a call");
                         if number % 16 == 0 {
-                            let mut worker = db.worker().expect("a seat");
+                            let mut worker = db.worker().expect("a free context");
                             worker.execute(deposit, args![round % 8, 1]).wait().expect("its own call");
                         }
                     }
@@ -458,7 +458,7 @@ fn a_workers_results_come_in_the_order_of_its_calls() {
             let table = accounts(&other, 1);
             self::echo(&other, &table)
         };
-        let mut worker = db.worker().expect("a seat");
+        let mut worker = db.worker().expect("a free context");
         let calls: Vec<_> = (0..300_i64)
             .map(|n| match n % 50 {
                 7 => (1, args![n]),
@@ -510,7 +510,7 @@ fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
             let run = |calls: Vec<(usize, heddledb::Args)>| {
                 if workers_own {
                     let mut done = Vec::new();
-                    db.worker().expect("a seat").execute_group(&procedures, &calls, &mut done);
+                    db.worker().expect("a free context").execute_group(&procedures, &calls, &mut done);
                     done.into_iter().for_each(|executed| drop(executed.wait().expect("a result")));
                 } else {
                     let calls = calls.into_iter();
@@ -545,7 +545,7 @@ fn idle_participants_do_not_keep_the_log_buffer_from_others() {
         let (db, _disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).max_worker_contexts(32));
         let table = accounts(&db, 4);
         let deposit = deposit(&db, &table);
-        let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a seat")).collect();
+        let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a free context")).collect();
         for worker in &mut workers {
             worker.execute(&deposit, args![0, 1]).wait().expect("room in the log");
         }
@@ -570,7 +570,7 @@ fn a_full_log_buffer_delays_calls_and_loses_none() {
                 for number in 0..4_i64 {
                     let (db, table, deposit) = (&db, &table, &deposit);
                     scope.spawn(move || {
-                        let mut worker = (number == 0).then(|| db.worker().expect("a seat"));
+                        let mut worker = (number == 0).then(|| db.worker().expect("a free context"));
                         for round in 0..50 {
                             // Each larger than what one worker context reserves ahead.
                             db.run(|tx| {
@@ -658,7 +658,10 @@ fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
             let db = open(&disk.crash_image(round as u64), options);
             let table = db.table("account").expect("a table");
             let there = total(&db, &table) - 800;
-            assert!(there >= told, "round {round}, {durability}: {told} were told and {there} are there");
+            assert!(
+                there >= told,
+                "round {round}, {durability}: {told} were acknowledged and {there} are there"
+            );
         }
     });
 }
@@ -694,7 +697,7 @@ fn a_closed_database_refuses_everything() {
             let (db, _disk) = on_disk(small().stages(stages));
             let table = accounts(&db, 1);
             let deposit = deposit(&db, &table);
-            let mut worker = db.worker().expect("a seat");
+            let mut worker = db.worker().expect("a free context");
             let early = worker.execute(&deposit, args![0, 1]);
             let submitted = db.submit(&deposit, args![0, 1]).expect("room");
             db.clone().close().expect("closed");
@@ -717,13 +720,13 @@ fn a_closed_database_refuses_everything() {
 #[test]
 fn dropping_the_last_handle_waits_for_durability() {
     watched(|| {
-        // A group's time that never comes to its end by itself.
+        // A group's time that never ends on its own.
         let options = small().durability(Durability::Async).group_milliseconds(60_000.0);
         let (db, disk) = on_disk(options.clone());
         let table = accounts(&db, 3);
         let deposit = deposit(&db, &table);
         drop(db.submit(&deposit, args![1, 1]).expect("room"));
-        drop(db.worker().expect("a seat").execute(&deposit, args![2, 1]));
+        drop(db.worker().expect("a free context").execute(&deposit, args![2, 1]));
         let other = db.clone();
         drop(db);
         other.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("still open");
@@ -759,7 +762,7 @@ fn everybody_who_closes_waits_for_durability() {
     });
 }
 
-/// Whoever drops the last handle may be one of the database's own threads: by a procedure that holds a handle.
+/// The thread that drops the last handle may be one of the database's own threads: by a procedure that holds a handle.
 #[test]
 fn a_procedure_may_hold_the_last_handle() {
     watched(|| {

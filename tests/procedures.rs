@@ -498,7 +498,7 @@ fn a_body_that_runs_again_sees_a_clean_state() {
             action.set_value(0, i64::from(run));
             action.return_row(vec![Value::from(i64::from(run))]);
             action.add("n", 1)?;
-            // A conflict that the body reports by itself is retried like any other.
+            // A conflict that the body reports explicitly is retried like any other.
             if run < 3 { Err(Error::Conflict) } else { Ok(()) }
         })])
         .phase([Action::read(&table).key(|_, key| key.push(2)).body(|action| {

@@ -393,7 +393,7 @@ fn a_database_whose_last_handle_goes_on_its_own_thread_closes() {
     });
 }
 
-/// Many small groups take far more room on disk than the bytes that worker contexts have reserved: who has some left
+/// Many small groups take far more room on disk than the bytes that worker contexts have reserved: a caller with some left
 /// is refused too, and does not wait for a disk that stays full.
 #[test]
 fn a_full_disk_refuses_those_who_have_room_reserved() {
@@ -425,7 +425,7 @@ fn a_full_disk_refuses_those_who_have_room_reserved() {
 }
 
 /// A row that a call has found there, and that others have deleted and put in again since, is there by what they did:
-/// the call is told about it only when that is durable. Else a crash would leave what no sequence of calls leads to.
+/// the call learns of it only when that is durable. Else a crash would leave what no sequence of calls leads to.
 #[test]
 fn what_was_put_in_again_since_it_was_read_is_told_when_that_is_durable() {
     for protocol in [ProtocolKind::Optimistic, ProtocolKind::Phased] {

@@ -27,7 +27,7 @@ fn n(db: &Database, id: i64) -> i64 {
     db.run(|tx| tx.get(&table, key![id])?.unwrap().int("n")).unwrap()
 }
 
-/// A procedure of a number and of so many identifiers.
+/// A procedure of a number and of this many identifiers.
 fn definition(name: &str) -> ProcedureDefinition {
     let mut definition = ProcedureDefinition::new(name).parameter("count", DataType::Int64);
     for place in 0..4 {

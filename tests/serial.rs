@@ -219,7 +219,7 @@ fn no_phantom() {
 
 #[test]
 fn no_phantom_among_missing_keys_nor_in_whole_tables_nor_in_secondary_indexes() {
-    // A database for each way: who writes again and again is given the sites alone, and bodies cannot meet.
+    // A database for each way: a repeated writer is granted the partitions exclusively, and bodies cannot meet.
     (0..4).for_each(|number| for_each_number_of_sites(move |db| one_way_to_look_for_phantoms(&db, number)));
 }
 
@@ -466,7 +466,7 @@ fn a_ring_of_two_waiting_places_serves_many_epochs_and_waiters() {
         });
         assert_eq!(total(&db, &table), 800 + 80);
         assert!(db.durable_epoch() > 4, "the ring came around");
-        // Everything that was told is on the disk as it is.
+        // Everything that was acknowledged is on the disk as it is.
         let after = open(&disk.crash_image(5), small());
         assert_eq!(total(&after, &after.table("account").expect("a table")), 880);
     });
@@ -480,7 +480,7 @@ fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_t
             let table = accounts(&db, 2);
             let (deposit, gone) = (deposit(&db, &table), AtomicBool::new(false));
             disk.hold_syncs();
-            let mut worker = db.worker().expect("a seat");
+            let mut worker = db.worker().expect("a free context");
             let written = worker.execute(&deposit, args![0, 1]);
             assert!(!written.is_released());
             thread::scope(|scope| {
@@ -559,7 +559,7 @@ fn mixed_work(db: &Database, table: &Table, threads: i64, rounds: i64) {
             let (transfer, audit) = (&transfer, &audit);
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(number as u64);
-                let mut worker = (number % 2 == 0).then(|| db.worker().expect("a seat"));
+                let mut worker = (number % 2 == 0).then(|| db.worker().expect("a free context"));
                 for _ in 0..rounds {
                     let (from, to) = (random.i64(0..rows), random.i64(0..rows));
                     let amount = random.i64(0..150);
@@ -625,7 +625,7 @@ fn neighbours_of_different_sites_come_and_go_beside_each_other() {
             for number in 0..4_i64 {
                 let (db, flip) = (&db, &flip);
                 scope.spawn(move || {
-                    let mut worker = db.worker().expect("a seat");
+                    let mut worker = db.worker().expect("a free context");
                     for round in 0..40 {
                         // Each thread's own keys, an odd number of flips for each.
                         let calls: Vec<_> = (0..30).map(|at| (0, args![at * 4 + number])).collect();

@@ -55,8 +55,8 @@ fn ten_thousand_idle_sessions_cost_what_they_have_read_and_written_and_nobody_wa
         // They hold no slot and no lock: rows that they have read and written change, and the rest, too.
         for id in 0..100 {
             let update = |id: i64| db.run(|tx| tx.add(&accounts, key![id], "balance", 1));
-            update(id).expect("nobody has it");
-            update(SESSIONS + id).expect("nobody has it");
+            update(id).expect("it is free");
+            update(SESSIONS + id).expect("it is free");
         }
         let count = db.run(|tx| Ok(tx.scan(&accounts, Range::all())?.count())).expect("a scan");
         assert_eq!(count as i64, 2 * SESSIONS);

@@ -1,4 +1,4 @@
-//! Layouts of stages. Execution, log and output on one thread (`Stages::Single`): calls are told when they are durable, and
+//! Layouts of stages. Execution, log and output on one thread (`Stages::Single`): calls are answered when they are durable, and
 //! nothing that a call or the closing of the database waits for is left to a thread that waits itself. And what counts as a
 //! stage's work.
 
@@ -29,7 +29,7 @@ fn protocols() -> impl Iterator<Item = ProtocolKind> {
     })
 }
 
-/// Inserts through the worker, several callers at once; what is told is durable at once.
+/// Inserts through the worker, several callers at once; what is acknowledged is durable at once.
 fn insert_from_many(bank: &Bank, disk: &SimulatedDisk) {
     thread::scope(|scope| {
         for caller in 0..3 {
@@ -45,7 +45,7 @@ fn insert_from_many(bank: &Bank, disk: &SimulatedDisk) {
     for caller in 0..3 {
         for number in 0..CALLS / 3 {
             let id = 1_000 + caller * CALLS + number;
-            assert!(found.value(id).expect("readable").is_some(), "{id} was told, and is lost");
+            assert!(found.value(id).expect("readable").is_some(), "{id} was acknowledged, and is lost");
         }
     }
     found.db.check().expect("consistent");
@@ -129,7 +129,7 @@ fn one_worker_is_what_it_takes() {
     }
     assert_eq!("single".parse::<Stages>(), Ok(Stages::Single));
     let plain = Options::default().stages(Stages::Single).durability(Durability::None);
-    Database::in_memory(plain).expect("one worker by itself").close().expect("closed");
+    Database::in_memory(plain).expect("one worker alone").close().expect("closed");
 }
 
 /// Workers that sleep over their calls fill their queues, and the input stage waits before these: it works for a small part
@@ -169,7 +169,7 @@ fn a_thread_that_waits_for_the_log_does_not_work_on_it() {
     thread::sleep(Duration::from_millis(400));
     disk.release_syncs();
     submitted.wait().expect("committed");
-    // A call that is told later than what the log's thread counts.
+    // A call that is released later than what the log's thread counts.
     bank.db.call(&bank.insert, args![2_000, 2]).expect("committed");
     let busy = bank.db.statistics().log_busy;
     assert!(busy >= Duration::from_millis(400), "the flush counts: {busy:?}");

@@ -1,4 +1,4 @@
-//! Worker contexts: which threads keep one, which wait for one, and which are told that none will be free.
+//! Worker contexts: which threads keep one, which wait for one, and which learn that none will be free.
 
 #[path = "support/concurrent.rs"]
 mod support;
@@ -9,7 +9,7 @@ use std::thread;
 use heddledb::{Database, Error, Options, ProtocolKind, Table, args, key, row};
 use support::{Gate, accounts, balance, deposit, in_memory, watched};
 
-/// Options of one worker, and so many worker contexts.
+/// Options of one worker, and this many worker contexts.
 fn options(protocol: ProtocolKind, worker_contexts: usize) -> Options {
     let options = Options::default().protocol(protocol).workers(1).max_worker_contexts(worker_contexts);
     // The engine's own worker is an executor under the protocol that has them.

@@ -30,7 +30,7 @@ impl Database {
         back_up(&disk, &from, to.as_ref(), &mut |_, _| ())
     }
 
-    /// The same for a database that another process has open, or nobody. `progress` is told how many bytes are copied, and
+    /// The same for a database that another process, or none, has open. `progress` receives how many bytes are copied, and
     /// of how many. Of the options only the disk counts.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Database {
     }
 
     /// Reads every file that the database needs, and looks at every checksum: the newest checkpoint, and the log behind it to
-    /// its end. `progress` is told how many bytes were read, and of how many. Everything else goes on meanwhile.
+    /// its end. `progress` receives how many bytes were read, and of how many. Everything else goes on meanwhile.
     ///
     /// # Errors
     /// The first thing that is wrong, with file and offset; [`Error::Nested`] inside a transaction;

@@ -1,4 +1,4 @@
-//! Checkpoints by hand, and what is told about them.
+//! Explicit checkpoints, and their reports.
 
 use crate::database::Database;
 use crate::error::{Error, Result};

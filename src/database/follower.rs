@@ -21,7 +21,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Nobody listens there, or no longer ([`Error::DatabaseLost`]): come again. The directory is not that database's; its
+    /// No primary listens there, or no longer ([`Error::DatabaseLost`]): try again. The directory is not that database's; its
     /// checkpoint or its log is damaged.
     pub fn follow(
         directory: impl AsRef<Path>,

@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     sessions: Arc<Sessions>,
     sequences: Arc<Sequences>,
     closed: AtomicBool,
-    /// What closing came to, once it has; held by who closes.
+    /// The outcome of closing, once there is one; locked by the thread that closes.
     closing: Mutex<Option<Result<()>>>,
     /// Given up last: while it is there, no other process can open the directory.
     directory: Mutex<Option<DatabaseDirectory>>,
@@ -70,7 +70,7 @@ fn new_store(options: &Options, logged: bool) -> Store {
     store
 }
 
-/// What the protocol is told.
+/// The protocol's configuration.
 fn protocol_settings(options: &Options) -> Settings {
     Settings {
         partitions: options.serial_partitions,
@@ -299,7 +299,7 @@ impl Shared {
         Err(Error::InvalidProcedure { procedure: procedure.name().to_string(), detail })
     }
 
-    /// Ends all stages in the order in which calls flow, so that every result is told; then lets the directory go.
+    /// Ends all stages in the order in which calls flow, so that every result is released; then lets the directory go.
     pub(crate) fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         // A thread that closes a database that another thread is closing waits for that one, and learns the same.
@@ -318,7 +318,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The last handle is gone: nobody is left to tell a failure to; a thread that waits for a result has been told.
+        // The last handle is gone: no caller is left to receive a failure; a thread that waits for a result has received it.
         let _ = self.close();
     }
 }
@@ -350,7 +350,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
-    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is told.
+    // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is reported.
     let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
     let settings = checkpoint_settings(options);
     let post = options.follower_socket.as_deref().map(listen).transpose()?;

@@ -227,7 +227,7 @@ macro_rules! operations {
                 }
             }
 
-            /// How many bytes of its own, at most, a column's value has more than it had, when the totals of so many
+            /// How many bytes of its own, at most, a column's value has more than it had, when the totals of this many
             /// worker contexts have been applied to it, none of which has more than `bytes`.
             pub(crate) fn merged_bytes(self, bytes: usize, parties: usize) -> usize {
                 match self {

@@ -212,7 +212,7 @@ struct State {
     result: Option<Result<Output>>,
     waiter: Waiter,
     taken: bool,
-    /// Who is to be woken by the thread that waits here.
+    /// What the thread that waits here wakes.
     relay: Vec<Thread>,
 }
 
@@ -315,7 +315,7 @@ impl Submitted {
         (self.wait(), Submitted { answer }.aborted())
     }
 
-    /// Waits for the result: it is told when everything that the call wrote and read is durable.
+    /// Waits for the result: it is released when everything that the call wrote and read is durable.
     ///
     /// # Errors
     /// The call's own error; [`Error::LogFailed`] if its outcome is unknown; [`Error::Nested`] inside a transaction.
@@ -344,7 +344,7 @@ impl Future for Submitted {
     type Output = Result<Output>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Whoever polls inside a body would wait there for a call that may need what the body holds.
+        // A poll inside a body would wait there for a call that may need what the body holds.
         if let Err(error) = nesting::check("waiting for a call") {
             return Poll::Ready(Err(error));
         }
@@ -362,7 +362,7 @@ impl Future for Submitted {
 pub(crate) struct InFlight {
     count: AtomicUsize,
     limit: AtomicUsize,
-    /// How often somebody found no room.
+    /// How often a call found no room.
     turned_away: AtomicU64,
     waiting: AtomicUsize,
     lock: Mutex<()>,
@@ -414,7 +414,7 @@ impl InFlight {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// How often somebody found no room.
+    /// How often a call found no room.
     pub(crate) fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }

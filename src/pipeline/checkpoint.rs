@@ -1,10 +1,10 @@
 //! Checkpoints beside execution: when one is made, by which threads, and what becomes of it.
 //!
-//! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: nobody
-//! waits for them but a thread that asks for a checkpoint by hand, and who commits meets them at no lock. What is copied is argued
+//! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: no thread
+//! waits for them except one that requests a checkpoint explicitly, and a committing thread shares no lock with them. What is copied is argued
 //! in `storage::copy`, what is written in `durability::checkpoint`, what recovery makes of it in `storage::restore`.
 //!
-//! What it keeps true, in this order:
+//! Invariants, in this order:
 //! 1. The first epoch is asked for before anything is copied: everything before it is durable, so installed.
 //! 2. All is copied; then the global epoch is read: nothing that was copied, or found deleted, is of a later one.
 //! 3. When the log is durable through that epoch, and not before, the manifest is written: a copy of what was not
@@ -13,7 +13,7 @@
 //!
 //! Where a follower is there, it does what 2. says, of its own copy (`elsewhere`); 3. and 4. stay the database's.
 //!
-//! Whatever fails before that leaves the older checkpoint and its log as they were; it is told, and tried again later.
+//! Whatever fails before that leaves the older checkpoint and its log as they were; it is reported, and tried again later.
 
 mod copying;
 mod elsewhere;
@@ -44,11 +44,11 @@ use crate::storage::copy::{Copied, first_epoch_needed};
 
 pub use report::{CheckpointReport, CheckpointStatus};
 
-/// So often it is looked whether a checkpoint is due by time.
+/// How often to check whether a checkpoint is due by time.
 const LOOK: Duration = Duration::from_millis(50);
-/// So often it is looked whether the log has got far enough.
+/// How often to check whether the log has got far enough.
 const SHORT: Duration = Duration::from_millis(1);
-/// After a failure the next attempt waits so long, then twice as long, and so on.
+/// After a failure the next attempt waits this long, then twice as long, and so on.
 const PATIENCE_LEAST: Duration = Duration::from_secs(1);
 /// But not longer.
 const PATIENCE_MOST: Duration = Duration::from_secs(60);
@@ -56,9 +56,9 @@ const PATIENCE_MOST: Duration = Duration::from_secs(60);
 /// When checkpoints are made, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckpointSettings {
-    /// When the log has grown by so much; 0: never.
+    /// When the log has grown by this many bytes; 0: never.
     pub(crate) log_bytes: u64,
-    /// When so much time has passed.
+    /// When this much time has passed.
     pub(crate) interval: Option<Duration>,
     /// Over which share of the way to the next checkpoint one is spread; 0: it is made as fast as it can be.
     pub(crate) spread: f64,
@@ -70,7 +70,7 @@ pub(crate) struct CheckpointSettings {
 }
 
 impl CheckpointSettings {
-    /// With how many bytes in the log a checkpoint is due, if the last one was begun with so many.
+    /// How many bytes in the log make a checkpoint due, given the size at which the last one began.
     fn due_bytes(&self, begun: u64) -> u64 {
         if self.log_bytes == 0 { u64::MAX } else { begun.saturating_add(self.log_bytes) }
     }
@@ -84,9 +84,9 @@ pub(crate) struct Checkpointer {
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
-    /// Whether somebody waits for the next checkpoint, so that the present one is not to take its time.
+    /// Whether a thread waits for the next checkpoint, so that the present one runs at full speed.
     hurried: AtomicBool,
-    /// With this many bytes in the log a checkpoint is due; nobody need look while one is being made.
+    /// With this many bytes in the log a checkpoint is due; no check is needed while one is being made.
     due_bytes: AtomicU64,
     /// Where a follower is waited for, if one is.
     post: Option<FollowerConnection>,
@@ -215,7 +215,7 @@ impl Checkpointer {
 
     /// Ends the threads, with whatever they are at.
     pub(crate) fn stop(&self) {
-        // Under the lock, so that nobody misses it between a look and a sleep; else relaxed would do: nothing is
+        // Under the lock, so that no thread misses it between a look and a sleep; else relaxed would do: nothing is
         // published by it.
         let _state = self.state.lock();
         self.stop.store(true, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Checkpointer {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody waits for the next checkpoint.
+    /// Whether a thread waits for the next checkpoint.
     fn is_hurried(&self) -> bool {
         // Relaxed: as above.
         self.hurried.load(Ordering::Relaxed)
@@ -265,7 +265,7 @@ impl Checkpointer {
             (state.last_begun, state.last_log_bytes) = (Instant::now(), self.segments.log_bytes());
             let pace = Arc::new(self.pace(engine, &state));
             drop(state);
-            // Who asked for it by hand waits for an answer, whatever happens.
+            // A thread that requested it explicitly waits for an answer, whatever happens.
             let outcome = catch_unwind(AssertUnwindSafe(|| self.make(engine, &pace)));
             let outcome = outcome.unwrap_or_else(|panic| Err(broken(&*panic)));
             self.post.iter().for_each(FollowerConnection::checkpoint_ended);

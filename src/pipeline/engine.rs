@@ -149,7 +149,7 @@ impl Engine {
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Who samples where time goes, if it is.
+    /// The sampler of where time goes, if there is one.
     pub(crate) fn sampler(&self) -> Option<&Sampler> {
         self.sampler.as_ref()
     }
@@ -210,7 +210,7 @@ impl Engine {
     }
 
     fn admit_to_log(&self, log_credit: &mut usize) -> Result<()> {
-        // Whoever has room reserved is refused as well: groups take whole pages, so that many small ones would take more
+        // Calls with reserved room are refused as well: groups take whole pages, so that many small ones would take more
         // of the disk than was reserved, and wait for it without an answer.
         if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
             return Err(reason);
@@ -232,7 +232,7 @@ impl Engine {
         self.space.take(bytes, || self.progress.failure())
     }
 
-    /// Prepares for a call that will write, so that it does not execute unnecessarily: waits for the next group where the
+    /// Prepares for a call that will write, so that it does not execute only to fail: waits for the next group where the
     /// present one is full, and reserves room in the log where next to none is left; what is held of the protocol's is
     /// released before a wait. Whether room was reserved for this call alone.
     ///

@@ -2,7 +2,7 @@
 //!
 //! Ringing costs one load while the thread is awake. Invariants: a ring after the last look is not lost.
 //! The sleeper says that it will sleep, then looks once more whether there is something to do; the ringer makes
-//! something to do, then looks whether somebody sleeps. Each passes a sequentially consistent fence in between, so one
+//! something to do, then looks whether a thread sleeps. Each passes a sequentially consistent fence in between, so one
 //! of the two sees the other.
 
 use std::thread::{self, Thread};
@@ -32,7 +32,7 @@ impl EventCount {
         }
     }
 
-    /// Sleeps until somebody rings or the time is over, unless there is `something_to_do`.
+    /// Sleeps until a thread signals or the time is over, unless there is `something_to_do`.
     pub(crate) fn sleep(&self, at_most: Duration, something_to_do: impl Fn() -> bool) {
         let mut sleeper = self.sleeper.lock();
         if sleeper.as_ref().is_none_or(|thread| thread.id() != thread::current().id()) {

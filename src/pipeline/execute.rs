@@ -41,7 +41,7 @@ pub(crate) trait Body {
 /// How a call ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The highest epoch that it wrote or met: its result is told once that is durable.
+    /// The highest epoch that it wrote or met: its result is released once that is durable.
     pub(crate) epoch: u64,
     /// How many attempts it took.
     pub(crate) attempts: u32,
@@ -163,7 +163,7 @@ pub(crate) fn execute_reading<B: Body + ?Sized>(
     Outcome { epoch: attempt.seen().epoch(), attempts: 1, wrote: false, failure, stashed: false }
 }
 
-/// Reserves room in the log for a call that needs so much.
+/// Reserves room in the log for a call of this size.
 #[cold]
 pub(super) fn wait_for_log_space(
     engine: &Engine,
@@ -172,7 +172,7 @@ pub(super) fn wait_for_log_space(
     bytes: usize,
 ) -> Result<()> {
     engine.protocol().end_group(held);
-    // All that it has goes back first: a thread that waits for room keeps none, so no thread waits for each other.
+    // All that it has goes back first: a thread that waits for room keeps none, so no two threads wait for each other.
     let (_, memory) = slot_guard.parts();
     engine.space().give_back(std::mem::take(&mut memory.workspace.log_credit));
     engine.reserve(bytes)?;
@@ -225,7 +225,7 @@ fn attempt<B: Body + ?Sized>(
 fn wait_until_durable(engine: &Engine, epoch: u64) {
     let _log = at(Activity::Log);
     engine.ring_log();
-    // A failure is told to the caller when the result is released.
+    // A failure is returned to the caller when the result is released.
     let _ = engine.progress().wait(epoch);
 }
 
@@ -234,7 +234,7 @@ fn wait_until_durable(engine: &Engine, epoch: u64) {
 pub(super) fn run_body<B: Body + ?Sized>(body: &mut B, attempt: &Attempt<'_>) -> Option<Box<Error>> {
     let _inside = Inside::enter();
     let mut failure = None;
-    // A body that panicked is not run again in that state unless it says so itself: closures may be called again,
+    // A body that panicked is not called again in that state unless it says so itself: closures may be called again,
     // like any `FnMut`, and what they have changed outside of the transaction is theirs.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         if let Err(error) = body.run(attempt) {

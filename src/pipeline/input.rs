@@ -27,7 +27,7 @@ pub(crate) struct Arrived {
 /// The way in: the workers' queues, and the input threads' if there are any.
 pub(crate) struct Input {
     workers: WorkQueues<Call>,
-    /// Who runs calls instead of the workers, if the protocol wants it so.
+    /// What runs calls instead of the workers, if the protocol requires it.
     executors: Option<Arc<Executors>>,
     staged: Option<HandoverQueue<Arrived>>,
     schedule: Schedule,
@@ -65,12 +65,12 @@ impl Input {
         &self.workers
     }
 
-    /// Who runs calls instead of the workers, if the protocol wants it so.
+    /// What runs calls instead of the workers, if the protocol requires it.
     pub(crate) fn executors(&self) -> Option<&Arc<Executors>> {
         self.executors.as_ref()
     }
 
-    /// Who says which queue a call goes to.
+    /// What chooses a call's queue.
     pub(crate) fn schedule(&self) -> &Schedule {
         &self.schedule
     }
@@ -92,7 +92,7 @@ impl Input {
         if open { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Makes a call ready, and gives it to who will run it. Whether that still takes calls.
+    /// Makes a call ready, and enqueues it for execution. Returns whether calls are still accepted.
     fn hand_batch(&self, arrived: Arrived, waits: bool) -> Result<bool> {
         let call = self.prepare(arrived)?;
         if let Some(executors) = &self.executors {
@@ -210,7 +210,7 @@ impl Input {
         }
     }
 
-    /// Hand-overs to the workers, and the calls handed over.
+    /// Batches enqueued for the workers, and the calls in them.
     pub(crate) fn batches(&self) -> (u64, u64) {
         let (workers, executors) = (self.workers.batches(), self.executors.as_ref().map(|all| all.batches()));
         let (batches, calls) = executors.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The log stage: closes an epoch, seals it, writes its redo as one group, and says that it is durable.
 //!
-//! One group is in flight at a time. Where somebody waits for results, a group closes as soon as the log is idle and
+//! One group is in flight at a time. Where a thread waits for results, a group closes as soon as the log is idle and
 //! anything was appended: whatever came in while the last group was written makes up the next. Where no thread waits
 //! (`Async`), or a time is given (`Options::group_milliseconds`), a group closes when its time, counted from its first
 //! record, is over, or its number is full.
@@ -8,7 +8,7 @@
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
 //! disk, nor for the log's thread: what it cannot do at once it leaves to that. So whatever a worker waits for inside a
-//! call (a lock, room, the log), the log goes on without it: a thread that waits rings, and the log's thread looks by itself
+//! call (a lock, room, the log), the log goes on without it: a thread that waits rings, and the log's thread looks unprompted
 //! ten times a second.
 
 use std::sync::Arc;
@@ -30,14 +30,14 @@ use crate::storage::worker_context::WorkerContext;
 
 /// Without a log, epochs still go on, so that what is deleted can be freed.
 const TICK: Duration = Duration::from_millis(10);
-/// While a group's time runs, its other bounds are looked at so often.
+/// While a group's time runs, how often its other bounds are checked.
 const SLICE: Duration = Duration::from_millis(1);
 /// How long a busy worker that logs itself lets a group grow, unless a time is given.
 const OWN_GROUP_TIME: Duration = Duration::from_millis(10);
 /// How long the log waits before it tries again to get room on a full disk.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// So often in a row no segment can be made, for another reason than a full disk, before the log has failed.
+/// How many times in a row a segment may fail to be made, for another reason than a full disk, before the log has failed.
 const FAILURES_MAX: u32 = 10;
 
 /// Whether a disk has no room, and may have some later.
@@ -81,7 +81,7 @@ pub(crate) struct OwnLog {
 pub(crate) struct Preparation {
     segments: Arc<Segments>,
     event_count: EventCount,
-    /// So much room must be prepared; with less, updates wait or are refused.
+    /// Room that must be prepared; with less, updates wait or are refused.
     least_bytes: u64,
     /// Asked for a checkpoint where the disk is full: it frees the log before it.
     checkpointer: Arc<Checkpointer>,
@@ -103,14 +103,14 @@ impl LogStage {
         LogStage { engine, groups, preparation, group_time, stop, checkpointer }
     }
 
-    /// The life of the log thread: until it is told to stop, and nothing is left to write.
+    /// The life of the log thread: until it is stopped, and nothing is left to write.
     pub(crate) fn run(&self) {
         // Acquire pairs with the release of a thread that closes the database.
         while !self.stop.load(Ordering::Acquire) {
             self.wait_for_work();
             self.write_and_release();
         }
-        // Bodies may still run, on threads of the user's: from here on they commit nothing. Who was in a commit section
+        // Bodies may still run, on threads of the user's: from here on they commit nothing. A thread that was in a commit section
         // already has added to the present epoch or, if it was raised meanwhile, to the next: then nothing is left.
         self.engine.store().epochs().close();
         self.write_and_release();
@@ -131,7 +131,7 @@ impl LogStage {
         self.release();
     }
 
-    /// The same, if nobody else is at it and there is room for sure. Whether it was done.
+    /// The same, if no other thread is doing it and there is room for sure. Whether it was done.
     fn try_write_and_release(&self) -> bool {
         let has_room = self.preparation.as_ref().is_none_or(|preparation| preparation.has_room());
         let Some(mut groups) = self.groups.try_lock().filter(|_| has_room) else { return false };
@@ -274,8 +274,8 @@ impl OwnLog {
     }
 }
 
-/// Raises the global epoch, and waits until nobody adds to the one before. Where a change of phases is wanted, it is made
-/// in between, while nobody is in a commit section: so the change is at the end of an epoch. A snapshot that is wanted is
+/// Raises the global epoch, and waits until no thread adds to the one before. Where a change of phases is wanted, it is made
+/// in between, while no thread is in a commit section: so the change is at the end of an epoch. A snapshot that is wanted is
 /// opened at the end of the epoch, too; what is split is merged into its records for that, and split again.
 fn close_epoch(engine: &Arc<Engine>) -> u64 {
     let epochs = engine.store().epochs();
@@ -396,7 +396,7 @@ impl Preparation {
     }
 
     /// Makes room for a group before it is written: usually it is there. Where the disk is full it waits: nothing is
-    /// lost, and nothing is told.
+    /// lost, and nothing is released.
     ///
     /// # Errors
     /// [`Error::LogFailed`]: it fails in another way for long.
@@ -458,7 +458,7 @@ impl Preparation {
 
     /// Refuses updates if there is too little room and no segment could be made.
     fn refuse_if_low(&self, engine: &Engine) {
-        // Held while it refuses: who makes a segment after all finds the refusal, and ends it.
+        // Held while it refuses: a thread that makes a segment after all finds the refusal, and ends it.
         let failure = self.failure.lock();
         if let Some(error) = &*failure
             && self.segments.remaining_bytes() < self.least_bytes

@@ -1,4 +1,4 @@
-//! The keeper: a thread that looks after the schedule, the limit of calls in flight, and the boundaries between executors,
+//! Scheduler maintenance: a thread that looks after the schedule, the limit of calls in flight, and the boundaries between executors,
 //! ten times a second.
 //!
 //! It is started only where there is something to look after. Calls and workers never wait for it.
@@ -17,7 +17,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// A limit is tried for this many turns.
 const TURNS_OF_A_LIMIT: u64 = 3;
 
-/// The keeper.
+/// The maintenance thread.
 #[derive(Default)]
 pub(crate) struct Maintenance {
     stopped: Mutex<bool>,

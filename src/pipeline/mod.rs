@@ -6,11 +6,11 @@
 //!             folded: the caller's)               └── results wait for their epochs ──┘
 //! ```
 //!
-//! Stages hand over in groups: a thread that takes from a queue takes all that waits. They block when there is nothing to do.
+//! Stages pass on batches: a thread that takes from a queue takes all that waits. They block when there is nothing to do.
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
-//! runs a call to its end; `queue` the hand-over; `call` a call under way and its handle; `input`, `worker`, `log`,
-//! `output` the stages; `work_queues` a thread that takes and who steals; `partition` execution by executors that own the data;
-//! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Beside all of them `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
+//! runs a call to its end; `queue` the queue between stages; `call` a call under way and its handle; `input`, `worker`, `log`,
+//! `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that own the data;
+//! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently, `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
 //! the schedule; `sampler` looks where time goes.
 
 pub(crate) mod call;

@@ -1,7 +1,7 @@
 //! The output stage: holds results until their epochs are durable, and gives them to their callers.
 //!
-//! Invariants: a result is told only once the log is durable through the highest epoch that its call met, and
-//! every result is told some day: either the log stage finds it here when it has made an epoch durable, or who puts
+//! Invariants: a result is released only once the log is durable through the highest epoch that its call met, and
+//! every result is eventually released: either the log stage finds it here when it has made an epoch durable, or the thread that puts
 //! it here finds that its epoch has become durable in the meantime. After a failed log, results of durable data are
 //! told, and all others are "unknown".
 
@@ -51,7 +51,7 @@ impl Output {
         if !waiting.is_empty() {
             let lowest = waiting.iter().map(|one| one.epoch).min().unwrap_or(0);
             self.pending.lock().append(&mut waiting);
-            // The log may have published between our first look and the append: then nobody else comes for these.
+            // The log may have published between our first look and the append: then no other thread releases these.
             if engine.progress().is_released(lowest) || engine.progress().failure().is_some() {
                 self.release(engine);
             }

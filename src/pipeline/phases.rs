@@ -2,7 +2,7 @@
 //!
 //! It decides; the log stage changes the phase, because a phase change is the sealing of an epoch: it raises the epoch
 //! and closes the gate of the commit sections at one moment, waits for those who are inside, has the protocol merge or
-//! mark, and opens the gate. So nobody has to agree to a change: a thread that sleeps inside a body, or has died, holds
+//! mark, and opens the gate. So no thread has to agree to a change: a thread that sleeps inside a body, or has died, holds
 //! nothing up, and a caller's thread is like a worker.
 //!
 //! Feedback: no split phase begins before something is worth splitting, and before everything that was stashed has
@@ -25,12 +25,12 @@ use crate::storage::worker_context::WorkerContext;
 const LOOK: Duration = Duration::from_micros(500);
 /// The longest time between two such checks while nothing is stashed.
 const LOOK_MAX: Duration = Duration::from_millis(5);
-/// In joined phases what was sampled is looked at so often at least.
+/// In joined phases what was sampled is evaluated at least this often.
 const SAMPLE: Duration = Duration::from_millis(10);
 /// The shortest joined phase between two split ones, as a share of a split phase's length: so that calls which have just
 /// come, and are not stashed yet, find one too.
 const JOINED_SHARE: u32 = 16;
-/// A call that was stashed and runs longer than so many phases holds the next split phase up no more.
+/// A call that was stashed and runs longer than this many phases holds the next split phase up no more.
 const PATIENCE_PHASES: u32 = 4;
 /// And not longer than this, if phases are short.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! The queue between two stages: who takes, takes all that waits, so that the cost of a hand-over is shared.
+//! The queue between two stages: a consumer dequeues all that waits, so that the cost of synchronization is amortized.
 
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ impl<T> HandoverQueue<T> {
             self.filled.notify_one();
         }
         drop(state);
-        // Relaxed: statistics. Nothing is handed over by a queue that is closed and empty.
+        // Relaxed: statistics. Nothing is dequeued from a queue that is closed and empty.
         self.batches.fetch_add(u64::from(taken > 0), Ordering::Relaxed);
         self.items.fetch_add(taken as u64, Ordering::Relaxed);
     }

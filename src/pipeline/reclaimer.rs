@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! - A delete is collected by one thread: the worker context's, or, once handed over, this one.
+//! - A delete is collected by one thread: the worker context's, or, once queued, this one.
 //! - The thread is pinned for a bounded number of records at a time, so that it never holds up the collector itself.
 //!
 //! # Concurrency

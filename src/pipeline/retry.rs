@@ -17,7 +17,7 @@ pub enum Retry {
 
 /// The longest pause after the first attempt, in turns of a waiting loop (some nanoseconds each).
 const FIRST: u32 = 16;
-/// After so many doublings the pause grows no further.
+/// Number of doublings after which the pause grows no further.
 const DOUBLINGS: u32 = 8;
 /// From this attempt on the thread gives its processor away besides: its rival may have lost its own.
 const YIELDING: u32 = 4;
@@ -37,7 +37,7 @@ impl Retry {
             std::thread::yield_now();
         }
         if attempts > 2 * YIELDING {
-            // Whoever fails so often has rivals that wait for each other: out of step they come through.
+            // A transaction that fails this often has conflicts whose retries coincide: jitter separates them.
             std::thread::sleep(Duration::from_micros(u64::from(random::below(50))));
         }
     }

@@ -4,7 +4,7 @@
 //! of each worker context's slot in use; no thread waits for it. A thread that could run and has no processor shows what it was
 //! at when it lost it, and is counted as at that.
 //!
-//! Who has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all, because others
+//! A thread that has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all, because others
 //! make theirs and run them, do not water down what those are at.
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::base::random;
 use crate::pipeline::statistics::TimeSamples;
 use crate::storage::worker_context::WorkerContexts;
 
-/// So long a thread counts as idle.
+/// How long a thread counts as idle.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module's description.
@@ -39,7 +39,7 @@ struct Slot {
 }
 
 impl Sampler {
-    /// One that looks so many times a second.
+    /// One that samples this many times a second.
     pub(crate) fn new(per_second: f64) -> Sampler {
         Sampler {
             period: Duration::from_secs_f64(1.0 / per_second),
@@ -121,7 +121,7 @@ mod tests {
         let (mut slots, now) = (Vec::new(), Instant::now());
         let mut look = || sampler.look(&worker_contexts, &mut slots, now);
         look();
-        assert_eq!(sampler.samples(), TimeSamples::default(), "nobody has a slot");
+        assert_eq!(sampler.samples(), TimeSamples::default(), "no slot is in use");
         let (slot_guard, _never_busy) = (worker_contexts.take(), worker_contexts.take());
         drop(worker_contexts.take());
         slot_guard.worker_context().shown().during(Activity::Handover, || {

@@ -1,6 +1,6 @@
 //! The stash: calls that wait for the end of the split phase (Doppel, OSDI 2014, section 5.2).
 //!
-//! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; who runs a
+//! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; a thread that runs a
 //! closure waits here on its own thread, and has given its slot back. Invariants: a call is taken in only while
 //! the split phase lasts, so that none is left behind when it ends; and everything that was stashed is counted until it
 //! has ended, so that the next split phase can wait for it. A thread that comes when the phase has just ended is counted, too: else

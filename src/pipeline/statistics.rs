@@ -33,12 +33,12 @@ impl StageClocks {
         self.add_time(stage, start.elapsed());
     }
 
-    /// Adds so much.
+    /// Adds this amount.
     pub(crate) fn add_time(&self, stage: Stage, time: Duration) {
         self.busy[stage as usize].fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Counts a group that was written with so many flushes.
+    /// Counts a group that was written with this many flushes.
     pub(crate) fn add_group(&self, transactions: u64, bytes: u64, flushes: u64) {
         self.groups.fetch_add(1, Ordering::Relaxed);
         self.grouped.fetch_add(transactions, Ordering::Relaxed);
@@ -104,11 +104,11 @@ pub struct Statistics {
     pub log_flushes: u64,
     /// Calls that an idle worker took from another's queue.
     pub stolen: u64,
-    /// Hand-overs to the execute stage, and the calls handed over.
+    /// Batches dequeued by the execute stage, and the calls in them.
     pub execute_batches: (u64, u64),
-    /// Hand-overs to the log stage (groups), and the transactions handed over.
+    /// Batches dequeued by the log stage (groups), and the transactions in them.
     pub log_batches: (u64, u64),
-    /// Hand-overs to the output stage, and the results handed over.
+    /// Batches dequeued by the output stage, and the results in them.
     pub output_batches: (u64, u64),
     /// Time that the stages' threads have worked, not waited: input.
     pub input_busy: Duration,
@@ -184,14 +184,14 @@ pub struct TimeSamples {
     pub lock_release: u64,
     /// Waiting for the lock manager's own mutexes there.
     pub lock_release_wait: u64,
-    /// Waiting for somebody in the middle of a few instructions, at an index or a record, or at the gate.
+    /// Waiting for a thread that is within a few instructions of being done, at an index or a record, or at the gate.
     pub latch: u64,
     /// Handing redo to the log, waiting for room in it or for its next group, and writing it where the worker does.
     pub log: u64,
     /// Taking calls, sending them to executors, handing on results, waking others.
     pub handover: u64,
-    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are a thread that waits for executors,
-    /// which do its work, an executor for which a worker stands in, and who has had nothing to do for more than a second.
+    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that wait for executors,
+    /// which do its work, an executor for which a worker stands in, and threads that have had nothing to do for more than a second.
     pub idle: u64,
 }
 

@@ -257,13 +257,13 @@ impl Threads {
         join(&mut running.sampler);
         input.close();
         join(&mut running.input);
-        // What is stashed goes to the workers before they are told that nothing more comes.
+        // What is stashed goes to the workers before they learn that nothing more comes.
         engine.phase_change().stop();
         join(&mut running.phases);
         input.close_workers();
         if input.executors().is_some() {
             // A thread that closes the database on one of these threads does so at the end of a call, and has others to run yet, which
-            // the other executors may wait for: they end by themselves, as it does.
+            // the other executors may wait for: they end on their own, as it does.
             let own = std::thread::current().id();
             if running.workers.iter().any(|thread| thread.thread().id() == own) {
                 running.workers.clear();
@@ -275,7 +275,7 @@ impl Threads {
         engine.log_event_count().ring();
         join(&mut running.log);
         let failure = engine.progress().failure();
-        // Whoever runs a closure at this very moment must not wait for a log that writes no more.
+        // A thread that runs a closure at this very moment must not wait for a log that writes no more.
         engine.progress().fail(Error::Closed);
         engine.output().release(engine);
         if let Some(queue) = engine.output().queue() {
@@ -294,7 +294,7 @@ impl Threads {
 const CREW_MAX: usize = 8;
 
 /// Runs a job on as many threads as are useful at once, the caller's among them, and returns when all have come back:
-/// for recovery, which divides its work by itself.
+/// for recovery, which divides its work on its own.
 pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(CREW_MAX);
     std::thread::scope(|scope| {
@@ -311,7 +311,7 @@ pub(crate) fn in_parallel(job: &(dyn Fn() + Sync)) {
 
 fn join(threads: &mut Vec<JoinHandle<()>>) {
     // The last handle may go on one of these threads, with a procedure's body or a future's waker that owned it: that
-    // thread ends by itself when it comes back from here.
+    // thread ends on its own when it comes back from here.
     let own = std::thread::current().id();
     for thread in threads.drain(..).filter(|thread| thread.thread().id() != own) {
         if thread.join().is_err() {

@@ -4,14 +4,14 @@
 //! about the same thing, which the schedule has put into one queue, a worker takes a group; and it passes over those whose
 //! rivals another worker runs. So two rivals seldom run side by side, also where a queue holds several kinds of them.
 //!
-//! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose rivals nobody is
+//! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose conflict class no worker is
 //! running. A rival of what runs is stolen only from a crowded queue; if there is nothing else, the worker sleeps. Calls
 //! that mostly conflict with their rivals wait for these, in any queue: a worker sleeps rather than run one beside them.
 //! Where workers share, queues are bounded as well: who puts a call into a full one waits, so that a queue of long calls
 //! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
 //! worker takes only a few of those that wait, so that the rest can be stolen.
 //!
-//! Invariants: no call waits in a queue while a worker sleeps that should run it. Who goes to sleep says so, then
+//! Invariants: no call waits in a queue while a worker sleeps that should run it. A worker that goes to sleep says so, then
 //! looks into all queues once more; who puts a call in, or no longer runs what it ran, makes that visible, then looks who
 //! sleeps. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; who
 //! takes a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
@@ -28,7 +28,7 @@ use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// What can wait in the queues.
 pub(crate) trait Work {
-    /// What it probably conflicts about with all that have the same; 0: nobody knows.
+    /// What it probably conflicts about with all that have the same; 0: unknown.
     fn conflict_class(&self) -> u64;
 
     /// Whether it had better wait than run beside those.
@@ -201,7 +201,7 @@ impl<T: Work> WorkQueues<T> {
         let others = (1..number).map(|step| &self.queues[(busy + step) % number]);
         for other in others.filter(|other| other.asleep.load(Ordering::SeqCst)) {
             let mut state = other.state.lock();
-            // Its worker may be awake again, or have been nudged by another call. Who has calls of its own that wait for
+            // Its worker may be awake again, or have been nudged by another call. A worker that has calls of its own that wait for
             // their rivals is woken when these have ended.
             if !state.nudged && state.items.is_empty() && other.asleep.load(Ordering::Relaxed) {
                 state.nudged = true;
@@ -288,7 +288,7 @@ impl<T: Work> WorkQueues<T> {
         own.asleep.store(false, Ordering::SeqCst);
         drop(state);
         self.idle.fetch_sub(1, Ordering::SeqCst);
-        // What was put into the own queue meanwhile has woken nobody but this worker, who has something else to do now.
+        // What was put into the own queue meanwhile has woken only this worker, which has something else to do now.
         if found && own.waiting.load(Ordering::SeqCst) > 0 && self.idle.load(Ordering::SeqCst) > 0 {
             self.nudge_another(worker);
         }

@@ -1,4 +1,4 @@
-//! A procedure in parts: for who runs the actions of one call on several threads.
+//! A procedure in parts: for execution of the actions of one call on several threads.
 //!
 //! A part is one reference of the footprint: an action, or an instance of a repeated one. What a body may reach is
 //! checked as ever: it is the reference, as it was declared, or as earlier phases' values have led to it.

@@ -18,7 +18,7 @@ pub(crate) enum Said {
     Equals(ValueOfArgs),
     /// It is within these bounds.
     Between(BoundsOfArgs),
-    /// It gets this value: a reference by itself, in every policy.
+    /// It gets this value: a reference of its own, in every policy.
     Sets(ValueOfArgs),
 }
 

@@ -62,7 +62,7 @@ enum Width {
     Int64,
     /// An integer of four.
     Int32,
-    /// So many.
+    /// This many.
     Fixed(u8),
     /// Up to its end, which two bytes mark.
     Marked,

@@ -53,7 +53,7 @@ pub struct EachAction {
 
 impl EachAction {
     /// Which rows an instance works on, where that depends on what an earlier phase found: as
-    /// [`Action::key_from`], for each instance. What `each` was told about the key is its beginning.
+    /// [`Action::key_from`], for each instance. The key passed to `each` is its prefix.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};
@@ -84,7 +84,7 @@ impl EachAction {
         self
     }
 
-    /// What each instance does; it is told its number, counted from 0. It may be run several times, and on any thread.
+    /// What each instance does; it receives its number, counted from 0. It may be run several times, and on any thread.
     #[must_use]
     pub fn body(
         self,

@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Which random schedule catches it first, if any of so many does.
+    /// Which random schedule catches it first, if any of this many does.
     fn caught_by_schedules(canary: Canary) -> Option<u64> {
         (0..400).find(|&seed| {
             let script = generator::script(seed, anomalies::SHAPE);
@@ -187,7 +187,7 @@ mod tests {
         })
     }
 
-    /// Which random history catches it first, if any of so many does.
+    /// Which random history catches it first, if any of this many does.
     fn caught_by_histories(canary: Canary) -> Option<u64> {
         (0..100).find(|&seed| histories::judge(subject(canary).database(), false, seed, 4, 25).is_err())
     }
@@ -198,7 +198,7 @@ mod tests {
             let wanted = script.canary.as_deref();
             let canary = Canary::ALL.into_iter().find(|canary| Some(canary.name()) == wanted);
             let canary = canary.unwrap_or_else(|| panic!("{name}: no canary {wanted:?}"));
-            // A session compares by itself what it has read before: an access that is not validated shows less there.
+            // A session compares on its own what it has read before: an access that is not validated shows less there.
             for way in Way::ALL.into_iter().filter(|way| *way != Way::Session) {
                 let judged = anomalies::judge(&subject(canary), &script, way, PATIENCE);
                 assert!(judged.is_err(), "{name} {way:?}: {canary:?} was not caught");

@@ -49,7 +49,7 @@ pub enum ProtocolKind {
     /// Phase reconciliation (Doppel, 2014): optimistic, and contended columns are split over the threads for a while, for
     /// operations that return nothing.
     Phased,
-    /// Thread-to-data (DORA, 2010): every executor owns a part of each table, runs what touches it, and locks it by itself.
+    /// Thread-to-data (DORA, 2010): every executor owns a part of each table, runs what touches it, and locks it locally.
     Partitioned,
     /// One that is broken on purpose: for tests of the tests.
     #[cfg(test)]
@@ -80,7 +80,7 @@ impl ProtocolKind {
         }
     }
 
-    /// Whether it decides itself where a call runs, so that a schedule would decide unnecessarily.
+    /// Whether it decides itself where a call runs, so that a schedule would decide to no effect.
     pub(crate) fn places_calls(self) -> bool {
         matches!(self, ProtocolKind::Serial | ProtocolKind::Partitioned)
     }

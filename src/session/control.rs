@@ -39,7 +39,7 @@ struct Shared {
     last: TransactionId,
 }
 
-/// The deadlines that somebody must look at.
+/// The deadlines that must be monitored.
 #[derive(Default)]
 struct Timer {
     /// By time, and by a number that tells those of one moment apart.
@@ -198,7 +198,7 @@ impl Control {
         shared.open.insert(transaction, Arc::downgrade(self));
         let mut state = self.state.lock();
         *state = State { transaction: Some(transaction), looked_at: state.looked_at, ..State::default() };
-        // Relaxed: nobody could have stopped it yet.
+        // Relaxed: no thread could have stopped it yet.
         self.is_stopped.store(false, Ordering::Relaxed);
         transaction
     }
@@ -233,10 +233,10 @@ impl Control {
         wake(wakers);
     }
 
-    /// From here on nobody else aborts the transaction.
+    /// From here on no other thread aborts the transaction.
     ///
     /// # Errors
-    /// Somebody has.
+    /// Another thread has.
     pub(super) fn begin_commit(&self) -> Result<()> {
         let mut state = self.state.lock();
         if let Some(why) = &state.aborted {

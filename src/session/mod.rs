@@ -6,10 +6,10 @@
 //! reach a session (rivals, cancelers, deadlines) in `control.rs`.
 //!
 //! Invariants:
-//! - What a session is told is of one state, and of one that was durable: errors, too.
+//! - What a session reads is of one state, and of one that was durable: errors, too.
 //! - A transaction that is marked for abort (a conflict, a deadlock, a timeout, a cancellation) does nothing any more but end; no
 //!   savepoint revives it.
-//! - An access that fails leaves no write and no reservation of its own. What it has read stays: its error was told.
+//! - An access that fails leaves no write and no reservation of its own. What it has read stays: the client has seen its error.
 //!
 //! Changes of the schema inside a session are no part of it: their place is beside the buffer, private until the commit.
 
@@ -40,7 +40,7 @@ use crate::transaction::Tx;
 /// A connection's transactions, one after the other: begun, used and ended by calls of their own.
 ///
 /// Between calls a session holds nothing that other transactions wait for, however long it waits. Its reads are
-/// optimistic: when something that it has read was changed by somebody else, the next call that could notice fails with
+/// optimistic: when something that it has read was changed by another transaction, the next call that could notice fails with
 /// [`Error::Conflict`], and the transaction must be rolled back and retry. Sessions can avoid that among each
 /// other by [`Tx::get_for_update`].
 ///
@@ -110,7 +110,7 @@ pub struct SessionSavepoint {
 /// What a session is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// It has no transaction: each access is one by itself.
+    /// It has no transaction: each access is one of its own.
     Idle,
     /// It has a transaction.
     Open,
@@ -132,7 +132,7 @@ impl Canceler {
     }
 }
 
-/// A call of a session's that runs. If it is released in the middle, as a future may be, nobody knows how far it has come: the
+/// A call of a session's that runs. If it is released in the middle, as a future may be, it is unknown how far it has come: the
 /// transaction is marked for abort.
 struct Running {
     control: Arc<Control>,
@@ -196,7 +196,7 @@ impl Session {
     /// everything that it is based on is durable. If it fails, it has left no trace, and the transaction goes on; but not after a
     /// conflict, a deadlock, a timeout or a cancellation.
     ///
-    /// Without an open transaction the access is a transaction by itself, which commits.
+    /// Without an open transaction the access is a transaction of its own, which commits.
     ///
     /// # Errors
     /// The closure's own; [`Error::Conflict`], [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]: roll back, and run the
@@ -288,7 +288,7 @@ impl Session {
         !self.is_current && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.check().is_err())
     }
 
-    /// Does what an access needs that was stopped, so that it can run again.
+    /// Does what an access needs that was stopped, so that it can be retried.
     ///
     /// # Errors
     /// Why the transaction cannot go on.

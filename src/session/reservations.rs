@@ -3,7 +3,7 @@
 //! Plain state without threads: what is asked is answered at once, with the sessions that go on or must be aborted because of it.
 //!
 //! Invariants:
-//! - A key has one holder and a queue; a key that no thread holds has no entry. Whoever releases a key gives it to the first in its
+//! - A key has one holder and a queue; a key that no thread holds has no entry. The thread that releases a key grants it to the first in its
 //!   queue.
 //! - A session waits for at most one key. It is blocked by the key's holder and by all who are before it in the queue.
 //! - No cycle of sessions that wait for each other remains when a wait has begun: the youngest of each cycle is the victim.
@@ -21,7 +21,7 @@ pub(super) type TransactionId = u64;
 /// A key of a table.
 pub(super) type ReservedKey = (u64, Key);
 
-/// Who has a key, and a thread that waits for it.
+/// The holder of a key, and its waiters.
 struct Queue {
     holder: TransactionId,
     waiting: VecDeque<TransactionId>,
@@ -78,7 +78,7 @@ impl Reservations {
         self.victim(transaction).map_or(Answer::Queued, Answer::Deadlock)
     }
 
-    /// Who must be aborted so that a waiting transaction does not wait for ever: the youngest of the shortest cycle through it. After
+    /// The deadlock victim of a waiting transaction: the youngest of the shortest cycle through it. After
     /// that was done there may be another one.
     pub(super) fn victim(&self, waiter: TransactionId) -> Option<TransactionId> {
         // Breadth first; for each transaction that was reached, from which one.
@@ -121,7 +121,7 @@ impl Reservations {
         }
     }
 
-    /// Releases what the transaction has reserved, but for the first `kept` keys. Who has got a key by that.
+    /// Releases what the transaction has reserved, but for the first `kept` keys. Returns the transactions that were granted a key.
     pub(super) fn release(&mut self, transaction: TransactionId, kept: usize) -> Vec<TransactionId> {
         let Some(owner) = self.owners.get_mut(&transaction) else { return Vec::new() };
         let released = owner.held.split_off(kept.min(owner.held.len()));
@@ -131,7 +131,7 @@ impl Reservations {
         released.into_iter().rev().filter_map(|key| self.pass_on(key)).collect()
     }
 
-    /// Gives a key that was released to the first a thread that waits for it.
+    /// Gives a key that was released to its first waiter.
     fn pass_on(&mut self, key: ReservedKey) -> Option<TransactionId> {
         let Some(next) = self.queues.get_mut(&key)?.waiting.pop_front() else {
             self.queues.remove(&key);

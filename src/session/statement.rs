@@ -79,7 +79,7 @@ pub(super) struct Statement<'b, F, T> {
     access: Option<Box<SessionAccess>>,
     /// The epoch as of which what was read before was found unchanged.
     valid: Option<u64>,
-    /// Whether it is a transaction by itself, which commits what it writes.
+    /// Whether it is a transaction of its own, which commits what it writes.
     is_single: bool,
     pub(super) value: Option<T>,
     pub(super) fresh: Fresh,
@@ -190,7 +190,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             if before.is_some_and(|before| before.part == Part::Row || *part == Part::Existence) {
                 continue;
             }
-            // That a key is free for an insert is told by its success only: the commit looks at it again.
+            // That a key is free for an insert is known by its success only: the commit looks at it again.
             let is_free = *is_insert && !now.present && now.stamp == Stamp::ZERO;
             may_be_newer |= !is_free && !self.valid.is_some_and(|valid| now.is_as_old_as(valid));
             self.fresh.reads.push((*table, (*key).into(), now));

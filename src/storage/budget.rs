@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
-/// Threads that make blocks meet in few of so many counters.
+/// Number of counter stripes, so that threads that allocate blocks rarely share one.
 const STRIPES: usize = 16;
 /// How far a counter may move before all of them are added up.
 const SLACK: i64 = if cfg!(any(test, heddle_model)) { 1 << 10 } else { 64 << 10 };

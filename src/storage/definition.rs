@@ -175,7 +175,7 @@ impl TableDefinition {
         self
     }
 
-    /// The columns by which rows are divided among those who own them, under protocols in which somebody does: any of the
+    /// The columns by which rows are partitioned, under protocols that partition data: any of the
     /// primary key's. Unless said, it is the key's first column. Rows of all tables with equal routing columns belong
     /// to one executor: what a call touches should agree in them.
     ///

@@ -8,11 +8,11 @@
 //! Between store and read each passes its side of an asymmetric barrier ([`crate::base::barrier`]), so one of the two
 //! sees the other: either the worker context sees the new epoch and publishes that, or the sealer sees `e` and waits. A
 //! worker context inside its commit section may stamp with a later epoch than it published (the global epoch read while
-//! it holds its records), never with an earlier one: so once nobody shows `e` or less, no thread can add to `e`.
+//! it holds its records), never with an earlier one: so once no worker context shows `e` or less, no thread can add to `e`.
 //!
-//! The **gate** is the highest bit of the same word. While it is set no thread enters a commit section; who has set it and
-//! has then waited until nobody shows any epoch is alone with all records, until it opens the gate again. By the
-//! same argument: an entrant sees the bit, or is seen. The gate is held for microseconds (a change of phases), or by
+//! The **gate** is the highest bit of the same word. While it is set no thread enters a commit section; the thread that set it and
+//! then waited until no context shows an epoch has exclusive access to all records until it opens the gate. By the
+//! same argument: a thread that enters sees the bit, or is seen. The gate is held for microseconds (a change of phases), or by
 //! one call that has failed so often that it runs alone.
 
 use crossbeam_utils::{Backoff, CachePadded};
@@ -37,9 +37,9 @@ pub(crate) struct Epochs {
     /// The epoch, and [`GATE`].
     current: CachePadded<AtomicU64>,
     barrier: Barrier,
-    /// Had by a thread that has closed the gate.
+    /// Held by the thread that has closed the gate.
     gate: RawMutex,
-    /// A thread that waits for the gate to open.
+    /// Where threads wait for the gate to open.
     waiting: Mutex<()>,
     opened: Condvar,
     /// Commits are of later epochs than this.
@@ -54,7 +54,7 @@ pub(crate) struct Epochs {
 struct Limit {
     transactions: u64,
     /// For even epochs and for odd ones: the epoch, above how many transactions it has. Two are enough: an epoch is
-    /// sealed, so that nobody counts in it any more, before the next but one begins.
+    /// sealed, so that nothing is counted in it any more, before the next but one begins.
     counted: [AtomicU64; 2],
 }
 
@@ -135,7 +135,7 @@ impl Epochs {
             if epoch & GATE == 0 {
                 // A store and a load with the light barrier between: see the module's argument; the partners are in
                 // `advance`, `close_gate` and `wait_for`. Release: a sealer of an earlier epoch that meets this store,
-                // and not the `leave` before it, sees what was done before that all the same. Acquire: who enters
+                // and not the `leave` before it, sees what was done before that all the same. Acquire: a thread that enters
                 // after a gate has opened sees what was done behind it.
                 published.0.store(epoch, Ordering::Release);
                 self.barrier.light();
@@ -184,7 +184,7 @@ impl Epochs {
         }
     }
 
-    /// Closes the gate; no thread enters from here on. Waits for a thread that has closed it now. [`wait_for_all`]
+    /// Closes the gate; no thread enters from here on. Waits for the thread that has it closed now. [`wait_for_all`]
     /// (Self::wait_for_all) must follow before anything is done.
     pub(crate) fn close_gate(&self) {
         let _latch = at(Activity::Latch);
@@ -192,7 +192,7 @@ impl Epochs {
         self.current.fetch_or(GATE, Ordering::SeqCst);
     }
 
-    /// Closes the gate, unless somebody else has closed it. Whether it is closed by the caller now.
+    /// Closes the gate, unless another thread has closed it. Returns whether the caller closed it.
     pub(crate) fn try_close_gate(&self) -> bool {
         let closed = self.gate.try_lock();
         if closed {
@@ -213,7 +213,7 @@ impl Epochs {
     /// The caller has closed it, and has not opened it since.
     pub(crate) unsafe fn open_gate(&self) {
         let waiting = self.waiting.lock();
-        // SeqCst, which releases what was done behind the gate to who enters.
+        // SeqCst, which releases what was done behind the gate to the threads that enter.
         self.current.fetch_and(!GATE, Ordering::SeqCst);
         drop(waiting);
         self.opened.notify_all();
@@ -226,7 +226,7 @@ impl Epochs {
         self.current.fetch_add(1, Ordering::SeqCst) & !GATE
     }
 
-    /// Closes all epochs: a thread that enters a commit section from here on is told so by `is_closed`, and who entered before
+    /// Closes all epochs: a thread that enters a commit section from here on learns it from `is_closed`, and one that entered before
     /// is waited for when the present epoch is sealed.
     ///
     /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what worker contexts published.
@@ -263,7 +263,7 @@ impl Epochs {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether who has entered a commit section must leave it with nothing done.
+    /// Whether a thread inside a commit section must leave it without any effect.
     ///
     /// It comes after the publishing and the barrier in `enter`, so that either this sees the closing or the sealer
     /// sees what was published.
@@ -305,7 +305,7 @@ impl Limit {
 impl Published {
     /// Leaves the commit section.
     ///
-    /// Release: what was done in it, the redo appended too, is seen by the sealer, a thread that reads this in `shows_at_most`.
+    /// Release: what was done in it, the redo appended too, is seen by the sealer, which reads this in `shows_at_most`.
     #[inline]
     pub(crate) fn leave(&self) {
         self.0.store(OUTSIDE, Ordering::Release);
@@ -353,7 +353,7 @@ mod tests {
         assert!(epochs.count_in(7) && epochs.is_full() && !epochs.count_in(7));
         epochs.advance();
         assert!(!epochs.is_full() && epochs.count_in(8), "the next one is empty");
-        assert!(!epochs.count_in(7), "who is late for the one before finds it as full as it was");
+        assert!(!epochs.count_in(7), "a thread that is late for the previous epoch finds it full");
         epochs.advance();
         assert!(epochs.count_in(9) && epochs.count_in(8) && !epochs.count_in(8));
     }

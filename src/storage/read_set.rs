@@ -68,7 +68,7 @@ impl ReadSet {
     }
 
     /// Notes that the row of a split record was read, and which split phase said what of it is hidden; none: it was over,
-    /// or had not quite begun. A record's word does not tell split phases apart in which nobody has changed it.
+    /// or had not quite begun. A record's word does not tell split phases apart in which it was not changed.
     pub(crate) fn note_phase(&mut self, phase: Option<u64>) {
         let phase = phase.unwrap_or(NEVER);
         self.phase = if self.phase == 0 || self.phase == phase { phase } else { NEVER };
@@ -148,7 +148,7 @@ impl ReadSet {
         })
     }
 
-    /// The first record that is not as it was read, if there is one, and whether its row was read; who is busy with one
+    /// The first record that is not as it was read, if there is one, and whether its row was read; a thread that is busy with one
     /// may be the caller itself. The call is still pinned.
     #[cold]
     pub(crate) fn first_changed(&self) -> Option<(RecordPointer, Part)> {
@@ -239,14 +239,14 @@ impl ReadEntry {
     fn holds_in_own_hands(&self, word: u64) -> bool {
         match self.part {
             Part::Row => word & !BUSY == self.word & !BUSY,
-            // A deleted and again inserted record counts as there; who has taken it has met its stamp.
+            // A deleted and again inserted record counts as there; the thread that locked it has seen its stamp.
             Part::Existence => {
                 word & ABSENT == self.word & ABSENT && (word | BUSY == DEAD) == (self.word | BUSY == DEAD)
             }
         }
     }
 
-    /// The word of a record of which only the existence was read, if it was there and is there, in nobody's hands. One
+    /// The word of a record of which only the existence was read, if it was there and is there, unlocked. One
     /// that was absent has the same word as long as it is.
     fn word_if_there(&self) -> Option<u64> {
         let word = self.look().1;
@@ -356,7 +356,7 @@ mod tests {
         assert!(!holds(&reads, |_| false));
     }
 
-    /// What was there when it was read is there at the validation because somebody has put it in again: the result must not
+    /// What was there when it was read is there at the validation because another transaction inserted it again: the result must not
     /// be told before that is durable.
     #[test]
     fn who_wrote_last_what_is_still_there_has_been_met() {

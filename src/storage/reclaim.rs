@@ -4,7 +4,7 @@
 //! record and waits for that epoch, and until no open snapshot needs a version of it; a placeholder that its call did not fill
 //! goes at once. Taking out is: kill the
 //! record (its word from exactly the absent word noted to [`DEAD`], by compare-and-swap), unlink it, and free it
-//! when everybody who was pinned then has unpinned. A record that was filled again in the meantime has another word,
+//! when all threads pinned at that time have unpinned. A record that was filled again in the meantime has another word,
 //! so the swap fails and it stays. A commit that fills an absent record takes it by compare-and-swap too: one of the
 //! two wins.
 

@@ -1,7 +1,7 @@
 //! Beginning and ending a split phase, in storage: which records are marked as split, and how slices are merged into them
 //! (Doppel, OSDI 2014, section 5.3).
 //!
-//! Who calls this has closed the gate of the commit sections and waited for all: so it alone writes records, and the
+//! The caller has closed the gate of the commit sections and waited for all: so it alone writes records, and the
 //! slices of all worker contexts stand still. Invariants: all slices of a record are merged in one install, with
 //! a stamp above that of every call that changed one of them and of an epoch that is not later than the one that the
 //! phase ends with: so the record is durable with what is in it.
@@ -25,7 +25,7 @@ use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::types::key::EncodedKey;
 
-/// So many worker contexts that come while a phase lasts have their share of the room that columns have, too.
+/// Number of worker contexts that can join during a phase and still get an escrow quota.
 const NEWCOMERS: usize = 8;
 
 /// What can be split: a column of a record, for an operation.

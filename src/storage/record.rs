@@ -8,7 +8,7 @@
 //!
 //! Invariants: a record never moves, its key never changes, and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then
-//! tells it) and never has undefined behaviour. A record is freed only after it left every index and every
+//! shows it) and never has undefined behaviour. A record is freed only after it left every index and every
 //! thread that could have found it there has unpinned ([`crossbeam_epoch`]).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -36,7 +36,7 @@ struct Head {
     row_words: u32,
 }
 
-/// A record's address. Who turns it into a [`Record`] knows why the record is still alive.
+/// A record's address. The code that turns it into a [`Record`] must argue why the record is still alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RecordPointer(NonNull<Head>);
 
@@ -176,7 +176,7 @@ impl<'g> Record<'g> {
         unsafe { copy_words(&row[..words], copy.as_mut_ptr()) };
     }
 
-    /// Copies the row into an arena, and gives back its word, if it can be had in one look: nobody has the record, it is
+    /// Copies the row into an arena, and gives back its word, if it can be had in one look: the record is unlocked, it is
     /// there, and shows no bit of the protocol's. The argument: as for [`read`](Self::read).
     #[inline]
     pub(crate) fn read_at_once(self, arena: &Bump) -> Option<(u64, &[u64])> {
@@ -186,7 +186,7 @@ impl<'g> Record<'g> {
         }
         let row = self.row();
         let copy = arena.alloc_layout(Layout::for_value(row)).cast::<u64>().as_ptr();
-        // SAFETY: room for the row was just made, aligned as its words are; it belongs to whoever has the arena, and all of it
+        // SAFETY: room for the row was just made, aligned as its words are; it belongs to the arena's owner, and all of it
         // is written before it is looked at.
         let copy = unsafe {
             copy_words(row, copy);
@@ -196,7 +196,7 @@ impl<'g> Record<'g> {
         (self.word().load(Ordering::Relaxed) == word).then_some((word, copy))
     }
 
-    /// The word, if it says in one look that the record is absent: nobody has it, it is not dead, and shows no bit of the
+    /// The word, if it says in one look that the record is absent: it is unlocked and not dead, and shows no bit of the
     /// protocol's.
     #[inline]
     pub(crate) fn absent_at_once(self) -> Option<u64> {
@@ -231,7 +231,7 @@ impl<'g> Record<'g> {
         }
     }
 
-    /// Begins to bring so many lines into the cache, from the one with the record's beginning on.
+    /// Prefetches this many cache lines, from the one with the record's beginning on.
     #[inline]
     pub(crate) fn prefetch(self, lines: usize) {
         let start = self.head.as_ptr().cast::<u8>();

@@ -31,7 +31,7 @@ mod scatter;
 use scatter::Step;
 pub(crate) use scatter::{Scattered, scatter};
 
-/// So many steps ahead, the line of the index is fetched; so many, the record.
+/// Prefetch distances: how many steps ahead the index line is fetched, and how many the record.
 const FAR: usize = 8;
 const NEAR: usize = 4;
 

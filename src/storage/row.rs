@@ -6,7 +6,7 @@
 //! └─────────────────────────┴────────────────────┘     else: the address of a block (length, bytes), 8-aligned
 //! ```
 //!
-//! Words, not bytes: every column can be read and written by itself as one atomic word (decimals of more than 18
+//! Words, not bytes: every column can be read and written alone as one atomic word (decimals of more than 18
 //! digits and UUIDs take two), which is what lets a reader race with an install without undefined behaviour, and
 //! what an addition to one column touches is one word. What a block holds never changes; a row that gets another
 //! value gets another block, and the old one is retired by epoch.
@@ -395,14 +395,14 @@ impl RowLayout {
         }
     }
 
-    /// Hides a column of a copied row: it is marked as NULL, which it never is by itself, and its word leads to the flag
-    /// that says that somebody has looked.
+    /// Hides a column of a copied row: it is marked as NULL, which it never is otherwise, and its word leads to the flag
+    /// that says that it was read.
     pub(crate) fn hide(&self, words: &mut [u64], position: usize, met: &AtomicBool) {
         words[position / 64] |= 1 << (position % 64);
         words[self.columns[position].word as usize] = std::ptr::from_ref(met).expose_provenance() as u64;
     }
 
-    /// Whether the column, which is marked as NULL in this copied row, is hidden; notes that somebody has looked.
+    /// Whether the column, which is marked as NULL in this copied row, is hidden; notes that it was read.
     ///
     /// # Safety
     /// The flag with which it was hidden is alive.

@@ -279,7 +279,7 @@ impl SessionBuffer {
         self.log.len()
     }
 
-    /// Takes back what was written since a point. What was read since stays: it was told.
+    /// Undoes writes since a savepoint. Reads since then stay, because the client has seen their results.
     pub(crate) fn truncate(&mut self, mark: usize) {
         for (number, key) in self.log.drain(mark.min(self.log.len())..).rev() {
             let table = &mut self.tables[number as usize];

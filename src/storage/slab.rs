@@ -83,7 +83,7 @@ fn allocate(layout: Layout) -> NonNull<u8> {
 }
 
 impl Chunks {
-    /// A chunk that nobody has had.
+    /// A fresh chunk.
     fn fetch(&mut self) -> NonNull<u8> {
         if self.singles.len() < SINGLE_CHUNKS {
             let chunk = allocate(CHUNK);
@@ -175,7 +175,7 @@ impl Slabs {
         }
         let chunk = self.fetch();
         for page in (0..CHUNK_BYTES).step_by(PAGE_BYTES) {
-            // SAFETY: inside the chunk, which nobody else has yet. Volatile, so that it is really done.
+            // SAFETY: inside the chunk, which is not shared yet. Volatile, so that it is really done.
             unsafe { chunk.add(page).write_volatile(0) };
         }
         cutter.next = Some(chunk);

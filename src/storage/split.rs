@@ -178,7 +178,7 @@ impl SplitSet {
 
     fn fits_closely(&self, column: &SplitColumn, total: &Slice, worker_context: usize) -> bool {
         let Some(total) = total.value() else { return true };
-        // Who came after the phase began has no share of the room; operations that have no bounds need none.
+        // A worker context that joined after the phase began has no escrow quota; operations that have no bounds need none.
         let parties = if worker_context < self.parties { self.parties } else { usize::MAX };
         if column.room.is_some_and(|room| column.operation.merged_bytes(byte_length(total), parties) > room) {
             return false;
@@ -233,7 +233,7 @@ impl Splits {
     pub(crate) fn current<'g>(&self, _guard: &'g Guard) -> Option<&'g Arc<SplitSet>> {
         // Acquire pairs with the release in `replace`.
         let current = self.current.load(Ordering::Acquire);
-        // SAFETY: it is null or came from a box; one that is replaced is dropped only when everybody who was pinned then
+        // SAFETY: it is null or came from a box; one that is replaced is dropped only when every thread that was pinned then
         // has unpinned.
         unsafe { current.as_ref() }
     }
@@ -244,7 +244,7 @@ impl Splits {
         let old = self.current.swap(new, Ordering::AcqRel);
         if !old.is_null() {
             let old = Retired(old);
-            // SAFETY: it came from a box, it has just been taken out by the only one who may, and only those who are pinned
+            // SAFETY: it came from a box, it has just been taken out by the only thread that may, and only threads that are pinned
             // now can still use it.
             unsafe { guard.defer_unchecked(move || old.free()) };
         }
@@ -270,7 +270,7 @@ impl Drop for Splits {
     fn drop(&mut self) {
         let current = *self.current.get_mut();
         if !current.is_null() {
-            // SAFETY: it came from a box, and nobody else has the store any more.
+            // SAFETY: it came from a box, and the store is not shared any more.
             unsafe { Retired(current).free() };
         }
     }
@@ -349,7 +349,7 @@ impl Totals {
         Some(before)
     }
 
-    /// As [`take`](Self::take), of an integer that an integer column's slice can take by itself, and which has been given
+    /// As [`take`](Self::take), of an integer that an integer column's slice can take directly, and which has been given
     /// a share; gives back what the slice was before.
     #[inline]
     pub(crate) fn take_int(

@@ -57,7 +57,7 @@ pub(crate) struct TableCore {
     secondary: Vec<Secondary>,
     /// For each column, whether a secondary index contains it.
     indexed: Vec<bool>,
-    /// For each column, whether it is in no key and no index, so that it can be changed by itself.
+    /// For each column, whether it is in no key and no index, so that it can be changed alone.
     plain: Vec<bool>,
     /// For each column, which integers it takes, and takes as operands, if it is a plain one of integers.
     plain_ints: Vec<Option<(i64, i64)>>,
@@ -426,7 +426,7 @@ impl TableCore {
         self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), &mut (), guard)
     }
 
-    /// As [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index. `changes` is told of every
+    /// As [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index. `changes` receives every
     /// node that it changes.
     pub(crate) fn find_or_place_near<'g>(
         &'g self,
@@ -609,7 +609,7 @@ impl<'g> Placed<'g> {
     }
 }
 
-/// Who is told which index nodes a thread has changed by what it has put in.
+/// Receives the index nodes that a thread has changed by its inserts.
 pub(crate) trait NodeChanges<'g> {
     /// It has put something into this node: the version right before, and the one right after.
     fn inserted(&mut self, before: u64, after: NodeVersion<'g>);
@@ -618,7 +618,7 @@ pub(crate) trait NodeChanges<'g> {
     fn split(&mut self, split: LeafSplit<'g>);
 }
 
-/// Nobody wants to know.
+/// The changes are ignored.
 impl NodeChanges<'_> for () {
     fn inserted(&mut self, _before: u64, _after: NodeVersion<'_>) {}
 
@@ -638,11 +638,11 @@ fn is_settled(placed: &Placed<'_>) -> bool {
         && placed.record.word().load(Ordering::Acquire) & !crate::storage::word::BUSY != PLACEHOLDER
 }
 
-/// Waits for somebody who is in the middle of a few instructions.
+/// Waits for a thread that is within a few instructions of being done.
 pub(crate) fn wait_a_little(backoff: &Backoff) {
     let _latch = at(Activity::Latch);
     if backoff.is_completed() {
-        // Whoever it is may have lost its processor: give it ours.
+        // That thread may have been preempted: yield the processor.
         std::thread::yield_now();
     } else {
         backoff.snooze();

@@ -1,4 +1,4 @@
-//! The access trace: who has touched which record when, as samples in bounded memory.
+//! The access trace: which worker context touched which record, and when, as samples in bounded memory.
 //!
 //! Every worker context notes its own accesses, for each table apart: every access at first; whenever it has
 //! [`KEPT_MAX`] of a table, it forgets every second one, and notes half as many from there on. So what is kept is spread
@@ -115,7 +115,7 @@ impl Kept {
 }
 
 impl Trace {
-    /// For so many worker contexts.
+    /// For this many worker contexts.
     pub(crate) fn new(worker_contexts: usize) -> Trace {
         Trace {
             notes: (0..worker_contexts).map(|_| Mutex::default()).collect(),
@@ -164,7 +164,7 @@ impl Trace {
 /// Puts together what all worker contexts have noted of one table.
 fn join(name: String, kept: Vec<Kept>, start: Instant, show: impl Fn(&[u8]) -> String) -> TracedTable {
     let accesses = kept.iter().map(|kept| kept.accesses).sum();
-    // Who has touched little has noted more of it: all are thinned out to the same share.
+    // Worker contexts with few accesses sampled more of them: all samples are thinned to the same rate.
     let every = kept.iter().map(|kept| kept.every).max().unwrap_or(1);
     let thinned = kept.into_iter().flat_map(|kept| {
         let step = (every / kept.every) as usize;

@@ -1,4 +1,4 @@
-//! The record word: who wrote a record last, and whether somebody is writing it now.
+//! The record word: which commit wrote a record last, and whether it is being written now.
 //!
 //! ```text
 //! 63            24 23          4   3       2     1 0
@@ -28,7 +28,7 @@ pub(crate) const SPLIT: u64 = 1;
 const STAMP_SHIFT: u32 = 4;
 /// The word of a record that leaves its indexes: busy and absent, with a stamp that is never issued.
 pub(crate) const DEAD: u64 = !PROTOCOL;
-/// The word of a placeholder that nobody has filled yet: absent, and older than every commit.
+/// The word of a placeholder that has not been filled yet: absent, and older than every commit.
 pub(crate) const PLACEHOLDER: u64 = ABSENT;
 
 const _: () = assert!(EPOCH_BITS + SEQUENCE_BITS + STAMP_SHIFT == 64);

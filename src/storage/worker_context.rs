@@ -1,4 +1,4 @@
-//! Worker contexts: who runs calls, a worker or a caller's thread while it is inside the engine.
+//! Worker contexts: what runs transactions, a worker or a caller's thread while it is inside the engine.
 //!
 //! A worker context is a slot with its published epoch and its part of the log: two redo buffers, one for even epochs
 //! and one for odd. Invariants: only one thread has a slot at a time. While epoch `e` is written, commits go
@@ -33,7 +33,7 @@ pub(crate) struct RedoBuffer {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
-    /// Attempts run again that met a rival in what they would have written, and those that did in what they had read.
+    /// Attempts that were retried because of a write conflict, and because of a read conflict.
     pub(crate) aborted_write: AtomicU64,
     pub(crate) aborted_read: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -146,7 +146,7 @@ impl WorkerContext {
         }
     }
 
-    /// Takes the deletes that were handed over, in the order of their stamps.
+    /// Takes the deletes that were queued, in the order of their stamps.
     pub(crate) fn take_deleted(&self) -> Vec<Deleted> {
         std::mem::take(&mut *self.deleted.lock())
     }

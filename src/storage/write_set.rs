@@ -239,7 +239,7 @@ impl WriteSet {
     /// Where the record stands among those touched.
     #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
-        // Who writes a record often writes it again.
+        // A transaction that wrote a record often writes it again.
         if let Some(last) = self.touched.last()
             && last.record == record
         {

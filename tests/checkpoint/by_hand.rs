@@ -1,4 +1,4 @@
-//! A checkpoint that was asked for: what it holds, what it replaces, what it is told, and when it is refused.
+//! A checkpoint that was asked for: what it holds, what it replaces, what is reported of it, and when it is refused.
 
 use std::sync::Arc;
 
@@ -204,7 +204,7 @@ fn reading_only_and_without_a_log_a_checkpoint_is_loaded_and_nothing_is_changed(
     let made = Made { calls: vec![20], tables: 0 };
     Journal::survives(plain(&disk).read_only(true), &made, "read-only");
     Journal::survives(plain(&disk).durability(Durability::None), &made, "without a log");
-    assert!(disk.bytes(&leftover).is_ok(), "it is for who writes to remove it");
+    assert!(disk.bytes(&leftover).is_ok(), "only a writer may remove it");
     Journal::survives(plain(&disk), &made, "for writing");
     assert!(disk.bytes(&leftover).is_err());
 }

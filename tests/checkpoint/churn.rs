@@ -20,7 +20,7 @@ use crate::split::{TOP, board, entries, in_time, insert_row, label_row};
 
 /// This many threads, each with rows of its own.
 const THREADS: i64 = 4;
-/// A thread's row is gone for one call out of so many.
+/// A thread's row is gone for one call out of this many.
 const LIFE: i64 = 9;
 /// This many rows come and go for each thread.
 const CROWD: i64 = 40;

@@ -96,7 +96,7 @@ fn a_copy_is_refused_before_it_removes_the_originals_parts() {
     drop(Journal::survives(elsewhere(&disk), &made, "once more"));
 }
 
-/// A copy that has no part elsewhere, and is told to put its parts where the original's are.
+/// A copy that has no part elsewhere, and is directed to put its parts where the original's are.
 #[test]
 fn a_copy_is_refused_whose_first_part_would_lie_beside_the_originals() {
     let disk = SimulatedDisk::new();
@@ -215,7 +215,7 @@ fn nothing_is_removed_where_another_copy_has_put_its_mark_since() {
         let journal =
             Journal::survives(plain(&disk), &made, &format!("{fault:?}, which is no reason to refuse it"));
         assert!(!is_marked(&disk, "elsewhere"), "the mark is what failed");
-        let other = Database::open("copy", plain(&disk)).expect("nobody has it");
+        let other = Database::open("copy", plain(&disk)).expect("it is not open");
         let before = list(&disk, "elsewhere");
         for leftover in [true, false] {
             let report = journal.db.checkpoint().expect("whole, beside its manifest");

@@ -21,7 +21,7 @@ fn prepared(protocol: ProtocolKind) -> SimulatedDisk {
     disk
 }
 
-/// Whether this is what callers are told when the power has gone.
+/// Whether this is what callers see when the power has gone.
 fn is_power_loss(error: &Error) -> bool {
     use Error::{Closed, Io, LogFailed, NoLogSpace};
     matches!(error, LogFailed { .. } | NoLogSpace { .. } | Closed | Io { .. })
@@ -61,7 +61,7 @@ fn work(journal: &Journal) -> Made {
     made
 }
 
-/// Every so many boundaries are tried where a test of all would take too long; the others another time, by chance.
+/// One boundary in this many is tried where a test of all would take too long; the others another time, by chance.
 fn stride() -> (u64, u64) {
     let stride = if cfg!(debug_assertions) { 2 } else { 1 };
     let first = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64 / 1_000 % stride);

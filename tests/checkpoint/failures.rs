@@ -18,7 +18,7 @@ fn with_checkpoint(disk: &SimulatedDisk, options: Options) -> Journal {
     (0..10).for_each(|number| journal.call(0, number).expect("committed"));
     journal.db.checkpoint().expect("whole");
     (10..20).for_each(|number| journal.call(0, number).expect("committed"));
-    // Whoever prepares segments is ready: from here on only checkpoints make, name and remove files.
+    // The segment preparer is ready: from here on only checkpoints make, name and remove files.
     let before = disk.operations();
     wait_until("quiet", || {
         std::thread::sleep(Duration::from_millis(10));
@@ -127,7 +127,7 @@ fn after_the_log_has_failed_no_checkpoint_becomes_whole() {
     let before = disk.operations();
     let error = journal.db.checkpoint().expect_err("what it would copy is not durable");
     assert!(matches!(error, Error::LogFailed { .. }), "{error}");
-    assert_eq!(disk.operations(), before, "nothing is written in vain");
+    assert_eq!(disk.operations(), before, "nothing is written unnecessarily");
     assert!(names(&disk, "checkpoint").iter().all(|name| name.starts_with("00000001")));
 }
 
@@ -183,7 +183,7 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
             let made = Made { calls: refused, tables: 0 };
             // Less than a segment takes. The full disk may have requested a checkpoint that has fitted already.
             disk.set_capacity((6 * 64 + 60) << 10);
-            // Whoever tries to make a segment takes the room from time to time, and gives it back.
+            // A thread that tries to make a segment takes the room from time to time, and gives it back.
             let mut report = journal.db.checkpoint();
             wait_until("a checkpoint", || {
                 report.is_ok() || {
@@ -211,7 +211,7 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
     }
 }
 
-/// A fault of the engine's own in one of the threads that copy: who asked for the checkpoint is told, and nobody hangs.
+/// A fault of the engine's own in one of the threads that copy: the requester of the checkpoint gets the error, and no thread hangs.
 #[test]
 fn a_thread_that_panics_costs_its_checkpoint_and_nothing_else() {
     for thread in ["heddle-checkpoint-0", "heddle-checkpoint-1"] {

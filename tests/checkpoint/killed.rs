@@ -63,7 +63,7 @@ fn killed_then_crashed(checkpoints: i64) {
 }
 
 /// A disk as a process has left it that was killed at this operation of a checkpoint: what it wrote is in the cache, and
-/// nothing more of it becomes durable by itself.
+/// nothing more of it becomes durable on its own.
 fn killed(filled: &SimulatedDisk, boundary: u64) -> (SimulatedDisk, Result<()>) {
     let disk = filled.crash_image(0);
     let journal = Journal::open(plain(&disk)).expect("opens");

@@ -1,4 +1,4 @@
-//! Checkpoints are spread over the way to the next one, and hurry where somebody waits or nobody commits.
+//! Checkpoints are spread over the way to the next one, and hurry where a thread waits or nothing commits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::split::{in_time, wait_until};
 
 /// Far more than are copied in one go.
 const ROWS: i64 = 6_000;
-/// A checkpoint is due when the log has grown by so much: this many calls, each in a group and a page of its own.
+/// A checkpoint is due when the log has grown by this many calls, each in a group and a page of its own.
 const LIMIT: u64 = 400 * 4_096;
 
 fn plain(disk: &SimulatedDisk) -> Options {
@@ -68,7 +68,7 @@ fn pages_beside_a_checkpoint(spread: f64) -> u64 {
 #[test]
 fn one_that_the_log_calls_for_is_spread_over_most_of_the_way_to_the_next() {
     in_time(|| {
-        // Who is not let run for a while does not commit, and so is no reason to wait: not every attempt tells.
+        // A thread that is not scheduled for a while does not commit, and so is no reason to wait: not every attempt tells.
         let mut pages = Vec::new();
         while pages.iter().all(|&pages| pages < 200) {
             assert!(pages.len() < 20, "pages of log beside each: {pages:?}");

@@ -1,4 +1,4 @@
-//! Checkpoints that nobody asks for: by the log's size, by time; and what that keeps bounded.
+//! Automatic checkpoints: by the log's size, by time; and what that keeps bounded.
 
 use std::time::{Duration, Instant};
 

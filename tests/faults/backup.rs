@@ -199,7 +199,7 @@ fn where_there_is_no_database_nothing_is_made() {
     assert!(matches!(db.check_files(&mut quiet()), Err(Error::InvalidOption { .. })));
 }
 
-/// Damage in the source is told by a backup and by a check of files, and the unfinished copy goes.
+/// Damage in the source is reported by a backup and by a check of files, and the unfinished copy goes.
 #[test]
 fn a_damaged_source_is_not_copied() {
     let (disk, _) = twenty_calls();
@@ -223,10 +223,7 @@ fn a_damaged_source_is_not_copied() {
         }
         assert!(!damaged.exists(&Path::new("copy").join("MANIFEST")).expect("asked"));
         let again = Database::backup_directory(DIRECTORY, "copy", &plain(&damaged), &mut quiet());
-        assert!(
-            matches!(again, Err(Error::Damaged { .. })),
-            "what is left of it is in nobody's way: {again:?}"
-        );
+        assert!(matches!(again, Err(Error::Damaged { .. })), "what is left of it does no harm: {again:?}");
     }
 }
 
@@ -276,7 +273,7 @@ fn errors_of_the_disk_are_told_and_what_was_made_is_removed() {
         let image = disk.crash_image(1);
         image.fail_next(operation, fault);
         let failed = Database::backup_directory(DIRECTORY, "copy", &plain(&image), &mut quiet());
-        let error = failed.expect_err("it was told to fail");
+        let error = failed.expect_err("a fault was injected");
         assert!(
             matches!(error, Error::StorageFull { .. } | Error::Io { .. } | Error::NotWritable { .. }),
             "{error}"

@@ -16,11 +16,11 @@ use crate::journal::{DIRECTORY, file, names, options};
 
 /// A log is written in pages of this many bytes.
 const PAGE: usize = 4096;
-/// Among so many zeros, a zero is one of many.
+/// Among this many zeros, a zero is one of many.
 const ALIKE: usize = 32;
 /// Calls that each database has acknowledged, one after the other.
 const CALLS: i64 = 6;
-/// With a checkpoint, so many of them are behind it.
+/// With a checkpoint, this many of them are behind it.
 const BEHIND: i64 = 3;
 
 /// What is there after each acknowledged call, from none on.

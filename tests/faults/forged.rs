@@ -27,7 +27,7 @@ fn open(forge: &Forge, what: &str) -> bool {
     let plain = options(&forge.disk, ProtocolKind::default()).read_only(true);
     match Database::open(DIRECTORY, plain) {
         Ok(db) => {
-            // Values that make no sense together are possible; they are told.
+            // Values that make no sense together are possible; they are reported.
             match db.check() {
                 Ok(_) | Err(Error::Inconsistent { .. }) => {}
                 Err(error) => panic!("{what}: {error}"),

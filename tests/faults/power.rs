@@ -81,7 +81,7 @@ fn recover_all(images: &Mutex<Receiver<Image>>, seen: &Seen) {
             continue;
         }
         let number = seen.recovered.fetch_add(1, Ordering::SeqCst);
-        // Who has panicked goes on taking images, so that the run ends; the test fails all the same.
+        // A thread that has panicked goes on taking images, so that the run ends; the test fails all the same.
         let recovered = catch_unwind(AssertUnwindSafe(|| recover(&image, number)));
         if let Err(panic) = recovered {
             seen.failure.lock().expect("no panic").get_or_insert(panic);
@@ -106,7 +106,7 @@ fn recover(Image { disk, told, what }: &Image, number: u64) {
     Journal::survives(image, &Made { calls, tables: told.tables }, what);
 }
 
-/// Does one thing after the other and counts what was told.
+/// Does one thing after the other and counts what was acknowledged.
 fn in_turn(enough: i64, told: &AtomicI64, mut act: impl FnMut(i64) -> Result<()>) {
     for number in 0..enough {
         act(number).expect("the disk is healthy");
@@ -135,7 +135,7 @@ fn run(protocol: ProtocolKind, round: u64, images: &SyncSender<Image>, covered: 
             let what =
                 format!("{protocol}, before {:?} {}, seed {seed}", moment.operation(), moment.number());
             let image = Image { told: watched.now(), disk: moment.image(seed), what };
-            // Who recovers has panicked, if nobody takes it; that is told at the end.
+            // The recovering thread has panicked if the channel is closed; that is reported at the end.
             let _ = images.send(image);
         }
     });

@@ -37,7 +37,7 @@ fn a_copied_databases_checkpoints_leave_the_originals_alone() {
         journal.db.close().expect("durable");
         companion.end();
         copy(&disk, "copy");
-        // The copy makes checkpoints of its own, by a follower of its own and by itself, and removes what these replace.
+        // The copy makes checkpoints of its own, by a follower of its own and on its own, and removes what these replace.
         let other = Place::new();
         let db = Database::open("copy", other.with(plain(&disk))).expect("opens");
         let companion = other.follow_in("copy", disk.clone());

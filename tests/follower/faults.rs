@@ -152,9 +152,9 @@ fn damaged_parts_are_found_before_anything_relies_on_them() {
     assert!(!in_time(|| checkpoints_with(Fault::Short)));
 }
 
-/// Somebody at the other end of the line who says this, and then nothing more.
+/// A peer that sends this, and then nothing more.
 fn stranger(place: &Place, frame: &[u8]) -> UnixStream {
-    let mut line = UnixStream::connect(place.socket()).expect("somebody listens");
+    let mut line = UnixStream::connect(place.socket()).expect("the primary listens");
     line.write_all(&(frame.len() as u32).to_le_bytes()).expect("sent");
     line.write_all(frame).expect("sent");
     line
@@ -186,7 +186,7 @@ fn a_follower_that_does_nothing_lets_the_log_grow_by_a_bound_only() {
             });
             most = most.max(bytes_on_disk(&disk));
         }
-        assert!(lines.len() > 1, "it was never given up");
+        assert!(lines.len() > 1, "it was never disconnected");
         assert_eq!(journal.db.checkpoints().by_follower, 0);
         // Twice the usual bound of the log, for it is waited for this long.
         let one = journal.db.checkpoints().last.expect("several").bytes;
@@ -230,12 +230,12 @@ fn who_is_no_follower_is_sent_away() {
             line.read_to_end(&mut heard).unwrap_or_default();
             assert_eq!(heard, b"", "{said:?}");
         }
-        let mut line = UnixStream::connect(place.socket()).expect("somebody listens");
+        let mut line = UnixStream::connect(place.socket()).expect("the primary listens");
         line.write_all(&(HELLO.len() as u32).to_le_bytes()).expect("sent");
         line.write_all(&twice).expect("sent");
         // It may have been told where to begin before it was sent away.
         line.read_to_end(&mut Vec::new()).unwrap_or_default();
-        let mut line = UnixStream::connect(place.socket()).expect("somebody listens");
+        let mut line = UnixStream::connect(place.socket()).expect("the primary listens");
         line.write_all(&u32::MAX.to_le_bytes()).expect("sent");
         assert_eq!(line.read(&mut [0]).unwrap_or(0), 0, "a frame of four gigabytes");
         // Half a message, and gone.

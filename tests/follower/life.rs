@@ -14,7 +14,7 @@ fn plain(disk: &SimulatedDisk) -> Options {
     options(disk, ProtocolKind::default())
 }
 
-/// Calls of two threads, tables, and checkpoints at the same time; then one more checkpoint, when nobody calls.
+/// Calls of two threads, tables, and checkpoints at the same time; then one more checkpoint, when there are no calls.
 fn busy_life(protocol: ProtocolKind, with: impl Fn(Options) -> Options) {
     let (disk, place) = (SimulatedDisk::new(), Place::new());
     let plain = || with(options(&disk, protocol));
@@ -132,9 +132,9 @@ fn closing_waits_for_no_follower_and_leaves_no_socket() {
         journal.db.close().expect("durable");
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
         assert!(!place.socket().exists());
-        wait_until("it was told that the database was closed", || companion.lives().len() == 1);
+        wait_until("the close of the database was announced", || companion.lives().len() == 1);
         companion.end();
-        // Nor does one that nobody came to, or one that is released without being closed.
+        // Nor does one that was never connected to, or one that is released without being closed.
         drop(Journal::open(place.with(plain(&disk))).expect("opens"));
         assert!(!place.socket().exists());
     });

@@ -15,7 +15,7 @@ const MAX: u8 = 1;
 const READ: u8 = 2;
 /// Every this many calls one is slow.
 const SLOW: i64 = 16;
-/// So long each kind of use lasts at least.
+/// How long each kind of use lasts at least.
 const LEAST: Duration = Duration::from_millis(300);
 
 /// Changes the key's row, of which it has seen another column. Some calls lose the processor in the middle: so that they

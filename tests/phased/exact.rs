@@ -46,7 +46,7 @@ fn a_nearly_full_counter(protocol: ProtocolKind, labelled: bool, room: i64) {
             db.split(&table, key![1], column, SplitOperation::ADD).expect("a label");
         }
         if labelled && db.phases().is_some() {
-            // The additions come in a split phase that began with just so much room.
+            // The additions come in a split phase that began with exactly this much room.
             wait_until("it is split", || {
                 db.run(|tx| tx.add(&table, key![PLAIN_ROW], "plain", 1)).expect("an addition");
                 report(&db).columns.iter().any(|split| split.now && split.column == column)
@@ -74,7 +74,7 @@ fn a_label_changes_nothing_about_it_under_any_protocol() {
     in_time(|| under_every_protocol(true, 10));
 }
 
-/// So much room that every worker context has a share of it, which its slice takes; and the last additions go by the
+/// Enough room that every worker context has an escrow quota, which its slice takes; and the last additions go by the
 /// whole value.
 #[test]
 fn where_slices_take_the_most_of_the_room_the_rest_is_found_too() {

@@ -1,5 +1,5 @@
 //! A disk that fails, is full or is slow while columns are split: reads of split records end, with a value or with the
-//! log's error, and nothing that was told is lost.
+//! log's error, and nothing that was acknowledged is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -95,7 +95,7 @@ fn the_log_fails(operation: Operation, phase_milliseconds: f64) {
                 Ok(n) => assert_eq!(n, acknowledged),
                 Err(error) => assert!(matches!(error, Error::LogFailed { .. }), "{error}"),
             }
-            // What nobody has changed is readable, split or not.
+            // What has not changed is readable, split or not.
             assert_eq!(int(&db, &table, 2, "n"), Ok(0));
             // Whether the row is there is known with its last stamp, which may never be durable.
             let exists = db.run(|tx| tx.exists(&table, key![1]));
@@ -126,7 +126,7 @@ fn reads_of_split_columns_end_when_a_write_has_failed() {
     }
 }
 
-/// Who was stashed before the log failed gets an answer, too.
+/// A call that was stashed before the log failed gets an answer, too.
 #[test]
 fn readers_who_wait_in_a_split_phase_are_answered_when_the_log_fails() {
     in_time(|| {
@@ -157,7 +157,7 @@ fn readers_who_wait_in_a_split_phase_are_answered_when_the_log_fails() {
                 reader.join().expect("no panic");
             });
         });
-        // Its own last value was durable before: nobody has changed it since.
+        // Its own last value was durable before: it has not changed since.
         assert_eq!(read(&db, &table), Ok(0));
     });
 }

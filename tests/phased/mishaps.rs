@@ -56,7 +56,7 @@ fn procedures(db: &Database, table: &Table) -> Procedures {
     }
 }
 
-/// Waits until some further split phases have begun, while somebody uses the label.
+/// Waits until some further split phases have begun, while a thread uses the label.
 fn phases_go_on(db: &Database, table: &Table) {
     let first = report(db).split;
     wait_until("further split phases", || {
@@ -83,7 +83,7 @@ fn a_panic_in_a_split_phase_ends_the_call_and_nothing_else() {
     });
 }
 
-/// The procedure panics on what no row can hold. That it was shown it is nobody's business: it is retried.
+/// The procedure panics on what no row can hold. That attempt leaves no trace: it is retried.
 #[test]
 fn a_panic_about_a_hidden_value_is_never_told() {
     in_time(|| {
@@ -211,7 +211,7 @@ fn whoever_waits_for_a_stashed_call_gets_its_result() {
             let submitted = db.submit(&procedures.read, args![1]).expect("taken");
             expected += 1;
             assert_eq!(submitted.wait().expect("readable").rows, [[Value::Int(expected)]]);
-            // A call that fails by itself is stashed, too: its error is of the joined phase.
+            // A call that fails on its own is stashed, too: its error is of the joined phase.
             let missing = worker.execute(&procedures.read_and_add, args![77]).wait();
             assert_eq!(missing, Err(Error::Closed), "the body's own error");
         }

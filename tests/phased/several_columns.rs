@@ -11,7 +11,7 @@ use heddledb::{
 use crate::split::*;
 
 const THREADS: i64 = 3;
-/// So many split phases the calls run over.
+/// Number of split phases over which the calls run.
 const PHASES: u64 = 20;
 
 fn labelled(phase_milliseconds: f64) -> (Database, Table) {

@@ -119,7 +119,7 @@ fn a_session_goes_on_with_what_is_there_now_when_its_snapshot_was_given_up() {
             rig.set(3, others.len() as i64);
             rig.set(4, others.len() as i64);
             others.push(other);
-            assert!(others.len() < 10_000, "{protocol}: nothing is given up");
+            assert!(others.len() < 10_000, "{protocol}: no entry is freed");
         }
         assert_eq!(rig.read(&mut unchanged, 1), Ok(Some(10)), "{protocol}");
         assert_eq!(

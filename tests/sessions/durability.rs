@@ -1,4 +1,4 @@
-//! What a session is told is based on what is durable, and its commits are durable when they are told.
+//! What a session reads is based on what is durable, and its commits are durable when they are acknowledged.
 
 use std::future::Future;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn what_a_session_reads_is_told_when_it_is_durable_and_not_before() {
             }
             let mut context = Context::from_waker(Waker::noop());
             {
-                // The update is in memory, and nobody may hear of it, by a value or by an error.
+                // The update is in memory, and no client may learn of it, by a value or by an error.
                 let mut read = pin!(reader.run_async(|tx| {
                     tx.get(&rig.items, [1.into()])?.map(|row| row.int("value")).transpose()
                 }));

@@ -206,6 +206,6 @@ fn a_wait_as_a_future_blocks_no_thread_and_a_dropped_one_leaves_the_queue() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         first.commit().expect("nothing to commit");
         assert_eq!(waiting.as_mut().poll(&mut context), Poll::Ready(Ok(true)), "{}", rig.protocol);
-        assert_eq!(second.commit(), Err(Error::Canceled), "it was given up in the middle");
+        assert_eq!(second.commit(), Err(Error::Canceled), "it was abandoned midway");
     });
 }

@@ -28,7 +28,7 @@ fn a_wait_that_takes_too_long_rolls_the_waiter_back_and_not_the_holder() {
         first.commit().expect("a commit");
         assert_eq!((rig.value(1), rig.value(2)), (Some(11), Some(20)));
         second.begin().expect("a transaction");
-        rig.increase(&mut second, 1).expect("nobody has it");
+        rig.increase(&mut second, 1).expect("it is free");
         second.commit().expect("a commit");
     });
 }

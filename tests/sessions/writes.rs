@@ -1,4 +1,4 @@
-//! What a session has written: it sees it itself, and nobody else before the commit.
+//! What a session has written: it sees it itself, and no other session before the commit.
 
 use heddledb::{Error, Range, SessionState, fail, key, row};
 

@@ -114,7 +114,7 @@ fn a_snapshot_tells_nothing_before_it_is_durable() {
             let bank = bank.clone();
             std::thread::spawn(move || {
                 let snapshot = bank.db.snapshot().expect("a snapshot");
-                let told = value(&bank, &snapshot, 1).expect("it is told");
+                let told = value(&bank, &snapshot, 1).expect("it is released");
                 (snapshot.epoch(), bank.db.durable_epoch(), told)
             })
         };

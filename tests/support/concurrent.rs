@@ -13,7 +13,7 @@ use heddledb::{
     TableDefinition, Value, fail, row,
 };
 
-/// Far longer than any test takes: who needs it hangs.
+/// Far longer than any test takes: a test that needs it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a test on a thread of its own, and fails if it hangs.
@@ -150,7 +150,7 @@ impl Gate {
         }
     }
 
-    /// Waits until so many have come.
+    /// Waits until this many have come.
     pub fn wait_for_arrivals(&self, count: usize) {
         let mut state = self.state.lock().expect("gate");
         while state.1 < count {

@@ -17,7 +17,7 @@ use heddledb::{
 pub const DIRECTORY: &str = "bank";
 /// The smallest segment that a database may have.
 pub const SMALL_SEGMENT: u64 = 64 << 10;
-/// Long enough for a result that is told too early to be seen; nothing passes because it is long enough.
+/// Long enough for a result that is released too early to be seen; nothing passes because it is long enough.
 const GRACE: Duration = Duration::from_millis(30);
 
 /// A small log buffer, and segments so large that after the second one the tests need no other.

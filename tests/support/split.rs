@@ -16,7 +16,7 @@ use heddledb::{
 pub const TOP: u32 = 3;
 /// The row that no test labels: a place for ordinary writes.
 pub const PLAIN_ROW: i64 = 9;
-/// Who needs this long hangs.
+/// A test that needs this long hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Phased, without a log.
@@ -114,7 +114,7 @@ pub fn entries(value: &Value) -> Vec<(i64, i64)> {
 pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_true() {
-        assert!(start.elapsed() < LIMIT - Duration::from_secs(10), "in vain: {what}");
+        assert!(start.elapsed() < LIMIT - Duration::from_secs(10), "timed out: {what}");
         thread::sleep(Duration::from_micros(200));
     }
 }

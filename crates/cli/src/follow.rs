@@ -14,7 +14,7 @@ use crate::output;
 const SOCKET: &str = "follower.socket";
 /// What every database's directory has.
 const MANIFEST: &str = "MANIFEST";
-/// So often it is looked whether a database has come.
+/// How often to check whether a database is there.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Write the checkpoints of a database that another process has open.

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The binary's allocator; the library leaves the choice to whoever embeds it.
+/// The binary's allocator; the library leaves the choice to the embedding program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -119,7 +119,7 @@ fn kill_one(round: u64, moment: Duration, database: &Path, acks: &Path, companio
         // Without its follower, and with the next one, it goes on.
         thread::sleep(moment / 2);
     }
-    assert_eq!(process.try_wait().unwrap(), None, "round {round}: the database has ended by itself");
+    assert_eq!(process.try_wait().unwrap(), None, "round {round}: the database has ended on its own");
     process.kill().unwrap();
     let output = process.wait_with_output().unwrap();
     assert!(errors(&output).is_empty(), "round {round}: {}", errors(&output));

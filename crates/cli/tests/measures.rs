@@ -138,7 +138,7 @@ fn the_access_trace_shows_whose_records_are_whose_where_they_are_anybodys() {
     for clients in ["--clients=0", "--clients=3"] {
         let picture = draw("--protocol=partitioned", clients);
         assert!(picture.contains("executor 0") && picture.contains("executor 1"), "{clients}");
-        assert!(!picture.contains("thread "), "{clients}: nobody else touches a record");
+        assert!(!picture.contains("thread "), "{clients}: no other thread touches a record");
         let records = colors_by_height(&picture);
         assert_eq!(records.len(), 20, "{clients}: two warehouses of ten districts");
         let mut owners = BTreeSet::new();

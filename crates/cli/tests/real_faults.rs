@@ -1,5 +1,5 @@
 //! Faults that the real system makes: a disk that fails to sync, a full file system, no file descriptors left. The process
-//! may give up, but it says so without a panic, and what it had acknowledged is there afterwards.
+//! may stop, but it says so without a panic, and what it had acknowledged is there afterwards.
 //!
 //! The first needs `strace`, the second the right to mount; where that is missing, it is said, and the test passes.
 

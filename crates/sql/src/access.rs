@@ -197,7 +197,7 @@ pub(crate) fn run<T>(
     outcome.map_err(|error| told(error, failure))
 }
 
-/// Runs a statement in a session: within its transaction if there is one open, else as one by itself. The engine retries it where it
+/// Runs a statement in a session: within its transaction if there is one open, else as one of its own. The engine retries it where it
 /// can, and keeps nothing of a statement that fails.
 ///
 /// # Errors
@@ -227,7 +227,7 @@ fn attempt<T>(
     })
 }
 
-/// What is told of an error of the engine's: the statement's own, if that is what it is.
+/// What is reported of an error of the engine's: the statement's own, if that is what it is.
 fn told(error: Error, failure: Option<SqlError>) -> SqlError {
     match (error, failure) {
         (Error::Failed { .. }, Some(failure)) => failure,

@@ -196,7 +196,7 @@ states! {
     "XX001" DATA_CORRUPTED,
 }
 
-/// What a client is told about a statement that failed.
+/// What a client receives about a statement that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SqlError(Box<Fields>);
 

@@ -49,7 +49,7 @@ impl Call<'_> {
 }
 
 impl Calls {
-    /// Takes the old calls away. The next ones are made so long after the beginning of what is measured.
+    /// Takes the old calls away. The next ones are made this long after the beginning of what is measured.
     pub fn begin(&mut self, elapsed: Duration) {
         self.made = 0;
         self.refused.clear();
@@ -61,7 +61,7 @@ impl Calls {
         self.elapsed
     }
 
-    /// Adds a call of a procedure, which leaves so many marks if it is committed; a call without marks writes
+    /// Adds a call of a procedure, which leaves this many marks if it is committed; a call without marks writes
     /// nothing. Gives its arguments, which are empty.
     #[inline]
     pub fn add(&mut self, procedure: usize, marks: u32) -> &mut Args {

@@ -11,7 +11,7 @@
 //! | [`flights`] | real rows with real skew: one transaction over six tables for each row of a file |
 //! | [`incr`] | a call adds 1 to one key, hot or not |
 //! | [`like`] | users like pages, of which some are popular |
-//! | [`ycsb`] | so many reads and writes of single records |
+//! | [`ycsb`] | a number of reads and writes of single records |
 //! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
 //! | [`smallbank`] | customers with two accounts each, of whom some are hot |
 //! | [`tpcc`] | a wholesaler: orders, payments, deliveries |

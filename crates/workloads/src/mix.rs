@@ -10,7 +10,7 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// A mix of so many hundredths of each transaction; they add up to a hundred.
+    /// A mix of this many hundredths of each transaction; they add up to a hundred.
     pub fn of_shares(shares: &[u8]) -> Self {
         debug_assert_eq!(shares.iter().map(|share| u32::from(*share)).sum::<u32>(), 100);
         let mut places = shares

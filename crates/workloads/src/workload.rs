@@ -56,7 +56,7 @@ pub trait Workload: Send + Sync {
     /// Checks that the call acknowledged under `key` (see [`Bound::acknowledgement`]) is in the database.
     fn check_acknowledged(&self, db: &Database, keys: &[String]) -> Result<(), String>;
 
-    /// Whether the calls come to an end by themselves, as those made from a file do.
+    /// Whether the calls come to an end on their own, as those made from a file do.
     fn is_finite(&self) -> bool {
         false
     }
@@ -109,7 +109,7 @@ pub trait Generator: Send {
     /// What its calls call: [`Call::procedure`] is a place in this list.
     fn procedures(&self) -> &[Procedure];
 
-    /// Adds calls and refusals until there are so many. False: the input has ended, and there may be fewer; it is not
+    /// Adds calls and refusals until there are this many. False: the input has ended, and there may be fewer; it is not
     /// asked again.
     fn fill(&mut self, calls: &mut Calls, at_most: usize) -> Result<bool>;
 }

@@ -3,7 +3,7 @@
 //!
 //! A choice has to cost little beside a transaction, and its tables have to fit beside the transaction's data in the
 //! fastest cache: so no table of n entries, and no logarithm for each choice. Ranks are gathered into *buckets*: the
-//! first ones stand alone, the later ones in stretches whose last rank is about 3 % above the first. A bucket is chosen
+//! first ones stand alone, the later ones in buckets whose last rank is about 3 % above the first. A bucket is chosen
 //! by its upper bound, size / first^alpha, from an alias table (Walker 1977; Vose 1991), a rank within it evenly, and
 //! that rank is accepted with probability (first / rank)^alpha; or all is done again. So the distribution is exact. Of
 //! the power, a lower bound for the whole bucket is kept: a power is computed for the few choices that lie above it.
@@ -102,7 +102,7 @@ fn split(random: u64, count: u64) -> (u64, u64) {
 fn alias_table(weights: Vec<f64>) -> Box<[Column]> {
     let mean = weights.iter().sum::<f64>() / weights.len() as f64;
     let mut heights: Vec<f64> = weights.into_iter().map(|weight| weight / mean).collect();
-    // A column that nobody fills up stands for its own bucket alone.
+    // A column that is not filled up stands for its own bucket alone.
     let mut columns: Vec<Column> =
         (0..heights.len()).map(|own| Column { threshold: u64::MAX, other: own as u32 }).collect();
     let (mut low, mut high): (Vec<usize>, Vec<usize>) =

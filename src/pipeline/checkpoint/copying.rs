@@ -73,7 +73,7 @@ impl Job {
         }
     }
 
-    /// Somebody has died of it: all others stop, too.
+    /// A thread has panicked: all others stop, too.
     pub(super) fn fail(&self, error: Error) {
         *self.outcome.lock() = Err(error);
     }

@@ -12,7 +12,7 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::follower::{FollowerConnection, Ordered};
 use crate::pipeline::statistics::Stage;
 
-/// For so much log a follower is waited for, where the log's size is no reason for checkpoints.
+/// How much log is written while a follower is awaited, where the log's size is no reason for checkpoints.
 const WAIT_BYTES: u64 = 256 << 20;
 
 impl Checkpointer {

@@ -1,8 +1,8 @@
 //! How fast a checkpoint is copied.
 //!
 //! One that is made because the log has grown, or time has passed, has until the next one is due: so it is spread over most
-//! of that, a little at a time, instead of taking a processor from who executes until it is done. It hurries if somebody
-//! waits for it, and when nobody commits, since then it holds up nobody.
+//! of that, a little at a time, instead of taking a processor from the workers until it is done. It hurries if a thread
+//! waits for it, and when nothing commits, since then it delays nothing.
 //!
 //! Invariants: at no moment has the log grown further towards the next checkpoint than the copying has got, as far as
 //! its size was known, unless the copying is at full speed. So with a spread below 1 a checkpoint is whole before the next one
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// A thread that waits looks so often whether to go on.
+/// How often a waiting thread checks whether to go on.
 const LOOK: Duration = Duration::from_millis(2);
-/// A thread that waits because of the limit looks so often whether it is to end.
+/// How often a thread that waits because of the limit checks whether it is to end.
 const LONG_LOOK: Duration = Duration::from_millis(10);
-/// When the log has not grown for this long, nobody commits.
+/// When the log has not grown for this long, nothing commits.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// How large the last checkpoint was, and how much memory rows took then.
@@ -27,7 +27,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// About how large one is now that rows take so much memory. Copies are smaller than what they are copied from; an
+    /// About how large one is given the memory that rows occupy. Copies are smaller than what they are copied from; an
     /// estimate that is too large makes a checkpoint end before its time.
     pub(super) fn expected(self, memory: u64) -> u64 {
         if self.memory == 0 {
@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) bytes: u64,
     /// It should be done when the log has grown by this many bytes,
     pub(super) log_bytes: Option<u64>,
-    /// or when so much time has passed, if that is earlier.
+    /// or when this much time has passed, if that is earlier.
     pub(super) time: Option<Duration>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Pace {
     start: Instant,
     copied: AtomicU64,
     written: AtomicU64,
-    /// How large the log was at the beginning, and when somebody looked last.
+    /// How large the log was at the beginning, and when it was last checked.
     first_log_bytes: u64,
     seen_log_bytes: AtomicU64,
     /// When it was seen to have grown, in microseconds since the beginning.
@@ -135,7 +135,7 @@ impl Pace {
         due.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// Whether more has been copied than is due, and somebody commits.
+    /// Whether more has been copied than is due, and transactions commit.
     fn is_ahead(&self, log_bytes: u64, elapsed: Duration) -> bool {
         let Some(plan) = &self.plan else { return false };
         let now = elapsed.as_micros() as u64;

@@ -1,4 +1,4 @@
-//! What is told about checkpoints.
+//! What is reported about checkpoints.
 
 use std::time::Duration;
 

@@ -183,11 +183,7 @@ fn who_waits_for_the_next_epoch_holds_no_site() {
         scope.spawn(move || told.send(reader.run(|tx| tx.exists(&users, key![5]))));
         let answer = answer.recv_timeout(Duration::from_secs(20));
         disk.release_syncs();
-        assert_eq!(
-            answer,
-            Ok(Ok(true)),
-            "a reader waits for a site that somebody holds who waits for the log"
-        );
+        assert_eq!(answer, Ok(Ok(true)), "a reader waits for a partition whose holder waits for the log");
     });
     let age = db.run(|tx| tx.get(&table, key![0])?.ok_or_else(|| fail("no row"))?.int("age"));
     assert_eq!(age, Ok(2));

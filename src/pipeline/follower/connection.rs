@@ -19,13 +19,13 @@ use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
 
-/// So often it is looked whether a follower has come.
+/// How often to check whether a follower has connected.
 const LOOK: Duration = Duration::from_millis(50);
-/// So often it is looked whether there is something to send or to receive.
+/// How often to check whether there is something to send or to receive.
 const SHORT: Duration = Duration::from_millis(2);
-/// Who says nothing for this long is released.
+/// A follower that sends nothing for this long is disconnected.
 pub(super) const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 20 });
-/// So long a follower is waited for when the database is closed.
+/// How long a follower is awaited when the database is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// No more than this, and one block, waits in the database to be sent.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
@@ -57,7 +57,7 @@ pub(crate) struct FollowerConnection {
 struct State {
     status: FollowerStatus,
     order: Option<Order>,
-    /// Set by who has waited long enough: the connection is to be cut.
+    /// Set by a thread whose wait has timed out: the connection is to be cut.
     given_up: Option<Error>,
     /// Whether the database is making a checkpoint itself: what a follower would load goes with the end of that.
     is_replacing: bool,
@@ -154,7 +154,7 @@ impl FollowerConnection {
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        // Under the lock, so that nobody misses it between a look and a sleep; else relaxed would do.
+        // Under the lock, so that no thread misses it between a look and a sleep; else relaxed would do.
         let _state = self.state.lock();
         self.stop.store(true, Ordering::Relaxed);
         self.changed.notify_all();
@@ -213,7 +213,7 @@ struct Service<'p> {
     connection: Connection,
     /// Whether it has said who it is.
     has_come: bool,
-    /// None before it was told where to begin.
+    /// None before it has received where to begin.
     shipper: Option<Shipper>,
     /// When it has last said anything.
     heard: Instant,
@@ -252,7 +252,7 @@ impl Service<'_> {
         }
         self.connection.put(&ToFollower::End.encode());
         let start = Instant::now();
-        // It hangs up when it has heard that. Who hangs up first, with something left unheard, takes back what was said.
+        // It hangs up when it has heard that. A side that hangs up first, with data unread, discards what was sent.
         while start.elapsed() < FAREWELL {
             self.connection.send().map_err(lost)?;
             if self.connection.receive().is_err() {

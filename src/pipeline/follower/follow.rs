@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::write_all;
 use crate::pipeline::threads::in_parallel;
 
-/// So long it is waited for the next message before something else is looked after.
+/// How long to wait for the next message before doing other work.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// So often it says that it is alive.
+/// Interval between its heartbeats.
 const BEAT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 1_000 });
 
 /// What a follower has done.
@@ -73,7 +73,7 @@ impl Line {
         while talk.connection.unsent() > 0 && !self.is_broken() {
             match talk.connection.send() {
                 Ok(_) => {}
-                // Nobody hears any more; what has been said before, that it is being closed perhaps, is still to be heard.
+                // The primary no longer listens; what it sent before, that it is being closed perhaps, is still to be heard.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     self.broken.store(true, Ordering::Relaxed);
                 }
@@ -117,7 +117,7 @@ impl Drop for Outcome<'_> {
 /// now and then, and says whether to go on.
 ///
 /// # Errors
-/// Nobody listens there, or no longer; the directory is not that database's; its checkpoint or its log is damaged.
+/// No primary listens there, or no longer; the directory is not that database's; its checkpoint or its log is damaged.
 pub(crate) fn follow(
     disk: &Arc<dyn Disk>,
     directory: &Path,
@@ -142,7 +142,7 @@ pub(crate) fn follow(
         let _outcome = Outcome(&line);
         let outcome = follower.live(disk, directory);
         if let Err(failure) = &outcome {
-            // Why it goes, if there is still somebody to hear it.
+            // Why it goes, if the primary still listens.
             let _ = line.say(&FromFollower::Failed { number: 0, reason: failure.to_string() });
         }
         outcome

@@ -22,9 +22,9 @@ fn open(disk: &SimulatedDisk, socket: &Path) -> Database {
     db
 }
 
-/// Connects, as a follower would; what it is told first.
+/// Connects, as a follower would; the first message it receives.
 fn come(socket: &Path) -> (Connection, ToFollower) {
-    let mut line = Connection::to(socket, Duration::from_millis(10)).expect("somebody listens");
+    let mut line = Connection::to(socket, Duration::from_millis(10)).expect("the primary listens");
     say(&mut line, &FromFollower::Hello { version: VERSION });
     let first = (0..1_000).find_map(|_| line.receive().expect("it is there")).expect("an answer");
     (line, ToFollower::decode(&first).expect("a message"))

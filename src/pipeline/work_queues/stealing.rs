@@ -8,20 +8,20 @@ use super::{Ordering, Queue, State, Work, WorkQueues};
 
 /// So far a worker looks into a queue for a call that suits it.
 const LOOKED_AT: usize = 32;
-/// The most calls that a worker takes at once which have rivals, or where somebody is idle: what it has taken no thread can
+/// The most calls that a worker takes at once that have conflicts, or while a worker is idle: what it has taken no thread can
 /// steal.
 const FEW: usize = 8;
 
 /// The places of calls that are taken together, in a queue.
 pub(super) type Group = SmallVec<[usize; 64]>;
 
-/// The rivalries that workers run.
+/// The conflict classes that workers run.
 type Running = SmallVec<[u64; 32]>;
 
 /// What an idle worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prey {
-    /// A call whose rivals nobody runs: the first that there is in a queue.
+    /// A call whose conflict class no worker runs: the first that there is in a queue.
     Free,
     /// The first of a crowded queue that need not wait for its rivals: that queue gets more than its own worker can do.
     OfACrowd,
@@ -65,14 +65,14 @@ impl<T: Work> WorkQueues<T> {
             .collect()
     }
 
-    /// The places of a few calls of one conflict class in a worker's own queue: of the first whose rivals nobody else runs, or
+    /// The places of a few calls of one conflict class in a worker's own queue: of the first whose conflict class no other worker runs, or
     /// else of the first that need not wait for them.
     pub(super) fn group(&self, state: &State<T>, worker: usize, at_most: usize) -> Option<Group> {
         let items = &state.items;
         let half = items.len().div_ceil(2).min(at_most).max(1);
         let seen = || items.iter().take(LOOKED_AT).enumerate();
         let first = match items.front()?.conflict_class() {
-            // Nobody runs rivals of what has none.
+            // A call without a conflict class conflicts with no running call.
             0 => 0,
             _ => {
                 let running = self.running_beside(Some(worker));
@@ -83,7 +83,7 @@ impl<T: Work> WorkQueues<T> {
             }
         };
         let conflict_class = items[first].conflict_class();
-        // Relaxed: should somebody become idle just now, less is left to be stolen, and half still is.
+        // Relaxed: should a worker become idle just now, less is left to be stolen, and half still is.
         let most =
             if conflict_class == 0 && self.idle.load(Ordering::Relaxed) == 0 { half } else { half.min(FEW) };
         let alike = items.iter().enumerate().skip(first).take(LOOKED_AT.max(most));
@@ -111,7 +111,7 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes one call from another's queue, if there is one to take: of the longest queue that has one whose rivals nobody
+    /// Takes one call from another's queue, if there is one to take: of the longest queue that has one whose conflict class no worker
     /// runs, or else of the longest crowded one.
     pub(super) fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
         if self.sharing.is_none() {

@@ -67,7 +67,7 @@ fn a_worker_takes_rivals_together_and_passes_over_those_that_another_runs() {
     assert_eq!(take(&queues, 1), [501]);
     assert_eq!(take(&queues, 0), [601, 602, 603], "rivals of each other");
     assert_eq!(take(&queues, 1), [502]);
-    assert_eq!(take(&queues, 0), [5, 6], "of those nobody knows of what they conflict about");
+    assert_eq!(take(&queues, 0), [5, 6], "of those without a known conflict class");
     assert_eq!(take(&queues, 0), [503], "there is nothing else");
 }
 

@@ -251,7 +251,7 @@ fn the_partition_key_is_found_through_what_references_it() {
     let procedure = shop.db.register(definition).expect("it is taken");
     let value = procedure.routine().partition_value(&args![], &Footprint::default());
     assert_eq!(value, Ok(None), "it does not tell");
-    shop.db.run(|tx| tx.insert(&shop.district, row![1, 1])).expect("closures are placed by nobody");
+    shop.db.run(|tx| tx.insert(&shop.district, row![1, 1])).expect("closures have no placement");
     shop.db.call(&procedure, args![]).expect("and the call goes somewhere");
     let shop = partition("nothing");
     let definition = ProcedureDefinition::new("p").phase([Action::read(&shop.stock).body(|_| Ok(()))]);

@@ -232,7 +232,7 @@ impl<'a> Attempt<'a> {
         &self.seen
     }
 
-    /// Whether a record that the attempt writes has left its table: what it was told since may not have shown its own
+    /// Whether a record that the attempt writes has left its table: what it has read since may not have shown its own
     /// write. The collector of absent records is excluded by no protocol, so an insert may lose its place to it.
     pub(crate) fn has_lost_a_record(&self) -> bool {
         let workspace = self.workspace.borrow();

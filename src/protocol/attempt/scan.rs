@@ -211,7 +211,7 @@ impl<'a> Attempt<'a> {
                     self.claim(key_range.table, record.key(), Claim::Read)?;
                 }
                 // A dead record's successor, if it has one, came into the node after the page was read: the page's
-                // version tells the protocol.
+                // the version informs the protocol.
                 let seen = match is_written {
                     true => self.row_of(key_range.table, record)?,
                     false => self.unwritten_row_of(key_range.table, record)?,

@@ -32,7 +32,7 @@ use crate::types::key::EncodedKey;
 
 /// What an attempt asks of the session that it runs for.
 pub(crate) trait SessionControl: Send + Sync {
-    /// Whether the session was ended from elsewhere, so that the attempt is unnecessarily.
+    /// Whether the session was ended from elsewhere, so that the attempt is futile.
     fn is_stopped(&self) -> bool;
 
     /// Reserves a key of a table, unless another session has it. Whether it is reserved.
@@ -402,7 +402,7 @@ impl<'a> Attempt<'a> {
     /// Reserves a key for the session, if the attempt is a session's.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: another session has it; the attempt is unnecessarily, and which key it is was noted.
+    /// [`Error::Conflict`]: another session has it; the attempt is futile, and which key it is was noted.
     pub(crate) fn reserve(&self, target: &Target<'_, 'a>) -> Result<()> {
         let table = self.hold(target.table)?;
         let mut held = self.held.borrow_mut();
@@ -557,7 +557,7 @@ impl<'a> Attempt<'a> {
         self.workspace.borrow_mut().writes.clear();
     }
 
-    /// Has the attempt run again in the next joined phase.
+    /// Has the attempt retried in the next joined phase.
     pub(crate) fn wait_for_joined_phase(&self) -> Error {
         // Relaxed: the protocol looks at it on this thread.
         self.worker_context.met_hidden.store(true, Ordering::Relaxed);

@@ -75,7 +75,7 @@ impl<'a> Attempt<'a> {
         for &(column, value) in changes {
             if table.definition().key().contains(&column) {
                 let what = layout.column(column).name.clone();
-                let detail = "it is part of the primary key; delete the row and insert it anew".to_string();
+                let detail = "it is part of the primary key; delete the row and insert it again".to_string();
                 return Err(Error::InvalidValue { what, detail });
             }
             checked.push((column, layout.checked(column, value)?));
@@ -250,7 +250,7 @@ impl<'a> Attempt<'a> {
         self.find_present(target)?.ok_or_else(|| missing(target.table, target.key))
     }
 
-    /// The record of a target, if it is there for this call. Who writes must write to the very record whose presence
+    /// The record of a target, if it is there for this call. A write must go to the very record whose presence
     /// was looked at: the one that was found beforehand may be dead, and its key have another one by now.
     #[inline(always)]
     pub(super) fn find_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
@@ -279,7 +279,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// As `find_present`, for who will read the row too.
+    /// As `find_present`, for an access that will read the row too.
     fn find_row(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
         match self.row_of_target(target)? {
             None => Ok(None),

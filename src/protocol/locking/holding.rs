@@ -67,7 +67,7 @@ impl Holding {
         })
     }
 
-    /// Whether a claim is one of a writer: also of one a thread that reads first what it is going to write.
+    /// Whether a claim is one of a writer: also of one that reads first what it is going to write.
     pub(super) fn is_writers(&self, table: &TableCore, key: &[u8], what: Claim) -> bool {
         self.mode(table, hash_key(key), what) == Mode::Exclusive
     }

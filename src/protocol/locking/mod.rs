@@ -21,7 +21,7 @@
 //! - A denied lock dooms the attempt: nothing can be claimed any more, whatever the body makes of the error, and what it
 //!   ends in counts for nothing.
 //! - Waiting happens in bodies only, so no commit section, no room in the log and no latch of an index is held over it;
-//!   and who is waited for has its slot already.
+//!   and the transaction that is waited for has its slot already.
 //!
 //! Why it is serializable: from its first access to after its install a call holds a lock on everything that it has
 //! read and written, on the keys that it did not find, and on the ranges in which it has looked. The epochs of
@@ -46,7 +46,7 @@ use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::Counters;
 
-/// So often a call releases at the first conflict; after that it waits like all others, so that it does not starve.
+/// Number of attempts that abort at the first conflict; later attempts wait, so that the transaction does not starve.
 const ATTEMPTS_WITHOUT_WAITING: u32 = 32;
 
 /// Claims what it reads and writes; then reads are direct, because no thread can be writing.

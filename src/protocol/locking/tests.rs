@@ -49,7 +49,7 @@ fn a_table_and_its_indexes_have_locks_of_their_own() {
         // All of them have one id, and the key is the same.
         assert_eq!(table.id(), TABLE);
         let mut holding = begun(&manager, OnConflict::Abort);
-        holding.claim_key(table, b"one key", Claim::Insert).expect("nobody has it");
+        holding.claim_key(table, b"one key", Claim::Insert).expect("it is free");
         assert_eq!(begun(&manager, OnConflict::Abort).claim_range(table, EVERYTHING), Err(Error::Conflict));
         holders.push(holding);
     }
@@ -82,13 +82,13 @@ fn every_key_has_a_lock_of_its_own_where_there_is_no_hash_index() {
 fn a_denied_claim_dooms_the_attempt_and_only_that() {
     let (rig, manager) = (rig(), Arc::new(LockManager::new()));
     let mut other = begun(&manager, OnConflict::Abort);
-    other.claim_key(&rig.table, b"a", Claim::Write).expect("nobody has it");
+    other.claim_key(&rig.table, b"a", Claim::Write).expect("it is free");
     let mut holding = begun(&manager, OnConflict::Abort);
-    holding.claim_key(&rig.table, b"b", Claim::Read).expect("nobody has it");
+    holding.claim_key(&rig.table, b"b", Claim::Read).expect("it is free");
     assert!(!holding.is_marked_for_abort());
     assert_eq!(holding.claim_key(&rig.table, b"a", Claim::Read), Err(Error::Conflict));
     assert!(holding.is_marked_for_abort());
-    // What nobody has, and what it has itself.
+    // What is free, and what it has itself.
     assert_eq!(holding.claim_key(&rig.table, b"c", Claim::Read), Err(Error::Conflict));
     assert_eq!(holding.claim_key(&rig.table, b"b", Claim::Read), Err(Error::Conflict));
     assert_eq!(holding.claim_range(&rig.table, EVERYTHING), Err(Error::Conflict));
@@ -106,8 +106,8 @@ fn a_denied_claim_dooms_the_attempt_and_only_that() {
 fn what_a_thread_holds_goes_with_it() {
     let (rig, manager) = (rig(), Arc::new(LockManager::new()));
     let mut holding = begun(&manager, OnConflict::Wait);
-    holding.claim_key(&rig.table, b"a", Claim::Insert).expect("nobody has it");
-    holding.claim_range(&rig.table, EVERYTHING).expect("nobody else is in it");
+    holding.claim_key(&rig.table, b"a", Claim::Insert).expect("it is free");
+    holding.claim_range(&rig.table, EVERYTHING).expect("no other transaction is in it");
     assert_eq!(manager.in_use(), (3, 1, 0));
     drop(holding);
     assert_eq!(manager.in_use(), (0, 0, 0));
@@ -146,8 +146,8 @@ fn what_is_declared_to_be_written_is_read_alone() {
         let mut holding = Holding::default();
         let footprint = footprint(b"a", mode, whole);
         holding.begin(&manager, Some(&footprint), true, OnConflict::Abort);
-        holding.claim_key(&rig.table, b"a", Claim::Read).expect("nobody has it");
-        holding.claim_key(&rig.table, b"b", Claim::Read).expect("nobody has it");
+        holding.claim_key(&rig.table, b"a", Claim::Read).expect("it is free");
+        holding.claim_key(&rig.table, b"b", Claim::Read).expect("it is free");
         let mut other = begun(&manager, OnConflict::Abort);
         other.claim_key(&rig.table, b"b", Claim::Read).expect("it is shared");
         assert_eq!(other.claim_key(&rig.table, b"a", Claim::Read).is_ok(), is_shared, "{mode:?} {whole}");
@@ -155,7 +155,7 @@ fn what_is_declared_to_be_written_is_read_alone() {
         holding.end();
         // The next call has declared nothing of that.
         holding.begin(&manager, None, true, OnConflict::Abort);
-        holding.claim_key(&rig.table, b"a", Claim::Read).expect("nobody has it");
+        holding.claim_key(&rig.table, b"a", Claim::Read).expect("it is free");
         let mut other = begun(&manager, OnConflict::Abort);
         other.claim_key(&rig.table, b"a", Claim::Read).expect("it is shared");
         other.end();
@@ -168,7 +168,7 @@ fn what_is_declared_to_be_written_is_read_alone() {
 fn who_changes_or_deletes_claims_no_point_and_who_inserts_does() {
     let (rig, manager) = (rig(), Arc::new(LockManager::new()));
     let mut reader = begun(&manager, OnConflict::Abort);
-    reader.claim_range(&rig.table, EVERYTHING).expect("nobody has it");
+    reader.claim_range(&rig.table, EVERYTHING).expect("it is free");
     for (what, allowed) in [(Claim::Read, true), (Claim::Write, true), (Claim::Insert, false)] {
         let mut other = begun(&manager, OnConflict::Abort);
         assert_eq!(other.claim_key(&rig.table, b"a", what).is_ok(), allowed, "{what:?}");
@@ -186,7 +186,7 @@ fn locks_belong_to_the_database_of_the_attempt() {
     assert_eq!(holding.claim_key(&rig.table, b"a", Claim::Read), Err(Error::Conflict), "it has not begun");
     for manager in [&managers[0], &managers[1], &managers[0]] {
         holding.begin(manager, None, true, OnConflict::Wait);
-        holding.claim_key(&rig.table, b"a", Claim::Write).expect("nobody has it");
+        holding.claim_key(&rig.table, b"a", Claim::Write).expect("it is free");
         let others: Vec<_> = managers.iter().filter(|other| !Arc::ptr_eq(other, manager)).collect();
         assert_eq!(manager.in_use(), (3, 0, 0));
         assert!(others.iter().all(|other| other.in_use() == (0, 0, 0)));
@@ -200,13 +200,13 @@ fn locks_belong_to_the_database_of_the_attempt() {
 fn who_waits_is_let_in_and_a_deadlock_costs_the_younger_one_its_attempt() {
     let (rig, manager) = (rig(), Arc::new(LockManager::new()));
     let mut older = begun(&manager, OnConflict::Wait);
-    older.claim_key(&rig.table, b"a", Claim::Write).expect("nobody has it");
+    older.claim_key(&rig.table, b"a", Claim::Write).expect("it is free");
     thread::scope(|scope| {
         let (tell, has_begun) = mpsc::channel();
         let (rig, manager) = (&rig, &manager);
         let younger = scope.spawn(move || {
             let mut younger = begun(manager, OnConflict::Wait);
-            younger.claim_key(&rig.table, b"b", Claim::Write).expect("nobody has it");
+            younger.claim_key(&rig.table, b"b", Claim::Write).expect("it is free");
             tell.send(()).expect("the other one listens");
             let denied = younger.claim_key(&rig.table, b"a", Claim::Read);
             younger.end();
@@ -216,7 +216,7 @@ fn who_waits_is_let_in_and_a_deadlock_costs_the_younger_one_its_attempt() {
             (denied, granted)
         });
         has_begun.recv().expect("the younger one begins");
-        older.claim_range(&rig.table, EVERYTHING).expect("the gaps are nobody's");
+        older.claim_range(&rig.table, EVERYTHING).expect("the gaps are unlocked");
         older.claim_key(&rig.table, b"b", Claim::Write).expect("the older one gets it");
         older.end();
         assert_eq!(younger.join().expect("it ends"), (Err(Error::Conflict), Ok(())));

@@ -3,7 +3,7 @@
 //!
 //! Calls run side by side and hold nothing; they note every record that they read, with its word, and every index node
 //! in which they found a key missing or read a range. At commit they take what they write in one order, make the stamp
-//! by themselves, and validate: what was read is as it was, and in no other thread's hands.
+//! directly, and validate: what was read is as it was, and in no other thread's hands.
 //!
 //! - Operations that return nothing read only that their record is there: so two additions to one record wait for each
 //!   other for some instructions, and neither is retried.
@@ -42,7 +42,7 @@ impl Protocol for Optimistic {
     }
 
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
-        // Nothing is taken: whoever is busy with a record is a rival.
+        // No locks are held: a thread that is busy with a record conflicts.
         attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen()) || attempt.is_alone()
     }
 

@@ -8,7 +8,7 @@
 //! both:         calls that commit ─► trial: what was added is removed if they are more without ─┘
 //! ```
 //!
-//! It is pure logic: it is told how long an interval was and what was counted in it, and has neither clock nor thread.
+//! It is pure logic: it receives how long an interval was and what was counted in it, and has neither clock nor thread.
 //! Only the coordinator calls it. The same reports always lead to the same decisions.
 //!
 //! Invariants: at most [`SPLIT_COLUMNS_MAX`] columns are split, one operation for each; columns of one record

@@ -4,7 +4,7 @@
 //! phase; so its lock is free nearly always. It is asked only where a call is delayed anyway, never on the hot path.
 //!
 //! The counts are kept by the space-saving scheme (Metwally et al., 2005): a fixed number of entries, of which the
-//! least counted makes room for a newcomer, who inherits its count. What is handed over is an entry's own count
+//! least counted makes room for a newcomer, which inherits its count. What is reported is an entry's own count
 //! without the inheritance: never more than what was reported, so that conflicts spread over very many records can't
 //! make one of them look contended; and close to the truth for whatever has a fair share of all reports.
 
@@ -20,9 +20,9 @@ use crate::types::key::EncodedKey;
 /// Entries for each of conflicts and stashes. At most as many columns are split at once: whatever is worth splitting
 /// has more than this share of a worker context's reports, or there are more such columns than can be split.
 const ENTRIES: usize = 64;
-/// So many reports between two drains are all counted: whoever has fewer is judged by exact numbers.
+/// Number of reports between two drains that are all counted: below it, the counts are exact.
 const EXACT_REPORTS: u64 = 256;
-/// Of further reports one in so many is counted, for all of them: at a million conflicts per second what remains is
+/// Of further reports one in this many is counted, for all of them: at a million conflicts per second what remains is
 /// a lock without rivals and a decrement.
 const SAMPLED_ONE_IN: u64 = 8;
 
@@ -240,7 +240,7 @@ impl Tally {
     }
 }
 
-/// One number for the three things that entries are told apart by.
+/// One number for the three things that identify an entry.
 fn fingerprint(hash: u64, table: TableId, access: Access) -> u64 {
     // Odd multipliers (of the golden ratio and of splitmix64) spread the small numbers over all bits.
     let table = u64::from(table).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -9,7 +9,7 @@
 //!
 //! - A procedure takes its sites shared or exclusive by its footprint.
 //! - A closure declares nothing. It starts with every site shared and notes what it reads; if it has writes, it
-//!   gives them up, takes every site exclusively, and validates. If something it read has changed, it is retried
+//!   releases them, locks every partition exclusively, and validates. If something it read has changed, it is retried
 //!   with every site exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
 //!   runs wrote has every site exclusive at once.
 //! - Where there are several sites, what reaches records through a secondary index takes all of them, because index
@@ -102,7 +102,7 @@ impl Serial {
             partitions: (0..settings.partitions).map(|_| Partition::new()).collect(),
             variant: settings.serial_variant,
             write_predictor: WritePredictor::new(),
-            // The naive variant holds its site while it waits for the disk: nobody should look on so long.
+            // The naive variant holds its site while it waits for the disk: no thread should spin that long.
             lookers: if settings.serial_variant == SerialVariant::Naive { 0 } else { processors as u32 - 1 },
         }
     }
@@ -203,7 +203,7 @@ impl Protocol for Serial {
             acquire(&self.partitions, &mut held, &self.all(true), self.lookers);
         }
         drop(held);
-        // Who is busy with a record is the caller itself: it has every site.
+        // Only the caller can be busy with a record: it has locked every partition.
         let stamp = attempt.commit(&Excluded, |_| {
             !optimistic || attempt.reads().borrow().still_holds(|_| true, attempt.highest_seen())
         })?;

@@ -61,7 +61,7 @@ mod tests {
         assert!(!write_predictor.writes(64));
         (0..10).for_each(|_| write_predictor.note(64, false));
         (0..2).for_each(|_| write_predictor.note(64, true));
-        assert!(write_predictor.writes(64), "it is learned anew as fast");
+        assert!(write_predictor.writes(64), "it is learned again as fast");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::storage::write_set::{Effect, WriteSet};
 /// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
 const MAXIMAL_REDO_BYTES: usize = 2 << 30;
 
-/// Why a commit's writes come to nothing.
+/// Why a commit's writes cannot be installed.
 pub(super) enum Unfeasible {
     /// They cannot be applied to the records as they are.
     Refused(Error),
@@ -105,7 +105,7 @@ fn compute_after_image<'a>(
         match entry.room_of_slices {
             // Statements that each change some columns may have made it too large together.
             None => layout.check_length(bytes)?,
-            // Whether the row is too large tells the joined phase only.
+            // Only the joined phase can tell whether the row is too large.
             Some(room) if bytes > MAXIMAL_ROW_BYTES - room => return Err(Unfeasible::InThisPhase),
             Some(_) => {}
         }

@@ -40,7 +40,7 @@ pub(super) fn commit_one_word<T: Taking>(
     committed
 }
 
-/// Takes a record that is there, in nobody's hands and as every other. Gives back its word.
+/// Locks a record that is present, unlocked and in the quiescent state. Returns its word.
 #[inline(always)]
 fn take<T: Taking>(record: Record<'_>) -> Option<u64> {
     // Acquire pairs with the release of the last install, whose row is looked at next.

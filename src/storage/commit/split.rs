@@ -1,6 +1,6 @@
 //! A commit in a split phase: operations on split columns go into the worker context's slices (Doppel, OSDI 2014, figure 3).
 //!
-//! Invariants: the slices' totals take the operations before the stamp, and give them up again if the commit
+//! Invariants: the slices' totals add the operations before the stamp, and undo them if the commit
 //! fails; so whether they fit is known before anything is installed, and nothing can fail afterwards.
 
 use std::sync::Arc;

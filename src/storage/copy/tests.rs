@@ -182,7 +182,7 @@ fn beside_changes(kind: PrimaryIndex) {
             // SAFETY: the row's blocks are in the arena.
             let values = unsafe { rig.table.layout().values(&row) };
             let (Value::Int(key), Value::Int(n)) = (&values[0], &values[1]) else { panic!("{values:?}") };
-            assert_eq!(values, self::row(*key, *n), "a row that nobody has written");
+            assert_eq!(values, self::row(*key, *n), "a row that was never written");
         }
     }
     assert!(counts.values().all(|count| *count == 1), "a record twice");

@@ -37,7 +37,7 @@ impl TableDefinition {
             differs(&format!("index {}", position + 1), &describe(self), &describe(given));
         }
         if differences.is_empty() {
-            // A property that has no description here still tells the definitions apart.
+            // A property that has no description here still distinguishes the definitions.
             differences.push(format!("it is {self:?}, not {given:?}"));
         }
         Some(differences.join("; "))

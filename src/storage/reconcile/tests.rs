@@ -38,7 +38,7 @@ fn add(rig: &Rig, column: usize, highest: Option<Stamp>) -> Result<Stamp, Commit
     )
 }
 
-/// A stamp of this epoch after which it has so many left for commits.
+/// A stamp of this epoch that leaves this many sequence numbers for commits.
 fn leaves(epoch: u64, left: u64) -> Stamp {
     Stamp::new(epoch, (1 << SEQUENCE_BITS) - 2 - left)
 }
@@ -242,7 +242,7 @@ mod room {
         let split = rig.begin_split(1, &[(1, TUPLE, Operation::OrderedPut), (1, NUMBER, Operation::Add)]);
         set(&rig, half - 100).expect("its half");
         assert!(is_stashed(&set(&rig, half + before)), "the other half is the slices'");
-        assert!(is_stashed(&set(&rig, MAXIMAL_ROW_BYTES)), "whether it fits tells the joined phase");
+        assert!(is_stashed(&set(&rig, MAXIMAL_ROW_BYTES)), "only the joined phase can tell whether it fits");
         operate(&rig, TUPLE, Operation::OrderedPut, &tuple(2, half - 100).into()).expect("their half");
         operate(&rig, NUMBER, Operation::Add, &Value::Int(1)).expect("it has no bytes");
         rig.end_split(&split);

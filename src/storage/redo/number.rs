@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number whose bytes are among the next eight, if so many are there.
+    /// A number whose bytes are among the next eight, if eight are left.
     #[inline]
     fn short_number(&mut self) -> Option<u64> {
         let bytes = u64::from_le_bytes(*self.rest.first_chunk()?);

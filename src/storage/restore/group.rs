@@ -187,7 +187,7 @@ fn operate(
 
 fn raise_word(store: &Store, raise: &Raise, guard: &Guard) -> Result<()> {
     let table = table_of(store, raise.table)?;
-    // Commits of the same epoch may have deleted the record, but nobody has taken it out.
+    // Commits of the same epoch may have deleted the record, but it is still in the indexes.
     let Lookup::Found(record) = table.find(table.hash(&raise.key), &raise.key, guard) else {
         return Err(no_such_row(&table));
     };

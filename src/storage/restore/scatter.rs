@@ -42,7 +42,7 @@ pub(super) struct Step {
     pub(super) hash: u64,
 }
 
-/// Cuts a group of this epoch into so many shares. `tools`: for what is replayed here.
+/// Cuts a group of this epoch into this many shares. `tools`: for what is replayed here.
 ///
 /// # Errors
 /// The bytes are no redo of this database.

@@ -49,7 +49,7 @@ impl RowLayout {
         self.put_anyhow(words, position, value, |bytes| put_bytes_aside(bytes, aside));
     }
 
-    /// Puts a whole row into words that are zero, if all its values are such as are told at once to be their columns'
+    /// Puts a whole row into words that are zero, if all its values are recognized at once as valid for their columns
     /// ([`ColumnLayout::takes`]). Whether they were: if not, the words and what is aside hold a part of it.
     pub(crate) fn put_usual_row(
         &self,

@@ -10,7 +10,7 @@
 //!
 //! - What a block holds never changes; the number of its further owners does, as long as it is on the heap.
 //! - A block has one owner (a row, or an image on its way into one), and one more for each version of that row that an open
-//!   snapshot needs ([`crate::storage::versions`]). The last owner that gives it up frees it.
+//!   snapshot needs ([`crate::storage::versions`]). The last owner that releases it frees it.
 //! - Only an owner makes another one. So an owner that finds no further owners is the last.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -145,7 +145,7 @@ pub(crate) unsafe fn share_block(word: u64) {
 /// Gives up a block of the heap; its last owner frees it.
 ///
 /// # Safety
-/// `word` is the address of a block of the heap; the caller is an owner of it, does not use it any more, and does not give it up
+/// `word` is the address of a block of the heap; the caller is an owner of it, does not use it any more, and does not release it
 /// twice.
 pub(crate) unsafe fn free_block(word: u64) {
     // SAFETY: the caller's promise; the layout is the one it was made with.

@@ -61,7 +61,7 @@ impl RowLayout {
     }
 }
 
-/// Whether a text column takes the text, as far as that is told at once.
+/// Whether a text column certainly accepts the text, by a quick check.
 #[inline]
 pub(super) fn is_usual_text(text: &str) -> bool {
     text.len() <= SHORT_TEXT && !text.as_bytes().contains(&0)
@@ -74,7 +74,7 @@ impl ColumnLayout {
         self.bounds.0 <= number && number <= self.bounds.1
     }
 
-    /// Whether the column takes the value as it is, as far as that is told at once.
+    /// Whether the column certainly accepts the value as it is, by a quick check.
     #[inline]
     pub(super) fn takes(&self, value: ValueRef<'_>) -> bool {
         let within = |number: i64| self.is_within(number);

@@ -1,4 +1,4 @@
-//! Records that come in by the thousand, made by recovery's threads from a checkpoint: nobody runs transactions yet, and each
+//! Records that come in by the thousand, made by recovery's threads from a checkpoint: no transactions run yet, and each
 //! key comes once.
 //!
 //! Invariants: a record is whole, its row and its word, before any index has it; it is in every primary index of its
@@ -87,7 +87,7 @@ impl<'t> FreshRecords<'t> {
         }
         let Some(index) = &table.ordered else { return true };
         let is_new = matches!(index.insert_near(record, near, |_| (), guard), Insertion::Inserted { .. });
-        // Who is the first of a key in the one index is so in the other.
+        // The first record of a key in one index is the first in the other, too.
         debug_assert!(is_new || table.hash.is_none());
         is_new || table.hash.is_some()
     }
@@ -121,7 +121,7 @@ impl<'t> FreshRow<'t> {
         self.words
     }
 
-    /// Its words, whose blocks are somebody else's from here on.
+    /// Its words, whose blocks belong to the caller from here on.
     pub(crate) fn into_words(mut self) -> &'t [u64] {
         // What is left to be dropped has no blocks.
         let words: &'t mut [u64] = std::mem::take(&mut self.words);
@@ -135,7 +135,7 @@ impl Drop for FreshRow<'_> {
             return;
         }
         for block in self.table.layout.blocks(self.words) {
-            // SAFETY: the block is the row's alone, which nobody has used.
+            // SAFETY: only the row owns the block, and the row was never shared.
             unsafe { free_block(block) };
         }
     }

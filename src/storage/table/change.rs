@@ -119,7 +119,7 @@ impl TableCore {
     /// Names what has come in its place, behind the closed gate.
     pub(crate) fn supersede(&self, successor: Arc<TableCore>) {
         if successor.id == self.id {
-            // Relaxed: only `drop` asks, when nobody else has the table.
+            // Relaxed: only `drop` asks, when the table is not shared any more.
             self.change.has_moved.store(true, Ordering::Relaxed);
             successor.change.has_moved.store(false, Ordering::Relaxed);
         }

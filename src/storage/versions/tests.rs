@@ -1,4 +1,4 @@
-//! The side table by itself: which versions are kept, which reads find them, and when they are released.
+//! The side table alone: which versions are kept, which reads find them, and when they are released.
 
 use std::sync::Arc;
 

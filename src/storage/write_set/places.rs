@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Records are noted and forgotten as statements are made and taken back; what is noted is told by a list.
+    /// Records are noted and forgotten as statements are made and taken back; a list says what is noted.
     #[test]
     fn what_is_forgotten_is_as_if_it_had_never_been_noted() {
         let seed = fastrand::u64(..);

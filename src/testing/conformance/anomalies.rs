@@ -8,7 +8,7 @@ use super::script::{Script, read_folder};
 use super::session::Way;
 use super::{Subject, oracle, seeds};
 
-/// How long a step may take before the schedule goes on without it. Long enough for one that nobody is in the way of,
+/// How long a step may take before the schedule goes on without it. Long enough for one that is not blocked,
 /// most of the time; short, because under some protocols most steps are blocked.
 const PATIENCE: Duration = Duration::from_millis(8);
 

@@ -8,7 +8,7 @@
 //!    written there, and random scripts answer as the [`model`] does, and as under the reference.
 //! 2. [`anomalies`]: the schedules in `tests/scripts/anomalies`, each of which shows one isolation anomaly where it is
 //!    possible, and random schedules: what is seen must have a serial order ([`oracle`]).
-//! 3. [`histories`]: many random transactions on several threads, checked by the graph of who must come before whom.
+//! 3. [`histories`]: many random transactions on several threads, checked by their precedence graph.
 //!
 //! Invariants: nothing is judged by time. How fast a thread runs decides which interleaving happens; every
 //! interleaving must be right.

@@ -34,7 +34,7 @@ pub struct Model {
 pub struct Outcome {
     /// What each step answered, up to the end.
     pub answers: Vec<String>,
-    /// `ok`, `failed`, `panicked`, `overflow`; or the error that nobody expects.
+    /// `ok`, `failed`, `panicked`, `overflow`; or an unexpected error.
     pub outcome: String,
 }
 

@@ -59,10 +59,10 @@ pub fn play(subject: &Subject, script: &Script, way: Way, patience: Duration) ->
     let mut sessions = open_sessions(db, &table, script, way, &replies);
     for one in &script.schedule {
         let session = &mut sessions[one.transaction];
-        // Who is blocked already will hardly answer this one.
+        // A transaction that is blocked already will hardly answer this one.
         let patience = if session.is_behind() { patience / 8 } else { patience };
         session.allowed += 1;
-        // Who has ended, by an error, takes no more.
+        // A transaction that has ended with an error accepts no more steps.
         let _ = session.tokens.send(());
         listen(&mut sessions, &heard, patience, |sessions| !sessions[one.transaction].is_behind());
     }

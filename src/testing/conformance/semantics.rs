@@ -15,7 +15,7 @@ use super::script::{Script, read_folder};
 use super::session::Way;
 use super::{Subject, seeds};
 
-/// Nobody is in the way: what takes longer hangs.
+/// There is no conflict: what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The scripts of `tests/scripts/semantics`: every step answers what is written there.
@@ -53,7 +53,7 @@ pub fn random(subject: &Subject, reference: &Subject) {
                 // A thread that meets a split column waits, and is retried; and who goes on where boundaries have moved.
                 assert!(
                     one.attempts == 1 || subject.labels || subject.moves || SMALL_NODES,
-                    "{context}: alone, and run again: {:?}",
+                    "{context}: alone, and retried: {:?}",
                     one.steps
                 );
             }
@@ -96,7 +96,7 @@ pub fn own_inserts(subject: &Subject) {
             Ok((counts, aborted)) => {
                 assert_eq!(counts, expected, "{name} {index:?}");
                 // A hash index's segment that is split is not followed; it is split once.
-                assert!(index != PrimaryIndex::Ordered || aborted == 0, "{name}: {aborted} attempts in vain");
+                assert!(index != PrimaryIndex::Ordered || aborted == 0, "{name}: {aborted} futile attempts");
             }
             Err(_) => panic!("{name} {index:?}: it hangs, because it conflicts with itself"),
         }

@@ -1,7 +1,7 @@
-//! A transaction on a thread of its own, which does its next step when it is told to.
+//! A transaction on a thread of its own, which does its next step on request.
 //!
-//! Invariants: a step that was done once is told once; an attempt that is retried does the steps that were
-//! allowed so far by itself, from the first, and waits only where it goes beyond them. So whatever the protocol does,
+//! Invariants: a step that was done once is reported once; an attempt that is retried does the steps that were
+//! allowed so far unprompted, from the first, and waits only where it goes beyond them. So whatever the protocol does,
 //! the transaction ends once all of its steps are allowed.
 
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ impl Way {
 /// What a transaction did, as its last attempt saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When it was called, and when its result was told: ticks of one clock.
+    /// When it was called, and when its result was returned: ticks of one clock.
     pub begin: u64,
     pub end: u64,
     pub steps: Vec<Step>,
@@ -83,7 +83,7 @@ impl Player {
     /// Waits until a step is allowed.
     fn wait_for(&mut self, at: usize) -> Result<()> {
         while self.progress.allowed <= at {
-            self.tokens.recv().map_err(|_| fail("the script was given up"))?;
+            self.tokens.recv().map_err(|_| fail("the script was abandoned"))?;
             self.progress.allowed += 1;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A disk in memory that keeps apart what was written and what is durable, and that fails when it is told to.
+//! A disk in memory that keeps apart what was written and what is durable, and that fails on request.
 //!
 //! Exactly these faults are legal; code on top of [`Disk`](crate::testing::Disk) must survive each of them:
 //!
@@ -6,7 +6,7 @@
 //!   kept, lost, or torn: kept in some of its 512-byte sectors and not in others. A sector is never half written.
 //!   Writes may be kept out of order; a file may have grown although the bytes that made it grow are lost (they
 //!   read as zeros). Of the changes to a directory since its last good `sync_dir` (create, rename, remove, new
-//!   directory) each is kept or lost by itself, whatever was synced in the file. A rename is atomic.
+//!   directory) each is kept or lost independently, whatever was synced in the file. A rename is atomic.
 //! - **A failed operation** ([`SimulatedDisk::fail_next`], [`SimulatedDisk::fail_from_now`]): reading, writing,
 //!   syncing, creating, opening, renaming, removing, listing, locking fail with EIO, ENOSPC, EROFS or EACCES and
 //!   change nothing, but for two. A failed sync of a file leaves some of the unsynced sectors durable and the
@@ -301,10 +301,10 @@ impl SimulatedDisk {
         self.shared.state.lock().plan.held_syncs
     }
 
-    /// Waits until so many syncs wait.
+    /// Waits until this many syncs wait.
     ///
     /// # Panics
-    /// If they do not come within ten seconds: then somebody forgot to sync.
+    /// If they do not come within ten seconds: then a sync is missing.
     pub fn wait_for_held_syncs(&self, count: usize) {
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut state = self.shared.state.lock();

@@ -1,6 +1,6 @@
 //! A thread that works beside another until that has ended.
 //!
-//! Concurrency: the thread is told of the end, and joined, even if the work panics. So nothing waits forever for a thread
+//! Concurrency: the thread is signaled to end, and joined, even if the work panics. So nothing waits forever for a thread
 //! that never learns of the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};

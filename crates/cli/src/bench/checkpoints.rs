@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::beside::{Ended, beside};
 use crate::failure::Result;
 
-/// So often it is looked how many calls there were.
+/// How often to check how many calls there were.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// When checkpoints are made, and where they are.
@@ -38,7 +38,7 @@ pub struct CheckpointOptions {
     /// Start a follower, a process of its own, which writes the checkpoints
     #[arg(long, conflicts_with = "follower_socket", help_heading = "Engine")]
     pub follower: bool,
-    /// Wait at this socket for a follower that somebody else starts
+    /// Wait at this socket for a follower that is started separately
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub follower_socket: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ impl When {
 }
 
 impl CheckpointOptions {
-    /// What the engine is told; what was left out is its own choice.
+    /// The engine's options; what was left out is its own choice.
     pub fn apply(&self, mut options: Options) -> Options {
         if self.checkpoint == Some(When::Never) {
             options = options.checkpoint_log_bytes(0);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::beside::{Ended, beside};
 use crate::failure::Result;
 
-/// So often it is looked.
+/// How often to check.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Where the files of a database are.

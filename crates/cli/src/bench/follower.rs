@@ -9,11 +9,11 @@ use heddledb::Database;
 
 use crate::failure::{Failure, Result};
 
-/// So long it is waited for it to come, and to go.
+/// How long to wait for it to connect, and to exit.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A running follower; it is killed if nobody has waited for its end.
+/// A running follower; it is killed on drop unless it was waited for.
 pub struct Follower {
     process: Child,
 }

@@ -14,7 +14,7 @@
 //! | `run` | the order of things: load, run, check, close, recover, check |
 //! | `beside` | a thread that works beside the run |
 //! | `disk` | how much of the disk was taken |
-//! | `json`, `table`, `stages`, `format`, `progress` | how it is told |
+//! | `json`, `table`, `stages`, `format`, `progress` | output formats |
 //! | `trace` | the access trace as a picture |
 
 mod applicable;

@@ -68,7 +68,7 @@ pub struct CommonOptions {
     /// [default: wait]
     #[arg(long, value_name = "HOW", help_heading = "Engine")]
     pub lock_conflict: Option<LockConflict>,
-    /// Longest split phase of the phased protocol, in milliseconds, fractions allowed: about so long readers of a split
+    /// Longest split phase of the phased protocol, in milliseconds, fractions allowed: about this long readers of a split
     /// record wait [default: 20]
     #[arg(long, value_name = "M", help_heading = "Engine")]
     pub phase_ms: Option<f64>,
@@ -158,7 +158,7 @@ pub fn think_range() -> clap::builder::RangedU64ValueParser {
 pub enum Limit {
     /// The engine chooses.
     Auto,
-    /// At most so many.
+    /// At most this many.
     Most(usize),
 }
 
@@ -196,7 +196,7 @@ impl CommonOptions {
         }
     }
 
-    /// Who calls; client threads run closures where the workload would have it so.
+    /// The source of calls; client threads run closures where the workload would have it so.
     pub fn path(&self, closures: bool) -> Result<CallPath> {
         if let Some(path) = self.schedule.path(self.clients, self.in_flight)? {
             return Ok(path);
@@ -211,7 +211,7 @@ impl CommonOptions {
         }
     }
 
-    /// What the driver is told.
+    /// The driver's settings.
     pub fn settings(&self, path: CallPath) -> Settings {
         Settings {
             threads: self.workers(),
@@ -226,7 +226,7 @@ impl CommonOptions {
         }
     }
 
-    /// What the engine is told: what was left out is the engine's choice.
+    /// The engine's options: what was left out is the engine's choice.
     /// `partition_key`: the workload's usual one.
     pub fn engine(&self, partition_key: Option<&str>) -> Options {
         let mut options = Options::default()

@@ -93,7 +93,7 @@ fn check_options(plan: &Plan) -> Result {
             Err(Failure::Usage(format!("--target-mean-ms {target} is out of range; give 0.001 to 1000000")))
         }
         Some(_) if plan.workload.is_finite() || plan.contender.is_some() => Err(Failure::Usage(
-            "--target-mean-ms needs a workload that does not end by itself, in the engine".to_owned(),
+            "--target-mean-ms needs a workload that does not end on its own, in the engine".to_owned(),
         )),
         _ => Ok(()),
     }

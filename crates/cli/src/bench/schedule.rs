@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 
-/// Which queue a call goes to, who makes the calls, and what is learned from them.
+/// Which queue a call goes to, which threads make the calls, and what is learned from them.
 #[derive(Args, Clone, Debug)]
 pub struct ScheduleOptions {
     /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals) [default: random]
@@ -62,7 +62,7 @@ impl ScheduleOptions {
         self.generators.or(self.is_given().then_some(1))
     }
 
-    /// Who calls, if it is neither workers nor clients.
+    /// The source of calls, if it is neither workers nor clients.
     pub fn path(&self, clients: usize, in_flight: Option<usize>) -> Result<Option<CallPath>> {
         if clients > 0 {
             return match self.generators {
@@ -122,7 +122,7 @@ impl ScheduleOptions {
         }
     }
 
-    /// What the engine is told; what was left out is its own choice.
+    /// The engine's options; what was left out is its own choice.
     pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
         let mut options = options.schedule(self.kind()).history_seconds(self.history());
         if let (ScheduleKind::Partition, Some(key)) =

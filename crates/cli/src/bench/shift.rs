@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::format::rate;
 use super::run::Findings;
 
-/// So long the engine has to follow the load, in seconds.
+/// How long the engine has to follow the load, in seconds.
 const FOLLOWS_WITHIN: f64 = 2.0;
 /// Length of a step of the throughput over time, in seconds.
 const TENTH: f64 = 0.1;
@@ -69,7 +69,7 @@ impl Parts {
 mod tests {
     use super::*;
 
-    /// So many tenths of a second at each rate.
+    /// This many tenths of a second at each rate.
     fn series(parts: &[(usize, f64)]) -> Vec<(f64, f64)> {
         let rates = parts.iter().flat_map(|&(tenths, calls)| std::iter::repeat_n(calls, tenths));
         rates.enumerate().map(|(at, calls)| ((at as f64 * TENTH * 10.0).round() / 10.0, calls)).collect()

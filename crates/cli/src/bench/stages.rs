@@ -12,7 +12,7 @@ pub struct Stage {
     pub busy: f64,
     /// The same in seconds.
     pub seconds: f64,
-    /// Calls per hand-over to it; `None` for the first stage, and where nothing was handed over.
+    /// Calls per batch dequeued by it; `None` for the first stage, and where there was no batch.
     pub handover_mean: Option<f64>,
 }
 

@@ -111,7 +111,7 @@ fn results(findings: &Findings<'_>) -> Table {
         line("target mean", "met at full load, unthrottled".to_owned());
     }
     if report.aborted > 0 {
-        line("run again", format!("{} ({})", grouped(report.aborted), percent(report.abort_rate())));
+        line("retried", format!("{} ({})", grouped(report.aborted), percent(report.abort_rate())));
     }
     let moves: u64 = findings.partitions.iter().map(|one| one.moves).sum();
     if moves > 0 {
@@ -125,7 +125,7 @@ fn results(findings: &Findings<'_>) -> Table {
     }
     if let Some(schedule) = &findings.schedule {
         let (history, state) = (grouped(schedule.history_references), grouped(schedule.state_references));
-        let calm = if schedule.is_idle_mode { "; calm: conflicts are rare" } else { "" };
+        let calm = if schedule.is_idle_mode { "; idle mode: conflicts are rare" } else { "" };
         line("references known, placed", format!("{history}, {state}; {}{calm}", bytes(schedule.bytes)));
     }
     if report.failed > 0 {
@@ -246,14 +246,14 @@ fn time_shares(report: &Report) -> Option<Table> {
     Some(table)
 }
 
-/// How busy each stage was, and how many calls a hand-over shared.
+/// How busy each stage was, and how many calls a batch had.
 fn stage_table(findings: &Findings<'_>) -> Option<Table> {
     let stages = stages(findings);
     if stages.iter().all(|stage| stage.busy == 0.0) {
         return None;
     }
     let mut table = new_table();
-    table.set_header(["stage", "busy", "in seconds", "calls per hand-over"]);
+    table.set_header(["stage", "busy", "in seconds", "calls per batch"]);
     for stage in stages {
         let mean = stage.handover_mean.map_or_else(String::new, |mean| format!("{mean:.1}"));
         table.add_row([stage.name.to_owned(), percent(stage.busy), format!("{:.3}", stage.seconds), mean]);

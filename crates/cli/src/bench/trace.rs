@@ -135,7 +135,7 @@ fn name(thread: TracedThread) -> String {
     }
 }
 
-/// Colours that are told apart by nearly everybody; further threads begin again.
+/// Colors that nearly all readers can distinguish; further threads reuse them.
 fn color(number: usize) -> RGBColor {
     const COLORS: [RGBColor; 12] = [
         RGBColor(0, 114, 178),

@@ -45,7 +45,7 @@ pub enum WorkloadArguments {
     /// Users like pages, of which some are popular; others read how many likes a page has
     #[command(after_help = LIKE_EXAMPLES)]
     Like(LikeArguments),
-    /// So many operations on single records: reads, and writes that are blind or read first
+    /// Operations on single records: reads, and writes that are blind or read first
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(YcsbArguments),
     /// A register of mobile phones: seven short transactions, of which about a quarter fails (once TM1)
@@ -195,7 +195,7 @@ pub struct Plan {
     pub workload: Box<dyn Workload>,
     /// The options that all workloads share, with what the workload makes of those left out.
     pub options: CommonOptions,
-    /// Who calls, and how.
+    /// The source of calls, and its settings.
     pub path: CallPath,
     /// What does the calls instead of the engine.
     pub contender: Option<Box<dyn Contender>>,

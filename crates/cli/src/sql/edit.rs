@@ -161,7 +161,7 @@ pub fn interact(shell: &mut Shell) -> Result {
         // There is none the first time.
         let _ = editor.load_history(history);
     }
-    output::print("heddle sql; \\? tells the commands, \\q leaves")?;
+    output::print("heddle sql; \\? lists the commands, \\q quits")?;
     let mut buffer = String::new();
     while !shell.has_ended() {
         editor.set_helper(Some(Words { names: super::describe::names(&shell.sql) }));

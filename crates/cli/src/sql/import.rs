@@ -8,7 +8,7 @@ use crate::sql::shell::Shell;
 
 /// How many rows are given to the database at a time.
 const ROWS_AT_ONCE: usize = 5_000;
-/// How many rejected rows are told one by one.
+/// How many rejected rows are reported one by one.
 const TOLD_MAX: u64 = 20;
 
 /// What came of it.

@@ -1,4 +1,4 @@
-//! Results as text: an aligned table, CSV, JSON, Markdown; or each row by itself.
+//! Results as text: an aligned table, CSV, JSON, Markdown; or each row on its own.
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows in a format; `expanded`: in a table, each row by itself.
+    /// The rows in a format; `expanded`: in a table, each row on its own.
     pub fn text(&self, format: Format, expanded: bool) -> String {
         match format {
             Format::Table if expanded => self.expanded(),

@@ -1,7 +1,7 @@
 //! The shell: statements and commands, one after the other.
 //!
 //! # Invariants
-//! - The first error ends a run of statements, unless it is told to go on; either way the exit code is 1.
+//! - The first error ends a run of statements, unless the options say to go on; either way the exit code is 1.
 
 use std::io::{IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ pub struct Shell {
     pub format: Format,
     pub expanded: bool,
     pub timing: bool,
-    /// Whether somebody sits at it.
+    /// Whether it is interactive.
     pub interactive: bool,
     keep_going: bool,
     failed: bool,
@@ -105,7 +105,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Tells an error, and ends unless it is told to go on.
+    /// Reports an error, and ends unless the options say to go on.
     pub fn fail(&mut self, text: &str, error: &SqlError) {
         let mut message = format!("ERROR:  {}", error.message());
         if let Some(position) = error.position() {

@@ -24,7 +24,7 @@ unsafe impl<T: Send> Sync for Mutex<T> {}
 /// The lock, held.
 pub struct MutexGuard<'m, T> {
     mutex: &'m Mutex<T>,
-    /// None only while a condition variable has it; and where a fault gives it up at once.
+    /// None only while a condition variable has it; and where a fault releases it at once.
     held: Option<sync::MutexGuard<'m, ()>>,
 }
 
@@ -78,7 +78,7 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held; or a fault has given it up, and the checker runs one thread at a time, which does not give the
+        // SAFETY: the lock is held; or a fault has released it, and the checker runs one thread at a time, which does not give the
         // turn away while it has this reference.
         unsafe { &*self.mutex.value.get() }
     }
@@ -95,7 +95,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A condition variable. Nobody is woken without a call, and no wait ends by time.
+/// A condition variable. No thread is woken without a call, and no wait ends by time.
 #[derive(Default)]
 pub struct Condvar {
     condition: OnceLock<sync::Condvar>,

@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Quarantine {
             return unsafe { System.dealloc(block, layout) };
         }
         for at in (0..layout.size() / 8 * 8).step_by(8) {
-            // SAFETY: inside the block, which nobody may use any more.
+            // SAFETY: inside the block, which no thread may use any more.
             unsafe { block.add(at).cast::<u64>().write_unaligned(FREED) };
         }
         // The list's own memory is not to be kept. Where the thread is outcome, there is no list: the block is lost.

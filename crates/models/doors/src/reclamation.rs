@@ -1,4 +1,4 @@
-//! `crossbeam_epoch`: what is deferred runs once everybody who was pinned at that moment has unpinned, and not later.
+//! `crossbeam_epoch`: what is deferred runs once every participant pinned at that moment has unpinned, and not later.
 //!
 //! The real one may be later, never earlier: so a use after the free that is possible at all is possible here. Pins and
 //! frees order nothing between threads (the real ones do: what only they order is found unordered here).
@@ -10,7 +10,7 @@ use crate::execution;
 /// A closure that frees something.
 type Deferred = Box<dyn FnOnce()>;
 
-/// Who is pinned, and what waits for whom.
+/// Which threads are pinned, and what waits for which.
 #[derive(Default)]
 pub(crate) struct Garbage {
     next: u64,
@@ -29,7 +29,7 @@ impl Garbage {
         self.pinned.retain(|&pinned| pinned != number);
     }
 
-    /// What no thread can see any more.
+    /// What no thread can see any longer.
     fn ready(&mut self) -> Vec<Deferred> {
         let oldest = self.pinned.iter().copied().min().unwrap_or(u64::MAX);
         self.waiting.extract_if(.., |(after, _)| *after < oldest).map(|(_, deferred)| deferred).collect()
@@ -55,13 +55,13 @@ pub fn default_collector() -> Collector {
 }
 
 impl Collector {
-    /// Somebody who can be pinned.
+    /// A thread that can be pinned.
     pub fn register(&self) -> LocalHandle {
         LocalHandle
     }
 }
 
-/// Somebody who can be pinned, beside the threads.
+/// A pinnable handle beside the threads.
 pub struct LocalHandle;
 
 impl LocalHandle {
@@ -72,7 +72,7 @@ impl LocalHandle {
 }
 
 impl Guard {
-    /// Runs the closure when everybody who is pinned now has unpinned.
+    /// Runs the closure when every thread pinned now has unpinned.
     ///
     /// # Safety
     /// As for crossbeam's.

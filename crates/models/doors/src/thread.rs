@@ -1,6 +1,6 @@
-//! `std::thread`, where the checker says who runs.
+//! `std::thread`, where the checker chooses the thread that runs.
 //!
-//! No time passes under a checker: a sleep is a turn given away, and a sleep with a limit never ends by itself, so that
+//! No time passes under a checker: a sleep is a turn given away, and a sleep with a limit never times out, so that
 //! a wake-up which the limit would make good in the end is found lost.
 
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub fn sleep(_time: Duration) {
     crate::checker::yield_now();
 }
 
-/// Sleeps until somebody wakes this thread.
+/// Sleeps until another thread wakes this thread.
 pub fn park_timeout(_time: Duration) {
     park();
 }

@@ -33,7 +33,7 @@ pub(super) fn published() -> Arc<Published> {
     Arc::new(published)
 }
 
-/// An entrant adds to the epoch that it shows, the earliest that it may stamp with; what the sealer finds there is final.
+/// A thread that enters adds to the epoch that it shows, the earliest that it may stamp with; what the sealer finds there is final.
 fn nothing_is_added_to_a_sealed_epoch() {
     let (epochs, published) = (epochs(), published());
     let added: Arc<[AtomicU64; 4]> = Arc::default();
@@ -52,7 +52,7 @@ fn nothing_is_added_to_a_sealed_epoch() {
     let epoch = epochs.advance();
     epochs.seal(epoch, [&*published].into_iter());
     let sealed = added[epoch as usize].load(Ordering::Relaxed);
-    entrant.join().expect("the entrant goes on");
+    entrant.join().expect("the entering thread goes on");
     assert_eq!(added[epoch as usize].load(Ordering::Relaxed), sealed, "something came into a sealed epoch");
 }
 
@@ -91,7 +91,7 @@ fn redo_of_two_epochs_never_mixes() {
     assert_eq!(early + late, 2, "an appended transaction is in no group");
 }
 
-/// A slot that nobody has had before: the sealer counts it, or its thread sees the new epoch.
+/// A slot that is used for the first time: the sealer counts it, or its thread sees the new epoch.
 fn a_slot_that_comes_into_use_is_not_missed() {
     let epochs = epochs();
     let worker_contexts = Arc::new(WorkerContexts::new(1));

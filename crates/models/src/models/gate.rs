@@ -55,11 +55,11 @@ fn nobody_is_inside_while_it_is_held() {
     assert_eq!(shared.load(Ordering::Relaxed), before);
     shared.store(before + 10, Ordering::Relaxed);
     open(&epochs);
-    entrant.join().expect("the entrant goes on");
-    assert_eq!(shared.load(Ordering::Relaxed), 12, "somebody was inside while the gate was held");
+    entrant.join().expect("the entering thread goes on");
+    assert_eq!(shared.load(Ordering::Relaxed), 12, "a thread was inside while the gate was held");
 }
 
-/// The gate is closed before the entrant comes: it waits (asleep, if it must), and sees what was done meanwhile.
+/// The gate is closed before a thread enters: it waits (asleep, if it must), and sees what was done meanwhile.
 fn who_enters_sees_what_was_done_behind_it() {
     let (epochs, inside, shared) = (epochs(), published(), shared());
     epochs.close_gate();
@@ -75,10 +75,10 @@ fn who_enters_sees_what_was_done_behind_it() {
     epochs.wait_for_all([&*inside].into_iter());
     shared.store(7, Ordering::Relaxed);
     open(&epochs);
-    assert_eq!(entrant.join().expect("the entrant goes on"), 7);
+    assert_eq!(entrant.join().expect("the entering thread goes on"), 7);
 }
 
-/// Two threads close the gate, and enter by themselves while they hold it.
+/// Two threads close the gate, and enter alone while they hold it.
 fn two_who_close_it_take_turns() {
     let (epochs, shared) = (epochs(), shared());
     let places = [published(), published()];

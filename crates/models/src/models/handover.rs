@@ -1,5 +1,5 @@
-//! The hand-over to the log stage and back: the event count, the waiter slots, the queues. No wake-up is lost, and no
-//! result is told before it is durable.
+//! The queues to the log stage and back: the event count, the waiter slots, the queues. No wake-up is lost, and no
+//! result is released before it is durable.
 
 use std::sync::Arc;
 use std::thread;
@@ -54,7 +54,7 @@ fn progress(places: usize) -> Arc<Progress> {
     Arc::new(progress)
 }
 
-/// A sleeper that has nothing to do is woken by who makes something to do. No time passes: a lost ring is a deadlock.
+/// A sleeper that has nothing to do is woken by the thread that makes something to do. No time passes: a lost ring is a deadlock.
 fn no_ring_is_lost() {
     let (event_count, made) = (event_count(), number(0));
     let sleeper = {

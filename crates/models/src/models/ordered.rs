@@ -33,7 +33,7 @@ fn insert(index: &OrderedIndex, number: u8, guard: &Guard) {
     let pointer = RecordPointer::allocate(ABSENT, &[number], 0);
     // SAFETY: it was just made, and leaves the index before it is freed.
     let inserted = index.insert(unsafe { pointer.as_record() }, |_| {}, guard);
-    assert!(matches!(inserted, Insertion::Inserted { .. }), "nobody else inserts {number}");
+    assert!(matches!(inserted, Insertion::Inserted { .. }), "no other thread inserts {number}");
 }
 
 fn remove(index: &OrderedIndex, number: u8, guard: &Guard) {

@@ -39,7 +39,7 @@ fn options(disk: &SimulatedDisk) -> Options {
         .workers(1)
 }
 
-/// Two callers commit; what each was told is in the image that a loss of power would leave at that moment.
+/// Two callers commit; what each was acknowledged is in the image that a loss of power would leave at that moment.
 fn what_was_told_is_on_disk() {
     let disk = SimulatedDisk::new();
     let db = Database::open("bank", options(&disk)).expect("a new database");
@@ -52,7 +52,7 @@ fn what_was_told_is_on_disk() {
             let again = Database::open("bank", options(&image)).expect("a database after a loss of power");
             let table = again.table("item").expect("its table");
             let there = again.run(|tx| tx.exists(&table, [ValueRef::Int(id)])).expect("a read");
-            assert!(there, "{id} was told, and is lost");
+            assert!(there, "{id} was acknowledged, and is lost");
             again.close().expect("it closes");
         }
     };

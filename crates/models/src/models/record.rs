@@ -86,7 +86,7 @@ fn no_two_insert_what_the_other_missed() {
         let made = record(PLACEHOLDER, b"new", 0);
         let Insertion::Inserted { record, .. } = index.get_or_insert(own, b"new", || made, |_| {}, &guard)
         else {
-            panic!("nobody else inserts this key")
+            panic!("no other thread inserts this key")
         };
         let word: &AtomicU64 = record.word();
         let mut reads = ReadSet::default();

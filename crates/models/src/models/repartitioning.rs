@@ -135,7 +135,7 @@ impl Stand {
         });
         callers.into_iter().for_each(|caller| caller.join().expect("it ends"));
         self.queues.close();
-        executors.into_iter().for_each(|executor| executor.join().expect("it is told to go"));
+        executors.into_iter().for_each(|executor| executor.join().expect("it ends on request"));
     }
 
     /// Runs a job that has locked all its rows.

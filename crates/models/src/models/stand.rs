@@ -98,7 +98,7 @@ impl Stand {
         let committed = match body(&Body { attempt: &attempt, table: &self.table }) {
             Ok(answer) => self.protocol.commit(&attempt).map(|stamp| (answer, stamp)),
             Err(Error::Conflict) => Err(CommitFailure::Conflict),
-            // As in `pipeline::execute`: only what was a possible state is told.
+            // As in `pipeline::execute`: only what was a possible state is released.
             Err(_) if attempt.has_lost_a_record() || !self.protocol.validate_reads(&attempt) => {
                 Err(CommitFailure::Conflict)
             }

@@ -135,7 +135,7 @@ fn a_placeholder_is_filled_or_collected() {
     let inserter = beside(&stand, |stand| stand.transact(|body| body.insert(5, 9, 9)));
     let row = stand.transact(|body| body.get(5));
     assert!(row.is_none_or(|row| row == (9, 9)), "{row:?}");
-    quitter.join().expect("it gives up");
+    quitter.join().expect("it aborts");
     inserter.join().expect("it commits");
     assert_eq!(stand.transact(|body| body.get(5)), Some((9, 9)), "a committed row is lost");
 }
@@ -155,7 +155,7 @@ fn no_two_insert_what_the_other_missed() {
     assert!(rows.iter().flatten().count() == 1, "each has inserted what the other has missed: {rows:?}");
 }
 
-/// One deletes a row, with so many deleted before that the collector comes; one inserts it again as soon as it can; one
+/// One deletes a row, with enough deleted before that the collector comes; one inserts it again as soon as it can; one
 /// reads. The delete's leftover must not take the new row with it.
 fn a_deleted_key_comes_in_again() {
     let stand = Stand::new(KIND, &[(1, 3, 3)]);

@@ -1,4 +1,4 @@
-//! The workers' queues: what is put in comes out once, a thread that takes it; nobody sleeps while something waits that he could
+//! The workers' queues: each entry is dequeued exactly once, by whichever thread; no worker sleeps while a call waits that it could
 //! take; and closing lets everybody go. A worker or a maker that sleeps for ever is a deadlock, which the checker finds.
 
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn nobody_sleeps_while_a_call_waits() {
     assert_eq!(gather([thief]), [1]);
 }
 
-/// Two calls for two workers, each of whom takes one: neither is left to him who is busy with the other.
+/// Two calls for two workers, each of which takes one: neither is left to the worker that is busy with the other.
 fn together_or_one_by_one() {
     for together in [true, false] {
         let queues = queues(8);

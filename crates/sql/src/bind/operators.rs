@@ -384,7 +384,7 @@ fn is_comparison(symbol: &str) -> bool {
     matches!(symbol, "=" | "<>" | "<" | "<=" | ">" | ">=")
 }
 
-/// Whether a query in parentheses stands for a row of so many fields.
+/// Whether a query in parentheses stands for a row of this many fields.
 fn is_row_subquery(subquery: &Subquery, fields: usize) -> bool {
     matches!(subquery.kind, SubqueryKind::Scalar { .. })
         && fields > 1

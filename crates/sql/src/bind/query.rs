@@ -33,7 +33,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// A query whose literals may still be of unknown type, for who knows what they are to become.
+    /// A query whose literals may still be of unknown type, for a caller that knows their target types.
     pub fn query_with_unknowns(&mut self, query: &Query) -> Result<BoundQuery> {
         let id = self.enter();
         let bound = self.query_in_scope(query, id);

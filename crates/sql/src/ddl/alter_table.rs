@@ -1,6 +1,6 @@
 //! ALTER TABLE: columns are added and dropped, constraints added and dropped, things renamed.
 //!
-//! Each action takes effect by itself, in order: if a later one fails, those before it stay.
+//! Each action takes effect on its own, in order: if a later one fails, those before it stay.
 
 use std::sync::Arc;
 

@@ -199,7 +199,7 @@ impl Connection {
                 _ => vec![ObjectName { parts: vec![part(&object.schema), part(&object.name)] }],
             };
             let drop = Drop { kind: object.kind, names, if_exists: true, cascade: true, concurrently: false };
-            // What cannot be dropped now stays, and its creator is told.
+            // What cannot be dropped now stays, and its creator gets the error.
             if let Err(error) = self.drop_objects(&drop) {
                 let message = format!("{} was not dropped by the rollback: {}", object.name, error.message());
                 self.environment_mut().add_notice(crate::session::Severity::Warning, error.state(), message);

@@ -102,7 +102,7 @@ impl Connection {
         Ok(columns)
     }
 
-    /// Changes a table in the engine; rows that do not fit are told by the constraint's name.
+    /// Changes a table in the engine; rows that do not fit are reported by the constraint's name.
     pub(crate) fn change_engine(
         &mut self,
         table: &Table,

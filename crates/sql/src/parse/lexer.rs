@@ -386,7 +386,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// The character of so many hexadecimal digits; surrogates come in pairs of escapes.
+    /// The character of this many hexadecimal digits; surrogates come in pairs of escapes.
     fn code_point(&mut self, digits: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let mut value = self.hexadecimal(digits)?;
         if (0xd800..0xdc00).contains(&value) && self.peek(0) == b'\\' {

@@ -6,7 +6,7 @@ use crate::parse::lexer::{Token, TokenKind, tokens};
 use crate::parse::syntax::{At, Expr, ExprKind, Name, ObjectName, OperatorName};
 use crate::parse::{HEIGHT_MAX, NESTING_MAX};
 
-/// A position in characters from 1, as clients are told, of a byte offset.
+/// A position in characters from 1, as clients receive it, of a byte offset.
 pub(crate) fn character_position(text: &str, at: At) -> u32 {
     let bytes = text.as_bytes().get(..at as usize).unwrap_or(text.as_bytes());
     bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as u32 + 1

@@ -138,7 +138,7 @@ pub(crate) fn restrictions(
                 });
             }
         }
-        // A column of type boolean is a condition by itself.
+        // A column of type boolean is a condition on its own.
         BoundExpr::Column { relation: of, column, ty: Type::Bool } if *of == relation => {
             into.push(boolean(*column, true, condition));
         }

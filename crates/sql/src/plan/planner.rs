@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A column that no input holds belongs to a query around: it gets an outer number in the frame of the query that is being
-//!   planned, and whoever runs that query sets the number from its own rows. Numbers are never shared between two owners, because
+//!   planned, and the code that runs that query sets the number from its own rows. Numbers are never shared between two owners, because
 //!   operators take turns.
 
 use std::collections::{BTreeSet, HashMap};

@@ -151,7 +151,7 @@ impl Planner<'_> {
         self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
     }
 
-    /// What a subquery joins by itself, and the conditions in which it sees the stage's rows; none if it sees them elsewhere,
+    /// What a subquery joins on its own, and the conditions in which it sees the stage's rows; none if it sees them elsewhere,
     /// too.
     fn decorrelated(&mut self, stage: &Stage, subquery: &Subquery) -> Result<Option<(Side, Vec<BoundExpr>)>> {
         let Some(select) = plain_select(&subquery.query) else { return Ok(None) };

@@ -166,7 +166,7 @@ impl Planner<'_> {
         all
     }
 
-    /// An item by itself. `is_lateral`: it sees other items.
+    /// A single item. `is_lateral`: it sees other items.
     pub(crate) fn side(
         &mut self,
         item: Item,

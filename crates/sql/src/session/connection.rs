@@ -22,7 +22,7 @@ use crate::types::binary::from_binary;
 use crate::types::text::{from_text, to_text};
 use crate::types::{Modifier, Type, Value};
 
-/// Who connects, and to what.
+/// The user and the database of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// The role; it is the user's schema in the search path, too.
@@ -193,7 +193,7 @@ impl Connection {
         Vec::new()
     }
 
-    /// Settings that have changed since the last call, of those that clients are told of; at first all of these.
+    /// Settings that have changed since the last call, of those that are reported to clients; at first all of these.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
         self.environment.settings.take_changed()
     }

@@ -61,7 +61,7 @@ impl Severity {
     }
 }
 
-/// Something that a client is told beside its results.
+/// A notice that a client receives beside its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     /// How grave it is.

@@ -148,7 +148,7 @@ impl Connection {
         sink.complete(&plan.tag(count))
     }
 
-    /// Runs a plan: within the open block, or as a transaction by itself. How many rows it has returned or written.
+    /// Runs a plan: within the open block, or as a transaction of its own. How many rows it has returned or written.
     pub(super) fn run_plan(
         &mut self,
         plan: &Plan,

@@ -24,7 +24,7 @@ enum Kind {
     Fixed,
 }
 
-/// The settings that there are: the name as SHOW ALL spells it, the default, what it may be, and whether clients are told of changes.
+/// The settings that there are: the name as SHOW ALL spells it, the default, what it may be, and whether changes are reported to clients.
 const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("application_name", "", Kind::Text, true),
     ("bytea_output", "hex", Kind::Words(&["hex", "escape"]), false),
@@ -109,7 +109,7 @@ pub(crate) struct Settings {
     /// What to restore at the end of the transaction, and what when it is rolled back.
     local: Vec<(String, Option<String>)>,
     transaction: Vec<(String, Option<String>)>,
-    /// Names of those that clients are told of, and that have changed.
+    /// Names of those that are reported to clients, and that have changed.
     changed: Vec<String>,
 }
 
@@ -217,7 +217,7 @@ impl Settings {
         }
     }
 
-    /// What clients are told: name and value of settings that have changed since the last call.
+    /// What is reported to clients: name and value of settings that have changed since the last call.
     pub fn take_changed(&mut self) -> Vec<(String, String)> {
         let mut names = std::mem::take(&mut self.changed);
         names.dedup();

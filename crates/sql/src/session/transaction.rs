@@ -14,7 +14,7 @@ use crate::session::result::{Severity, TransactionStatus};
 /// What kind of block a session is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
-    /// Each statement is a transaction by itself.
+    /// Each statement is a transaction of its own.
     None,
     /// Several statements of one text.
     Implicit,

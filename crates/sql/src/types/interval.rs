@@ -293,7 +293,7 @@ impl Interval {
     }
 }
 
-/// Microseconds rounded to so many digits of a second, halves away from zero.
+/// Microseconds rounded to this many digits of a second, halves away from zero.
 pub fn round_micros(micros: i64, digits: i32) -> i64 {
     if !(0..6).contains(&digits) {
         return micros;

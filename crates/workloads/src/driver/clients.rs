@@ -62,7 +62,7 @@ fn make(
     closures: bool,
 ) -> Result<Release> {
     let Context { db, bound, acknowledgements, .. } = context;
-    let Some(call) = calls.get(0) else { unreachable!("whoever asks has looked whether there is a call") };
+    let Some(call) = calls.get(0) else { unreachable!("the caller has checked that there is a call") };
     let (procedure, marks) = (call.procedure, call.marks);
     context.settings.work_input(1);
     let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));

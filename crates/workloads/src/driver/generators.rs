@@ -49,7 +49,7 @@ struct UnderWay {
     procedure: usize,
     marks: u32,
     arrival: Instant,
-    /// The line that acknowledges it; empty where nobody wants it.
+    /// The line that acknowledges it; empty where it is not wanted.
     line: String,
 }
 

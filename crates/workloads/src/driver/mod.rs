@@ -52,7 +52,7 @@ pub use contender::run_contender;
 pub use report::{Report, TransactionReport};
 pub use settings::{CallPath, Settings};
 
-/// How often the watcher of a run is told how far it is.
+/// How often the watcher of a run receives its progress.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How far a run is.

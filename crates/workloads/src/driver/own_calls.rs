@@ -167,7 +167,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The line that acknowledges a call; empty where nobody wants it.
+    /// The line that acknowledges a call; empty where it is not wanted.
     fn line(&self, place: usize) -> String {
         let wanted = self.context.acknowledgements.as_ref();
         let key = wanted.and_then(|_| self.context.bound.acknowledgement(self.calls.get(place)?));

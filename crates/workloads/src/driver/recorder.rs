@@ -26,7 +26,7 @@ pub(super) struct Release {
     /// How many marks it leaves if it was committed; a call without marks only reads.
     pub marks: u32,
     pub outcome: Outcome,
-    /// How often the call was retried; 0 where nobody knows.
+    /// How often the call was retried; 0 where unknown.
     pub run_again: u32,
     pub at: Instant,
     /// Time from arrival to release, where it was sampled.
@@ -220,7 +220,7 @@ impl Tally {
     }
 }
 
-/// A histogram that keeps three digits and grows by itself.
+/// A histogram that keeps three digits and grows automatically.
 pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are within the histogram's 0 to 5"))
 }
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!((recorder.read_latency.len(), recorder.write_latency.len(), recorder.marks), (0, 1, 1));
     }
 
-    /// A tally of two readers and three writers with two marks each, of which one ran again, made 100 µs ago.
+    /// A tally of two readers and three writers with two marks each, of which one was retried, made 100 µs ago.
     fn tally(made_at: Instant) -> Tally {
         let mut tally = Tally::new(2);
         tally.begin(made_at);

@@ -59,7 +59,7 @@ pub struct Report {
     pub statistics: Statistics,
     /// Committed calls of the whole run that left a mark in the database.
     pub marks: u64,
-    /// Who touched which record when in the measured interval, if the database notes that.
+    /// Which thread touched which record when, in the measured interval, if the database notes that.
     pub access_trace: Option<AccessTrace>,
 }
 
@@ -118,7 +118,7 @@ impl Report {
         over_time(&self.slots, self.seconds, slots)
     }
 
-    /// Attempts run again, as a share of all attempts that ended in a commit or in another attempt.
+    /// Attempts that were retried, as a share of all attempts that ended in a commit or in another attempt.
     pub fn abort_rate(&self) -> f64 {
         let attempts = self.aborted + self.committed;
         if attempts > 0 { self.aborted as f64 / attempts as f64 } else { 0.0 }
@@ -171,7 +171,7 @@ fn merge(recorders: Vec<Recorder>) -> Recorder {
     all
 }
 
-/// Adds the samples of one histogram to another. Both grow by themselves, so that nothing is out of range; the
+/// Adds the samples of one histogram to another. Both grow automatically, so that nothing is out of range; the
 /// values are added one by one all the same if the fast way is refused.
 fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
     if into.add(from).is_err() {
@@ -186,7 +186,7 @@ fn usual_step(seconds: f64) -> usize {
     if seconds < SHORT_RUN { 1 } else { SLOTS_PER_SECOND as usize }
 }
 
-/// Turns counts per tenth of a second into rates per step of so many tenths. The last piece may be shorter than the
+/// Turns counts per tenth of a second into rates per step of this many tenths. The last piece may be shorter than the
 /// others, and its rate is counted over its own length.
 fn over_time(slots: &[u64], seconds: f64, slots_per_step: usize) -> Vec<(f64, f64)> {
     let step = slots_per_step as f64 / SLOTS_PER_SECOND;

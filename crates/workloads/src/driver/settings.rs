@@ -1,4 +1,4 @@
-//! What to run: who makes the calls, for how long, at what rate.
+//! What to run: what makes the calls, for how long, at what rate.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::workload::in_range;
 use crate::{Error, Result};
 
-/// Who makes the calls, and how they reach the engine.
+/// What makes the calls, and how they reach the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallPath {
     /// Each worker makes the calls that it runs, in groups of up to this many.
@@ -14,7 +14,7 @@ pub enum CallPath {
         /// Calls per group.
         in_flight: usize,
     },
-    /// So many client threads, each of which waits for the durable answer to its call.
+    /// This many client threads, each of which waits for the durable answer to its call.
     Clients {
         /// How many clients there are.
         clients: usize,
@@ -33,9 +33,9 @@ pub enum CallPath {
 pub struct Settings {
     /// Workers of the database; with [`CallPath::OwnCalls`] they are the callers too.
     pub threads: usize,
-    /// Who calls.
+    /// The source of calls.
     pub path: CallPath,
-    /// How long to measure. Without effect on a workload that ends by itself.
+    /// How long to measure. Without effect on a workload that ends on its own.
     pub seconds: f64,
     /// How long to run before measuring.
     pub warmup: f64,
@@ -80,7 +80,7 @@ impl Settings {
         }
     }
 
-    /// Refuses values out of range, and what a workload that ends by itself can't do.
+    /// Refuses values out of range, and what a workload that ends on its own can't do.
     pub fn check(&self, finite: bool) -> Result<()> {
         in_range("threads", self.threads, 1, 1_024)?;
         match self.path {

@@ -2,8 +2,8 @@
 //!
 //! What has to stay true:
 //! - A group is released when the log is durable through the highest epoch of its calls, in the order in which groups
-//!   were made; its results are told only then.
-//! - A call that the protocol has put off holds nobody up: it stands in a queue of its own, of which a few are looked
+//!   were made; its results are released only then.
+//! - A call that the protocol has put off delays no other call: it stands in a queue of its own, of which a few are looked
 //!   at in each round, so that ten thousand of them cost a round no more than four.
 //! - Both queues are bounded.
 
@@ -28,7 +28,7 @@ const MOST_DEFERRED: usize = 65_536;
 /// Calls put off that are looked at in a round without being found released.
 const LOOKS: usize = 4;
 
-/// What the queues have to know of a result that is told later.
+/// What the queues have to know of a result that is released later.
 pub(super) trait Told {
     /// How many attempts the call took.
     fn attempts(&self) -> u32;
@@ -71,7 +71,7 @@ pub(super) struct Group<E> {
     pub lines: String,
 }
 
-/// One call whose result is told by itself.
+/// One call whose result is released alone.
 pub(super) struct Single<E> {
     pub executed: E,
     pub procedure: usize,
@@ -90,12 +90,12 @@ pub(super) struct Waiting<'a, E> {
     /// Emptied groups, whose memory is used again.
     spare: Vec<Group<E>>,
     deferred: VecDeque<Single<E>>,
-    /// Calls released since whoever watches was told.
+    /// Calls released since the last progress report.
     pub released: u64,
 }
 
 impl<'a, E: Told> Waiting<'a, E> {
-    /// Empty queues for calls of so many procedures.
+    /// Empty queues for calls of this many procedures.
     pub fn new(context: &'a Context<'a>, procedures: usize) -> Self {
         Self {
             context,

@@ -18,7 +18,7 @@ use crate::calls::Calls;
 use crate::workload::Generator;
 use crate::{Error, Result};
 
-/// Rows handed over together.
+/// Rows sent as one batch.
 const BATCH: usize = 64;
 
 /// Batches that wait for a caller.
@@ -85,7 +85,7 @@ fn deal(mut rows: Rows, senders: Vec<SyncSender<Batch>>) {
         }
     }
     for (sender, batch) in senders.into_iter().zip(batches) {
-        // As above: whoever has gone needs no rows.
+        // As above: a thread that has ended needs no rows.
         let _ = sender.send(Ok(batch));
     }
 }

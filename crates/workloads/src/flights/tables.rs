@@ -5,8 +5,8 @@
 //! | `flight` | a row of the file | inserts it |
 //! | `carrier` | an airline of `airlines.csv` | all six commutative operations: adds to counter and delay sums, raises the maximum delays, lowers the minimum delay, multiplies a sign by -1 if it departed late, puts the latest departure, inserts into the longest distances |
 //! | `airport` | an airport of `airports.csv` | makes it if it is missing |
-//! | `origin` | an airport from which somebody flew | adds to counter and delay sums; the hundred worst delays |
-//! | `destination` | an airport to which somebody flew | adds to counter and delay sums |
+//! | `origin` | an airport that was flown from | adds to counter and delay sums; the hundred worst delays |
+//! | `destination` | an airport that was flown to | adds to counter and delay sums |
 //! | `plane` | a plane of `planes.csv` | makes it if it is missing; the newest sighting |
 //!
 //! Columns that come from a file keep the names that they have there.

@@ -21,7 +21,7 @@ fn bad_file() -> Flights {
     Flights::from_input(&data("flights-bad.csv"), None, Pause::default()).unwrap()
 }
 
-/// Loads, and makes all calls of so many callers, one after another; gives the failures by reason.
+/// Loads, and makes all calls of this many callers, one after another; gives the failures by reason.
 fn run(flights: &Flights, callers: usize) -> (Database, BTreeMap<String, u64>) {
     let db = Database::in_memory(Options::default().durability(Durability::None)).unwrap();
     flights.load(&db).unwrap();

@@ -25,7 +25,7 @@ pub(super) fn marks(db: &Database) -> crate::Result<u64> {
 struct Likes {
     sum: i128,
     rows: i64,
-    /// The first row that is wrong by itself.
+    /// The first row that is wrong on its own.
     wrong: Option<String>,
 }
 

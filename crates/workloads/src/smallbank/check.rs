@@ -36,7 +36,7 @@ pub(super) fn marks(db: &Database) -> crate::Result<u64> {
     Ok(changes)
 }
 
-/// The sums of a table, and its first account that is wrong by itself. A table that is missing counts as empty, because a
+/// The sums of a table, and its first account that is wrong on its own. A table that is missing counts as empty, because a
 /// load may have been cut short.
 fn sums((db, snapshot): (&Database, &Snapshot), name: &str) -> heddledb::Result<(Sums, Option<String>)> {
     let Some(table) = scan::table_if_there(db, name)? else { return Ok(Default::default()) };
@@ -64,7 +64,7 @@ fn sums((db, snapshot): (&Database, &Snapshot), name: &str) -> heddledb::Result<
     })
 }
 
-/// Checks each account by itself, the total, and the number of changes where it is known.
+/// Checks each account alone, the total, and the number of changes where it is known.
 pub(super) fn check(db: &Database, marks: Option<u64>) -> Result<(), String> {
     let snapshot = db.snapshot().map_err(|error| error.to_string())?;
     let of = |name| sums((db, &snapshot), name).map_err(|error| format!("{name} can't be read: {error}"));

@@ -148,7 +148,7 @@ fn add_subscriber(register: &mut Register, row: &Row<'_>) -> Result<()> {
         Err(_) => register.blame(|| format!("subscriber {id} has its home at {msc}, before the first one")),
     }
     if vlr != location(id, vlr) {
-        register.blame(|| format!("subscriber {id} is at {vlr}, which nobody has written to it"));
+        register.blame(|| format!("subscriber {id} is at {vlr}, which was never written to it"));
     }
     let number = row.text("sub_nbr")?;
     if number != Number::new(id).as_str() {

@@ -1,7 +1,7 @@
 //! The load that shifts: after this long, subscribers of one executor's range alone are chosen.
 //!
 //! For protocols whose executors own the rows: whose a subscriber is, is asked of the database when the benchmark begins.
-//! Under other protocols nobody owns anything, and nothing shifts.
+//! Under other protocols data has no owner, and nothing shifts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::Result;
 #[derive(Clone)]
 pub(super) struct Shift {
     after: Duration,
-    /// The subscribers of the first executor's range; nobody: nothing shifts.
+    /// The subscribers of the first executor's range; none: nothing shifts.
     to: Arc<[i64]>,
 }
 

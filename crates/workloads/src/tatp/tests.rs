@@ -196,7 +196,7 @@ fn the_check_sees_what_is_lost_or_astray() {
             db.run(|tx| tx.update(&tables.subscriber, key![7], &[(column, value.into())])).unwrap();
         })
     };
-    assert!(update("vlr_location", location(8, 0x123_4567)).contains("nobody has written"));
+    assert!(update("vlr_location", location(8, 0x123_4567)).contains("was never written"));
     assert!(update("msc_location", 0).contains("before the first one"));
     let lost = wrong(&|db, tables| {
         let first = db.run(|tx| {

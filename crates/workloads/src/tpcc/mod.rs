@@ -1,6 +1,6 @@
 //! TPC-C, revision 5.11: a wholesaler takes orders, payments and deliveries in its warehouses.
 //!
-//! Nine tables, five transactions. Everything is there but terminals: who calls waits neither for a keyboard nor for a
+//! Nine tables, five transactions. Everything is there but terminals: a caller waits neither for a keyboard nor for a
 //! reader, so results are no tpmC.
 //!
 //! | transaction | % | `neworder-payment` | what it does |

@@ -28,7 +28,7 @@ pub(super) struct Uneven {
 }
 
 impl Uneven {
-    /// The numbers of last names, of which the first so many are in use.
+    /// The numbers of last names, of which the first this many are in use.
     pub fn last_names(constant: i64, in_use: i64) -> Self {
         Self { joined_up_to: 255, constant, least: 0, count: in_use.min(LAST_NAMES) }
     }
@@ -79,14 +79,14 @@ impl LastName {
     }
 }
 
-/// Letters and digits, so many of them.
+/// Letters and digits, this many of them.
 pub(super) fn text(random: &mut Rng, lengths: std::ops::RangeInclusive<usize>) -> String {
     const CHARACTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let length = random.usize(lengths);
     (0..length).map(|_| char::from(CHARACTERS[random.usize(0..CHARACTERS.len())])).collect()
 }
 
-/// Digits, so many of them.
+/// Digits, this many of them.
 pub(super) fn digits(random: &mut Rng, length: usize) -> String {
     (0..length).map(|_| char::from(random.u8(b'0'..=b'9'))).collect()
 }

@@ -1,4 +1,4 @@
-//! YCSB as research engines run it: a transaction does so many operations on different records of one table; an
+//! YCSB as research engines run it: a transaction does a number of operations on different records of one table; an
 //! operation reads a record, or writes it.
 //!
 //! | kind of writes | what a write does | table |
@@ -35,7 +35,7 @@ const TRANSACTIONS: [&str; 2] = ["read-only", "read-write"];
 /// The most operations of a transaction.
 const MOST_OPERATIONS: usize = 64;
 
-/// So many choices of a key are released when all of them have been taken already.
+/// Number of choices of a key that are skipped when all of them have been taken already.
 const TRIES: usize = 32;
 
 /// Records per loading transaction.

@@ -24,7 +24,7 @@ impl Operations {
         Self { table: table.clone(), form, kind, pause }
     }
 
-    /// Registers procedures of so many operations, with no write up to writes only. Their arguments are the keys, and
+    /// Registers procedures of this many operations, with no write up to writes only. Their arguments are the keys, and
     /// what blind writes are made of.
     pub fn register_all(&self, db: &Database, operations: usize) -> Result<Vec<Procedure>> {
         (0..=operations).map(|writes| self.register(db, operations, writes)).collect()

@@ -104,7 +104,7 @@ fn the_check_sees_values_torn_astray_and_fallen() {
         settings.check(&db, None).unwrap_err()
     };
     let [blind, counted, blind_bytes, counted_bytes] = all_small()[..] else { panic!("four") };
-    assert!(wrong(blind, value::blind(8, 5).into()).contains("nobody has written"));
+    assert!(wrong(blind, value::blind(8, 5).into()).contains("was never written"));
     assert!(wrong(counted, (-1).into()).contains("fallen to -1"));
     let mut torn = value::blind(7, 5).to_le_bytes().repeat(12);
     torn.push(0);

@@ -112,7 +112,7 @@ impl Form {
                 u64::try_from(integer).map_err(|_| format!("record {key} has fallen to {integer}"))
             }
             Kind::Blind if integer == blind(key, integer) => Ok(0),
-            Kind::Blind => Err(format!("record {key} holds {integer}, which nobody has written to it")),
+            Kind::Blind => Err(format!("record {key} holds {integer}, which was never written to it")),
         })
     }
 }

@@ -16,7 +16,7 @@ const AFTER_STASHES: f64 = 4.0;
 const MAX: f64 = 256.0;
 /// And after splitting that did no harm, but was not used: a little, so that what is just at the limit stays as it is.
 const AFTER_LACK_OF_WRITES: f64 = 2.0;
-/// After so long backoff factor is halved.
+/// Time after which the backoff factor is halved.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 /// After splitting that has made the engine slower, this time passes before it is tried again; doubled each time.
 const PAUSE_AFTER_SLOWNESS: Duration = Duration::from_secs(1);
@@ -76,7 +76,7 @@ impl BackoffFactors {
         own.max(self.tables.get(&record.table).map_or(1.0, Past::factor))
     }
 
-    /// So much time has passed.
+    /// This much time has passed.
     pub(super) fn fade(&mut self, length: Duration) {
         let remaining = (-length.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2();
         self.records.retain(|_, past| past.fade(length, remaining));

@@ -17,7 +17,7 @@ use crate::operation::Operation;
 const CONFLICTS_PER_CALL: f64 = 0.000_3;
 /// The fewest conflicts, so that an engine with little to do isn't judged by chance.
 const CONFLICTS_MIN: f64 = 16.0;
-/// After so long conflicts and calls count half: long enough for short phases to gather evidence, short enough that
+/// Time after which conflicts and calls count half: long enough for short phases to gather evidence, short enough that
 /// a record which has become hot outweighs its past within some phases.
 const HALF_LIFE: Duration = Duration::from_millis(40);
 /// The most half-lives that one interval is worth: with long phases two of them must still overlap.
@@ -29,7 +29,7 @@ const CONTRIBUTION_MAX: f64 = 0.75;
 const FULL_INTERVAL: Duration = Duration::from_millis(20);
 /// What has faded below this is forgotten.
 const FORGOTTEN: f64 = 0.5;
-/// Other conflicts about the column for each one by the operation, up to which splitting it is worth while. Who is one
+/// Other conflicts about the column for each one by the operation, up to which splitting it is worth while. A conflict that is one
 /// of three has to wait: Doppel splits `like` at 30 % writes, and not at 20 %.
 pub(super) const OTHERS_PER_OPERATION_MAX: f64 = 3.0;
 /// Columns of one record are split together if they have this share of the conflicts of the most contended one: they
@@ -187,7 +187,7 @@ mod tests {
         contention.observe(length, committed, &counts(all), |_, _| false, |_| 1.0);
     }
 
-    /// What is found after so many equal intervals.
+    /// What is found after this many equal intervals.
     fn after(intervals: u32, length: Duration, committed: u64, all: &[(u8, Access, u64)]) -> Vec<Contended> {
         let mut contention = Contention::default();
         (0..intervals).for_each(|_| observe(&mut contention, length, committed, all));

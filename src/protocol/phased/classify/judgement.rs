@@ -24,7 +24,7 @@ const WRITES_MIN: u64 = 32;
 /// This many phases in a row must agree that there are few writes: splitting unnecessarily costs little, and a phase may have
 /// been ended early, or its worker contexts kept from their processors.
 const PHASES_OF_FEW_WRITES: u32 = 3;
-/// So many stashes of another operation for each write are a reason to split for that one: more than equal numbers,
+/// How many stashes of another operation for each write are a reason to split for that one: more than equal numbers,
 /// so that an even mixture doesn't change to and fro.
 const STASHES_PER_WRITE_TO_CHANGE: f64 = 1.5;
 /// This many stashes in one phase are clear evidence...
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(split.judge(1, &many, &one, CALLS), Judgement::Keep);
     }
 
-    /// How many phases with these writes pass until a column is released that had so many in its first one.
+    /// How many phases with these writes pass until a column is released given the number of writes in its first one.
     fn phases_until_given_up(first: u64, then: u64) -> Option<u32> {
         let nothing = BTreeMap::new();
         let mut split = SplitColumn::new(Operation::Add, false);

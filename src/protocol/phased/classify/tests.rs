@@ -5,7 +5,7 @@ use super::*;
 
 const COLD: u64 = 900_000;
 
-/// So many per cent of the calls add to one record.
+/// This percentage of the calls add to one record.
 fn hot(percent: f64) -> Simulation {
     Simulation::new(&[Kind::new(percent / 100.0, 1, &[ADD])])
 }
@@ -32,7 +32,10 @@ fn a_record_with_a_tenth_of_the_calls_is_split_within_half_a_second_and_stays_sp
             let mut simulation = hot(10.0);
             (simulation.conflict_class, simulation.phase) = (conflict_class, Duration::from_millis(phase));
             let (_, time) = simulation.until_split(&[add_to(1)]);
-            assert!(time <= Duration::from_millis(300), "rivalry {conflict_class}, {phase} ms: {time:?}");
+            assert!(
+                time <= Duration::from_millis(300),
+                "conflict class {conflict_class}, {phase} ms: {time:?}"
+            );
             simulation.run_seconds(3);
             assert_eq!(simulation.seen.changes.len(), 1);
             assert_eq!(simulation.seen.changes[0].1.reason, Reason::Contended);
@@ -205,7 +208,7 @@ fn three_columns_that_one_call_changes_are_split_together_and_it_is_never_stashe
     assert_eq!(simulation.seen.changes.len(), 3);
     assert!(simulation.seen.changes.iter().all(|(when, _)| *when == simulation.seen.changes[0].0));
     assert_eq!(simulation.seen.stashed, 0);
-    assert!(simulation.decision.may_skip_joined, "nobody waits for a joined phase");
+    assert!(simulation.decision.may_skip_joined, "no call waits for a joined phase");
 }
 
 #[test]
@@ -294,7 +297,7 @@ fn labelled_columns_that_nobody_writes_are_tried_seldom_and_at_once_when_they_co
     simulation.run(Duration::from_millis(100));
     let idle = simulation.seen.split_phases;
     simulation.run_seconds(2);
-    assert_eq!(simulation.seen.split_phases, idle, "nobody calls");
+    assert_eq!(simulation.seen.split_phases, idle, "there are no calls");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whether splitting pays: what was just split is on trial, and is released if the engine commits more without it.
 //!
-//! Conflicts say what costs, but not how much: a cache line that two processors of one chip share is handed over in the
+//! Conflicts say what costs, but not how much: a cache line that two processors of one chip share is transferred in the
 //! time of a hundred instructions, and a call that waits for the joined phase is run twice. So the samples only propose;
 //! what decides is the number of calls that commit in a second, with and without, in turns:
 //!

@@ -164,5 +164,5 @@ fn the_coordinator_drains_while_the_participant_reports() {
         }
     });
     total += count(&drained(&sampler).conflicts, 1, ADD);
-    assert_eq!(total, 200, "each report is handed over once");
+    assert_eq!(total, 200, "each report is drained once");
 }

@@ -145,7 +145,7 @@ fn both_ways(steps: &[Write]) -> std::result::Result<bool, TestCaseError> {
             row[change.at] = change.new;
             row[change.column / 64] &= !(1 << (change.column % 64));
         }
-        prop_assert_eq!(applied.expect("what is worked out can be applied"), Effect::Changed);
+        prop_assert_eq!(applied.expect("what is computed can be applied"), Effect::Changed);
         prop_assert_eq!(row, general.clone());
         let (mut one, mut other) = (Vec::new(), Vec::new());
         let numbers = changed.iter().map(|change| (change.column, change.new as i64));

@@ -22,7 +22,7 @@ pub(super) const DEPTH_MAX: u32 = 40;
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
-/// So many splits use the same tags.
+/// Number of splits that use the same tags.
 const TAG_STRIDE: u32 = 8;
 
 /// The first hash bit (from the top) of the tags in a segment of this depth.

@@ -36,7 +36,7 @@ impl HashCursor {
     }
 }
 
-/// The last hash that begins with so many zeros.
+/// The last hash that begins with this many zero bits.
 fn last_with_prefix(depth: u32) -> u64 {
     u64::MAX.checked_shr(depth).unwrap_or(0)
 }

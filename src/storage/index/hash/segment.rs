@@ -52,7 +52,7 @@ impl Segment {
         self.overflows.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether there are so many overflow buckets that a split seems due.
+    /// Whether the number of overflow buckets makes a split due.
     pub(super) fn is_crowded(&self) -> bool {
         // Relaxed: as above.
         self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX
@@ -74,7 +74,7 @@ impl Segment {
         self.buckets.iter().for_each(Bucket::freeze);
     }
 
-    /// Sends everyone a thread that comes here back to the directory.
+    /// Sends every thread that comes here back to the directory.
     pub(super) fn set_moved(&self) {
         self.buckets.iter().for_each(Bucket::set_moved);
     }

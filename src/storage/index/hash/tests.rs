@@ -26,7 +26,7 @@ impl Owner {
     }
 
     fn insert<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Insertion<'g> {
-        // SAFETY: what was made unnecessarily was shared with nobody.
+        // SAFETY: the unused record was never shared.
         let discard = |made: RecordPointer| unsafe { made.free() };
         self.index.get_or_insert(hash_key(key), key, || RecordPointer::allocate(0, key, 1), discard, guard)
     }
@@ -136,7 +136,7 @@ fn a_key_is_found_after_its_insert_and_missing_after_its_removal() {
 fn make_is_not_called_for_a_key_that_is_there() {
     let (owner, guard) = (Owner::new(), epoch::pin());
     owner.insert(b"a", &guard);
-    let in_vain = || panic!("called in vain");
+    let in_vain = || panic!("called unnecessarily");
     let insertion = owner.index.get_or_insert(hash_key(b"a"), b"a", in_vain, |_| {}, &guard);
     assert!(matches!(insertion, Insertion::Found(_)));
 }

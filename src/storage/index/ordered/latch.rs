@@ -12,7 +12,7 @@
 //!   nothing of a later one;
 //! - the word never returns to an earlier value once the guarded fields changed (a lock that changed nothing gives
 //!   the old value back);
-//! - an obsolete node stays obsolete, and nobody locks it again.
+//! - an obsolete node stays obsolete, and is never locked again.
 //!
 //! The guarded fields are atomics. The orderings are those of a sequence lock:
 //!
@@ -29,7 +29,7 @@ use crate::base::atomics::{AtomicU64, Ordering, fence};
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
 const ONE_CHANGE: u64 = 4;
-/// The word of a node that nobody has changed yet.
+/// The word of a node that has not been changed yet.
 pub(super) const NEW: u64 = 0;
 
 /// What was read did not hold together: begin again from the root.

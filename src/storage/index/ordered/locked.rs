@@ -59,7 +59,7 @@ impl<'g, const FAN_OUT: usize> Locked<'g, FAN_OUT> {
         left
     }
 
-    /// Puts another child, which nobody else has yet, in the place of the one at `index`.
+    /// Replaces the child at `index` by one that is not yet shared.
     pub(super) fn replace(&mut self, index: usize, child: u64) {
         self.exclusive.change();
         let head = head_of(self.node.key_of(child), self.node.prefix());

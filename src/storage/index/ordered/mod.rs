@@ -35,7 +35,7 @@
 //!
 //! **Writes.** An insert or removal locks the leaf at the very version at which it searched, so what it found still
 //! holds, and the leaf is current. An insert splits full nodes on its way down: the parent of a full node has room,
-//! for it was looked at first, and is locked at the version at which it had. Whoever cannot have a latch at once
+//! for it was looked at first, and is locked at the version at which it had. A thread that cannot acquire a latch at once
 //! releases those it has and begins again, so there is no deadlock; it can only be kept from its goal by others
 //! reaching theirs.
 //!
@@ -140,7 +140,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         })
     }
 
-    /// Puts `record` in under its own key, unless the key is there. Leaves that are split for it are told to `split`.
+    /// Inserts `record` under its own key, unless the key is present. Leaf splits are reported to `split`.
     #[cfg(any(test, heddle_model))]
     pub(crate) fn insert<'g>(
         &'g self,

@@ -9,7 +9,7 @@
 //! A slot of a leaf holds a record, and its key is the record's. A slot of an inner node holds a child, and its key
 //! is the child's low fence: separators are stored nowhere else. Entries are sorted by key. An entry's head is the
 //! eight bytes of its key behind the node's prefix, big-endian and padded with zeros, so that most comparisons
-//! need the heads alone; equal heads (longer keys, or a key and the same key with zero bytes behind) are told apart
+//! need the heads alone; equal heads (longer keys, or a key and the same key with zero bytes behind) are distinguished
 //! by the keys themselves.
 //!
 //! Invariants:
@@ -227,7 +227,7 @@ impl<const FAN_OUT: usize> Node<FAN_OUT> {
         let head = head_of(key, self.prefix);
         let heads = &self.heads[..self.count()];
         let head_at = |at: usize| heads.get(at).map(|other| other.load(Ordering::Relaxed));
-        // Behind all heads that are not greater. Keys that grow come last: that is told by one look.
+        // Behind all heads that are not greater. Keys that grow come last: one comparison detects that.
         let end = match heads.len().checked_sub(1).and_then(head_at) {
             Some(last) if last > head => heads.partition_point(|other| other.load(Ordering::Relaxed) <= head),
             _ => heads.len(),
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((between.index, between.found), (2, None));
         assert_eq!(node.search(b"pr").unwrap().index, 4, "the high fence itself");
         for record in records {
-            // SAFETY: the node is not used any more, and nobody else knows the records.
+            // SAFETY: the node is not used any more, and the records are not shared.
             unsafe { record.free() };
         }
     }

@@ -140,7 +140,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
     fn collapse<'g>(&self, root: Visit<'g, FAN_OUT>, guard: &Guard) -> Result<(), Restart> {
         let old = root.lock()?;
         let child = root.node.slot(0)?;
-        // Release: as in `grow`. The child's range is the root's already, so that it can stay as it is; nobody
+        // Release: as in `grow`. The child's range is the root's already, so that it can stay as it is; no thread
         // replaces it meanwhile, since that takes its parent's latch.
         self.root.store(child, Ordering::Release);
         old.retire(guard);

@@ -11,7 +11,7 @@ use super::OrderedIndex;
 use super::node::Node;
 use crate::types::key::EncodedKey;
 
-/// So many times more pieces are looked for than are wanted, so that they can be put together evenly.
+/// Oversampling factor: pieces collected for each one wanted, so that they can be merged evenly.
 const FINER: usize = 8;
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {

@@ -1,9 +1,9 @@
 //! A checker of histories: whether what some concurrent transactions have seen can be seen one after another, in an
 //! order that keeps real time.
 //!
-//! Every value that is written is unique, and who writes a row has read it before, so versions of a key follow each
+//! Every value that is written is unique, and a transaction that writes a row has read it before, so versions of a key follow each
 //! other in chains: an insert, updates, a delete. Counters are only added to, each time another power of two, so a
-//! counter's value tells exactly which adds came before. The graph of who must come before whom (who wrote what was
+//! counter's value tells exactly which adds came before. The precedence graph (which transaction wrote what was
 //! read, who overwrote it, who ended before another began) must have no circle.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// What one transaction did, as its last attempt saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
-    /// When it was called, and when its result was told: ticks of one clock.
+    /// When it was called, and when its result was returned: ticks of one clock.
     pub begin: u64,
     pub end: u64,
     /// Whether it committed; if not, it failed with an error of its own, and only its reads count.
@@ -74,7 +74,7 @@ pub fn check(events: &[Event]) -> Result<(), String> {
                 Some(value) => {
                     let Some(&wrote) = writer.get(&(key, value)) else {
                         return Err(format!(
-                            "dirty read: {number} saw {value} of key {key}, which nobody committed"
+                            "dirty read: {number} saw {value} of key {key}, which was never committed"
                         ));
                     };
                     graph.edge(wrote, number);
@@ -134,7 +134,7 @@ fn lives(
     lives
 }
 
-/// Who saw no row came before each life of the row or after it; which of the two, time tells, if it does.
+/// A transaction that saw no row came before each life of the row or after it; which of the two, time tells, if it does.
 fn absence(events: &[Event], graph: &mut Graph, reader: usize, lives: &[Life]) -> Result<(), String> {
     for life in lives.iter().filter(|life| life.inserted != reader && life.deleted != Some(reader)) {
         let Life { inserted, deleted } = *life;
@@ -151,7 +151,7 @@ fn absence(events: &[Event], graph: &mut Graph, reader: usize, lives: &[Life]) -
     Ok(())
 }
 
-/// Who must come before whom.
+/// The precedence graph.
 struct Graph {
     after: Vec<Vec<usize>>,
 }
@@ -270,7 +270,7 @@ mod tests {
             (
                 "not serializable",
                 vec![
-                    // An add that was told, and that a later reader does not see.
+                    // An add that was acknowledged, and that a later reader does not see.
                     Event { added: [(0, 4)].into(), ..event(2, 3, &[], &[]) },
                     Event { counted: [(0, 0)].into(), ..event(4, 5, &[], &[]) },
                 ],

@@ -13,7 +13,7 @@ const THREADS: i64 = 4;
 const KEYS: i64 = 150;
 
 /// A thread that finds no row and inserts one is never told that there is one: either the look or the insert would be of a
-/// state that never was. And of each key exactly one insert is told to have succeeded.
+/// state that never was. And of each key exactly one insert reports success.
 pub fn for_keys(subject: &Subject) {
     for index in [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both] {
         let db = subject.database();

@@ -1,6 +1,6 @@
 //! What the transactions of a random history do, and how they note what they have seen.
 //!
-//! Rows get unique values, and who writes one has read it before; counters are only added to, each time another power of
+//! Rows get unique values, and a transaction that writes one has read it before; counters are only added to, each time another power of
 //! two. So from what is seen follows who came before whom (see `graph.rs`).
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use super::graph::Event;
 /// How many rows there may be: few, so that transactions meet.
 pub const KEYS: i64 = 8;
 const COUNTERS: i64 = 6;
-/// So often a counter can be added to: each add has a bit of its own.
+/// How often a counter can be added to: each add has a bit of its own.
 const BITS: i64 = 62;
 
 /// The counters' keys.
@@ -53,7 +53,7 @@ pub enum Step {
     /// Reads a row and writes this value, which no other thread writes; or -1: deletes it.
     Write(i64, i64),
     Scan(i64, i64, bool),
-    /// The first rows from a key on, or up to it: so many.
+    /// The first rows from a key on, or up to it: this many.
     First(i64, usize, bool),
     ScanIndex(bool),
     Count(i64),

@@ -64,7 +64,7 @@ pub(crate) fn store(word: &Word, value: u64, _ordering: Ordering) {
 pub(crate) fn change(word: &Word, change: Change, _success: Ordering, failure: Ordering) -> Result<u64, u64> {
     let before = load(word, failure);
     let after = change.apply(before).ok_or(before)?;
-    // SAFETY: as in `load`; nobody has run since.
+    // SAFETY: as in `load`; no thread has run since.
     unsafe { *word.bits() = after };
     Ok(before)
 }

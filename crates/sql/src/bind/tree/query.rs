@@ -301,7 +301,7 @@ pub(crate) enum FrameUnit {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FrameBound {
     UnboundedPreceding,
-    /// So much before: a bigint for ROWS and GROUPS; for RANGE, the value to subtract from the sort key.
+    /// This much before: a bigint for ROWS and GROUPS; for RANGE, the value to subtract from the sort key.
     Preceding(BoundExpr),
     CurrentRow,
     Following(BoundExpr),

@@ -99,7 +99,7 @@ pub(crate) fn walk_ctes<'b>(ctes: &'b [BoundCte], visit: &mut dyn FnMut(&'b Boun
                 walk_query(initial, visit);
                 walk_query(step, visit);
             }
-            // A statement that writes is planned by itself.
+            // A statement that writes is planned separately.
             CteBody::Statement(_) => {}
         }
     }

@@ -199,7 +199,7 @@ fn shifted(micros: i64, interval: Interval, sign: i64) -> Result<i64> {
         .and_then(datetime::check_timestamp)
 }
 
-/// Whether two stretches of time have a point in common; the ends of each may come in either order, or be NULL.
+/// Whether two periods of time overlap; the ends of each may come in either order, or be NULL.
 fn overlaps(v: &[Value]) -> Value {
     let ordered = |left: &Value, right: &Value| -> Option<(Value, Value)> {
         match (left.is_null(), right.is_null()) {

@@ -194,7 +194,7 @@ fn escaped(bytes: &[u8]) -> String {
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// A line break stands behind so many characters.
+/// Number of characters before a line break.
 const BASE64_LINE: usize = 76;
 
 fn base64(bytes: &[u8]) -> String {

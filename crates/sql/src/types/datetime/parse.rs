@@ -394,7 +394,7 @@ impl Decoded {
         self.take_single_number(whole, order)
     }
 
-    /// A number by itself: day, month or year, by what is known and by the order of the session.
+    /// A number on its own: day, month or year, by what is known and by the order of the session.
     fn take_single_number(&mut self, digits: &str, order: DateOrder) -> Decode<()> {
         let value: i32 = parse(digits)?;
         if digits.len() == 3 && self.year.is_some() && self.month.is_none() && (1..=366).contains(&value) {

@@ -139,7 +139,7 @@ pub(super) fn delete_forwarding(
         .phase([forwarding])
 }
 
-/// `update-by-number`: subscribers of so many numbers in a row, found by the secondary index; each gets a place one
+/// `update-by-number`: subscribers of this many numbers in a row, found by the secondary index; each gets a place one
 /// higher, which can be counted afterwards.
 pub(super) fn by_number(
     definition: ProcedureDefinition,

@@ -1,4 +1,4 @@
-//! The conditions, each of which is told by its number when it does not hold.
+//! The conditions, each of which is reported by its number when it does not hold.
 
 use super::books::{Books, Customer, District, Order, Stock, Warehouse};
 use crate::tpcc::load::delivered_at_first;

@@ -286,7 +286,7 @@ fn order_lines(tables: &Tables, pause: Pause) -> Action {
                 pause.take();
             }
             let taxes = 10_000 + values.int(value::WAREHOUSE_TAX)? + values.int(value::DISTRICT_TAX)?;
-            // What the customer is told.
+            // What the customer receives.
             black_box(sum * (10_000 - values.int(value::DISCOUNT)?) / 10_000 * taxes / 10_000);
             Ok(())
         })

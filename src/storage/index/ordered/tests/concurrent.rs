@@ -19,7 +19,7 @@ fn put_in<const F: usize>(index: &OrderedIndex<F>, number: u64, guard: &Guard) -
     let record = unsafe { pointer.as_record() };
     let inserted = was_inserted(&index.insert(record, |_| {}, guard));
     if !inserted {
-        // SAFETY: the index has not taken it, and not shared.
+        // SAFETY: the index has not taken it, and it is not shared.
         unsafe { pointer.free() };
     }
     inserted

@@ -88,7 +88,7 @@ fn keys<'g>(records: &[Record<'g>]) -> Vec<&'g [u8]> {
     records.iter().map(|record| record.key()).collect()
 }
 
-/// What a tree that nobody changes consists of.
+/// What a tree that is not being changed consists of.
 #[derive(Debug, Default, PartialEq)]
 struct Shape {
     levels: usize,
@@ -96,7 +96,7 @@ struct Shape {
     entries: usize,
 }
 
-/// Checks every invariant of a tree that nobody changes.
+/// Checks every invariant of a tree that is not being changed.
 fn shape_of<const F: usize>(index: &OrderedIndex<F>, guard: &Guard) -> Shape {
     let root = index.root(guard).expect("no root is obsolete").node;
     assert!(root.low().is_empty() && root.high().is_none(), "the root has the whole key space");

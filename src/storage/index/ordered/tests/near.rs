@@ -1,4 +1,4 @@
-//! Who begins where it was last comes to the same as who begins at the root: also where that leaf has been split, merged,
+//! A search that starts at the last leaf finds the same as one that starts at the root: also where that leaf has been split, merged,
 //! filled or emptied meanwhile, or is another index's. And a page that ends with its range leaves nothing of it out.
 
 use crossbeam_epoch::pin;

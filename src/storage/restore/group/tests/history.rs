@@ -261,7 +261,7 @@ impl Engine {
         let highest = self.stamps.into_iter().max().expect("some");
         let table = &self.live.table;
         for ((key, column), split) in std::mem::take(&mut self.phase.columns) {
-            let record = self.live.record(key, &guard).expect("nobody deletes it");
+            let record = self.live.record(key, &guard).expect("it is never deleted");
             let image = arena.alloc_slice_fill_copy(table.layout().words(), 0);
             record.read(image);
             let of = &types()[column - 1];
