@@ -10,7 +10,7 @@
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
 //! runs a call to its end; `queue` the queue between stages; `call` a call under way and its handle; `input`, `worker`, `log`,
 //! `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that own the data;
-//! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently, `checkpoint` copies the records, or has `follower` do so, and `keeper` looks after
+//! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently, `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after
 //! the schedule; `sampler` looks where time goes.
 
 pub(crate) mod call;

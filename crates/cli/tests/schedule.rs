@@ -44,7 +44,7 @@ fn generators_place_calls_by_every_schedule_and_the_books_agree() {
             assert_eq!(object["policy"], "count-max-canonical-single");
             assert_eq!(
                 keys(&object["schedule_state"]),
-                BTreeSet::from(["history_references", "state_references", "calm", "bytes"])
+                BTreeSet::from(["history_references", "state_references", "idle_mode", "bytes"])
             );
         }
     }

@@ -212,7 +212,7 @@ fn schedule_state(report: &ScheduleReport) -> Value {
     json!({
         "history_references": report.history_references,
         "state_references": report.state_references,
-        "calm": report.is_idle_mode,
+        "idle_mode": report.is_idle_mode,
         "bytes": report.bytes,
     })
 }

@@ -125,8 +125,8 @@ fn results(findings: &Findings<'_>) -> Table {
     }
     if let Some(schedule) = &findings.schedule {
         let (history, state) = (grouped(schedule.history_references), grouped(schedule.state_references));
-        let calm = if schedule.is_idle_mode { "; idle mode: conflicts are rare" } else { "" };
-        line("references known, placed", format!("{history}, {state}; {}{calm}", bytes(schedule.bytes)));
+        let mode = if schedule.is_idle_mode { "; idle mode: conflicts are rare" } else { "" };
+        line("references known, placed", format!("{history}, {state}; {}{mode}", bytes(schedule.bytes)));
     }
     if report.failed > 0 {
         line("failed", grouped(report.failed));
