@@ -23,6 +23,11 @@ const PRINTED_MAX: usize = 60;
 
 /// Functions whose results have no reason to be equal.
 const UNCOMPARED: &[&str] = &[
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtime",
+    "localtimestamp",
     // Encodings other than UTF-8 and Latin 1 are refused.
     "convert_from",
     "convert_to",
@@ -371,6 +376,10 @@ fn entries_are_those_of_pg_proc_and_pg_operator() {
                 && row[0].as_deref() == Some(function.name)
                 && row[1].as_deref() == Some(arguments.as_str())
         });
+        let is_word = ["current_timestamp", "current_date", "current_time", "localtime", "localtimestamp"];
+        if is_word.contains(&function.name) {
+            continue;
+        }
         let Some(row) = found else {
             wrong.push(format!("{}: not in PostgreSQL", function.signature));
             continue;

@@ -144,7 +144,7 @@ fn concatenate(v: &[Value]) -> Result<Value> {
             dimensions[0].length += 1;
             dimensions
         }
-        0 | 1 | -1 => return Err(incompatible(detail)),
+        -1..=1 => return Err(incompatible(detail)),
         _ => {
             let detail = format!(
                 "Arrays of {} and {} dimensions are not compatible for concatenation.",

@@ -23,6 +23,7 @@ pub mod resolve;
 mod session;
 mod sets;
 mod strings;
+mod sundry;
 mod windows;
 
 pub use definition::{

@@ -18,6 +18,8 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
         super::mathematics::FUNCTIONS,
         super::session::FUNCTIONS,
         super::sets::SETS,
+        super::sundry::CURRENT,
+        super::sundry::FUNCTIONS,
         super::windows::WINDOWS,
     ],
 ];

@@ -66,6 +66,9 @@ pub(super) const OPERATORS: &[Definition] = &[
     scalar("||(jsonb, jsonb) jsonb", |_, v| Ok(Value::jsonb(concatenated(v[0].as_jsonb(), v[1].as_jsonb())))),
     scalar("-(jsonb, text) jsonb", |_, v| delete_keys(v[0].as_jsonb(), &[v[1].str()])),
     scalar("-(jsonb, text[]) jsonb", |_, v| {
+        if v[1].as_array().dimensions.len() > 1 {
+            return Err(subscript_error("wrong number of array subscripts"));
+        }
         let keys: Vec<&str> =
             v[1].as_array().values.iter().filter(|key| !key.is_null()).map(Value::str).collect();
         delete_keys(v[0].as_jsonb(), &keys)

@@ -1,0 +1,137 @@
+//! What belongs to no other subject: types of values, identifiers, enums, and the standard's names for the current time.
+//!
+//! Invariant: `current_timestamp` and its kin are words of the grammar in PostgreSQL; here the binder calls them by these
+//! names.
+
+use super::definition::{Definition, FunctionContext, scalar};
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::array::ArrayValue;
+use crate::types::cast::{Cast, CastContext, apply_modifier};
+use crate::types::{Modifier, Type, Value};
+
+/// The table.
+pub(super) const FUNCTIONS: &[Definition] = &[
+    scalar("pg_typeof(any) regtype", |c, _| Ok(Value::Oid(c.argument_type(0).oid()))).nullable().stable(),
+    scalar("gen_random_uuid() uuid", random_uuid).volatile(),
+    scalar("enum_first(anyenum) anyenum", |c, _| labels(c).map(|_| Value::Enum(0))).nullable().stable(),
+    scalar("enum_last(anyenum) anyenum", |c, _| Ok(Value::Enum(labels(c)? as i32 - 1))).nullable().stable(),
+    scalar("enum_range(anyenum) anyarray", |c, _| enum_range(c, &Value::Null, &Value::Null))
+        .nullable()
+        .stable(),
+    scalar("enum_range(anyenum, anyenum) anyarray", |c, v| enum_range(c, &v[0], &v[1])).nullable().stable(),
+];
+
+/// The current time, by the standard's names.
+pub(super) const CURRENT: &[Definition] = &[
+    scalar("current_timestamp() timestamptz", |c, v| current(c, Type::Timestamptz, v)).stable(),
+    scalar("current_timestamp(int4) timestamptz", |c, v| current(c, Type::Timestamptz, v)).stable(),
+    scalar("current_date() date", |c, v| current(c, Type::Date, v)).stable(),
+    scalar("current_time() timetz", |c, v| current(c, Type::Timetz, v)).stable(),
+    scalar("current_time(int4) timetz", |c, v| current(c, Type::Timetz, v)).stable(),
+    scalar("localtimestamp() timestamp", |c, v| current(c, Type::Timestamp, v)).stable(),
+    scalar("localtimestamp(int4) timestamp", |c, v| current(c, Type::Timestamp, v)).stable(),
+    scalar("localtime() time", |c, v| current(c, Type::Time, v)).stable(),
+    scalar("localtime(int4) time", |c, v| current(c, Type::Time, v)).stable(),
+];
+
+/// The most digits of a second.
+const PRECISION_MAX: i32 = 6;
+
+/// When the transaction started, as a type; the argument is the number of digits of a second.
+fn current(context: &mut FunctionContext<'_>, kind: Type, v: &[Value]) -> Result<Value> {
+    let now = Value::Timestamptz(context.environment.transaction_start());
+    let cast = Cast::find(Type::Timestamptz, kind, Modifier::NONE, CastContext::Explicit);
+    let value = match cast {
+        Some(cast) => cast.apply(context.environment, &now)?,
+        None => now,
+    };
+    match v.first().map(Value::int4) {
+        None => Ok(value),
+        Some(digits) if digits < 0 => {
+            let message = format!("{}({digits}) precision must not be negative", kind.display_name());
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+        Some(digits) => apply_modifier(kind, Modifier::precision(digits.min(PRECISION_MAX)), value, true),
+    }
+}
+
+/// A random UUID of version 4.
+fn random_uuid(context: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+    let high = context.environment.random_bits().to_be_bytes();
+    let low = context.environment.random_bits().to_be_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&high);
+    bytes[8..].copy_from_slice(&low);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(Value::Uuid(bytes))
+}
+
+/// How many labels the argument's enum has.
+fn labels(context: &FunctionContext<'_>) -> Result<usize> {
+    let Type::Enum(oid) = context.argument_type(0) else {
+        return Err(SqlError::unsupported("could not determine actual enum type"));
+    };
+    let count = context.environment.enum_labels(oid).map_or(0, |labels| labels.len());
+    if count == 0 {
+        let name = context.environment.type_name(oid).unwrap_or_else(|| oid.to_string());
+        let message = format!("enum {name} contains no values");
+        return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+    }
+    Ok(count)
+}
+
+fn enum_range(context: &mut FunctionContext<'_>, from: &Value, to: &Value) -> Result<Value> {
+    let last = labels(context)? as i32 - 1;
+    let bound = |value: &Value, open: i32| if value.is_null() { open } else { value.enum_order() };
+    let values = (bound(from, 0)..=bound(to, last)).map(Value::Enum).collect();
+    Ok(Value::array(ArrayValue::list(context.argument_type(0), values)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::registry::functions_named;
+    use crate::types::PlainEnvironment;
+    use crate::types::text::to_text;
+
+    fn call(name: &str, argument_types: &[Type], arguments: &[Value]) -> Result<String> {
+        // 2024-02-29 12:34:56.789012 UTC
+        let mut environment = PlainEnvironment::new(762_525_296_789_012);
+        let function = functions_named(name).find(|it| it.arguments.len() == arguments.len()).unwrap();
+        let run = function.scalar().unwrap();
+        let mut context =
+            FunctionContext { environment: &mut environment, argument_types, result_type: function.result };
+        let value = run(&mut context, arguments)?;
+        to_text(&environment, function.result, &value)
+    }
+
+    #[test]
+    fn the_current_time_has_five_names() {
+        assert_eq!(call("current_timestamp", &[], &[]).unwrap(), "2024-02-29 12:34:56.789012+00");
+        assert_eq!(call("current_date", &[], &[]).unwrap(), "2024-02-29");
+        assert_eq!(call("current_time", &[], &[]).unwrap(), "12:34:56.789012+00");
+        assert_eq!(call("localtime", &[], &[]).unwrap(), "12:34:56.789012");
+        assert_eq!(
+            call("localtimestamp", &[Type::Int4], &[Value::Int4(2)]).unwrap(),
+            "2024-02-29 12:34:56.79"
+        );
+        assert!(call("localtimestamp", &[Type::Int4], &[Value::Int4(-1)]).is_err());
+    }
+
+    #[test]
+    fn random_identifiers_are_of_version_4_and_differ() {
+        let mut environment = PlainEnvironment::new(0);
+        let mut context =
+            FunctionContext { environment: &mut environment, argument_types: &[], result_type: Type::Uuid };
+        let (first, second) =
+            (random_uuid(&mut context, &[]).unwrap(), random_uuid(&mut context, &[]).unwrap());
+        assert_ne!(first, second);
+        assert_eq!((first.uuid()[6] >> 4, first.uuid()[8] >> 6), (4, 2));
+    }
+
+    #[test]
+    fn types_of_values_are_told() {
+        assert_eq!(call("pg_typeof", &[Type::array_of(Type::Int4)], &[Value::Null]).unwrap(), "integer[]");
+    }
+}
