@@ -136,13 +136,23 @@ impl Canceler {
 /// transaction is marked for abort.
 struct Running {
     control: Arc<Control>,
+    /// Whether it is a transaction by itself, which ends with it.
+    is_single: bool,
     is_done: bool,
+}
+
+impl Running {
+    fn new(control: &Arc<Control>, is_single: bool) -> Running {
+        Running { control: control.clone(), is_single, is_done: false }
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.is_done {
-            self.control.abandon();
+        match self.is_done {
+            true => {}
+            false if self.is_single => self.control.end(),
+            false => self.control.abandon(),
         }
     }
 }
@@ -213,22 +223,34 @@ impl Session {
     pub async fn run_async<T>(&mut self, mut body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         nesting::check("an access of a session")?;
         self.shared.check_open()?;
-        let is_single = self.state() == SessionState::Idle;
-        if is_single {
-            self.transaction = self.control.begin(None);
-        } else if let Some(why) = self.control.aborted() {
+        if self.state() == SessionState::Idle {
+            return self.run_alone(&mut body).await;
+        }
+        if let Some(why) = self.control.aborted() {
             return Err(why);
         }
         self.control.go_on_within(None, Timeout::Idle);
-        let mut running = Running { control: self.control.clone(), is_done: false };
-        let result = self.run_to_end(&mut body, is_single).await;
+        let mut running = Running::new(&self.control, false);
+        let result = self.run_to_end(&mut body, false).await;
         running.is_done = true;
-        if is_single {
-            self.end();
-        } else {
-            self.control.go_on_within(self.timeouts.idle, Timeout::Idle);
-        }
+        self.control.go_on_within(self.timeouts.idle, Timeout::Idle);
         result
+    }
+
+    /// Runs an access as a transaction by itself; again, where it was the victim of a deadlock.
+    async fn run_alone<T>(&mut self, body: &mut impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
+        let mut again = None;
+        loop {
+            self.transaction = self.control.begin(again);
+            again = Some(self.transaction);
+            let mut running = Running::new(&self.control, true);
+            let result = self.run_to_end(body, true).await;
+            running.is_done = true;
+            self.end();
+            if !matches!(result, Err(Error::Deadlock)) {
+                return result;
+            }
+        }
     }
 
     async fn run_to_end<T>(
@@ -380,7 +402,7 @@ impl Session {
             return Err(Error::NoTransaction);
         }
         self.control.go_on_within(None, Timeout::Idle);
-        let mut running = Running { control: self.control.clone(), is_done: false };
+        let mut running = Running::new(&self.control, false);
         let committed = self.commit_to_end().await;
         running.is_done = true;
         if let Err(why) = &committed

@@ -130,6 +130,12 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         if let Some(need) = access.need() {
             return stop(&mut self.stop, Stop::Needs(need));
         }
+        if matches!(access.mode, SessionMode::Snapshot(_))
+            && matches!(ran, Err(Error::Conflict | Error::TableChanged { .. }))
+        {
+            // A table was changed under the access: what there is now is the protocol's business.
+            return stop(&mut self.stop, Stop::Needs(Need::Current));
+        }
         if attempt.has_lost_a_record() || matches!(ran, Err(Error::Conflict)) {
             return Err(Error::Conflict);
         }

@@ -209,3 +209,35 @@ fn a_wait_as_a_future_blocks_no_thread_and_a_dropped_one_leaves_the_queue() {
         assert_eq!(second.commit(), Err(Error::Canceled), "it was abandoned midway");
     });
 }
+
+#[test]
+fn an_access_by_itself_that_deadlocks_is_run_again_until_it_succeeds() {
+    const EACH: i64 = 30;
+    under_every_protocol(|rig| {
+        thread::scope(|scope| {
+            for number in 0..4 {
+                scope.spawn(move || {
+                    let mut session = rig.db.session().expect("a session");
+                    for _ in 0..EACH {
+                        let pair = if number % 2 == 0 { [1, 2] } else { [2, 1] };
+                        let both = session.run(|tx| {
+                            for id in pair {
+                                let row = tx.get_for_update(&rig.items, key![id])?;
+                                let value = row.map(|row| row.int("value")).transpose()?.unwrap_or(0);
+                                tx.update(&rig.items, key![id], &[("value", (value + 1).into())])?;
+                            }
+                            Ok(())
+                        });
+                        both.expect("no deadlock is told");
+                    }
+                });
+            }
+        });
+        assert_eq!(
+            (rig.value(1), rig.value(2)),
+            (Some(10 + 4 * EACH), Some(20 + 4 * EACH)),
+            "{}",
+            rig.protocol
+        );
+    });
+}
