@@ -9,7 +9,7 @@ use crate::functions::resolve::common_type;
 use crate::parse::syntax::At;
 use crate::types::cast::{CastContext, find_cast, no_cast};
 use crate::types::text::from_text;
-use crate::types::{Category, Modifier, Type, Value};
+use crate::types::{Modifier, Type, Value};
 
 impl Binder<'_> {
     /// The expression as a value of another type, where that needs no words.
@@ -201,11 +201,6 @@ impl Binder<'_> {
         let otherwise = self.implicit(otherwise, ty, at)?;
         Ok((unified, otherwise, ty))
     }
-}
-
-/// Whether two types compare as numbers, for messages about ranges of window frames.
-pub(crate) fn is_numeric(ty: Type) -> bool {
-    ty.category() == Category::Numeric
 }
 
 /// `could not determine data type of parameter $1` (42P18).

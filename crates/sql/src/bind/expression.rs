@@ -364,7 +364,7 @@ impl Binder<'_> {
         if let ExprKind::Array(elements) = &operand.kind
             && let Some(element) = named.ty.element()
         {
-            return self.array_as(elements, element, named.ty, named.modifier, at);
+            return self.array_as(elements, element, named.ty, named.modifier);
         }
         let bound = self.expr(operand)?;
         let at = if bound.ty() == Type::Unknown { operand.at } else { at };
@@ -378,12 +378,11 @@ impl Binder<'_> {
         element: Type,
         ty: Type,
         modifier: Modifier,
-        at: At,
     ) -> Result<BoundExpr> {
         let mut bound = Vec::with_capacity(elements.len());
         for expr in elements {
             bound.push(match &expr.kind {
-                ExprKind::Array(inner) => self.array_as(inner, element, ty, modifier, at)?,
+                ExprKind::Array(inner) => self.array_as(inner, element, ty, modifier)?,
                 _ => {
                     let value = self.expr(expr)?;
                     let target = if value.ty().is_array() { ty } else { element };

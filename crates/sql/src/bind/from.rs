@@ -25,10 +25,10 @@ struct Item {
 
 impl Binder<'_> {
     /// The comma list of FROM: its entries become visible in the innermost scope, one item after the other.
-    pub fn from_clause(&mut self, items: &[TableRef]) -> Result<Vec<BoundFrom>> {
+    pub fn bind_from(&mut self, items: &[TableRef]) -> Result<Vec<BoundFrom>> {
         let mut from = Vec::with_capacity(items.len());
         for item in items {
-            let bound = self.from_item(item)?;
+            let bound = self.bind_item(item)?;
             for entry in bound.entries {
                 self.add_entry(entry, item)?;
             }
@@ -54,7 +54,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn from_item(&mut self, item: &TableRef) -> Result<Item> {
+    fn bind_item(&mut self, item: &TableRef) -> Result<Item> {
         crate::stack::grow(|| match item {
             TableRef::Table { name, alias } => self.table_item(name, alias.as_ref()),
             TableRef::Query { query, alias, lateral, at } => {
@@ -323,11 +323,11 @@ impl Binder<'_> {
         alias: Option<&Alias>,
         at: At,
     ) -> Result<Item> {
-        let left = self.from_item(left)?;
+        let left = self.bind_item(left)?;
         // What stands to the left may be named by LATERAL on the right.
         let before = self.scope().entries.len();
         self.scope().entries.extend(left.entries.iter().cloned());
-        let right_item = self.from_item(right);
+        let right_item = self.bind_item(right);
         self.scope().entries.truncate(before);
         let right_item = right_item?;
         self.check_names_across(&left, &right_item, right)?;

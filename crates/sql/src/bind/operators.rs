@@ -3,10 +3,9 @@
 use crate::bind::binder::Binder;
 use crate::bind::tree::{BoundExpr, Quantifier, Subquery, SubqueryKind};
 use crate::error::{Result, SqlState};
-use crate::functions::Function;
 use crate::functions::resolve::{Resolved, resolve_operator, resolve_prefix_operator};
 use crate::parse::syntax::{At, Expr, LikeKind, OperatorName, Query};
-use crate::types::{Type, Value};
+use crate::types::Type;
 
 impl Binder<'_> {
     pub fn unary(&mut self, operator: &OperatorName, operand: &Expr, at: At) -> Result<BoundExpr> {
@@ -355,11 +354,6 @@ impl Binder<'_> {
         self.operator(symbol, operand, pattern, at)
     }
 
-    /// The equality operator of two values of one type.
-    pub fn equality(&self, ty: Type, at: At) -> Result<&'static Function> {
-        Ok(self.resolve_binary("=", ty, ty, at)?.function)
-    }
-
     /// Whether values of the type can be sorted and grouped; an error if not.
     pub fn check_ordering(&self, ty: Type, at: At) -> Result<()> {
         if matches!(ty, Type::Json | Type::Jsonpath) {
@@ -389,12 +383,4 @@ fn is_row_subquery(subquery: &Subquery, fields: usize) -> bool {
     matches!(subquery.kind, SubqueryKind::Scalar { .. })
         && fields > 1
         && subquery.query.columns.len() == fields
-}
-
-/// A literal's text, where a function's meaning depends on it.
-pub(crate) fn literal_text(expr: &BoundExpr) -> Option<&str> {
-    match expr {
-        BoundExpr::Constant { value: Value::Text(text), .. } => Some(text),
-        _ => None,
-    }
 }

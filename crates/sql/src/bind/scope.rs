@@ -31,7 +31,6 @@ pub(crate) enum Clause {
     Default,
     Check,
     Generated,
-    IndexExpression,
     MergeWhen,
 }
 
@@ -58,7 +57,6 @@ impl Clause {
             Clause::Default => "DEFAULT expressions",
             Clause::Check => "check constraints",
             Clause::Generated => "column generation expressions",
-            Clause::IndexExpression => "index expressions",
             Clause::MergeWhen => "MERGE WHEN conditions",
         }
     }

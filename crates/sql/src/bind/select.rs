@@ -35,7 +35,7 @@ pub(crate) struct SelectParts {
 impl Binder<'_> {
     /// A SELECT and the ORDER BY behind it, in the innermost scope.
     pub fn select(&mut self, select: &Select, order_by: &[OrderItem]) -> Result<SelectParts> {
-        let from = self.from_clause(&select.from)?;
+        let from = self.bind_from(&select.from)?;
         let filter = match &select.filter {
             Some(filter) => Some(self.clause_condition(filter, Clause::Where)?),
             None => None,

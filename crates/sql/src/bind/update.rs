@@ -74,7 +74,7 @@ impl Binder<'_> {
     fn update(&mut self, update: &Update) -> Result<BoundStatement> {
         let mut ctes = self.with_clause(update.with.as_ref())?;
         let (table, target) = self.add_target(&update.table, update.alias.as_ref(), "update")?;
-        let from = self.from_clause(&update.from)?;
+        let from = self.bind_from(&update.from)?;
         let sets = self.assignments(&update.sets, &table)?;
         let filter = self.filter(update.filter.as_ref())?;
         let mut changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
@@ -96,7 +96,7 @@ impl Binder<'_> {
     fn delete(&mut self, delete: &Delete) -> Result<BoundStatement> {
         let mut ctes = self.with_clause(delete.with.as_ref())?;
         let (table, target) = self.add_target(&delete.table, delete.alias.as_ref(), "delete from")?;
-        let from = self.from_clause(&delete.using)?;
+        let from = self.bind_from(&delete.using)?;
         let filter = self.filter(delete.filter.as_ref())?;
         let (returning, columns) = self.returning(&delete.returning)?;
         self.count_references(&mut ctes);
@@ -200,7 +200,7 @@ impl Binder<'_> {
         let (table, target) = self.add_target(&merge.table, merge.alias.as_ref(), "merge into")?;
         let target_entry = self.scope().entries.clone();
         self.scope().entries.clear();
-        let mut source = self.from_clause(std::slice::from_ref(&merge.source))?;
+        let mut source = self.bind_from(std::slice::from_ref(&merge.source))?;
         let source_entries = self.scope().entries.clone();
         let both = [target_entry, source_entries.clone()].concat();
         self.scope().entries = both.clone();

@@ -425,16 +425,7 @@ impl Connection {
                     draft.columns[position].origin = ColumnOrigin::Generated(expr.text.clone());
                 }
                 ColumnConstraintKind::Identity { always, options } => {
-                    let ty = draft.columns[position].ty;
-                    if !matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
-                        let message = "identity column type must be smallint, integer, or bigint";
-                        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-                    }
-                    let sequence = self.owned_sequence(draft, position, ty, options, catalog)?;
-                    draft.columns[position].not_null = true;
-                    draft.columns[position].origin =
-                        ColumnOrigin::Identity { always: *always, sequence: sequence.oid };
-                    draft.sequences.push(sequence);
+                    self.draft_identity(*always, options, position, draft, catalog)?;
                 }
                 ColumnConstraintKind::Check(condition) => {
                     draft.check(constraint.name.as_ref(), condition, Some(&column_name))?;
@@ -449,6 +440,26 @@ impl Connection {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn draft_identity(
+        &mut self,
+        always: bool,
+        options: &[SequenceOption],
+        position: usize,
+        draft: &mut TableDraft,
+        catalog: &mut Catalog,
+    ) -> Result<()> {
+        let ty = draft.columns[position].ty;
+        if !matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let sequence = self.owned_sequence(draft, position, ty, options, catalog)?;
+        draft.columns[position].not_null = true;
+        draft.columns[position].origin = ColumnOrigin::Identity { always, sequence: sequence.oid };
+        draft.sequences.push(sequence);
         Ok(())
     }
 

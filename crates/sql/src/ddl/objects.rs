@@ -102,6 +102,11 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
     if new || start.is_some() {
         sequence.start = start.unwrap_or(if ascending { sequence.minimum } else { sequence.maximum });
     }
+    check_start(sequence)?;
+    Ok(restart.map(|value| value.unwrap_or(sequence.start)))
+}
+
+fn check_start(sequence: &Sequence) -> Result<()> {
     if sequence.start < sequence.minimum {
         return Err(invalid(format!(
             "START value ({}) cannot be less than MINVALUE ({})",
@@ -114,7 +119,7 @@ fn change_sequence(sequence: &mut Sequence, options: &[SequenceOption], new: boo
             sequence.start, sequence.maximum
         )));
     }
-    Ok(restart.map(|value| value.unwrap_or(sequence.start)))
+    Ok(())
 }
 
 impl Connection {

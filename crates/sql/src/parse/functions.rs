@@ -118,7 +118,7 @@ impl Parser<'_> {
         }
         if self.accept("over") {
             call.over = Some(if self.is_mark(0, "(") {
-                Over::Window(self.window_definition()?)
+                Over::Window(Box::new(self.window_definition()?))
             } else {
                 Over::Name(self.name()?)
             });
@@ -368,7 +368,8 @@ impl Parser<'_> {
                 "btrim"
             }
         };
-        let mut args = if self.accept("from") { self.expressions()? } else { self.expressions()? };
+        self.accept("from");
+        let mut args = self.expressions()?;
         if self.accept("from") {
             let mut texts = self.expressions()?;
             texts.append(&mut args);

@@ -210,11 +210,6 @@ fn among(words: &[&str], word: &str) -> bool {
     words.binary_search(&word).is_ok()
 }
 
-/// Whether a word is never a name unless quoted.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    among(RESERVED, word)
-}
-
 /// Whether a word may name a column or a table.
 pub(super) fn may_name_column(word: &str) -> bool {
     !among(RESERVED, word) && !among(FUNCTIONS_ONLY, word)

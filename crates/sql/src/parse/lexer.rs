@@ -358,23 +358,32 @@ impl<'t> Lexer<'t> {
     fn escape(&mut self, bytes: &mut Vec<u8>, start: usize) -> Result<()> {
         let escaped = self.peek(1);
         self.at += 2;
-        let radix_and_digits = match escaped {
-            b'b' => return Ok(bytes.push(8)),
-            b'f' => return Ok(bytes.push(12)),
-            b'n' => return Ok(bytes.push(b'\n')),
-            b'r' => return Ok(bytes.push(b'\r')),
-            b't' => return Ok(bytes.push(b'\t')),
+        let plain = match escaped {
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
             b'u' => return self.code_point(4, bytes),
             b'U' => return self.code_point(8, bytes),
-            b'x' => (16, 2),
+            b'x' => {
+                self.escaped_byte(16, 2, bytes);
+                return Ok(());
+            }
             b'0'..=b'7' => {
                 self.at -= 1;
-                (8, 3)
+                self.escaped_byte(8, 3, bytes);
+                return Ok(());
             }
             _ if self.at > self.bytes.len() => return Err(self.unterminated("quoted string", start)),
-            byte => return Ok(bytes.push(byte)),
+            byte => byte,
         };
-        let (radix, digits) = radix_and_digits;
+        bytes.push(plain);
+        Ok(())
+    }
+
+    /// The byte that at most so many digits write; without digits the `x` stands for itself.
+    fn escaped_byte(&mut self, radix: u32, digits: usize, bytes: &mut Vec<u8>) {
         let (mut value, mut count) = (0_u32, 0);
         while count < digits
             && let Some(digit) = char::from(self.peek(0)).to_digit(radix)
@@ -383,7 +392,6 @@ impl<'t> Lexer<'t> {
             self.at += 1;
         }
         bytes.push(if count == 0 { b'x' } else { value as u8 });
-        Ok(())
     }
 
     /// The character of this many hexadecimal digits; surrogates come in pairs of escapes.

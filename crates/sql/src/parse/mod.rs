@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::parse::parser::Parser;
 use crate::parse::syntax::{Expr, ParsedStatement, Query, TypeName};
 
-pub(crate) use keywords::{is_reserved, quote_identifier};
+pub(crate) use keywords::quote_identifier;
 pub(crate) use parser::character_position;
 
 /// How deeply expressions, queries and parentheses may nest.

@@ -65,7 +65,6 @@ pub struct Connection {
     pub(super) cursors: HashMap<String, Cursor>,
     pub(super) plans: PlanCache,
     pub(super) canceled: Arc<AtomicBool>,
-    pub(super) number: i32,
 }
 
 impl Connection {
@@ -88,6 +87,8 @@ impl Connection {
             notices: Vec::new(),
             canceled: canceled.clone(),
             deadline: None,
+            given: Vec::new(),
+            replayed: 0,
             shortage: None,
             set_values: Vec::new(),
             current_values: HashMap::new(),
@@ -104,7 +105,6 @@ impl Connection {
             cursors: HashMap::new(),
             plans: PlanCache::default(),
             canceled,
-            number,
         })
     }
 
@@ -150,8 +150,8 @@ impl Connection {
                 self.open_implicit_block(&statement.statement).map_err(|error| self.failed(error))?;
             }
             let own = &text[statement.start..statement.end];
-            self.run_statement(statement, own, sink)
-                .map_err(|error| self.failed(shifted(error, text, statement)))?;
+            let done = crate::stack::for_text(own.len(), || self.run_statement(statement, own, sink));
+            done.map_err(|error| self.failed(shifted(error, text, statement)))?;
         }
         self.close_implicit_block().map_err(|error| self.failed(error))
     }
@@ -239,7 +239,7 @@ impl Connection {
     /// # Errors
     /// Class 22 for a text that is no such value.
     pub fn decode_text(&mut self, ty: Type, text: &str) -> Result<Value> {
-        from_text(&mut self.environment, ty, Modifier::NONE, text)
+        from_text(&self.environment, ty, Modifier::NONE, text)
     }
 
     /// Reads a value of this type from its binary form.

@@ -40,6 +40,9 @@ pub(crate) struct SessionEnvironment {
     pub canceled: Arc<AtomicBool>,
     /// When the statement in progress is to end.
     pub deadline: Option<Instant>,
+    /// The values that `nextval` has given in this statement, and how many of them its present attempt was given again.
+    pub given: Vec<(u32, i64)>,
+    pub replayed: usize,
     /// The sequence whose stored values ran out in this statement.
     pub shortage: Option<u32>,
     /// `setval` calls of this statement: they are carried out when it has ended.
@@ -207,11 +210,22 @@ impl Environment for SessionEnvironment {
 
     fn next_value(&mut self, sequence: u32) -> Result<i64> {
         let sequence = sequence_of(&self.catalog, sequence)?;
-        let value = self.sequences.next(&sequence).inspect_err(|error| {
-            if error.state() == SHORTAGE {
-                self.shortage = Some(sequence.oid);
+        let known =
+            self.given.get(self.replayed).filter(|(oid, _)| *oid == sequence.oid).map(|(_, value)| *value);
+        let value = match known {
+            Some(value) => value,
+            None => {
+                let value = self.sequences.next(&sequence).inspect_err(|error| {
+                    if error.state() == SHORTAGE {
+                        self.shortage = Some(sequence.oid);
+                    }
+                })?;
+                self.given.truncate(self.replayed);
+                self.given.push((sequence.oid, value));
+                value
             }
-        })?;
+        };
+        self.replayed += 1;
         self.current_values.insert(sequence.oid, value);
         self.last_sequence = Some(sequence.oid);
         Ok(value)

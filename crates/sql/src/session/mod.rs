@@ -23,8 +23,6 @@ mod run;
 pub(crate) mod sequences;
 mod settings;
 mod statement;
-#[cfg(test)]
-mod tests;
 mod transaction;
 
 use std::sync::Arc;

@@ -69,7 +69,8 @@ impl Connection {
     pub fn prepare(&mut self, name: &str, text: &str, types: &[u32]) -> Result<()> {
         self.begin_statement();
         let types = types.iter().map(|&oid| Type::from_oid(oid).filter(|&ty| ty != Type::Unknown)).collect();
-        let prepared = self.prepare_text(text, types).map_err(|error| self.failed(error))?;
+        let prepared = crate::stack::for_text(text.len(), || self.prepare_text(text, types));
+        let prepared = prepared.map_err(|error| self.failed(error))?;
         self.keep_prepared(name, prepared).map_err(|error| self.failed(error))
     }
 
@@ -213,7 +214,9 @@ impl Connection {
         let Some(mut portal) = self.portals.remove(name) else {
             return Err(self.failed(SqlError::undefined_portal(name)));
         };
-        let done = self.run_taken(&mut portal, max_rows as usize, sink);
+        let text_bytes = portal.prepared.text.len();
+        let done =
+            crate::stack::for_text(text_bytes, || self.run_taken(&mut portal, max_rows as usize, sink));
         let ended = self.transaction.is_idle()
             && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
         if !ended {

@@ -158,6 +158,7 @@ impl Connection {
         if plan.planned.writes && self.environment.settings.is_on("transaction_read_only") {
             return Err(self.read_only(plan.kind));
         }
+        self.environment.given.clear();
         loop {
             self.environment.shortage = None;
             let done = self.attempt(plan, parameters, each);
@@ -198,11 +199,13 @@ impl Connection {
         if self.environment.settings.is_on("transaction_read_only") {
             return Err(self.read_only("COPY FROM"));
         }
+        self.environment.given.clear();
         loop {
             self.environment.shortage = None;
             let environment = &mut self.environment;
             let body = |access: crate::run::Access<'_>| {
                 *count = 0;
+                environment.replayed = 0;
                 for row in rows {
                     *count += execute(&plan.planned, access, row, &mut *environment, &mut |_| Ok(()))?;
                 }
@@ -251,6 +254,7 @@ impl Connection {
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
         let environment = &mut self.environment;
+        environment.replayed = 0;
         let idle = self.transaction.is_idle();
         if idle && !plan.planned.writes {
             return access::read(&self.shared.database, |access| {
@@ -262,6 +266,7 @@ impl Connection {
         let mut batches: Vec<Batch> = Vec::new();
         let body = |access: crate::run::Access<'_>| {
             batches.clear();
+            environment.replayed = 0;
             execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| {
                 batches.push(batch);
                 Ok(())

@@ -354,7 +354,7 @@ fn parse_duration(value: &str) -> Option<u64> {
 /// The largest unit in which it is a whole number.
 fn show_duration(milliseconds: u64) -> String {
     for (unit, factor) in [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)] {
-        if milliseconds > 0 && milliseconds % factor == 0 {
+        if milliseconds > 0 && milliseconds.is_multiple_of(factor) {
             return format!("{}{unit}", milliseconds / factor);
         }
     }

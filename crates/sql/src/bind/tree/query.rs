@@ -220,6 +220,7 @@ pub(crate) struct BoundCte {
 }
 
 /// Where a common table expression's rows come from.
+#[expect(clippy::large_enum_variant, reason = "a statement has few of them")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CteBody {
     /// A query.

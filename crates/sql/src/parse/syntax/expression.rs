@@ -245,7 +245,7 @@ pub(crate) enum Over {
     /// A window of the WINDOW clause, as it is.
     Name(Name),
     /// A window in parentheses.
-    Window(WindowDefinition),
+    Window(Box<WindowDefinition>),
 }
 
 /// A window.

@@ -160,7 +160,7 @@ impl Fixture {
 
     pub(super) fn run_with(&self, text: &str, parameters: &[Value], memory: usize) -> Result<Vec<String>> {
         let planned = self.planned(text)?;
-        let on_snapshot = !planned.writes && text.len() % 2 == 0;
+        let on_snapshot = !planned.writes && text.len().is_multiple_of(2);
         let mut run = |access: crate::run::Access<'_>| {
             let mut environment = PlainEnvironment::new(0);
             let mut rows = Vec::new();

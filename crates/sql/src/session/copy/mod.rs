@@ -28,6 +28,9 @@ use crate::types::{Modifier, Type, Value};
 /// A field of a line: its text; none is NULL.
 pub(super) type CopyField = Option<String>;
 
+/// A column that is copied: its name, type and modifier.
+type CopyColumn = (String, Type, Modifier);
+
 impl Connection {
     pub(super) fn copy(&mut self, copy: &Copy, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         if copy.file.is_some() {
@@ -130,7 +133,7 @@ impl Connection {
         &mut self,
         table: &crate::parse::syntax::ObjectName,
         columns: &[Name],
-    ) -> Result<(Arc<crate::session::run::Plan>, Vec<(String, Type, Modifier)>)> {
+    ) -> Result<(Arc<crate::session::run::Plan>, Vec<CopyColumn>)> {
         let crate::catalog::Relation::Table(found) = self.find_relation(table)? else {
             let message = format!("cannot copy to \"{table}\"");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -175,7 +178,7 @@ impl Connection {
     fn copied_row(
         &mut self,
         line: &str,
-        columns: &[(String, Type, Modifier)],
+        columns: &[CopyColumn],
         options: &CopyOptions,
     ) -> Result<Vec<Value>> {
         let fields = fields_of(line, options)?;
@@ -192,7 +195,7 @@ impl Connection {
             let field = options.null_or_text(field, quoted, name);
             row.push(match field {
                 None => Value::Null,
-                Some(text) => from_text(&mut self.environment, *ty, *modifier, &text)
+                Some(text) => from_text(&self.environment, *ty, *modifier, &text)
                     .and_then(|value| crate::types::cast::apply_modifier(*ty, *modifier, value, false))?,
             });
         }

@@ -1,0 +1,330 @@
+//! Tests of connections through the public interface: what survives a restart, prepared statements and portals, COPY,
+//! transactions of several connections, cancellation.
+
+use heddle_sql::{
+    Connection, Environment, Field, ResultSink, Sql, SqlError, SqlState, TransactionStatus, Type, Value,
+};
+use heddledb::{Database, Durability, Options};
+
+fn in_memory() -> Sql {
+    let database =
+        Database::in_memory(Options::default().durability(Durability::None)).expect("a database in memory");
+    Sql::new(&database).expect("SQL on an empty database")
+}
+
+fn connect(sql: &Sql) -> Connection {
+    sql.connect(Default::default()).expect("a connection")
+}
+
+/// The rows of a text's last statement, columns between blanks.
+fn rows(connection: &mut Connection, text: &str) -> Vec<String> {
+    let results = connection.query(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let result = results.last().expect("a result");
+    let rows = connection.text_rows(result).expect("values print");
+    let shown = |row: Vec<Option<String>>| {
+        row.into_iter().map(|value| value.unwrap_or("NULL".to_string())).collect::<Vec<_>>().join(" ")
+    };
+    rows.into_iter().map(shown).collect()
+}
+
+fn state(connection: &mut Connection, text: &str) -> SqlState {
+    connection.query(text).expect_err(text).state()
+}
+
+#[test]
+fn definitions_and_rows_survive_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("db");
+    {
+        let database = Database::open(&path, Options::default()).expect("a new database");
+        let mut connection = connect(&Sql::new(&database).expect("SQL"));
+        connection
+            .query(
+                "create type mood as enum ('sad', 'ok'); create domain positive as int check (value > 0);
+                 create table t (id serial primary key, m mood, n positive default 3, twice int generated always as (n * 2) stored);
+                 create index t_m on t (m); create view v as select id, twice from t; create schema s; create sequence s.q start 7;
+                 insert into t (m) values ('ok'), ('sad'); select nextval('s.q')",
+            )
+            .expect("the definitions are right");
+        drop(connection);
+        database.close().expect("it closes");
+    }
+    let database = Database::open(&path, Options::default()).expect("the database opens again");
+    let mut connection = connect(&Sql::new(&database).expect("SQL"));
+    assert_eq!(rows(&mut connection, "select * from v order by id"), ["1 6", "2 6"]);
+    assert_eq!(rows(&mut connection, "select m from t order by m"), ["sad", "ok"]);
+    let next: i64 =
+        rows(&mut connection, "insert into t (m) values ('ok') returning id")[0].parse().expect("a number");
+    assert!(next > 2, "a value was given twice: {next}");
+    let sequence: i64 = rows(&mut connection, "select nextval('s.q')")[0].parse().expect("a number");
+    assert!(sequence > 7, "a value was given twice: {sequence}");
+    assert_eq!(state(&mut connection, "insert into t (n) values (-1)"), SqlState::CHECK_VIOLATION);
+    assert_eq!(state(&mut connection, "create table t (x int)"), SqlState::DUPLICATE_TABLE);
+}
+
+#[test]
+fn tables_of_the_engine_are_tables_of_sql() {
+    use heddledb::{DataType, TableDefinition, row};
+    let database =
+        Database::in_memory(Options::default().durability(Durability::None)).expect("a database in memory");
+    let definition =
+        TableDefinition::new("account").column("id", DataType::Int64).column("owner", DataType::Text);
+    let table = database.create_table(definition.primary_key(["id"])).expect("a new table");
+    database.run(|tx| tx.insert(&table, row![7, "ada"])).expect("a row");
+    let mut connection = connect(&Sql::new(&database).expect("SQL"));
+    assert_eq!(rows(&mut connection, "select owner from account where id = 7"), ["ada"]);
+    connection.query("insert into account values (8, 'bob')").expect("another row");
+    let found = database.run(|tx| tx.exists(&table, heddledb::key![8])).expect("a look");
+    assert!(found);
+}
+
+/// Keeps rows as texts, and whether a portal was suspended.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<String>,
+    tags: Vec<String>,
+    suspended: bool,
+}
+
+impl ResultSink for Rows {
+    fn describe(&mut self, _fields: &[Field]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn row(&mut self, values: &[Value], _environment: &dyn Environment) -> Result<(), SqlError> {
+        self.rows.push(format!("{values:?}"));
+        Ok(())
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<(), SqlError> {
+        self.tags.push(tag.to_string());
+        Ok(())
+    }
+
+    fn empty(&mut self) {
+        self.tags.push("empty".to_string());
+    }
+
+    fn suspended(&mut self) {
+        self.suspended = true;
+    }
+
+    fn copy_in(
+        &mut self,
+        _format: heddle_sql::CopyFormat,
+        _columns: usize,
+    ) -> Result<&mut dyn heddle_sql::CopySource, SqlError> {
+        Err(SqlError::unsupported("no data here"))
+    }
+
+    fn copy_out(&mut self, _format: heddle_sql::CopyFormat, _columns: usize) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, _data: &[u8]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn copy_done(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn portals_give_rows_in_portions() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection
+        .query("create table t (id int primary key); insert into t values (1), (2), (3)")
+        .expect("a table");
+    connection.query("begin").expect("a block");
+    connection.prepare("s", "select id from t where id >= $1 order by id", &[0]).expect("it is right");
+    let (types, fields) = connection.describe_statement("s").expect("it is there");
+    assert_eq!(types, [Type::Int4]);
+    assert_eq!(fields.expect("columns")[0].name, "id");
+    connection.bind("p", "s", vec![Value::Int4(1)]).expect("one parameter");
+    let mut sink = Rows::default();
+    connection.execute("p", 2, &mut sink).expect("two rows");
+    assert!(sink.suspended && sink.rows.len() == 2 && sink.tags.is_empty());
+    let mut sink = Rows::default();
+    connection.execute("p", 0, &mut sink).expect("the rest");
+    assert_eq!((sink.rows.len(), sink.tags), (1, vec!["SELECT 3".to_string()]));
+    connection.query("commit").expect("the end");
+    assert!(!connection.has_portal("p"), "portals end with their transaction");
+    assert_eq!(
+        connection.execute("p", 0, &mut Rows::default()).expect_err("it is gone").state().as_str(),
+        "34000"
+    );
+}
+
+#[test]
+fn prepared_statements_follow_the_schema() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection
+        .query("create table t (id int primary key, v text); insert into t values (1, 'a')")
+        .expect("a table");
+    connection.prepare("named", "select id, v from t", &[]).expect("it is right");
+    connection.prepare("all", "select * from t", &[]).expect("it is right");
+    connect(&sql).query("alter table t add column w int").expect("another connection may");
+    for (statement, changed) in [("named", false), ("all", true)] {
+        connection.bind("", statement, Vec::new()).expect("no parameters");
+        let done = connection.execute("", 0, &mut Rows::default());
+        match done {
+            Ok(()) => assert!(!changed, "{statement}"),
+            Err(error) => {
+                assert!(changed && error.state() == SqlState::FEATURE_NOT_SUPPORTED, "{statement}: {error}")
+            }
+        }
+    }
+    assert_eq!(connection.prepare("named", "select 1", &[]).expect_err("taken").state().as_str(), "42P05");
+    assert_eq!(connection.bind("", "none", Vec::new()).expect_err("unknown").state().as_str(), "26000");
+}
+
+#[test]
+fn failed_blocks_wait_for_their_end() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection.query("create table t (id int primary key)").expect("a table");
+    connection.query("begin; insert into t values (1)").expect("a block");
+    assert_eq!(connection.status(), TransactionStatus::InTransaction);
+    assert_eq!(state(&mut connection, "select 1 / 0"), SqlState::DIVISION_BY_ZERO);
+    assert_eq!(connection.status(), TransactionStatus::Failed);
+    assert_eq!(state(&mut connection, "select 1"), SqlState::IN_FAILED_SQL_TRANSACTION);
+    let results = connection.query("commit").expect("the end is accepted");
+    assert_eq!(results[0].tag, "ROLLBACK");
+    assert_eq!(rows(&mut connection, "select count(*) from t"), ["0"]);
+}
+
+#[test]
+fn several_statements_of_one_text_are_one_transaction() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection.query("create table t (id int primary key)").expect("a table");
+    assert_eq!(
+        state(&mut connection, "insert into t values (1); insert into t values (1)"),
+        SqlState::UNIQUE_VIOLATION
+    );
+    assert_eq!(rows(&mut connection, "select count(*) from t"), ["0"]);
+    connection.query("insert into t values (1); insert into t values (2)").expect("both");
+    assert_eq!(rows(&mut connection, "select count(*) from t"), ["2"]);
+}
+
+#[test]
+fn write_skew_is_refused() {
+    let sql = in_memory();
+    let (mut one, mut two) = (connect(&sql), connect(&sql));
+    one.query("create table duty (name text primary key, on_call bool); insert into duty values ('a', true), ('b', true)")
+        .expect("a table");
+    for (connection, name) in [(&mut one, "a"), (&mut two, "b")] {
+        connection.query("begin").expect("a block");
+        assert_eq!(rows(connection, "select count(*) from duty where on_call"), ["2"]);
+        connection
+            .query(&format!("update duty set on_call = false where name = '{name}'"))
+            .expect("it is buffered");
+    }
+    one.query("commit").expect("the first commits");
+    assert_eq!(state(&mut two, "commit"), SqlState::SERIALIZATION_FAILURE);
+    assert_eq!(rows(&mut two, "select count(*) from duty where on_call"), ["1"]);
+}
+
+#[test]
+fn a_hot_counter_loses_nothing() {
+    let sql = in_memory();
+    connect(&sql)
+        .query("create table c (id int primary key, n bigint not null); insert into c values (1, 0)")
+        .expect("a table");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut connection = connect(&sql);
+                for _ in 0..250 {
+                    connection.query("update c set n = n + 1 where id = 1").expect("it is retried");
+                }
+            });
+        }
+    });
+    assert_eq!(rows(&mut connect(&sql), "select n from c"), ["1000"]);
+}
+
+#[test]
+fn copy_goes_in_and_out() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection.query("create table t (id int primary key, v text, d date)").expect("a table");
+    let text = b"1\ta\\tb\t2020-01-31\n2\t\\N\t\\N\n3\tback\\\\slash\t1999-12-31\n\\.\n";
+    let results = connection.copy_from("copy t from stdin", text).expect("three lines");
+    assert_eq!(results[0].tag, "COPY 3");
+    let results = connection.query("copy t to stdout").expect("three lines");
+    assert_eq!(String::from_utf8_lossy(&results[0].data), String::from_utf8_lossy(&text[..text.len() - 3]));
+    let csv = b"id,v,d\n4,\"two\nlines, \"\"quoted\"\"\",\n5,\"\",2001-01-01\n";
+    connection.copy_from("copy t from stdin (format csv, header)", csv).expect("two lines");
+    let results = connection
+        .query("copy (select * from t where id > 3 order by id) to stdout csv header")
+        .expect("two lines");
+    assert_eq!(String::from_utf8_lossy(&results[0].data), String::from_utf8_lossy(csv));
+    let error =
+        connection.copy_from("copy t from stdin", b"6\tx\t2020-01-01\nbad\ty\t\\N\n").expect_err("no number");
+    assert_eq!(error.state(), SqlState::INVALID_TEXT_REPRESENTATION);
+    assert!(error.detail().is_some_and(|detail| detail.contains("line 2")), "{error}");
+    let error = connection.copy_from("copy t from stdin", b"6\tx\n").expect_err("a column is missing");
+    assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT);
+    assert_eq!(rows(&mut connection, "select count(*) from t"), ["5"]);
+}
+
+#[test]
+fn statements_can_be_canceled_and_time_out() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    let endless = "select count(*) from generate_series(1, 100000) a, generate_series(1, 100000) b";
+    connection.query("set statement_timeout = '50ms'").expect("a setting");
+    assert_eq!(state(&mut connection, endless), SqlState::QUERY_CANCELED);
+    connection.query("reset statement_timeout").expect("a setting");
+    let canceller = connection.canceller();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The statement may not have begun when it is first canceled: it is canceled until it has ended.
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                canceller.cancel();
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(state(&mut connection, endless), SqlState::QUERY_CANCELED);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(rows(&mut connection, "select 1"), ["1"]);
+}
+
+#[test]
+fn deep_statements_end_in_errors() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection.query("create table t (id int primary key)").expect("a table");
+    let deep = 100_000;
+    for text in [
+        format!("select {}1{}", "(".repeat(deep), ")".repeat(deep)),
+        format!("select 1{}", " + 1".repeat(deep)),
+        format!("select * from t{}", " cross join t".repeat(deep)),
+    ] {
+        assert_eq!(state(&mut connection, &text), SqlState::STATEMENT_TOO_COMPLEX);
+    }
+    let many = format!("select count(*) from t where id in (0{})", ", 1".repeat(100_000));
+    assert_eq!(rows(&mut connection, &many), ["0"]);
+    let nested = format!("select {}1{}", "(".repeat(100), " + 1)".repeat(100));
+    assert_eq!(rows(&mut connection, &nested), ["101"]);
+    let chain = format!("select 1{}", " + 1".repeat(600));
+    assert_eq!(rows(&mut connection, &chain), ["601"]);
+}
+
+#[test]
+fn temporary_tables_end_with_their_connection() {
+    let sql = in_memory();
+    let mut one = connect(&sql);
+    one.query("create temp table t (x int); insert into t values (1)").expect("a table");
+    assert_eq!(rows(&mut one, "select * from t"), ["1"]);
+    assert_eq!(state(&mut connect(&sql), "select * from t"), SqlState::UNDEFINED_TABLE);
+    let tables = sql.database().tables().len();
+    drop(one);
+    assert_eq!(sql.database().tables().len(), tables - 1);
+}
