@@ -105,7 +105,7 @@ fn a_sequence_is_set_and_goes_on_from_there() {
             sequence.set(500).expect("again");
             assert_eq!(sequence.next(), Ok(500));
             assert!(matches!(sequence.set(1_001), Err(Error::InvalidSequence { .. })));
-            // Inside a body, too: it is run again until the value is set.
+            // Inside a body, too: it is retried until the value is set.
             assert_eq!(db.run(|_| sequence.set(7)), Ok(()));
             assert_eq!(sequence.next(), Ok(7), "{protocol}");
             sequence.set(1_000).expect("the last one");

@@ -220,7 +220,7 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Starts a thread that is needed from now on; it ends when it is told to, before [`stop`](Self::stop).
+    /// Starts a thread that is needed from now on; it ends on request, before [`stop`](Self::stop).
     ///
     /// # Errors
     /// [`Error::ThreadRefused`].
@@ -240,7 +240,7 @@ impl Threads {
     pub(crate) fn stop(&self, engine: &Engine, input: &Input) -> Result<()> {
         let mut running = std::mem::take(&mut *self.running.lock());
         join(&mut running.on_demand);
-        // First: nobody waits for it who is not told that the database is being closed.
+        // First: no thread waits for it that does not learn that the database is being closed.
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.stop();
         }

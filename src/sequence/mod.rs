@@ -41,11 +41,11 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The next value. It waits for nobody, but where values are taken faster than the log reserves them.
+    /// The next value. It waits only where values are taken faster than the log reserves them.
     ///
     /// # Errors
     /// [`Error::SequenceExhausted`]; [`Error::UnknownSequence`] if it was dropped; [`Error::Closed`]; why no more values can be reserved. In a
-    /// transaction's body [`Error::Conflict`]: pass it on, the body is run again.
+    /// transaction's body [`Error::Conflict`]: pass it on, the body is retried.
     // It is no iterator: it fails, and is shared.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<i64> {
@@ -149,7 +149,7 @@ impl Database {
         })
     }
 
-    /// Puts a sequence among those in use, unless somebody else has; and has its values reserved.
+    /// Puts a sequence among those in use, unless another thread has; and has its values reserved.
     fn in_use(&self, core: Arc<SequenceCore>) -> Result<Sequence> {
         let shared: &Arc<Shared> = self.shared();
         shared.start_sequences()?;

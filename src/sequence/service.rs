@@ -1,7 +1,7 @@
 //! The sequences of a database that are in use, and the thread that reserves their values.
 //!
 //! A sequence's record says where it resumes after a crash. The thread raises that ahead of the values given, in transactions of its own,
-//! and lets values be given once they are durable: so who takes a value neither waits for the log nor commits anything,
+//! and lets values be given once they are durable: so a caller that takes a value neither waits for the log nor commits anything,
 //! as long as the reservations last.
 //!
 //! Concurrency: a sequence's state has a lock of its own, which is never held while something is written.
@@ -136,7 +136,7 @@ impl SequenceCore {
     }
 
     /// Makes a request, and waits until something has come of it. A body does not wait, because it may hold what the request
-    /// needs: it runs again.
+    /// needs: it is retried.
     fn wait_for<'c>(
         self: &'c Arc<Self>,
         sequences: &Sequences,

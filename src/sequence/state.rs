@@ -22,7 +22,7 @@ pub(super) enum Request {
 /// What came of taking values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// So many values from this one on.
+    /// This many values from this one on.
     Values { first: i64, count: u64 },
     /// More must be reserved first.
     Empty,
@@ -47,7 +47,7 @@ pub(super) struct State {
     chunk: u64,
     pub(super) request: Option<Request>,
     pub(super) is_writing: bool,
-    /// Why the last request failed, until somebody is told.
+    /// Why the last request failed, until a caller has received it.
     pub(super) error: Option<Error>,
     /// Why nothing is given any more, if so.
     pub(super) closed: Option<Error>,
@@ -85,7 +85,7 @@ impl State {
         State { next: Some(of.first()), ready: count, ..State::resumed(resume) }
     }
 
-    /// Takes at most so many values.
+    /// Takes at most this many values.
     pub(super) fn take(&mut self, of: &SequenceDefinition, wanted: u64) -> Taken {
         match self.next {
             None => Taken::Exhausted,

@@ -75,7 +75,7 @@ enum Command {
     Sql(sql::Arguments),
     /// Serve a database to PostgreSQL clients
     Serve(serve::Arguments),
-    /// Users who may connect to a served database
+    /// Users that may connect to a served database
     User(serve::UserArguments),
 }
 

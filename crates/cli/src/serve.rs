@@ -1,4 +1,4 @@
-//! `heddle serve`: a database for PostgreSQL clients; `heddle user`: who may connect.
+//! `heddle serve`: a database for PostgreSQL clients; `heddle user`: the users that may connect.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -94,7 +94,7 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
         flags.push_str(&format!("\nlisten = \"{address}\""));
     }
     let flags = flags.parse().map_err(|error| usage(format!("--set: {error}")))?;
-    // Variables that are not valid UTF-8 are nobody's settings.
+    // Variables that are not valid UTF-8 are not settings of any server.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     Settings::load(text.as_deref(), environment, flags).map_err(|error| usage(error.to_string()))
@@ -123,7 +123,7 @@ fn open(directory: &Path, options: Options) -> Result<Database> {
     Ok(Database::open(directory, recovering::shown(options))?)
 }
 
-/// Users who may connect.
+/// Users that may connect.
 #[derive(Args)]
 pub struct UserArguments {
     #[command(subcommand)]

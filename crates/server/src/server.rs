@@ -86,7 +86,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. Until a database is [served](Self::serve), clients are told that it starts up (SQLSTATE 57P03).
+    /// Listens. Until a database is [served](Self::serve), clients receive the error that it starts up (SQLSTATE 57P03).
     ///
     /// # Errors
     /// The address is in use or not this machine's, a file of the settings cannot be used, or the system refuses a
@@ -200,7 +200,7 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream, address: SocketAddr) -> io::Re
     socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
     let mut transport = Transport::new(socket, STARTUP_BYTES_MAX)?;
     let settings = &shared.settings;
-    // Beyond the limit for unauthenticated clients nobody is told anything: that would cost a thread, too.
+    // Beyond the limit for unauthenticated clients clients are closed without an error: one would cost a thread, too.
     let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated)
     else {
         return Err(io::Error::other("there are too many unauthenticated connections"));

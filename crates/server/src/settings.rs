@@ -59,7 +59,7 @@ pub struct Settings {
     pub tls_client_ca: Option<PathBuf>,
     /// Lets clients on other machines connect without TLS.
     pub allow_unencrypted: bool,
-    /// Who may connect from where, and how they prove it; the first rule that fits decides.
+    /// Which users may connect from where, and how they authenticate; the first rule that fits decides.
     #[serde(rename = "host")]
     pub hosts: Vec<HostRule>,
 }
@@ -87,7 +87,7 @@ pub enum Method {
     Scram,
     /// By a client certificate whose common name is the user's.
     Certificate,
-    /// Nobody connects by this rule.
+    /// This rule refuses connections.
     Reject,
 }
 

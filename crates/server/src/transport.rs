@@ -131,7 +131,7 @@ impl Transport {
                 return Err(ReadError::Closed);
             }
             if let Err(error) = session.process_new_packets() {
-                // The alert tells the client why; the connection ends either way.
+                // The alert gives the client the reason; the connection ends either way.
                 let _ = session.write_tls(&mut self.socket);
                 return Err(io::Error::other(error).into());
             }

@@ -60,7 +60,7 @@ impl Batch {
         self.positions.push(position);
     }
 
-    /// Removes a transaction, which reports its outcome by itself from now on.
+    /// Removes a transaction, which reports its outcome on its own from now on.
     pub(super) fn remove(&mut self, number: usize) -> Box<Incoming> {
         let (transaction, position) = (self.transactions.remove(number), self.positions.remove(number));
         detached(self.group.as_ref(), transaction, position)

@@ -186,7 +186,7 @@ impl Executor<'_> {
                 return self.acquire(change.request());
             }
         };
-        // Transactions that are granted end before others are told of this request.
+        // Transactions that are granted end before others learn of this request.
         self.run_granted();
         self.count_locks(locks.len());
         self.count_request(|| locks.iter().find_map(|lock| lock.partition_hash));
@@ -335,7 +335,7 @@ impl Executor<'_> {
     fn perform(&mut self, work: Work) {
         match work {
             Work::Whole(incoming) => return self.add_granted(incoming),
-            // Transactions that are granted end before others are told of this one.
+            // Transactions that are granted end before others learn of this one.
             Work::Batch(_) | Work::Phase(_) | Work::External(_) | Work::Repartitioning(_) => {
                 self.run_granted()
             }

@@ -8,7 +8,7 @@
 //! - The worker runs no action: all it does itself is to resolve keys by index reads ([`key_resolution`](super::key_resolution)).
 //! - **Order.** Transactions of a group that belong to one executor take effect in the order of the group, and so do
 //!   transactions of which one reads without a lock a table that another one writes: a new *round* begins where they meet.
-//!   Tables are told apart by 64 bits; if two share a bit, a round begins unnecessarily. Key resolution and the uniqueness of
+//!   Tables are distinguished by 64 bits; if two share a bit, a round begins unnecessarily. Key resolution and the uniqueness of
 //!   indexes are outside of this order (`Worker::execute_group`).
 //! - If the partition map has changed, all transactions that have not been admitted are routed again.
 //!

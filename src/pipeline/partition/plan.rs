@@ -3,7 +3,7 @@
 //! In parallel a transaction ends sooner if executors are idle. But if an action fails, by the procedure's own error, others
 //! have run unnecessarily; serially, no action starts behind the one that has failed. For each procedure the failed
 //! transactions over several executors are counted, and a procedure that fails often runs serially. Its own errors occur
-//! with either plan, so the count needs no trials and tells by itself when to return to the parallel plan.
+//! with either plan, so the count needs no trials and indicates on its own when to return to the parallel plan.
 //!
 //! # Invariants
 //! Both plans have the same result; a count that is lost or late costs time only.

@@ -1,4 +1,4 @@
-//! Why a connection ends: what the client is told, if it can be told anything.
+//! Why a connection ends: the error that the client receives, if it can receive any.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use crate::wire::encode::Output;
 /// The end of a connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The client is told this, with severity FATAL.
+    /// The client receives this, with severity FATAL.
     #[error("{message}")]
     Fatal { code: &'static str, message: String },
-    /// The client is told this error of the SQL session, with severity FATAL.
+    /// The client receives this error of the SQL session, with severity FATAL.
     #[error("{}", .0.message())]
     Sql(Box<SqlError>),
-    /// There is nobody to be told.
+    /// There is no client to notify.
     #[error("the connection is gone: {0}")]
     Gone(io::Error),
 }

@@ -4,7 +4,7 @@
 //! - `session`: the loop over messages, and what ends it.
 //! - `extended`: Parse, Bind, Describe, Execute, Close.
 //! - `results`: what statements give, as messages.
-//! - `failure`, `report`: what a client is told of an error.
+//! - `failure`, `report`: what a client receives of an error.
 
 mod extended;
 pub(crate) mod failure;

@@ -42,7 +42,7 @@ impl<'r> Results<'r> {
         written.map_err(|error| self.lose(error.into()))
     }
 
-    /// The connection is lost: the statement ends with this error, which nobody gets.
+    /// The connection is lost: the statement ends with this error, which no client receives.
     fn lose(&mut self, failure: Failure) -> SqlError {
         let error = SqlError::new(SqlState::new("08006"), failure.to_string());
         self.failure = Some(failure);

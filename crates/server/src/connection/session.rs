@@ -39,7 +39,7 @@ pub(super) struct Session<'c> {
 }
 
 impl<'c> Session<'c> {
-    /// Opens the SQL session, and tells the client its parameters.
+    /// Opens the SQL session, and reports its parameters to the client.
     ///
     /// # Errors
     /// A startup parameter is not a setting, or has no valid value.
@@ -112,7 +112,7 @@ impl<'c> Session<'c> {
         if is_ending { Err(Failure::shutdown()) } else { Ok(()) }
     }
 
-    /// Until when the client may be silent, and what it is told then.
+    /// Until when the client may be silent, and the error that it then receives.
     fn idle_deadline(&self) -> (Option<Instant>, Failure) {
         let in_transaction = self.connection.status() != TransactionStatus::Idle;
         let (name, code, what) = if in_transaction {

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! Until a user is authenticated, a message has at most 10 KiB (`server::STARTUP_BYTES_MAX`), and all of it takes at most the
-//! authentication timeout. Bytes that came before TLS began are refused, since nobody vouches for them
+//! authentication timeout. Bytes that came before TLS began are refused, since they are not authenticated
 //! (CVE-2021-23214).
 
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use crate::wire::{Fields, ProtocolError};
 /// The newest minor version of protocol 3 that is spoken here.
 const MINOR: u16 = 2;
 
-/// A user who has proved to be one.
+/// An authenticated user.
 pub(super) struct User<'c> {
     pub(super) served: &'c Served,
     pub(super) start: Start,
@@ -32,7 +32,7 @@ pub(super) struct User<'c> {
 /// Leads a client to an authenticated user. `None`: the connection is over (a cancel request, or the client left).
 ///
 /// # Errors
-/// What the client is told before the connection closes.
+/// What the client receives before the connection closes.
 pub(super) fn begin<'c>(
     shared: &'c Arc<Shared>,
     transport: &mut Transport,

@@ -22,7 +22,7 @@ pub(crate) enum Startup {
     Start(Start),
 }
 
-/// Who wants to talk, to which database, in which version of the protocol.
+/// The user, the database and the protocol version that the client asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) minor: u16,

@@ -285,7 +285,7 @@ fn idle_executors_become_fewer_and_come_back() {
     // Between the two limits the number stays as it is.
     assert_eq!(in_use_after([0.3, 0.3], first(2)), 0);
     assert_eq!(in_use_after([0.3, 0.3], first(3)), 3, "there are only two hashes");
-    // The number of rows is unknown: no executor is given up.
+    // The number of rows is unknown: no executor is retired.
     assert_eq!(busy([0.1, 0.1], 500).number(4), 4);
 }
 
