@@ -1,5 +1,5 @@
 //! HeddleDB: an in-memory, durable, serializable database engine for multicore machines, which stays fast when
-//! everybody touches the same rows.
+//! every transaction touches the same rows.
 //!
 //! ```no_run
 //! use heddledb::{DataType, Database, Options, TableDefinition, key, row};

@@ -136,7 +136,7 @@ impl Executed<'_> {
         }
     }
 
-    /// Waits until the result may be told.
+    /// Waits until the result may be released.
     ///
     /// # Errors
     /// The call's own error; [`Error::LogFailed`] if its outcome is unknown.
@@ -326,7 +326,7 @@ impl<'db> Worker<'db> {
         if let Some(executors) = self.shared.input().executors() {
             let _handover = at(Activity::Handover);
             self.run_at(executors, procedures, calls, footprints, done);
-            // The executors have told the log.
+            // The executors have notified the log.
             return false;
         }
         let group: SmallVec<[Prepared<'_>; GROUP_CALLS]> = calls

@@ -84,7 +84,7 @@ fn reading_one_record_allocates_nothing() {
     }
 }
 
-/// Not asserted, only told: a call like debit-credit's, as a worker makes it.
+/// Not asserted, only reported: a call like debit-credit's, as a worker makes it.
 fn tell_of_a_debit_credit_like_call() {
     const CALLS: u64 = 64;
     let db = in_memory(Options::default());

@@ -1,4 +1,4 @@
-//! Rows that come and go for ever: what is deleted leaves its tables and indexes, so that they are as large as what is
+//! Rows that come and go forever: what is deleted leaves its tables and indexes, so that they are as large as what is
 //! there, whatever was ever there.
 
 use heddledb::{

@@ -114,7 +114,7 @@ impl Ledger {
             tx.update(&self.accounts, key![to], &[("note", note.as_str().into())])?;
             tx.insert(&self.transfers, row![thread, number, amount])?;
             if number % 5 == 4 {
-                // A row goes in the same transaction as its neighbour comes.
+                // A row goes in the same transaction as its neighbor comes.
                 tx.delete(&self.transfers, key![thread, number - 2])?;
             }
             Ok(())

@@ -364,7 +364,7 @@ fn an_error_and_a_panic_give_everything_up() {
             std::panic::resume_unwind(Box::new("on purpose"))
         });
         assert!(matches!(panicked, Err(Error::Panicked { .. })));
-        // From another thread, which would wait for ever.
+        // From another thread, which would wait forever.
         thread::scope(|scope| {
             let other = scope.spawn(|| {
                 db.run(|tx| {

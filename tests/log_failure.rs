@@ -184,7 +184,7 @@ fn a_failed_database_can_be_dropped_and_opened_again() {
 }
 
 /// With `Async` no thread waits for the log; and yet a transaction that was let in before the log failed, and commits
-/// afterwards, must not be told as a success.
+/// afterwards, must not be reported as a success.
 #[test]
 fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
     in_time("a commit after the failure", || {

@@ -327,7 +327,7 @@ fn going_back_to_a_void_savepoint_cuts_no_statement_in_two() {
     db.check().expect("rows and indexes agree");
 }
 
-/// The second of two who close waits as the first does.
+/// The second of two that close waits as the first does.
 #[test]
 fn who_closes_a_closing_database_waits_for_its_end_too() {
     ends(|| {

@@ -1,4 +1,4 @@
-//! What a thread is at, shown for whoever samples where time goes.
+//! What a thread is at, shown for the code that samples where time goes.
 //!
 //! A thread that is watched knows one word, in its worker context's slot, and stores there what it is at whenever that
 //! changes: one relaxed store, which a sampler reads some hundred times a second. A thread that is not watched knows none,

@@ -9,7 +9,7 @@ use crate::pipeline::follower::{FollowerReport, follow};
 
 impl Database {
     /// Follows the database in a directory, which another process has open with the same
-    /// [`Options::follower_socket`], until that is closed: keeps a copy of its data, and writes its checkpoints. `told` hears
+    /// [`Options::follower_socket`], until that is closed: keeps a copy of its data, and writes its checkpoints. `told` receives
     /// what has been done, now and then, and says whether to go on. Of the options only the socket and the disk count.
     ///
     /// ```no_run

@@ -234,7 +234,7 @@ pub(super) fn is_unused_log(disk: &dyn Disk, path: &Path) -> Result<bool> {
 }
 
 /// Makes the directory and those above it, each one's name durable before the next is made. The name of the one
-/// that was there is made durable, too: whoever made it may have been interrupted before.
+/// that was there is made durable, too: a thread that made it may have been interrupted before.
 pub(super) fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
     let Some(parent) = parent_of(path) else {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Segments that are prepared ahead, so that a commit never waits for a file to be made.
 //!
-//! [`Segments`] is shared by the log's writer, which takes segments, and by whoever prepares them (one background
+//! [`Segments`] is shared by the log's writer, which takes segments, and by whichever thread prepares them (one background
 //! thread, or the writer's own before it starts). Room is counted here, so that callers can be held back before
 //! the log is full. The last page that is prepared is never given away: a segment is filled to its end only when
 //! the next one is in place.

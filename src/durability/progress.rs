@@ -1,4 +1,4 @@
-//! How far the log is durable, and the waiter slots of those who wait for it.
+//! How far the log is durable, and the waiter slots of those that wait for it.
 //!
 //! SP keeps an array of mutexes, one per update transaction, used again modulo its length (section 4.3.2). Here it is
 //! one waiter slot per epoch, in a ring. Invariants: a slot only says that something has happened;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// Published where results do not wait for durability: every epoch counts as released.
 const ALL: u64 = u64::MAX;
 
-/// Which results may be told.
+/// Which results may be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
     /// Those of durable epochs.
@@ -72,18 +72,18 @@ impl Progress {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Whether a result that met nothing newer than `epoch` may be told.
+    /// Whether a result that met nothing newer than `epoch` may be released.
     pub(crate) fn is_released(&self, epoch: u64) -> bool {
         // SeqCst, as in `publish`: a waiter registers, then looks here; the log raises this, then looks for waiters.
         epoch <= self.released.load(Ordering::SeqCst)
     }
 
-    /// Results up to this epoch may be told.
+    /// Results up to this epoch may be released.
     pub(crate) fn released(&self) -> u64 {
         self.released.load(Ordering::SeqCst)
     }
 
-    /// Waits until a result that met nothing newer than `epoch` may be told. Whether it had to wait.
+    /// Waits until a result that met nothing newer than `epoch` may be released. Whether it had to wait.
     ///
     /// # Errors
     /// The log has failed: whether the epoch is durable is unknown.
@@ -183,7 +183,7 @@ impl Progress {
 
     /// Why the log takes nothing more, if so.
     pub(crate) fn failure(&self) -> Option<Error> {
-        // SeqCst pairs with `fail`: who registered at a place and sees no failure here is woken by it.
+        // SeqCst pairs with `fail`: a thread that registered at a place and sees no failure here is woken by it.
         if self.failed.load(Ordering::SeqCst) == 0 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What can be locked, and by whom.
+//! What can be locked, and by which owner.
 
 use crate::base::atomics::{AtomicU64, Ordering};
 

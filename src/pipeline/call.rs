@@ -183,9 +183,9 @@ pub(crate) struct Call {
     pub(crate) queue: Option<usize>,
     /// What it probably conflicts about, if the schedule says so; or 0.
     pub(crate) conflict_class: u64,
-    /// Whether it had better wait than overlap with those who conflict about the same.
+    /// Whether it had better wait than overlap with those that conflict about the same.
     pub(crate) apart: bool,
-    /// What the schedule wants to be told about when it ends, if so.
+    /// What to report to the schedule when it ends, if anything.
     pub(crate) noted: Option<Box<References>>,
     /// Since when it is stashed, if it was.
     pub(crate) stashed: Option<Since>,
@@ -386,7 +386,7 @@ impl InFlight {
     /// # Errors
     /// [`Error::Busy`].
     pub(crate) fn try_enter(&self) -> Result<()> {
-        // SeqCst throughout: a thread that waits registers, then tries once more; who leaves counts down, then looks for who
+        // SeqCst throughout: a thread that waits registers, then tries once more; a call that leaves counts down, then looks for a thread that
         // waits.
         let limit = self.limit();
         if self.count.fetch_add(1, Ordering::SeqCst) < limit {

@@ -324,7 +324,7 @@ impl Checkpointer {
             };
             (last_job, state.at_work) = (state.jobs, state.at_work + 1);
             drop(state);
-            // The leader waits until everybody has come back.
+            // The leader waits until all helpers have come back.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| job.work(engine, self))) {
                 job.fail(broken(&*panic));
             }
@@ -392,7 +392,7 @@ impl Checkpointer {
             job.fail(broken(&*panic));
         }
         let mut state = self.state.lock();
-        // From here on no helper begins; those who have are waited for.
+        // From here on no helper begins; those that have are waited for.
         state.job = None;
         while state.at_work > 0 {
             self.changed.wait(&mut state);

@@ -128,7 +128,7 @@ impl Input {
         Ok(Call { routine, args, footprint, answer, queue, conflict_class, apart, noted, stashed: None })
     }
 
-    /// Has the schedule choose a queue; none, if it is all the same to it. And what it wants to be told about later.
+    /// Has the schedule choose a queue; none, if it is all the same to it. And what to report to it later.
     fn place(
         &self,
         routine: &dyn Routine,

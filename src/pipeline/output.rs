@@ -3,7 +3,7 @@
 //! Invariants: a result is released only once the log is durable through the highest epoch that its call met, and
 //! every result is eventually released: either the log stage finds it here when it has made an epoch durable, or the thread that puts
 //! it here finds that its epoch has become durable in the meantime. After a failed log, results of durable data are
-//! told, and all others are "unknown".
+//! released, and all others are "unknown".
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 
-/// A call that has ended, and whose result is not told yet.
+/// A call that has ended, and whose result is not released yet.
 pub(crate) struct Finished {
     pub(crate) answer: Arc<Answer>,
     pub(crate) epoch: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Finished {
 /// Results that wait, and those that are on their way to the output threads.
 pub(crate) struct Output {
     pending: Mutex<Vec<Finished>>,
-    /// Where output threads take from; none: who releases delivers too.
+    /// Where output threads take from; none: a thread that releases delivers too.
     staged: Option<HandoverQueue<Finished>>,
 }
 

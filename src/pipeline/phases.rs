@@ -1,7 +1,7 @@
 //! The coordinator: when a split phase begins and when it ends (Doppel, OSDI 2014, section 5.4).
 //!
 //! It decides; the log stage changes the phase, because a phase change is the sealing of an epoch: it raises the epoch
-//! and closes the gate of the commit sections at one moment, waits for those who are inside, has the protocol merge or
+//! and closes the gate of the commit sections at one moment, waits for those that are inside, has the protocol merge or
 //! mark, and opens the gate. So no thread has to agree to a change: a thread that sleeps inside a body, or has died, holds
 //! nothing up, and a caller's thread is like a worker.
 //!

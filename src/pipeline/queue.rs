@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::base::atomics::{AtomicU64, Ordering};
 
-/// A queue with many who put in, and one or several who take.
+/// A queue with many that put in, and one or several who take.
 pub(crate) struct HandoverQueue<T> {
     state: Mutex<State<T>>,
     filled: Condvar,
@@ -70,7 +70,7 @@ impl<T> HandoverQueue<T> {
         self.items.fetch_add(taken as u64, Ordering::Relaxed);
     }
 
-    /// Refuses what comes, and lets those who take go once it is empty.
+    /// Refuses what comes, and lets those that take go once it is empty.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.filled.notify_all();

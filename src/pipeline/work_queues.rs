@@ -7,12 +7,12 @@
 //! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose conflict class no worker is
 //! running. A rival of what runs is stolen only from a crowded queue; if there is nothing else, the worker sleeps. Calls
 //! that mostly conflict with their rivals wait for these, in any queue: a worker sleeps rather than run one beside them.
-//! Where workers share, queues are bounded as well: who puts a call into a full one waits, so that a queue of long calls
+//! Where workers share, queues are bounded as well: a thread that puts a call into a full one waits, so that a queue of long calls
 //! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
 //! worker takes only a few of those that wait, so that the rest can be stolen.
 //!
 //! Invariants: no call waits in a queue while a worker sleeps that should run it. A worker that goes to sleep says so, then
-//! looks into all queues once more; who puts a call in, or no longer runs what it ran, makes that visible, then looks who
+//! looks into all queues once more; a thread that puts a call in, or no longer runs what it ran, makes that visible, then looks who
 //! sleeps. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; who
 //! takes a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
 //! busy with the first.
@@ -51,7 +51,7 @@ struct Queue<T> {
     filled: Condvar,
     /// A thread that wants to put something in waits here.
     drained: Condvar,
-    /// How many calls wait in it, for those who don't hold the lock.
+    /// How many calls wait in it, for those that don't hold the lock.
     waiting: AtomicUsize,
     /// Whether its worker sleeps, or is about to.
     asleep: AtomicBool,
@@ -179,7 +179,7 @@ impl<T: Work> WorkQueues<T> {
         }
         put(&mut state.items);
         let own = &self.queues[queue];
-        // SeqCst: first the call is to be seen, then it is looked who sleeps (the module's argument).
+        // SeqCst: first the call is to be seen, then idle workers are searched (the module's argument).
         own.waiting.store(state.items.len(), Ordering::SeqCst);
         let asleep = own.asleep.load(Ordering::SeqCst);
         let another = !asleep
@@ -254,7 +254,7 @@ impl<T: Work> WorkQueues<T> {
         queue.waiting.store(left, Ordering::Relaxed);
         let blocked = state.blocked;
         // What was put in while its worker slept, or together with others, has woken one worker only. SeqCst: what is left
-        // was made visible before this look at who sleeps (the module's argument).
+        // was made visible before this look for idle workers (the module's argument).
         let another = left > 0
             && self.sharing.is_some()
             && self.idle.load(Ordering::SeqCst) > 0
@@ -295,7 +295,7 @@ impl<T: Work> WorkQueues<T> {
         found
     }
 
-    /// Takes out everything that waits, for whoever puts it in again.
+    /// Takes out everything that waits, for the code that puts it in again.
     pub(crate) fn take_out(&self) -> Vec<T> {
         let mut all = Vec::new();
         for queue in &self.queues {

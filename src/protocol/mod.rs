@@ -130,7 +130,7 @@ impl FromStr for ProtocolKind {
     }
 }
 
-/// What protocols can be told.
+/// The configuration of protocols.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     /// How many serial sites there are.
@@ -195,7 +195,7 @@ pub(crate) trait Protocol: Send + Sync {
     /// See [`CommitFailure`]; nothing has been changed.
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure>;
 
-    /// Whether the state that a failed body saw was a possible one, so that its error may be told.
+    /// Whether the state that a failed body saw was a possible one, so that its error may be returned.
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool;
 
     /// The epoch that must be durable before the result is released, given the highest that the call has seen.

@@ -9,7 +9,7 @@
 //! | `policy` | the sixteen ways to weigh that |
 //! | `history`, `state`, `slots` | what has been counted, in lock-free tables of a fixed size |
 //! | `hot_key_cache` | of all that was counted, what leads to the most aborts, in a table that stays in the cache |
-//! | `predict` | the decision, and what lets it run for ever |
+//! | `predict` | the decision, and what lets it run forever |
 //! | `admission` | how many calls are let in at once |
 
 pub(crate) mod admission;
@@ -101,7 +101,7 @@ pub(crate) struct Placement {
     pub(crate) conflict_class: u64,
     /// Whether it had better wait than overlap with them.
     pub(crate) apart: bool,
-    /// Whether the schedule wants to be told how the call has ended.
+    /// Whether the schedule needs the call's outcome.
     pub(crate) noted: bool,
 }
 

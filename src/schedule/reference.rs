@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 /// A reference: a number that stands for attribute, operator and value. Never 0, and at most [`LARGEST`].
 pub(crate) type Reference = u64;
 
-/// References have 63 bits: who keeps them in a word has one to himself.
+/// References have 63 bits: a thread that keeps them in a word has one to himself.
 pub(crate) const LARGEST: Reference = u64::MAX >> 1;
 
 /// An attribute of the data, or a domain that several attributes share.
@@ -165,7 +165,7 @@ impl<'r> Collector<'r> {
     }
 
     /// An interval is the smallest block of a power of two that it is in, so that intervals of one block meet; a narrow
-    /// one is its values besides, so that it meets those who name one of them.
+    /// one is its values besides, so that it meets those that name one of them.
     fn within(&mut self, attribute: Attribute, low: i64, high: i64) {
         if low > high {
             return;
@@ -173,7 +173,7 @@ impl<'r> Collector<'r> {
         if low == high {
             return self.add(mix(attribute.0, low as u64));
         }
-        // Offset by the sign bit, so that neighbours on both sides of 0 can share a block.
+        // Offset by the sign bit, so that neighbors on both sides of 0 can share a block.
         let (from, to) = (low as u64 ^ 1 << 63, high as u64 ^ 1 << 63);
         let level = u64::BITS - (from ^ to).leading_zeros();
         let block = from.checked_shr(level).unwrap_or(0);

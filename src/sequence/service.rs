@@ -239,7 +239,7 @@ impl Sequences {
         open.iter().for_each(|core| core.give_back(engine));
     }
 
-    /// Waits until an epoch is durable; not for ever where the log waits for a disk that is full, and the database is being closed.
+    /// Waits until an epoch is durable; not forever where the log waits for a disk that is full, and the database is being closed.
     fn wait_until_durable(&self, engine: &Engine, epoch: u64) -> Result<()> {
         let context = Context::from_waker(Waker::noop());
         loop {

@@ -264,7 +264,7 @@ impl Control {
         self.state.lock().transaction.map_or(0, |transaction| shared.reservations.count(transaction))
     }
 
-    /// Releases all reservations but for this many first ones.
+    /// Releases all reservations except the first ones, of this number.
     pub(super) fn release(&self, kept: usize) {
         let mut shared = self.sessions.shared.lock();
         let Some(transaction) = self.state.lock().transaction else { return };

@@ -5,7 +5,7 @@
 //! Invariants:
 //! - A key has one holder and a queue; a key that no thread holds has no entry. The thread that releases a key grants it to the first in its
 //!   queue.
-//! - A session waits for at most one key. It is blocked by the key's holder and by all who are before it in the queue.
+//! - A session waits for at most one key. It is blocked by the key's holder and by all that are before it in the queue.
 //! - No cycle of sessions that wait for each other remains when a wait has begun: the youngest of each cycle is the victim.
 
 use std::collections::VecDeque;
@@ -90,7 +90,7 @@ impl Reservations {
                 continue;
             };
             if reached_by == Some(key) {
-                // It was reached as one of this very queue, with all who are before it.
+                // It was reached as one of this very queue, with all that are before it.
                 continue;
             }
             let before = queue.waiting.iter().copied().take_while(|&other| other != blocked);

@@ -65,7 +65,7 @@ impl Budget {
         }
     }
 
-    /// Says that blocks take this many bytes more, or less. `place`: an address of who says so.
+    /// Says that blocks take this many bytes more, or less. `place`: an address of the caller.
     #[inline]
     pub(crate) fn note_blocks(&self, bytes: i64, place: usize) {
         if bytes != 0 && self.is_limited() {

@@ -4,7 +4,7 @@
 //! commits in around its commit section only, so that no user code holds an epoch open.
 //!
 //! Why sealing is right: a worker context stores the epoch `e` it read, then reads the global epoch again, and goes on
-//! only if it is still `e`; the one who seals first raises the global epoch, then reads what worker contexts published.
+//! only if it is still `e`; the one that seals first raises the global epoch, then reads what worker contexts published.
 //! Between store and read each passes its side of an asymmetric barrier ([`crate::base::barrier`]), so one of the two
 //! sees the other: either the worker context sees the new epoch and publishes that, or the sealer sees `e` and waits. A
 //! worker context inside its commit section may stamp with a later epoch than it published (the global epoch read while

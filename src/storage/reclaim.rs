@@ -1,6 +1,6 @@
 //! Takes absent records out of the indexes and gives their memory back.
 //!
-//! A deleted record stays in its indexes until its delete is durable, so that whoever misses the row meets the
+//! A deleted record stays in its indexes until its delete is durable, so that a thread that misses the row meets the
 //! record and waits for that epoch, and until no open snapshot needs a version of it; a placeholder that its call did not fill
 //! goes at once. Taking out is: kill the
 //! record (its word from exactly the absent word noted to [`DEAD`], by compare-and-swap), unlink it, and free it
@@ -113,7 +113,7 @@ fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Gua
     table.unlink(record, guard);
     let (layout, slabs) = (table.shared_layout(), table.slabs().clone());
     let retired = Retired { layout, slabs, pointer: record.pointer() };
-    // SAFETY: the record is in no index any more, so only those who are pinned now can have it, and only who won the
+    // SAFETY: the record is in no index any more, so only those that are pinned now can have it, and only the thread that won the
     // swap above comes here.
     unsafe { guard.defer_unchecked(move || retired.free()) };
 }
@@ -150,9 +150,9 @@ impl Retired {
     }
 }
 
-/// Frees a row's old block when everybody who could be reading it has unpinned.
+/// Frees a row's old block when every thread that could be reading it has unpinned.
 pub(crate) fn retire_block(word: u64, guard: &Guard) {
-    // SAFETY: the caller has just replaced the block in the only row that had it, so that only those who are pinned
+    // SAFETY: the caller has just replaced the block in the only row that had it, so that only those that are pinned
     // now can still read it.
     unsafe { guard.defer_unchecked(move || free_block(word)) };
 }

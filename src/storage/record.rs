@@ -8,7 +8,7 @@
 //!
 //! Invariants: a record never moves, its key never changes, and its row is read and written as atomic
 //! words only, so that a reader that races with an install copies garbage at worst (which the record word then
-//! shows it) and never has undefined behaviour. A record is freed only after it left every index and every
+//! shows it) and never has undefined behavior. A record is freed only after it left every index and every
 //! thread that could have found it there has unpinned ([`crossbeam_epoch`]).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

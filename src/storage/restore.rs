@@ -43,7 +43,7 @@ pub(crate) struct Tools {
     pub(crate) cutter: Cutter,
     /// What is to be kept in mind about the checkpoint that the log is applied to.
     pub(crate) overlap: Overlap,
-    /// Tables met: to ask the store for one means to meet all others who ask.
+    /// Tables met: to ask the store for one means to meet all others that ask.
     tables: Vec<Arc<TableCore>>,
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Words, not bytes: every column can be read and written alone as one atomic word (decimals of more than 18
-//! digits and UUIDs take two), which is what lets a reader race with an install without undefined behaviour, and
+//! digits and UUIDs take two), which is what lets a reader race with an install without undefined behavior, and
 //! what an addition to one column touches is one word. What a block holds never changes; a row that gets another
 //! value gets another block, and the old one is retired by epoch.
 

@@ -1,5 +1,5 @@
-//! Memory for records: cut from large chunks, so that making one costs a few instructions, neighbours in time are
-//! neighbours in memory, and fresh pages can be touched before a commit needs them.
+//! Memory for records: cut from large chunks, so that making one costs a few instructions, neighbors in time are
+//! neighbors in memory, and fresh pages can be touched before a commit needs them.
 //!
 //! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a small database
 //! takes little, and a large one is not slowed down by the system's work for each small page.
@@ -52,7 +52,7 @@ struct Chunks {
 /// Memory from the allocator: a chunk's, or a region's.
 struct Memory(NonNull<u8>);
 
-// SAFETY: it is plain memory; who owns the pointer owns the memory.
+// SAFETY: it is plain memory; a thread that owns the pointer owns the memory.
 unsafe impl Send for Memory {}
 
 /// What one worker context cuts records from.

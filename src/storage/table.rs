@@ -5,7 +5,7 @@
 //! It is not logged; recovery derives it.
 //!
 //! Invariants: a record is in every primary index of its table, or on its way in or out. It comes in as an
-//! absent placeholder, the hash index first; it leaves only with the word [`DEAD`], the hash index last. So whoever
+//! absent placeholder, the hash index first; it leaves only with the word [`DEAD`], the hash index last. So a thread that
 //! finds a dead record looks again, and at most one living record has a given key.
 
 use std::ops::Bound;

@@ -29,7 +29,7 @@ pub(crate) struct RedoBuffer {
     pub(crate) transactions: u64,
 }
 
-/// Counters of one worker context, read by everybody, written by it alone.
+/// Counters of one worker context, read by all threads, written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,

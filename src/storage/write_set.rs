@@ -198,7 +198,7 @@ impl WriteSet {
         self.clear_writes();
     }
 
-    /// Forgets what was written, but not a row that was put together and is not written yet: for who installs writes in the
+    /// Forgets what was written, but not a row that was put together and is not written yet: for the thread that installs writes in the
     /// middle of a statement, as a canary does.
     #[inline]
     pub(crate) fn clear_writes(&mut self) {

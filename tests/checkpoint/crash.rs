@@ -48,7 +48,7 @@ fn work(journal: &Journal) -> Made {
         scope.spawn(|| in_turn(2, |_| journal.db.checkpoint().map(drop)));
         while !calls.iter().all(|thread| thread.is_finished()) {
             if journal.db.checkpoints().failure.is_some() {
-                // A log that can make no segment for what was committed already would wait for one for ever.
+                // A log that can make no segment for what was committed already would wait for one forever.
                 thread::sleep(Duration::from_millis(20));
                 let _ = journal.db.clone().close();
             }

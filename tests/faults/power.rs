@@ -29,7 +29,7 @@ const THREADS: usize = 2;
 /// Calls of each thread in one run.
 const CALLS: i64 = 24;
 
-/// What callers had been told.
+/// What had been acknowledged to callers.
 #[derive(Default)]
 struct Told {
     calls: [AtomicI64; THREADS],
@@ -43,7 +43,7 @@ impl Told {
     }
 }
 
-/// An image, what had been told when it was taken, and what it is called.
+/// An image, what had been acknowledged when it was taken, and what it is called.
 struct Image {
     disk: SimulatedDisk,
     told: Made,
@@ -100,7 +100,7 @@ fn recover(Image { disk, told, what }: &Image, number: u64) {
     let made = journal.made(THREADS);
     journal.call(0, made.calls[0]).unwrap_or_else(|error| panic!("{what}: {error}"));
     journal.db.close().unwrap_or_else(|error| panic!("{what}: {error}"));
-    // A table whose making was not told may be there by half.
+    // A table whose creation was not acknowledged may be there by half.
     let calls = vec![made.calls[0] + 1, made.calls[1]];
     let image = options(&disk.crash_image(0), ProtocolKind::default());
     Journal::survives(image, &Made { calls, tables: told.tables }, what);
@@ -122,7 +122,7 @@ struct Covered {
     changes_of_segments: u64,
 }
 
-/// One run under a protocol; every moment's images go to those who recover them.
+/// One run under a protocol; every moment's images go to those that recover them.
 fn run(protocol: ProtocolKind, round: u64, images: &SyncSender<Image>, covered: &mut Covered) {
     let disk = SimulatedDisk::new();
     Journal::create(options(&disk, protocol)).db.close().expect("durable");

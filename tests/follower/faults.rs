@@ -233,7 +233,7 @@ fn who_is_no_follower_is_sent_away() {
         let mut line = UnixStream::connect(place.socket()).expect("the primary listens");
         line.write_all(&(HELLO.len() as u32).to_le_bytes()).expect("sent");
         line.write_all(&twice).expect("sent");
-        // It may have been told where to begin before it was sent away.
+        // It may have received where to begin before it was sent away.
         line.read_to_end(&mut Vec::new()).unwrap_or_default();
         let mut line = UnixStream::connect(place.socket()).expect("the primary listens");
         line.write_all(&u32::MAX.to_le_bytes()).expect("sent");

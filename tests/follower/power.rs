@@ -20,7 +20,7 @@ struct Image {
     what: String,
 }
 
-/// Calls, and checkpoints by a follower beside them; images of every moment, with what had been told by then.
+/// Calls, and checkpoints by a follower beside them; images of every moment, with what had been acknowledged by then.
 fn images_of_a_run(protocol: ProtocolKind, with: fn(Options) -> Options) -> Vec<Image> {
     let (disk, place) = (SimulatedDisk::new(), Place::new());
     Journal::create(with(options(&disk, protocol))).db.close().expect("durable");

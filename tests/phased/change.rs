@@ -43,7 +43,7 @@ fn use_the_key(db: &Database, table: &Table, what: &AtomicU8, stop: &AtomicBool,
                 changed(db, table, is_slow, |tx| tx.add(table, key![1], "n", 1));
                 added += 1;
             }
-            // Not above what has been added, so that the sum can be told in the end.
+            // Not above what has been added, so that the sum can be checked at the end.
             MAX => changed(db, table, is_slow, |tx| tx.max(table, key![1], "n", -number - thread)),
             _ => {
                 let n = db.run(|tx| tx.get(table, key![1])?.ok_or(Error::Closed)?.int("n"));

@@ -222,7 +222,7 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
         let begun = Instant::now();
         while threads.iter().any(|thread| !thread.is_finished()) {
             if begun.elapsed() > PATIENCE {
-                // It could not make a segment for what was committed already, and would wait for one for ever.
+                // It could not make a segment for what was committed already, and would wait for one forever.
                 let _ = journal.db.clone().close();
                 break;
             }

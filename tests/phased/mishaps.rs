@@ -153,7 +153,7 @@ fn a_thread_that_dies_with_its_worker_leaves_what_it_has_committed() {
                     worker.execute(&add, args![1]).wait().expect("committed");
                 }
                 if forgotten {
-                    // Its slot is never given back, as by a thread that was stopped for ever.
+                    // Its slot is never given back, as by a thread that was stopped forever.
                     std::mem::forget(worker);
                     return;
                 }

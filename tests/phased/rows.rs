@@ -225,7 +225,7 @@ fn whatever_the_column_is_not_split_for_waits_and_is_done() {
                         tx.update(&table, key![3], &[("n", (n * 2).into())])
                     })
                     .map(|()| expected *= 2),
-                // Its own addition is seen by whoever made it.
+                // Its own addition is seen by whichever thread made it.
                 _ => db
                     .run(|tx| {
                         tx.add(&table, key![3], "n", 1)?;

@@ -97,7 +97,7 @@ fn on_a_full_disk_snapshots_are_taken_and_read() {
     });
 }
 
-/// What is not durable yet is not told; the snapshot itself is there before it is.
+/// What is not durable yet is not released; the snapshot itself is there before it is.
 #[test]
 fn a_snapshot_tells_nothing_before_it_is_durable() {
     protocols("held syncs", |protocol| {

@@ -133,7 +133,7 @@ impl Forge {
         self.put_log_block(&LogBlock { offset, sequence, epoch, payload: payload.to_vec(), ..last.clone() });
     }
 
-    /// Makes the checksums of a part's blocks right again, as far as blocks can be told apart, and the header's.
+    /// Makes the checksums of a part's blocks right again, as far as blocks can be distinguished, and the header's.
     pub fn seal_part(&self, bytes: &mut [u8]) {
         if bytes.len() >= PART_HEADER {
             let sum = crc32c::crc32c(&bytes[..PART_HEADER - 4]);

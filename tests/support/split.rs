@@ -155,7 +155,7 @@ pub fn in_one_split_phase<T>(db: &Database, table: &Table, mut body: impl FnMut(
     }
 }
 
-/// Runs work that must end, on a thread of its own: whoever hangs fails.
+/// Runs work that must end, on a thread of its own: a thread that hangs fails.
 pub fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
     let worker = thread::spawn(move || drop(done.send(work())));

@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// An in-memory, durable, serializable database engine that stays fast when everybody touches the same rows.
+/// An in-memory, durable, serializable database engine that stays fast when every transaction touches the same rows.
 #[derive(Parser)]
 #[command(name = "heddle", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {

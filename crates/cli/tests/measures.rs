@@ -97,7 +97,7 @@ fn without_samples_there_are_no_shares() {
     assert!(errors(&output).contains("time_samples"), "{}", errors(&output));
 }
 
-/// How many points of which colour there are at each height, in a picture.
+/// How many points of which color there are at each height, in a picture.
 fn colors_by_height(picture: &str) -> Vec<(u32, BTreeMap<String, usize>)> {
     let attribute = |line: &str, name: &str| -> Option<String> {
         let rest = line.split(&format!(" {name}=\"")).nth(1)?;

@@ -3,7 +3,7 @@
 //! - `wire`: the protocol's messages as bytes.
 //! - `transport`: a client's socket, with or without TLS.
 //! - `scram`, `users`, `tls`: how a client proves to be a user.
-//! - `settings`: what a server can be told.
+//! - `settings`: the configuration of a server.
 //! - `registry`: all connections; cancel requests; the end of the server.
 //! - `connection`: one connection, from its first byte to its last.
 //! - `server`: the listener and the threads.

@@ -109,7 +109,7 @@ impl Server {
         Ok(Server { shared, address, is_ending, acceptor: Some(acceptor.map_err(ServerError::Thread)?) })
     }
 
-    /// Serves this database to all who connect from now on. A server serves one database: a second call changes nothing.
+    /// Serves this database to all that connect from now on. A server serves one database: a second call changes nothing.
     ///
     /// # Errors
     /// The tables of users and of the SQL catalog cannot be read or made.
@@ -200,7 +200,7 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream, address: SocketAddr) -> io::Re
     socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
     let mut transport = Transport::new(socket, STARTUP_BYTES_MAX)?;
     let settings = &shared.settings;
-    // Beyond the limit for unauthenticated clients clients are closed without an error: one would cost a thread, too.
+    // Beyond the limit for unauthenticated the clients are closed without an error: one would cost a thread, too.
     let Some(unauthenticated) = shared.registry.admit(Place::Unauthenticated, settings.max_unauthenticated)
     else {
         return Err(io::Error::other("there are too many unauthenticated connections"));

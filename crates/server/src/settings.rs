@@ -25,7 +25,7 @@ impl SettingsError {
     }
 }
 
-/// Everything that a server can be told. Times of 0 mean: no limit.
+/// The configuration of a server. Times of 0 mean: no limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {

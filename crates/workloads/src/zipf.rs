@@ -120,7 +120,7 @@ fn alias_table(weights: Vec<f64>) -> Box<[Column]> {
 }
 
 /// Keys 1 to n with their popularity. Popular keys are scattered over all of them, always in the same way, so that the
-/// neighbours of a popular key are none.
+/// neighbors of a popular key are none.
 #[derive(Clone, Debug)]
 pub(crate) struct PopularKeys {
     zipf: Zipf,

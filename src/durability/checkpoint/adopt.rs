@@ -45,7 +45,7 @@ impl NewCheckpoint {
                     return Err(Error::Closed);
                 }
             }
-            // It has been synced by who wrote it, or so that one says.
+            // It has been synced by its writer, or so that one says.
             let path = reader.path();
             let file = checkpoints.disk.open_write(path).map_err(writing(path))?;
             file.sync_all().map_err(writing(path))?;

@@ -13,7 +13,7 @@
 //! - Of databases with one UUID only that one changes parts in a directory which the mark there names, unless there is no database
 //!   of this UUID any more where it says: then that was moved, and the mark follows it. It is looked at before each checkpoint, and
 //!   before anything is removed: what was so at the opening may not be any more.
-//! - The mark is durable before the first part is begun. Parts of earlier versions have none, and go to who claims them first.
+//! - The mark is durable before the first part is begun. Parts of earlier versions have none, and go to the database that claims them first.
 //! - The mark goes when the directory is used no more: when no part is left in it, by whatever path the directory is called.
 //! - A database is refused because of another one only. Where a mark cannot be written or read, nothing is removed.
 

@@ -52,7 +52,7 @@ impl Checkpoints {
         self.uuid
     }
 
-    /// How the directory of their database is called, by whoever and wherever.
+    /// How the directory of their database is called, by whichever thread and wherever.
     pub(crate) fn database(&self) -> Result<String> {
         let directory = self.home.parent().unwrap_or(&self.home);
         let resolved = self.disk.resolve(directory).map_err(reading(directory))?;

@@ -191,7 +191,7 @@ fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
             if let Ok(ledger) = Ledger::open(&image, true) {
                 let what = |what| format!("damaged page {page} of {}: {what}", path.display());
                 let found = ledger.made().map_err(what)?;
-                // The last group cannot be told from a torn one, and is cut as a whole; before the checkpoint's
+                // The last group cannot be distinguished from a torn one, and is truncated as a whole; before the checkpoint's
                 // beginning nothing is read.
                 let is_short = |(found, made): (&i64, &i64)| *found == *made - 1;
                 let mut differences = found.iter().zip(made).filter(|(found, made)| found != made);

@@ -57,7 +57,7 @@ impl Job {
         Job { is_one_part: true, ..Job::new(new, tables, pace) }
     }
 
-    /// Works on it until nothing is left, or anybody has failed.
+    /// Works on it until nothing is left, or any thread has failed.
     pub(super) fn work(&self, engine: &Engine, maker: &Checkpointer) {
         let (start, mut waited) = (Instant::now(), Duration::ZERO);
         let mut wait = |is_over: &dyn Fn() -> bool| {

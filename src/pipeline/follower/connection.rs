@@ -1,4 +1,4 @@
-//! The database's side of a follower: who listens for one, sends it the log, and hands it the checkpointer's orders.
+//! The database's side of a follower: listens for one, sends it the log and the checkpointer's orders.
 //!
 //! One follower is served at a time; another one that has connected waits until that one is gone. All that the service
 //! remembers about it goes with the connection.
@@ -161,7 +161,7 @@ impl FollowerConnection {
     }
 
     fn is_stopped(&self) -> bool {
-        // Relaxed: sooner or later is enough; who sleeps looks under the lock.
+        // Relaxed: sooner or later is enough; a thread that sleeps looks under the lock.
         self.stop.load(Ordering::Relaxed)
     }
 

@@ -35,7 +35,7 @@ impl<T: Work> WorkQueues<T> {
         // Relaxed: only the worker itself writes it.
         let before = running.load(Ordering::Relaxed);
         if before != conflict_class {
-            // SeqCst: who no longer runs something makes that visible before it looks who sleeps (the parent's argument).
+            // SeqCst: a thread that no longer runs something makes that visible before it looks for idle workers (the parent's argument).
             running.store(conflict_class, Ordering::SeqCst);
         }
         before != conflict_class && before != 0
@@ -58,7 +58,7 @@ impl<T: Work> WorkQueues<T> {
     /// What the others run.
     fn running_beside(&self, worker: Option<usize>) -> Running {
         let others = self.queues.iter().enumerate().filter(|(number, _)| Some(*number) != worker);
-        // SeqCst: who goes to sleep looks at this last (the parent's argument).
+        // SeqCst: a thread that goes to sleep looks at this last (the parent's argument).
         others
             .map(|(_, queue)| queue.running.load(Ordering::SeqCst))
             .filter(|conflict_class| *conflict_class != 0)
@@ -117,7 +117,7 @@ impl<T: Work> WorkQueues<T> {
         if self.sharing.is_none() {
             return false;
         }
-        // SeqCst: who goes to sleep looks at this last (the parent's argument).
+        // SeqCst: a thread that goes to sleep looks at this last (the parent's argument).
         let waiting = |queue: &Queue<T>| queue.waiting.load(Ordering::SeqCst);
         let others = self.queues.iter().enumerate().filter(|(number, _)| *number != worker);
         let mut others: SmallVec<[(usize, usize); 32]> = others

@@ -93,7 +93,7 @@ fn a_thief_is_woken_when_what_it_must_not_overlap_with_has_ended() {
     let queues = WorkQueues::new(3, Some(Sharing { bound: 64 }));
     [501, 502, 700].into_iter().for_each(|item| assert!(queues.push(0, item)));
     assert_eq!(take(&queues, 1), [501]);
-    // Its own worker is busy for ever with something else.
+    // Its own worker is busy forever with something else.
     assert_eq!(take(&queues, 0), [700]);
     thread::scope(|scope| {
         let thief = scope.spawn(|| take(&queues, 2));
@@ -221,7 +221,7 @@ fn an_idle_worker_is_woken_for_what_a_busy_one_has_no_time_for() {
 fn what_came_together_is_not_left_to_a_worker_that_is_busy_with_the_first() {
     let queues = WorkQueues::new(3, SHARED);
     thread::scope(|scope| {
-        // Each takes once, and is busy for ever.
+        // Each takes once, and is busy forever.
         let workers: Vec<_> = (0..3)
             .map(|worker| {
                 let queues = &queues;

@@ -499,7 +499,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Accesses that note nothing: for a thread that has excluded all rivals.
+/// Accesses that record nothing: for a thread that has excluded all rivals.
 pub(crate) static DIRECT: Access =
     Access { claim: None, range: None, reading: Reading::Seen, read: read_directly, missed: note_nothing };
 /// Accesses that note everything that was read, for a validation at commit.

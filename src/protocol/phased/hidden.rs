@@ -37,7 +37,7 @@ fn hide<'a>(attempt: &Attempt<'a>, record: Record<'a>, copy: &mut [u64]) {
         column.table.layout().hide(copy, column.column, met);
     }
     if attempt.workspace().borrow().writes.position(record.pointer()).is_some() {
-        // Its own operations would be applied to what is hidden: the call cannot be told what it has written.
+        // Its own operations would be applied to what is hidden: the call cannot read its own writes.
         met.store(true, Ordering::Relaxed);
     }
 }

@@ -15,7 +15,7 @@
 //! - Where there are several sites, what reaches records through a secondary index takes all of them, because index
 //!   records are not divided among sites.
 //!
-//! Why it is serializable: whoever commits holds exclusively every site that it writes and at least shared every
+//! Why it is serializable: a thread that commits holds exclusively every site that it writes and at least shared every
 //! site that it reads, from before its first access (or its validation) to after its install: two-phase locking on
 //! sites.
 
@@ -148,7 +148,7 @@ impl Serial {
     }
 }
 
-/// The first key component chooses the site. Its last bytes are those in which neighbours differ, so that small
+/// The first key component chooses the site. Its last bytes are those in which neighbors differ, so that small
 /// numbers go around the sites one after another.
 fn spread(routing: &[u8]) -> usize {
     let tail = &routing[routing.len().saturating_sub(8)..];

@@ -1,4 +1,4 @@
-//! What lets `predict` run for ever: the first History, fresh ones, a State that is pruned and balanced.
+//! What lets `predict` run forever: the first History, fresh ones, a State that is pruned and balanced.
 //!
 //! - The first calls are all placed at random, for as long as the options say. After that a share of them still is, and
 //!   fills the next History; when that has seen enough, it replaces the old one.
@@ -170,7 +170,7 @@ impl Upkeep {
         predict.learn();
         let calm = IdleMode::is_idle_mode(noted);
         predict.calm.store(calm, Ordering::Relaxed);
-        // Relaxed: who still sees the old share places one more call at random.
+        // Relaxed: a thread that still sees the old share places one more call at random.
         let share = if calm { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
         predict.share.store(share, Ordering::Relaxed);
         self.renewed = observation.at;

@@ -1,4 +1,4 @@
-//! Placing, and living for ever.
+//! Placing, and living forever.
 
 use std::time::Duration;
 

@@ -135,7 +135,7 @@ fn a_kind_of_value_that_no_copy_has_is_refused() {
 fn beside_changes(kind: PrimaryIndex) {
     const KEPT: i64 = 300;
     let rig = Rig::new(definition(kind));
-    // Every third key stays; its neighbours come and go.
+    // Every third key stays; its neighbors come and go.
     rig.commit(|writer| (0..KEPT).for_each(|key| writer.insert(&row(key * 3, 0)))).expect("committed");
     let stop = AtomicBool::new(false);
     let scan = LiveScan::new(vec![rig.table.clone()]);

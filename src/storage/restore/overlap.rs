@@ -39,7 +39,7 @@ impl Overlap {
         Overlap { last_epoch, split: Arc::new(split.into_iter().collect()), missing: HashSet::new() }
     }
 
-    /// The same about the same copying, for who replays another share of the records.
+    /// The same about the same copying, for the thread that replays another share of the records.
     pub(crate) fn of_another_share(&self) -> Overlap {
         Overlap { last_epoch: self.last_epoch, split: self.split.clone(), missing: HashSet::new() }
     }

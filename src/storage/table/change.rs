@@ -93,7 +93,7 @@ impl TableCore {
 
     /// The epoch of the schema change that has made it.
     pub(crate) fn begins(&self) -> u64 {
-        // Relaxed: it is set before anybody can have the table.
+        // Relaxed: it is set before any thread can have the table.
         self.change.begins.load(Ordering::Relaxed)
     }
 
@@ -106,7 +106,7 @@ impl TableCore {
         }
     }
 
-    /// Says that a schema change of this epoch makes the table, before anybody else has it.
+    /// Says that a schema change of this epoch makes the table, before any thread else has it.
     pub(crate) fn begin(&self, epoch: u64) {
         self.change.begins.store(epoch, Ordering::Relaxed);
     }

@@ -32,7 +32,7 @@ pub struct Played {
     pub check: Result<(), String>,
 }
 
-/// A transaction, seen from whoever drives it.
+/// A transaction, seen from the code that drives it.
 struct Session {
     tokens: Sender<()>,
     allowed: usize,

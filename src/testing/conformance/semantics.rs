@@ -50,7 +50,7 @@ pub fn random(subject: &Subject, reference: &Subject) {
             let reference = play(reference, &script, way, PATIENCE);
             for (one, other) in played.seen.iter().zip(&reference.seen) {
                 assert_eq!(one.outcome, other.outcome, "{context}: {:?}", one.steps);
-                // A thread that meets a split column waits, and is retried; and who goes on where boundaries have moved.
+                // A thread that meets a split column waits, and is retried; and a call goes on where partitions have moved.
                 assert!(
                     one.attempts == 1 || subject.labels || subject.moves || SMALL_NODES,
                     "{context}: alone, and retried: {:?}",
@@ -66,7 +66,7 @@ pub fn random(subject: &Subject, reference: &Subject) {
 const MANY: i64 = 300;
 
 /// A transaction that reads ranges and fills them itself splits index nodes which it has read by its own doing: that
-/// must not be taken for a rival's for ever.
+/// must not be taken for a rival's forever.
 pub fn own_inserts(subject: &Subject) {
     for index in [PrimaryIndex::Ordered, PrimaryIndex::Hash, PrimaryIndex::Both] {
         let (db, name) = (subject.database(), subject.name.clone());

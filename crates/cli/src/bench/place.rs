@@ -68,7 +68,7 @@ impl Place {
         Some((self.home.directory()?, self.log.as_ref().and_then(Home::directory)))
     }
 
-    /// In words, for whoever ran it.
+    /// In words, for the code that ran it.
     pub fn describe(&self) -> String {
         let log = self.log.as_ref().map_or_else(String::new, |log| format!(", log in {}", log.describe()));
         self.home.describe() + &log

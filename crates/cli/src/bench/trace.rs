@@ -1,8 +1,8 @@
-//! The access trace as a picture: which record was touched when, coloured by the thread that touched it.
+//! The access trace as a picture: which record was touched when, colored by the thread that touched it.
 //!
 //! Across goes time, upwards go the records that were sampled, in the order of their keys; a point is one sampled access. Whose
-//! colour is whose stands beside the picture, where it hides no point.
-//! Where data belong to threads, a thread's colour is a band; where they do not, colours are mixed.
+//! color is whose stands beside the picture, where it hides no point.
+//! Where data belong to threads, a thread's color is a band; where they do not, colors are mixed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -105,7 +105,7 @@ fn picture(
     Ok(())
 }
 
-/// Tells whose colour is whose.
+/// Tells whose color is whose.
 fn name_threads(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     threads: &[TracedThread],

@@ -1,4 +1,4 @@
-//! Waiting in a loop: under a checker each round lets another thread run, else a schedule could wait for ever.
+//! Waiting in a loop: under a checker each round lets another thread run, else a schedule could wait forever.
 
 use std::ops::{Deref, DerefMut};
 

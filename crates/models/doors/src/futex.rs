@@ -23,7 +23,7 @@ pub fn wait(word: &AtomicU32, value: u32) {
     }
 }
 
-/// Wakes one who sleeps: here all, who look again.
+/// Wakes one that sleeps: here all, who look again.
 pub fn wake_one(word: *const AtomicU32) {
     wake_all(word);
 }

@@ -135,7 +135,7 @@ fn from_append_to_waiter() {
     log.join().expect("the log stage wakes");
 }
 
-/// Two put in, one takes, and the queue is closed: nothing is lost, and a thread that takes does not sleep for ever.
+/// Two put in, one takes, and the queue is closed: nothing is lost, and a thread that takes does not sleep forever.
 fn a_queue_gives_everything_out_once() {
     let queue = Arc::new(HandoverQueue::new());
     queue.batches();

@@ -44,7 +44,7 @@ fn remove(index: &HashIndex, number: u64, guard: &Guard) {
         && index.remove(hash_key(record.key()), record, guard)
     {
         let pointer = record.pointer();
-        // SAFETY: it has left the index, and only who took it out comes here.
+        // SAFETY: it has left the index, and only the thread that took it out comes here.
         unsafe { guard.defer_unchecked(move || pointer.free()) };
     }
 }

@@ -1,5 +1,5 @@
 //! The models, by what they are about. Each is a program of two or three threads that panics where something that
-//! must hold does not; a thread that waits for ever is found by the checker.
+//! must hold does not; a thread that waits forever is found by the checker.
 
 mod epoch;
 mod executor_queues;

@@ -65,7 +65,7 @@ fn additions_are_all_there() {
     assert_eq!(stand.transact(|body| body.get(1)), Some((11, 0)));
 }
 
-/// Two commits write the same two records, each in its own order: neither waits for ever, and no record has one's
+/// Two commits write the same two records, each in its own order: neither waits forever, and no record has one's
 /// write and the other record the other's.
 fn two_records_in_opposite_order() {
     let stand = Stand::new(KIND, &[(1, 0, 0), (2, 0, 0)]);

@@ -1,5 +1,5 @@
 //! The workers' queues: each entry is dequeued exactly once, by whichever thread; no worker sleeps while a call waits that it could
-//! take; and closing lets everybody go. A worker or a maker that sleeps for ever is a deadlock, which the checker finds.
+//! take; and closing lets everybody go. A worker or a maker that sleeps forever is a deadlock, which the checker finds.
 
 use std::sync::Arc;
 use std::thread;
@@ -50,7 +50,7 @@ fn work(queues: Arc<WorkQueues<u32>>, worker: usize) -> thread::JoinHandle<Vec<u
     })
 }
 
-/// A worker that takes once, and is busy for ever.
+/// A worker that takes once, and is busy forever.
 fn take_once(queues: Arc<WorkQueues<u32>>, worker: usize) -> thread::JoinHandle<Vec<u32>> {
     thread::spawn(move || {
         let mut taken = Vec::new();
@@ -103,7 +103,7 @@ fn together_or_one_by_one() {
     }
 }
 
-/// Calls that wait for their rivals, in the queues of both workers: all have been run before anybody closes the queues.
+/// Calls that wait for their rivals, in the queues of both workers: all have been run before any thread closes the queues.
 fn rivals_wait_no_longer_than_they_must() {
     let queues = queues(8);
     let taken = Arc::new((Mutex::new(0), Condvar::new()));

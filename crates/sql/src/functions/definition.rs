@@ -101,7 +101,7 @@ pub trait WindowPartition {
 /// When a function may be evaluated ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
-    /// Same arguments, same result, for ever.
+    /// Same arguments, same result, forever.
     Immutable,
     /// Same arguments, same result, within a statement.
     Stable,

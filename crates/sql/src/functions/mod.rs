@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants: an entry is called with values of exactly the types that [`resolve`] answered, and a strict one never
-//! with NULL: who evaluates answers NULL itself. Entries live as long as the process.
+//! with NULL: a thread that evaluates answers NULL itself. Entries live as long as the process.
 
 mod aggregates;
 mod arithmetic;

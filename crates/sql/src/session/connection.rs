@@ -183,7 +183,7 @@ impl Connection {
         self.transaction.status()
     }
 
-    /// What the client is to be told beside its results, since the last call.
+    /// What the client is to receive beside its results, since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.environment.notices)
     }

@@ -113,7 +113,7 @@ pub trait ResultSink {
     /// The columns of the rows that follow.
     ///
     /// # Errors
-    /// Those of whoever receives the results; the statement then ends with it.
+    /// Those of the code that receives the results; the statement then ends with it.
     fn describe(&mut self, fields: &[Field]) -> Result<(), SqlError>;
     /// A row. `environment`: the settings by which its values are printed.
     ///

@@ -26,7 +26,7 @@ pub(crate) const ACCOUNT_FILLER: usize = 128 - 8 - 8 - 8 - 8 - 4;
 
 /// The access code of an account: four digits that depend on the account alone, so that both sides know it.
 pub(crate) fn access_code(branch: i64, account: i64) -> i64 {
-    // An odd multiplier spreads neighbours; the high bits are the well mixed ones.
+    // An odd multiplier spreads neighbors; the high bits are the well mixed ones.
     let mixed = (branch.wrapping_mul(1_000_003) ^ account).wrapping_mul(0x5851_F42D_4C95_7F2D);
     (mixed >> 33).rem_euclid(10_000)
 }

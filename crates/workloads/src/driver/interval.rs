@@ -93,7 +93,7 @@ impl Interval {
         }
     }
 
-    /// Counts released calls, for whoever watches the run.
+    /// Counts released calls, for the code that watches the run.
     pub fn count_released(&self, calls: u64) {
         // Relaxed: a figure on a progress bar.
         self.released.fetch_add(calls, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The four tables, and what of a row follows from its key.
 //!
 //! All transactions but a few find their rows by the whole key, so the primary keys are hash indexes. A subscriber's
-//! services are of the types 1 to 4, and its calls are forwarded from 0, 8 or 16 o'clock on: so a thread that wants "all of
+//! services are of the types 1 to 4, and its calls are forwarded from 0, 8 or 16 o'clock on: so a caller that wants "all of
 //! them" asks for each by its key, and no range has to be read.
 
 use heddledb::{Column, DataType, Database, PrimaryIndex, Result, Table, TableDefinition};

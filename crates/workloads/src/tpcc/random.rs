@@ -28,7 +28,7 @@ pub(super) struct Uneven {
 }
 
 impl Uneven {
-    /// The numbers of last names, of which the first this many are in use.
+    /// The numbers of last names, of which this many are in use.
     pub fn last_names(constant: i64, in_use: i64) -> Self {
         Self { joined_up_to: 255, constant, least: 0, count: in_use.min(LAST_NAMES) }
     }

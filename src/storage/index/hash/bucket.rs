@@ -1,7 +1,7 @@
 //! One cache line of the index: a version word, six entries, and the way to an overflow bucket.
 //!
 //! Entries never move inside a chain, an insert and a removal are one store each, and overflow buckets stay
-//! linked until their segment goes. So whoever walks a chain without a lock meets every entry that is there
+//! linked until their segment goes. So a thread that walks a chain without a lock meets every entry that is there
 //! throughout; the version word of the chain's first bucket, which every change raises, tells whether the whole
 //! walk saw one state.
 //!
@@ -306,7 +306,7 @@ impl BucketLock<'_> {
         else {
             return false;
         };
-        // Release pairs with the acquire in `entries`: who misses the entry sees the lock under which it went.
+        // Release pairs with the acquire in `entries`: a thread that misses the entry sees the lock under which it went.
         slot.store(entry::EMPTY, Ordering::Release);
         self.changed = true;
         true

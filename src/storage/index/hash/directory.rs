@@ -69,7 +69,7 @@ impl Directory {
     pub(super) fn locate(&self, hash: u64) -> Located<'_> {
         // Acquire pairs with the release in `replace`: the segment's content is seen.
         let found = self.places[self.number(hash)].load(Ordering::Acquire);
-        // SAFETY: a place always holds a segment; a segment is retired after it left the directory, and whoever
+        // SAFETY: a place always holds a segment; a segment is retired after it left the directory, and a thread that
         // borrows the directory is pinned or owns the index.
         let segment = unsafe { &*segment_of(found) };
         Located { segment, depth: depth_of(found) }

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A segment whose buckets overflow too often splits in two, and its bits' place in the directory with it. Overflow
-//! buckets, rather than places in neighbour buckets: entries never move, a version covers exactly the keys of one
+//! buckets, rather than places in neighbor buckets: entries never move, a version covers exactly the keys of one
 //! bucket, and keys whose hashes are equal need no special case. At the largest load (four entries in a bucket on
 //! average) one lookup in ten reads a second line.
 //!

@@ -58,7 +58,7 @@ impl Segment {
         self.overflows.load(Ordering::Relaxed) >= OVERFLOWS_MAX
     }
 
-    /// Whether there are this many entries that a split helps. Reads every bucket.
+    /// Whether there are enough entries for a split to help. Reads every bucket.
     pub(super) fn is_worth_splitting(&self) -> bool {
         let entries: usize = self.buckets.iter().map(|bucket| bucket.entries().count()).sum();
         entries >= ENTRIES_TO_SPLIT_MIN

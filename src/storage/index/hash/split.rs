@@ -50,7 +50,7 @@ impl HashIndex {
         directory.locate(hash | upper_bit).segment.thaw();
         self.between_steps(guard);
         structure.segments += 1;
-        // SAFETY: the old segment came from a box and has left the directory for good; whoever still uses it found
+        // SAFETY: the old segment came from a box and has left the directory for good; a thread that still uses it found
         // it there and is pinned since before.
         unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
         true
@@ -80,7 +80,7 @@ impl HashIndex {
         // AcqRel: release pairs with the acquire in `directory`: the new places and their segments are seen.
         let old = self.directory.swap(directory, Ordering::AcqRel);
         structure.segments = 1 << depth;
-        // SAFETY: both came from boxes and can be found no more; whoever uses them is pinned since before. The old
+        // SAFETY: both came from boxes and can be found no more; a thread that uses them is pinned since before. The old
         // directory leads to its one segment in all its places.
         unsafe {
             guard.defer_unchecked(move || {
@@ -99,7 +99,7 @@ impl HashIndex {
         let Some(doubled) = directory.doubled(segments) else { return false };
         // AcqRel: release pairs with the acquire in `directory`: the new places are seen.
         let old: *mut Directory = self.directory.swap(Box::into_raw(doubled), Ordering::AcqRel);
-        // SAFETY: it came from a box and can be found no more; whoever uses it is pinned since before. Dropping a
+        // SAFETY: it came from a box and can be found no more; a thread that uses it is pinned since before. Dropping a
         // directory leaves the segments alone.
         unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old))) };
         // A directory can be large: let it go soon, not only when this thread has retired many more things.

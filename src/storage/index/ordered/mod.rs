@@ -30,7 +30,7 @@
 //! that version or later, and slots behind the count hold zero; thus an address found there was in the tree at
 //! some moment when the reader was pinned already. Records and nodes are retired after they left the tree, so the
 //! epoch keeps them. What stands behind the address is seen whole, since slots are stored with release and loaded
-//! with acquire. Everything else that writers change is a relaxed atomic. So there is no undefined behaviour, and
+//! with acquire. Everything else that writers change is a relaxed atomic. So there is no undefined behavior, and
 //! what a torn read concludes is thrown away.
 //!
 //! **Writes.** An insert or removal locks the leaf at the very version at which it searched, so what it found still
@@ -41,7 +41,7 @@
 //!
 //! **Thin nodes.** A removal that leaves a leaf empty (or down to a quarter) goes down once more and merges what is
 //! thin on the way, from the root on: a root with one child gives way to it, and an inner node with one child gets
-//! company before its child is looked at. So an empty leaf always finds a neighbour under its parent, and never
+//! company before its child is looked at. So an empty leaf always finds a neighbor under its parent, and never
 //! stays, unless it is the whole tree.
 //!
 //! **Reclamation.** An obsolete node is freed by the epoch: threads that are pinned may still stand in it, and read
@@ -85,7 +85,7 @@ const DEFAULT_FAN_OUT: usize = if cfg!(any(test, heddle_model)) { 4 } else { 64 
 
 /// An ordered index; the entries' records belong to the table.
 ///
-/// Every guard that is handed in is one of crossbeam's default collector ([`crossbeam_epoch::pin`]); who removes
+/// Every guard that is handed in is one of crossbeam's default collector ([`crossbeam_epoch::pin`]); a thread that removes
 /// a record frees it by that collector too, after it has left all indexes.
 pub(crate) struct OrderedIndex<const FAN_OUT: usize = DEFAULT_FAN_OUT> {
     /// The address of the root node.
@@ -213,7 +213,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
             }
             Ok(Some(visit.lock()?.remove(place.index)))
         });
-        // Only at these two counts, so that a leaf whose neighbours are full is not looked at again and again.
+        // Only at these two counts, so that a leaf whose neighbors are full is not looked at again and again.
         if left == Some(0) || left == Some(Node::<FAN_OUT>::THIN) {
             self.tidy(key, guard);
         }

@@ -1,6 +1,6 @@
 //! Splits and merges: how nodes that are too full or too thin are replaced.
 //!
-//! Invariants: nodes are never split or merged in place. One or two neighbours are locked together with
+//! Invariants: nodes are never split or merged in place. One or two neighbors are locked together with
 //! their parent, new nodes with the same entries are made, the parent is led to these, and the old ones become
 //! obsolete. The new ranges put together are the old ranges put together. Locks are tried, never waited for.
 
@@ -119,11 +119,11 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         }
         while !visit.node.is_leaf() {
             let (edge, child) = visit.descend(Target::At(key))?;
-            // The left neighbour, or for the first child the right one.
+            // The left neighbor, or for the first child the right one.
             let left_index = edge.index.saturating_sub(1);
             let neighbour_index = if edge.index == 0 { 1 } else { left_index };
             if child.node.count() <= Node::<FAN_OUT>::THIN {
-                // Without a neighbour the parent itself must merge, and a pass from the root on sees to it.
+                // Without a neighbor the parent itself must merge, and a pass from the root on sees to it.
                 let neighbour = visit.child(neighbour_index)?;
                 if child.node.is_thin(neighbour.node) {
                     let (left, right) = if edge.index == 0 { (child, neighbour) } else { (neighbour, child) };
@@ -147,7 +147,7 @@ impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
         Ok(())
     }
 
-    /// Puts two neighbours, children `index` and `index + 1` of `parent`, into one node, or evenly into two.
+    /// Puts two neighbors, children `index` and `index + 1` of `parent`, into one node, or evenly into two.
     fn merge<'g>(
         &self,
         parent: Visit<'g, FAN_OUT>,

@@ -75,7 +75,7 @@ impl Seen {
             Some(own) => *own,
             None => *self.event.reads.entry(key).or_insert(value),
         };
-        // An attempt may see such a thing, but its result must never be told.
+        // An attempt may see such a thing, but its result must never be returned.
         self.event.torn |= known != value;
     }
 }
@@ -360,7 +360,7 @@ impl World {
         self.events.lock().push(Event { begin, end, committed: true, ..seen.event });
     }
 
-    /// Runs these steps in a session, each as an access. An attempt that met a conflict has been told something, too: it counts as
+    /// Runs these steps in a session, each as an access. An attempt that met a conflict has returned something, too: it counts as
     /// a transaction that failed.
     pub fn session(&self, steps: &[Step]) {
         let mut session = self.db.session().expect("a session");

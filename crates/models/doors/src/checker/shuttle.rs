@@ -1,6 +1,6 @@
 //! The door to shuttle: chosen schedules, sequentially consistent words.
 //!
-//! A word is plain memory; an access lets the scheduler choose who goes on, and then happens as one step.
+//! A word is plain memory; an access lets the scheduler choose the thread that goes on, and then happens as one step.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) fn check(bounds: Bounds, model: impl Fn() + Send + Sync + Clone + 'st
 
 pub(crate) fn begin() {}
 
-/// The scheduler's choice who goes on.
+/// The scheduler's choice of the thread that goes on.
 fn choose() {
     if execution::is_scheduled() {
         // Of all that shuttle offers this is the one that chooses, and neither says that the thread waits.

@@ -147,7 +147,7 @@ fn part(context: &FunctionContext<'_>, unit: &str, kind: Type, value: &Value) ->
     }
 }
 
-/// Fields that grow for ever are infinite, the others unknown.
+/// Fields that grow forever are infinite, the others unknown.
 fn infinite_part(name: &str, is_positive: bool) -> Result<Option<Numeric>> {
     match name {
         "year" | "decade" | "century" | "millennium" | "julian" | "isoyear" | "epoch" => {

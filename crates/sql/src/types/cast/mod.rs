@@ -143,7 +143,7 @@ pub struct Cast {
     pub to: Type,
     /// The modifier of the results.
     pub modifier: Modifier,
-    /// Whether it was asked for in this many words: then texts that are too long are cut.
+    /// Whether it was explicit: then texts that are too long are cut.
     pub is_explicit: bool,
     method: CastMethod,
 }

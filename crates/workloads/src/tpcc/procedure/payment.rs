@@ -94,7 +94,7 @@ fn place(table: &Table, prefix: &str, name_value: usize, pause: Pause) -> Result
     }))
 }
 
-/// Reads texts for a thread that is at the terminal.
+/// Reads texts for the terminal.
 fn look_at(row: &Row<'_>, texts: &[Column]) -> Result<()> {
     texts.iter().try_for_each(|column| {
         black_box(row.text(*column)?);

@@ -30,7 +30,7 @@ fn take_out<const F: usize>(index: &OrderedIndex<F>, number: u64, guard: &Guard)
     let pointer = record.pointer();
     let removed = index.remove(record, guard);
     if removed {
-        // SAFETY: it has left the index, and only who removed it frees it.
+        // SAFETY: it has left the index, and only the thread that removed it frees it.
         unsafe { guard.defer_unchecked(move || pointer.free()) };
     }
     removed

@@ -21,7 +21,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        // Neighbours, mostly.
+        // Neighbors, mostly.
         6 => (0..8_u16, 0..6_u16).prop_map(|(group, number)| Step::Insert(group * 256 + number)),
         3 => (0..8_u16, 0..6_u16).prop_map(|(group, number)| Step::Remove(group * 256 + number)),
         1 => (0..60_u16).prop_map(Step::Elsewhere),
@@ -89,7 +89,7 @@ proptest! {
         let expected: Vec<_> = numbers.into_iter().filter(|&number| is_inside(number)).map(key_of).collect();
         let found: Vec<_> = found.iter().map(|record| record.key()).collect();
         prop_assert!(found.is_sorted());
-        // Some behind the end may be among them, and are cut by who asked.
+        // Some behind the end may be among them, and are cut by the caller.
         let inside: Vec<_> = found
             .into_iter()
             .filter(|key| is_inside(u16::from_be_bytes([key[0], key[1]])))
