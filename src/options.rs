@@ -223,7 +223,7 @@ impl Options {
     }
 
     /// How many threads execute calls that come through the queue. Default: as many as the protocol can use of the
-    /// processors found (`serial`: one for each site). Under `partitioned` these threads are the executors: see
+    /// processors found (`serial`: one for each partition). Under `partitioned` these threads are the executors: see
     /// [`executors`](Self::executors).
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
@@ -371,7 +371,7 @@ impl Options {
         self
     }
 
-    /// How many serial sites the data is divided into, by the first column of the primary key. Default: 1.
+    /// How many serial partitions the data is divided into, by the first column of the primary key. Default: 1.
     #[must_use]
     pub fn serial_partitions(mut self, partitions: usize) -> Self {
         self.serial_partitions = partitions;

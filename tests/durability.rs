@@ -247,7 +247,7 @@ fn an_overflow_found_at_commit_is_told_when_the_value_that_overflowed_is_durable
                 runs += 1;
                 if runs == 1 {
                     in_body.wait();
-                    // The rival comes and waits for our site: when we commit, it is first.
+                    // The rival comes and waits for our partition: when we commit, it is first.
                     thread::sleep(Duration::from_millis(100));
                 }
                 Ok(())
@@ -283,7 +283,7 @@ fn a_body_that_spans_epochs_commits_in_the_later_one_and_is_recovered() {
                 tx.update(&items, key![1], &[("value", 1.into())])?;
                 if std::mem::take(&mut first) {
                     // Groups close while this body runs: nothing that it holds keeps an epoch open. (Another
-                    // thread's, because calls inside of a body are refused; writers wait for its site, so idle
+                    // thread's, because calls inside of a body are refused; writers wait for its partition, so idle
                     // epochs have to do.)
                     let start = db.durable_epoch();
                     let deadline = std::time::Instant::now() + Duration::from_secs(10);

@@ -333,7 +333,7 @@ fn a_panic_in_a_closure_leaves_no_trace() {
             assert_eq!(attempts.load(Ordering::SeqCst), 1);
             assert_eq!(total(&db, &table), 300);
             assert_eq!(balance(&db, &table, 77), None);
-            // The site is free for others, alone and shared.
+            // The partition is free for others, alone and shared.
             thread::scope(|scope| {
                 scope.spawn(|| db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("a free site"));
             });
@@ -342,7 +342,7 @@ fn a_panic_in_a_closure_leaves_no_trace() {
     });
 }
 
-/// The second attempt of a closure has its sites exclusively: a panic there must release them, too.
+/// The second attempt of a closure has its partitions exclusively: a panic there must release them, too.
 #[test]
 fn a_panic_while_the_site_is_held_alone_leaves_it_free() {
     watched(|| {
@@ -353,7 +353,7 @@ fn a_panic_while_the_site_is_held_alone_leaves_it_free() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 rival.wait();
-                // It waits for the site until the first attempt has ended, or comes before its commit.
+                // It waits for the partition until the first attempt has ended, or comes before its commit.
                 db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("a commit");
                 rival.wait();
             });

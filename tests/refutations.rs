@@ -214,7 +214,7 @@ fn an_error_at_commit_is_told_only_if_what_was_read_still_holds() {
                 let n = tx.get(&table, key![1])?.map_or(Ok(0), |row| row.int("n"))?;
                 if attempts == 1 {
                     go.send(()).expect("heard");
-                    // So that it waits for the site by now; if it doesn't, the test shows less, and passes.
+                    // So that it waits for the partition by now; if it doesn't, the test shows less, and passes.
                     thread::sleep(Duration::from_millis(100));
                 }
                 if n == 0 { tx.add(&table, key![1], "n", i64::from(i32::MAX)) } else { Ok(()) }

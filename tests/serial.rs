@@ -1,7 +1,7 @@
-//! The serial protocol: closures that meet, readers beside writers, the three variants, waiter slots, sites.
+//! The serial protocol: closures that meet, readers beside writers, the three variants, waiter slots, partitions.
 //!
 //! Where two closures must meet, a barrier inside their first attempts makes sure that both have begun, and so hold
-//! their sites shared, before either goes on; second attempts hold them alone and do not stop there.
+//! their partitions shared, before either goes on; second attempts hold them alone and do not stop there.
 
 #[path = "support/concurrent.rs"]
 mod support;
@@ -604,7 +604,7 @@ fn sites_neither_deadlock_nor_lose_anything() {
     });
 }
 
-/// Rows that belong to different sites lie beside each other in the ordered index, and go in and out there at once.
+/// Rows that belong to different partitions lie beside each other in the ordered index, and go in and out there at once.
 #[test]
 fn neighbours_of_different_sites_come_and_go_beside_each_other() {
     watched(|| {

@@ -126,7 +126,7 @@ pub(crate) fn execute<B: Body + ?Sized>(
                 engine.retry().pause(number);
             }
             Verdict::NextEpoch => {
-                // The next epoch comes when the log has written the last one: no site is held over that.
+                // The next epoch comes when the log has written the last one: no partition is held over that.
                 engine.protocol().end_group(held);
                 if let Err(error) = engine.wait_for_next_epoch() {
                     break Outcome::refused(number, error);

@@ -176,7 +176,7 @@ impl Sub for Statistics {
 pub struct TimeSamples {
     /// Footprints, bodies, look-ups, reads and writes, validation, installing; of attempts that failed, too.
     pub work: u64,
-    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s sites, or an executor's own lock table (`partitioned`).
+    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s partitions, or an executor's own lock table (`partitioned`).
     pub lock_acquire: u64,
     /// Waiting for a lock, for the lock manager's own mutexes, or out of a rival's way after an attempt that failed.
     pub lock_acquire_wait: u64,

@@ -1,7 +1,7 @@
 //! Footprints: what a call declares to touch before it runs.
 //!
 //! Made from a procedure's actions and a call's arguments; everything that wants to know beforehand comes from it:
-//! which sites a call needs, which keys to look up and prefetch together, what a body may reach.
+//! which partitions a call needs, which keys to look up and prefetch together, what a body may reach.
 
 use crate::storage::index::hash::hash_key;
 use crate::storage::table::{TableCore, TableId};
@@ -19,7 +19,7 @@ pub(crate) enum Mode {
     Commute,
 }
 
-/// What of a key chooses its site or dataset.
+/// What of a key chooses its partition or dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Routed {
     /// None: the key does not contain all routing columns.

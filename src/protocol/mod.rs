@@ -36,7 +36,7 @@ use crate::storage::word::Stamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolKind {
-    /// Almost serial (SP, 2002): updates run one at a time in each site, without record locks; readers run beside
+    /// Almost serial (SP, 2002): updates run one at a time in each partition, without record locks; readers run beside
     /// each other; the log is written while the next ones run.
     Serial,
     /// Strict two-phase locking, with one lock manager for all: a thread that reads or writes a record or a range locks it until
@@ -133,7 +133,7 @@ impl FromStr for ProtocolKind {
 /// The configuration of protocols.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// How many serial sites there are.
+    /// How many serial partitions there are.
     pub(crate) partitions: usize,
     /// Which way of serial execution.
     pub(crate) serial_variant: SerialVariant,

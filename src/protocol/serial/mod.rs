@@ -1,23 +1,23 @@
 //! The serial protocol, after Blott and Korth, "An Almost-Serial Protocol for Transaction Execution in Main-Memory
 //! Database Systems" (SP, VLDB 2002).
 //!
-//! Updates run one at a time, without record locks, and leave their site before the log is on disk (precommit,
+//! Updates run one at a time, without record locks, and leave their partition before the log is on disk (precommit,
 //! section 4.2); a reader waits only for the newest commit that it read from (section 4.3: here by the highest epoch
 //! that it met, which the waiter slots of `durability` hold until it is durable). Readers run beside each other
-//! (section 6.2). The database may be divided into sites, each serial in itself (section 6.3); a call takes every
-//! site that its footprint names, in ascending order, and so never deadlocks.
+//! (section 6.2). The database may be divided into partitions, each serial in itself (section 6.3); a call takes every
+//! partition that its footprint names, in ascending order, and so never deadlocks.
 //!
-//! - A procedure takes its sites shared or exclusive by its footprint.
-//! - A closure declares nothing. It starts with every site shared and notes what it reads; if it has writes, it
+//! - A procedure takes its partitions shared or exclusive by its footprint.
+//! - A closure declares nothing. It starts with every partition shared and notes what it reads; if it has writes, it
 //!   releases them, locks every partition exclusively, and validates. If something it read has changed, it is retried
-//!   with every site exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
-//!   runs wrote has every site exclusive at once.
-//! - Where there are several sites, what reaches records through a secondary index takes all of them, because index
-//!   records are not divided among sites.
+//!   with every partition exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
+//!   runs wrote has every partition exclusive at once.
+//! - Where there are several partitions, what reaches records through a secondary index takes all of them, because index
+//!   records are not divided among partitions.
 //!
-//! Why it is serializable: a thread that commits holds exclusively every site that it writes and at least shared every
-//! site that it reads, from before its first access (or its validation) to after its install: two-phase locking on
-//! sites.
+//! Why it is serializable: a thread that commits holds exclusively every partition that it writes and at least shared every
+//! partition that it reads, from before its first access (or its validation) to after its install: two-phase locking on
+//! partitions.
 
 mod partition;
 mod write_predictor;
@@ -39,7 +39,7 @@ use crate::storage::word::Stamp;
 /// The three ways of serial execution that the paper develops, for comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialVariant {
-    /// Section 4.1: one call at a time, readers too, which holds its site until it is durable.
+    /// Section 4.1: one call at a time, readers too, which holds its partition until it is durable.
     Naive,
     /// Section 4.2: updates leave before they are durable; readers wait for all of the log so far.
     Precommit,
@@ -83,7 +83,7 @@ impl FromStr for SerialVariant {
     }
 }
 
-/// The sites that an attempt wants, each with whether it wants it alone.
+/// The partitions that an attempt wants, each with whether it wants it alone.
 type Wanted = SmallVec<[(usize, bool); 4]>;
 
 /// The serial protocol.
@@ -91,7 +91,7 @@ pub(super) struct Serial {
     partitions: Box<[Partition]>,
     variant: SerialVariant,
     write_predictor: WritePredictor,
-    /// How many threads may look for a site to become free instead of sleeping.
+    /// How many threads may look for a partition to become free instead of sleeping.
     lookers: u32,
 }
 
@@ -102,7 +102,7 @@ impl Serial {
             partitions: (0..settings.partitions).map(|_| Partition::new()).collect(),
             variant: settings.serial_variant,
             write_predictor: WritePredictor::new(),
-            // The naive variant holds its site while it waits for the disk: no thread should spin that long.
+            // The naive variant holds its partition while it waits for the disk: no thread should spin that long.
             lookers: if settings.serial_variant == SerialVariant::Naive { 0 } else { processors as u32 - 1 },
         }
     }
@@ -139,7 +139,7 @@ impl Serial {
         Some(number % self.partitions.len())
     }
 
-    /// Makes sure that what is held is enough; the rest of a group's calls may need other sites.
+    /// Makes sure that what is held is enough; the rest of a group's calls may need other partitions.
     fn take(&self, held: &mut Held, wanted: &Wanted) {
         if !covers(held, wanted) {
             release(&self.partitions, held);
@@ -148,8 +148,8 @@ impl Serial {
     }
 }
 
-/// The first key component chooses the site. Its last bytes are those in which neighbors differ, so that small
-/// numbers go around the sites one after another.
+/// The first key component chooses the partition. Its last bytes are those in which neighbors differ, so that small
+/// numbers go around the partitions one after another.
 fn spread(routing: &[u8]) -> usize {
     let tail = &routing[routing.len().saturating_sub(8)..];
     let mut number = [0; 8];
@@ -215,7 +215,7 @@ impl Protocol for Serial {
     }
 
     fn validate_reads(&self, _attempt: &Attempt<'_>) -> bool {
-        // Its sites were held all along, so the body saw one state, and a possible one.
+        // Its partitions were held all along, so the body saw one state, and a possible one.
         true
     }
 

@@ -1,7 +1,7 @@
-//! A serial site: one shared/exclusive lock, under which calls run one after another.
+//! A serial partition: one shared/exclusive lock, under which calls run one after another.
 //!
 //! The lock is task-fair: once an updater waits, new readers queue behind it, and it lets the readers that wait go
-//! when it leaves; so neither side starves. A thread that holds a site never waits for disk or for a waiter slot, so a site
+//! when it leaves; so neither side starves. A thread that holds a partition never waits for disk or for a waiter slot, so a partition
 //! is held only as long as bodies run.
 
 use crossbeam_utils::CachePadded;
@@ -12,15 +12,15 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::Held;
 
-/// How often a thread that finds the site taken looks again before it goes to sleep: longer than a small group of calls takes.
+/// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of calls takes.
 const LOOKS: u32 = 4_000;
 
-/// One site.
+/// One partition.
 pub(super) struct Partition {
     lock: CachePadded<RawRwLock>,
-    /// How many threads look again and again for the site to become free.
+    /// How many threads look again and again for the partition to become free.
     looking: CachePadded<AtomicU32>,
-    /// The epoch of the last commit of the site.
+    /// The epoch of the last commit of the partition.
     last_epoch: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Partition {
         if alone { self.lock.try_lock_exclusive() } else { self.lock.try_lock_shared() }
     }
 
-    /// Takes the site. Sleeping and being woken costs more than a group of calls takes, so one thread for each
+    /// Takes the partition. Sleeping and being woken costs more than a group of calls takes, so one thread for each
     /// processor that the holder leaves free looks again for a while; it is bounded, and then it queues like all.
     fn lock(&self, alone: bool, lookers: u32) {
         if self.try_lock(alone) {
@@ -68,7 +68,7 @@ impl Partition {
     }
 }
 
-/// Takes these sites, in ascending order, so that two calls never wait for each other; nothing may be held.
+/// Takes these partitions, in ascending order, so that two calls never wait for each other; nothing may be held.
 pub(super) fn acquire(partitions: &[Partition], held: &mut Held, wanted: &[(usize, bool)], lookers: u32) {
     let _acquire = at(Activity::LockAcquire);
     debug_assert!(held.partitions.is_empty());

@@ -1,7 +1,7 @@
-//! Whether closures write: what each one did in its last runs says how it should take its sites the next time.
+//! Whether closures write: what each one did in its last runs says how it should take its partitions the next time.
 //!
-//! A closure declares nothing. One that starts shared and then writes takes its sites twice, and where many wait for a
-//! site each time is a sleep; one that starts alone and only reads keeps readers out for nothing. The same code mostly
+//! A closure declares nothing. One that starts shared and then writes takes its partitions twice, and where many wait for a
+//! partition each time is a sleep; one that starts alone and only reads keeps readers out for nothing. The same code mostly
 //! does the same, so it is asked by where its code is.
 //!
 //! Invariants: a wrong guess costs time, and nothing else.

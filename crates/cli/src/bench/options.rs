@@ -55,7 +55,7 @@ pub struct CommonOptions {
     /// Most calls in the engine at once: a number, or auto, which finds out what gives the most throughput [default: 4096]
     #[arg(long, value_name = "N|auto", value_parser = parse_limit, help_heading = "Engine")]
     pub max_in_flight: Option<Limit>,
-    /// Sites of the serial protocol [default: 1]
+    /// Partitions of the serial protocol [default: 1]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub sites: Option<usize>,
     /// Variant of the serial protocol: naive, precommit, sp [default: sp]
