@@ -4,10 +4,10 @@
 //! Updates run one at a time, without record locks, and leave their partition before the log is on disk (precommit,
 //! section 4.2); a reader waits only for the newest commit that it read from (section 4.3: here by the highest epoch
 //! that it met, which the waiter slots of `durability` hold until it is durable). Readers run beside each other
-//! (section 6.2). The database may be divided into partitions, each serial in itself (section 6.3); a call takes every
+//! (section 6.2). The database may be divided into partitions (the paper's sites), each serial in itself (section 6.3); a call takes every
 //! partition that its footprint names, in ascending order, and so never deadlocks.
 //!
-//! - A procedure takes its partitions shared or exclusive by its footprint.
+//! - A procedure locks its partitions shared or exclusive by its footprint.
 //! - A closure declares nothing. It starts with every partition shared and notes what it reads; if it has writes, it
 //!   releases them, locks every partition exclusively, and validates. If something it read has changed, it is retried
 //!   with every partition exclusive from the start: a closure runs at most twice, so it does not starve. One whose last
