@@ -8,13 +8,14 @@ use crate::bind::tree::{
     BoundColumn, BoundExpr, BoundFrom, BoundQuery, BoundRelation, FunctionCall, JoinKind, RelationId,
     RelationKind,
 };
+use crate::catalog::system::{self, SystemColumn, SystemRelation};
 use crate::catalog::{Relation, Table, View};
 use crate::error::{Result, SqlState};
 use crate::functions::FunctionKind;
 use crate::parse::syntax::{
     Alias, At, Call, ColumnOfFunction, Expr, JoinCondition, JoinType, Name, ObjectName, Query, TableRef,
 };
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, Value};
 use std::sync::Arc;
 
 /// An item of FROM, and what of it may be named.
@@ -143,6 +144,9 @@ impl Binder<'_> {
                 alias,
             );
         }
+        if let Some(relation) = system::find(self.context.catalog, name.schema(), name.last(), &self.path) {
+            return self.system_item(relation, alias);
+        }
         match self.relation(name)? {
             Relation::Table(table) => {
                 let table = table.clone();
@@ -173,6 +177,27 @@ impl Binder<'_> {
                 Err(self.error(name.at(), SqlState::WRONG_OBJECT_TYPE, message).with_detail(detail))
             }
         }
+    }
+
+    /// A relation of `pg_catalog` or `information_schema`: a call of the function that yields its rows.
+    fn system_item(&mut self, relation: &'static SystemRelation, alias: Option<&Alias>) -> Result<Item> {
+        let Some(function) = crate::functions::functions_named(system::ROWS).next() else {
+            return Err(crate::error::SqlError::internal("system relations have no function"));
+        };
+        let oid = BoundExpr::Constant { value: Value::Oid(relation.oid), ty: Type::Oid };
+        let column = |(at, column): (usize, &SystemColumn)| BoundColumn {
+            name: column.name.to_string(),
+            ty: column.ty,
+            modifier: Modifier::NONE,
+            source: Some((relation.oid, at)),
+        };
+        let columns: Vec<BoundColumn> = relation.columns.iter().enumerate().map(column).collect();
+        let types = columns.iter().map(|column| column.ty).collect();
+        let kind = RelationKind::Function {
+            calls: vec![FunctionCall::Set { function, args: vec![oid], types }],
+            ordinality: false,
+        };
+        self.relation_item(relation.name, Some(relation.schema), kind, columns, false, alias)
     }
 
     /// A view's query, bound as if it stood in parentheses, with the path that the view was made under.

@@ -7,6 +7,7 @@
 mod relation;
 pub(crate) mod store;
 pub(crate) mod stored;
+pub(crate) mod system;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use hashbrown::HashMap;
 
 use super::definition::{Definition, Function};
+use crate::catalog::system::functions as system;
 
 /// The tables of functions.
 const FUNCTIONS: &[&[&[Definition]]] = &[
@@ -13,6 +14,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     super::moments::FUNCTIONS,
     super::json::FUNCTIONS,
     &[super::arrays::FUNCTIONS],
+    &[system::OBJECTS, system::SESSION, system::PRIVILEGES],
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,

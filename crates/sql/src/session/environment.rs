@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use hashbrown::HashMap;
 
+use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
@@ -85,7 +86,12 @@ impl SessionEnvironment {
 
     /// What printing a value needs.
     pub fn printing(&self) -> Printing {
-        Printing { formats: self.settings.formats.clone(), catalog: self.catalog.clone(), path: self.path() }
+        Printing {
+            formats: self.settings.formats.clone(),
+            catalog: self.catalog.clone(),
+            path: self.path(),
+            user: self.user.clone(),
+        }
     }
 
     pub fn add_notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
@@ -98,6 +104,7 @@ pub(crate) struct Printing {
     formats: FormatSettings,
     catalog: Arc<Catalog>,
     path: Vec<String>,
+    user: String,
 }
 
 impl Environment for Printing {
@@ -122,11 +129,14 @@ impl Environment for Printing {
     }
 
     fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
-        object_name(&self.catalog, &self.path, kind, oid)
+        object_name(&self.catalog, &self.path, &self.user, kind, oid)
     }
 }
 
-fn object_name(catalog: &Catalog, path: &[String], kind: ObjectKind, oid: u32) -> Option<String> {
+fn object_name(catalog: &Catalog, path: &[String], user: &str, kind: ObjectKind, oid: u32) -> Option<String> {
+    if let Some(name) = system::name_of(catalog, path, user, kind, oid) {
+        return Some(name);
+    }
     match kind {
         ObjectKind::Relation => {
             let (schema, name) = catalog.relation_name(oid)?;
@@ -143,6 +153,10 @@ fn object_name(catalog: &Catalog, path: &[String], kind: ObjectKind, oid: u32) -
 }
 
 impl Environment for SessionEnvironment {
+    fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
+        Some(SystemCatalog { session: self })
+    }
+
     fn formats(&self) -> &FormatSettings {
         &self.settings.formats
     }
@@ -189,10 +203,13 @@ impl Environment for SessionEnvironment {
     }
 
     fn object_name(&self, kind: ObjectKind, oid: u32) -> Option<String> {
-        object_name(&self.catalog, &self.path(), kind, oid)
+        object_name(&self.catalog, &self.path(), &self.user, kind, oid)
     }
 
     fn object_by_name(&self, kind: ObjectKind, name: &str) -> Result<Option<u32>> {
+        if let Some(oid) = system::oid_by_name(&self.catalog, &self.path(), &self.user, kind, name)? {
+            return Ok(Some(oid));
+        }
         match kind {
             ObjectKind::Relation => {
                 let parts = crate::parse::parse_name(name)?;

@@ -39,7 +39,7 @@ use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::session::sequences::Sequences;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
-pub(crate) use environment::Printing;
+pub(crate) use environment::{Printing, SessionEnvironment};
 pub use result::{
     CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity, StatementResult,
     TransactionStatus,

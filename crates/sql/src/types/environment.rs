@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use crate::catalog::system::SystemCatalog;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Type;
 
@@ -155,6 +156,11 @@ pub trait Environment {
     /// The object with this name, as its `reg…` type reads it.
     fn object_by_name(&self, _kind: ObjectKind, _name: &str) -> Result<Option<u32>> {
         Ok(None)
+    }
+
+    /// The objects as system relations show them; none without a session.
+    fn system_catalog(&self) -> Option<SystemCatalog<'_>> {
+        None
     }
 
     /// `nextval`

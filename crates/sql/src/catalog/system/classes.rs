@@ -1,0 +1,379 @@
+//! `pg_namespace`, `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_index`: relations and their columns.
+
+use std::sync::Arc;
+
+use super::definitions::{default_text, index_columns};
+use super::row::{Output, list, row, vector};
+use super::types::{TypeFacts, operator_class, type_facts};
+use super::{
+    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, PG_CATALOG, PG_CATALOG_OID, SystemCatalog,
+    derived_oid, relations,
+};
+use crate::bind::{BindContext, bind};
+use crate::catalog::{
+    Catalog, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table, View,
+};
+use crate::parse::syntax::Statement;
+use crate::types::{Modifier, PlainEnvironment, Type};
+
+/// The access method of tables.
+const HEAP: u32 = 2;
+/// The access method of indexes.
+const BTREE: u32 = 403;
+
+/// An index, or the one behind a primary key.
+pub(super) struct IndexOf<'t> {
+    pub oid: u32,
+    pub name: &'t str,
+    pub table: &'t Table,
+    pub columns: Vec<IndexColumn>,
+    pub included: &'t [usize],
+    pub unique: bool,
+    pub primary: bool,
+    /// Whether a constraint of the same name stands for it.
+    pub constraint: bool,
+}
+
+/// The indexes of a table, the primary key's first.
+pub(super) fn indexes_of(table: &Table) -> Vec<IndexOf<'_>> {
+    let plain = |&column: &usize| IndexColumn { column, descending: false, class: None };
+    let primary = table.key_name.as_deref().zip(table.key_oid).filter(|_| !table.key.is_empty());
+    let primary = primary.map(|(name, oid)| IndexOf {
+        oid,
+        name,
+        table,
+        columns: table.key.iter().map(plain).collect(),
+        included: &[],
+        unique: true,
+        primary: true,
+        constraint: true,
+    });
+    let others = table.indexes.iter().map(|index| IndexOf {
+        oid: index.oid,
+        name: &index.name,
+        table,
+        columns: index.columns.clone(),
+        included: &index.included,
+        unique: index.unique,
+        primary: false,
+        constraint: index.constraint,
+    });
+    primary.into_iter().chain(others).collect()
+}
+
+/// The oid of a schema; that of `pg_temp_1` and its kin if no schema has the name.
+pub(super) fn schema_oid(catalog: &Catalog, name: &str) -> u32 {
+    match name {
+        PG_CATALOG => PG_CATALOG_OID,
+        INFORMATION_SCHEMA => INFORMATION_SCHEMA_OID,
+        name => catalog.schema(name).map_or_else(|| derived_oid(0, 'n', name), |schema| schema.oid),
+    }
+}
+
+/// All schemas: oid and name.
+pub(super) fn schemas(system: &SystemCatalog<'_>) -> Vec<(u32, String)> {
+    let catalog = system.objects();
+    let mut schemas: Vec<(u32, String)> =
+        catalog.schemas().map(|schema| (schema.oid, schema.name.clone())).collect();
+    for name in [PG_CATALOG, INFORMATION_SCHEMA] {
+        schemas.push((schema_oid(catalog, name), name.to_string()));
+    }
+    let temporary = &system.session.temporary;
+    if catalog.schema(temporary).is_none() && catalog.relations_in(temporary).next().is_some() {
+        schemas.push((schema_oid(catalog, temporary), temporary.clone()));
+    }
+    schemas.sort();
+    schemas
+}
+
+pub(super) fn namespaces(system: &SystemCatalog<'_>, out: &mut Output) {
+    for (oid, name) in schemas(system) {
+        row!(out, oid = oid, nspname = name, nspowner = OWNER);
+    }
+}
+
+/// The tables, in the order of their oids.
+pub(super) fn tables(catalog: &Catalog) -> Vec<&Arc<Table>> {
+    let mut tables: Vec<_> = catalog.tables().collect();
+    tables.sort_by_key(|table| table.oid);
+    tables
+}
+
+/// The views, in the order of their oids.
+pub(super) fn views(catalog: &Catalog) -> Vec<&Arc<View>> {
+    let mut views: Vec<_> = catalog.views().collect();
+    views.sort_by_key(|view| view.oid);
+    views
+}
+
+/// The sequences, in the order of their oids.
+pub(super) fn sequences(catalog: &Catalog) -> Vec<&Arc<Sequence>> {
+    let mut sequences: Vec<_> = catalog.sequences().collect();
+    sequences.sort_by_key(|sequence| sequence.oid);
+    sequences
+}
+
+fn persistence(table: &Table) -> char {
+    match table.persistence {
+        Persistence::Permanent => 'p',
+        Persistence::Unlogged => 'u',
+        Persistence::Temporary => 't',
+    }
+}
+
+pub(super) fn classes(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for relation in relations() {
+        class(
+            out,
+            relation.oid,
+            relation.name,
+            schema_oid(catalog, relation.schema),
+            relation.kind,
+            'p',
+            relation.columns.len(),
+        );
+    }
+    for table in tables(catalog) {
+        let schema = schema_oid(catalog, &table.schema);
+        let has_triggers = !table.foreign_keys.is_empty()
+            || catalog.tables().any(|other| other.foreign_keys.iter().any(|key| key.table == table.oid));
+        row!(
+            out,
+            oid = table.oid,
+            relname = &table.name,
+            relnamespace = schema,
+            relowner = OWNER,
+            relam = HEAP,
+            relfilenode = table.oid,
+            reltuples = -1.0_f32,
+            relhasindex = !indexes_of(table).is_empty(),
+            relpersistence = persistence(table),
+            relkind = 'r',
+            relnatts = table.columns.len() as i16,
+            relchecks = table.checks.len() as i16,
+            relhastriggers = has_triggers,
+            relispopulated = true,
+            relreplident = 'd',
+        );
+        for index in indexes_of(table) {
+            let natts = index.columns.len() + index.included.len();
+            class(out, index.oid, index.name, schema, 'i', persistence(table), natts);
+        }
+    }
+    for view in views(catalog) {
+        let schema = schema_oid(catalog, &view.schema);
+        class(out, view.oid, &view.name, schema, 'v', 'p', view.columns.len());
+    }
+    for sequence in sequences(catalog) {
+        class(out, sequence.oid, &sequence.name, schema_oid(catalog, &sequence.schema), 'S', 'p', 3);
+    }
+}
+
+fn class(out: &mut Output, oid: u32, name: &str, schema: u32, kind: char, persistence: char, columns: usize) {
+    row!(
+        out,
+        oid = oid,
+        relname = name,
+        relnamespace = schema,
+        relowner = OWNER,
+        relam = match kind {
+            'i' => BTREE,
+            'r' => HEAP,
+            _ => 0,
+        },
+        relfilenode = if kind == 'v' { 0 } else { oid },
+        reltuples = if kind == 'r' { -1.0_f32 } else { 0.0 },
+        relpersistence = persistence,
+        relkind = kind,
+        relnatts = columns as i16,
+        relhasrules = kind == 'v',
+        relispopulated = true,
+        relreplident = if kind == 'r' { 'd' } else { 'n' },
+    );
+}
+
+/// A column as `pg_attribute` shows it.
+struct Attribute<'a> {
+    relation: u32,
+    number: i16,
+    name: &'a str,
+    ty: Type,
+    /// The type's oid, or the domain's.
+    oid: u32,
+    modifier: Modifier,
+    not_null: bool,
+    origin: &'a ColumnOrigin,
+}
+
+impl Attribute<'_> {
+    fn write(&self, out: &mut Output) {
+        let facts: TypeFacts = type_facts(self.ty);
+        let (identity, generated) = match self.origin {
+            ColumnOrigin::Identity { always: true, .. } => ("a", ""),
+            ColumnOrigin::Identity { always: false, .. } => ("d", ""),
+            ColumnOrigin::Generated(_) => ("", "s"),
+            _ => ("", ""),
+        };
+        row!(
+            out,
+            attrelid = self.relation,
+            attname = self.name,
+            atttypid = self.oid,
+            attstattarget = -1_i32,
+            attlen = self.ty.length(),
+            attnum = self.number,
+            attndims = i32::from(matches!(self.ty, Type::Array(_))),
+            attcacheoff = -1_i32,
+            atttypmod = self.modifier.0,
+            attbyval = facts.by_value,
+            attalign = facts.align,
+            attstorage = facts.storage,
+            attnotnull = self.not_null,
+            atthasdef = matches!(self.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)),
+            attidentity = identity,
+            attgenerated = generated,
+            attislocal = true,
+            attcollation = facts.collation,
+        );
+    }
+}
+
+pub(super) fn attributes(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for relation in relations() {
+        for (at, column) in relation.columns.iter().enumerate() {
+            plain(relation.oid, at, column.name, column.ty, Modifier::NONE, column.not_null).write(out);
+        }
+    }
+    for table in tables(catalog) {
+        for (at, column) in table.columns.iter().enumerate() {
+            of_table(table, at, column).write(out);
+        }
+        for index in indexes_of(table) {
+            for (at, &position) in index_columns(&index).iter().enumerate() {
+                let column = &table.columns[position];
+                plain(index.oid, at, &column.name, column.ty, column.modifier, false).write(out);
+            }
+        }
+    }
+    for view in views(catalog) {
+        for (at, (name, ty, modifier)) in view_columns(catalog, view).iter().enumerate() {
+            plain(view.oid, at, name, *ty, *modifier, false).write(out);
+        }
+    }
+    for sequence in sequences(catalog) {
+        let columns = [("last_value", Type::Int8), ("log_cnt", Type::Int8), ("is_called", Type::Bool)];
+        for (at, (name, ty)) in columns.into_iter().enumerate() {
+            plain(sequence.oid, at, name, ty, Modifier::NONE, true).write(out);
+        }
+    }
+}
+
+fn plain(
+    relation: u32,
+    at: usize,
+    name: &str,
+    ty: Type,
+    modifier: Modifier,
+    not_null: bool,
+) -> Attribute<'_> {
+    let number = at as i16 + 1;
+    Attribute {
+        relation,
+        number,
+        name,
+        ty,
+        oid: ty.oid(),
+        modifier,
+        not_null,
+        origin: &ColumnOrigin::Nothing,
+    }
+}
+
+fn of_table<'t>(table: &Table, at: usize, column: &'t Column) -> Attribute<'t> {
+    let not_null = column.not_null || table.key.contains(&at);
+    let plain = plain(table.oid, at, &column.name, column.ty, column.modifier, not_null);
+    Attribute { oid: column_type(column), origin: &column.origin, ..plain }
+}
+
+/// The oid of a column's type: the domain's if it was declared with one.
+pub(super) fn column_type(column: &Column) -> u32 {
+    column.domain.unwrap_or_else(|| column.ty.oid())
+}
+
+/// The columns of a view. A view whose query can no longer be bound has none.
+pub(super) fn view_columns(catalog: &Catalog, view: &View) -> Vec<(String, Type, Modifier)> {
+    let Ok(query) = crate::parse::parse_query(&view.query) else { return Vec::new() };
+    let context = BindContext { catalog, path: &view.search_path, text: &view.query };
+    let statement = Statement::Query(Box::new(query));
+    let Ok(bound) = bind(context, &mut PlainEnvironment::new(0), &statement, &[]) else { return Vec::new() };
+    let typed = bound.columns.into_iter().map(|column| (column.name, column.ty, column.modifier));
+    let named = typed
+        .enumerate()
+        .map(|(at, (name, ty, modifier))| (view.columns.get(at).cloned().unwrap_or(name), ty, modifier));
+    named.collect()
+}
+
+pub(super) fn defaults(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for table in tables(catalog) {
+        for (at, column) in table.columns.iter().enumerate() {
+            let (ColumnOrigin::Default(text) | ColumnOrigin::Generated(text)) = &column.origin else {
+                continue;
+            };
+            row!(
+                out,
+                oid = derived_oid(table.oid, 'd', &column.name),
+                adrelid = table.oid,
+                adnum = at as i16 + 1,
+                adbin = default_text(system, text),
+            );
+        }
+    }
+}
+
+pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for table in tables(catalog) {
+        for index in indexes_of(table) {
+            let columns = index_columns(&index);
+            let keys = index.columns.iter().map(|it| table.columns[it.column].ty);
+            // 3: DESC, and NULLs first, as DESC has them.
+            let options = index.columns.iter().map(|it| if it.descending { 3_i16 } else { 0 });
+            row!(
+                out,
+                indexrelid = index.oid,
+                indrelid = table.oid,
+                indnatts = columns.len() as i16,
+                indnkeyatts = index.columns.len() as i16,
+                indisunique = index.unique,
+                indisprimary = index.primary,
+                indimmediate = true,
+                indisvalid = true,
+                indisready = true,
+                indislive = true,
+                indkey = vector(Type::Int2, columns.iter().map(|&at| at as i16 + 1)),
+                indcollation = vector(Type::Oid, keys.clone().map(|ty| type_facts(ty).collation)),
+                indclass = vector(Type::Oid, keys.map(operator_class)),
+                indoption = vector(Type::Int2, options),
+            );
+        }
+    }
+}
+
+/// Positions as numbers of columns, from 1.
+pub(super) fn numbers(positions: &[usize]) -> crate::types::Value {
+    list(Type::Int2, positions.iter().map(|&at| at as i16 + 1))
+}
+
+/// The schema and name of a relation of the user's.
+pub(super) fn relation_name(catalog: &Catalog, oid: u32) -> Option<(&str, &str)> {
+    catalog.relation_name(oid).map(|(schema, name)| (schema.as_str(), name.as_str()))
+}
+
+/// The table and the index with this oid.
+pub(super) fn index_by_oid(catalog: &Catalog, oid: u32) -> Option<IndexOf<'_>> {
+    let Some(Relation::Index { table, .. }) = catalog.relation_by_oid(oid) else { return None };
+    indexes_of(catalog.table_by_oid(*table)?).into_iter().find(|index| index.oid == oid)
+}

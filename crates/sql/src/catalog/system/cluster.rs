@@ -1,0 +1,108 @@
+//! What is outside of the database's objects: roles, databases, tablespaces, settings, sessions.
+//!
+//! The database knows one role, the session's, which owns everything, and shows one session, the one that asks.
+
+use super::row::{Output, row};
+use super::{OWNER, SystemCatalog};
+use crate::types::{Environment, Value};
+
+/// The oid of the database.
+const DATABASE: u32 = 5;
+/// The tablespace of everything.
+const DEFAULT_TABLESPACE: u32 = 1663;
+/// PostgreSQL's number of UTF-8.
+pub(super) const UTF8: i32 = 6;
+
+pub(super) fn roles(system: &SystemCatalog<'_>, out: &mut Output) {
+    let superuser = system.session.settings.is_on("is_superuser");
+    row!(
+        out,
+        oid = OWNER,
+        rolname = &system.session.user,
+        rolsuper = superuser,
+        rolinherit = true,
+        rolcreaterole = superuser,
+        rolcreatedb = superuser,
+        rolcanlogin = true,
+        rolreplication = superuser,
+        rolconnlimit = -1_i32,
+        rolbypassrls = superuser,
+    );
+}
+
+pub(super) fn users(system: &SystemCatalog<'_>, out: &mut Output) {
+    let superuser = system.session.settings.is_on("is_superuser");
+    row!(
+        out,
+        usename = &system.session.user,
+        usesysid = OWNER,
+        usecreatedb = superuser,
+        usesuper = superuser,
+        userepl = superuser,
+        usebypassrls = superuser,
+    );
+}
+
+pub(super) fn databases(system: &SystemCatalog<'_>, out: &mut Output) {
+    row!(
+        out,
+        oid = DATABASE,
+        datname = &system.session.database,
+        datdba = OWNER,
+        encoding = UTF8,
+        datlocprovider = 'c',
+        datallowconn = true,
+        datconnlimit = -1_i32,
+        dattablespace = DEFAULT_TABLESPACE,
+        datcollate = system.session.settings.get("lc_collate").unwrap_or_default(),
+        datctype = system.session.settings.get("lc_ctype").unwrap_or_default(),
+    );
+}
+
+pub(super) fn tablespaces(_: &SystemCatalog<'_>, out: &mut Output) {
+    for (oid, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {
+        row!(out, oid = oid, spcname = name, spcowner = OWNER);
+    }
+}
+
+pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
+    for (name, value) in system.session.settings.all() {
+        let kind = match value.as_str() {
+            "on" | "off" => "bool",
+            text if text.parse::<i64>().is_ok() => "integer",
+            _ => "string",
+        };
+        let category = if name.contains('.') { "Customized Options" } else { "Settings" };
+        row!(
+            out,
+            name = &name,
+            setting = &value,
+            category = category,
+            short_desc = "",
+            context = "user",
+            vartype = kind,
+            source = "session",
+            boot_val = Value::Null,
+            reset_val = &value,
+            pending_restart = false,
+        );
+    }
+}
+
+pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
+    let session = system.session;
+    row!(
+        out,
+        datid = DATABASE,
+        datname = &session.database,
+        pid = session.process_id,
+        usesysid = OWNER,
+        usename = &session.user,
+        application_name = session.setting("application_name"),
+        xact_start = Value::Timestamptz(session.transaction_start),
+        query_start = Value::Timestamptz(session.statement_start),
+        state_change = Value::Timestamptz(session.statement_start),
+        state = "active",
+        backend_type = "client backend",
+    );
+}

@@ -1,0 +1,161 @@
+//! `pg_constraint`: primary keys, unique and CHECK constraints, foreign keys.
+
+use std::sync::Arc;
+
+use super::classes::{IndexOf, indexes_of, numbers, schema_oid, tables};
+use super::row::{Output, row};
+use super::{SystemCatalog, derived_oid};
+use crate::catalog::{Catalog, Domain, ForeignKey, KeyAction, Table, UserType};
+use crate::types::Value;
+
+/// A constraint of a table or a domain.
+pub(super) struct Constraint<'c> {
+    pub oid: u32,
+    pub name: &'c str,
+    pub schema: &'c str,
+    pub owner: Owner<'c>,
+    pub rule: Rule<'c>,
+}
+
+/// What a constraint belongs to.
+#[derive(Clone, Copy)]
+pub(super) enum Owner<'c> {
+    Table(&'c Table),
+    Domain(&'c Domain),
+}
+
+/// What a constraint says.
+pub(super) enum Rule<'c> {
+    /// A primary key or a unique constraint.
+    Key(IndexOf<'c>),
+    Check(&'c str),
+    Foreign(&'c ForeignKey),
+}
+
+impl Rule<'_> {
+    /// `pg_constraint.contype`
+    pub fn letter(&self) -> char {
+        match self {
+            Rule::Key(index) if index.primary => 'p',
+            Rule::Key(_) => 'u',
+            Rule::Check(_) => 'c',
+            Rule::Foreign(_) => 'f',
+        }
+    }
+
+    /// The table's columns that it names. A CHECK's are not known.
+    pub fn columns(&self) -> Vec<usize> {
+        match self {
+            Rule::Key(index) => index.columns.iter().map(|column| column.column).collect(),
+            Rule::Check(_) => Vec::new(),
+            Rule::Foreign(key) => key.columns.clone(),
+        }
+    }
+}
+
+/// The constraints of a table.
+pub(super) fn constraints_of(table: &Table) -> Vec<Constraint<'_>> {
+    let constraint =
+        |oid, name, rule| Constraint { oid, name, schema: &table.schema, owner: Owner::Table(table), rule };
+    let keys = indexes_of(table).into_iter().filter(|index| index.constraint);
+    // Oids are even, so the one behind an index's is free for its constraint.
+    let keys = keys.map(|index| constraint(index.oid + 1, index.name, Rule::Key(index)));
+    let checks = table.checks.iter().map(|check| {
+        constraint(
+            derived_oid(table.oid, 'c', &check.name),
+            check.name.as_str(),
+            Rule::Check(&check.condition),
+        )
+    });
+    let foreign = table
+        .foreign_keys
+        .iter()
+        .map(|key| constraint(derived_oid(table.oid, 'f', &key.name), key.name.as_str(), Rule::Foreign(key)));
+    keys.chain(checks).chain(foreign).collect()
+}
+
+/// All constraints.
+pub(super) fn constraints(catalog: &Catalog) -> Vec<Constraint<'_>> {
+    let of_tables = tables(catalog).into_iter().map(Arc::as_ref).flat_map(constraints_of);
+    let domains = catalog.types().filter_map(|ty| match ty {
+        UserType::Domain(domain) => Some(domain),
+        UserType::Enum(_) => None,
+    });
+    let of_domains = domains.flat_map(|domain| {
+        domain.checks.iter().map(|check| Constraint {
+            oid: derived_oid(domain.oid, 'c', &check.name),
+            name: &check.name,
+            schema: &domain.schema,
+            owner: Owner::Domain(domain),
+            rule: Rule::Check(&check.condition),
+        })
+    });
+    of_tables.chain(of_domains).collect()
+}
+
+/// The key of a table that a foreign key refers to.
+pub(super) fn referenced_index<'c>(catalog: &'c Catalog, key: &ForeignKey) -> Option<IndexOf<'c>> {
+    let table = catalog.table_by_oid(key.table)?;
+    let matches = |index: &IndexOf<'_>| {
+        index.unique
+            && index.columns.len() == key.references.len()
+            && index.columns.iter().all(|column| key.references.contains(&column.column))
+    };
+    indexes_of(table).into_iter().find(matches)
+}
+
+fn action(action: KeyAction) -> char {
+    match action {
+        KeyAction::NoAction => 'a',
+        KeyAction::Restrict => 'r',
+        KeyAction::Cascade => 'c',
+        KeyAction::SetNull => 'n',
+        KeyAction::SetDefault => 'd',
+    }
+}
+
+pub(super) fn rows(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for constraint in constraints(catalog) {
+        let (table, domain) = match constraint.owner {
+            Owner::Table(table) => (table.oid, 0),
+            Owner::Domain(domain) => (0, domain.oid),
+        };
+        let foreign = match constraint.rule {
+            Rule::Foreign(key) => Some(key),
+            _ => None,
+        };
+        let index = match &constraint.rule {
+            Rule::Key(index) => index.oid,
+            Rule::Foreign(key) => referenced_index(catalog, key).map_or(0, |index| index.oid),
+            Rule::Check(_) => 0,
+        };
+        let deferred = foreign.is_some_and(|key| key.deferred);
+        let columns = constraint.rule.columns();
+        row!(
+            out,
+            oid = constraint.oid,
+            conname = constraint.name,
+            connamespace = schema_oid(catalog, constraint.schema),
+            contype = constraint.rule.letter(),
+            condeferrable = deferred,
+            condeferred = deferred,
+            convalidated = true,
+            conrelid = table,
+            contypid = domain,
+            conindid = index,
+            confrelid = foreign.map_or(0, |key| key.table),
+            confupdtype = foreign.map_or(' ', |key| action(key.on_update)),
+            confdeltype = foreign.map_or(' ', |key| action(key.on_delete)),
+            confmatchtype = if foreign.is_some() { 's' } else { ' ' },
+            conislocal = true,
+            connoinherit = !matches!(constraint.rule, Rule::Check(_)),
+            conkey = if columns.is_empty() { Value::Null } else { numbers(&columns) },
+            confkey = foreign.map_or(Value::Null, |key| numbers(&key.references)),
+            conbin = match constraint.rule {
+                Rule::Check(text) => Some(text),
+                _ => None,
+            },
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Objects as statements of SQL: what `pg_get_indexdef`, `pg_get_constraintdef` and their kin print.
+//!
+//! Expressions are printed as they were written; PostgreSQL prints them with casts and parentheses of its own.
+
+use super::SystemCatalog;
+use super::classes::{IndexOf, index_by_oid, relation_name};
+use super::constraints::{Constraint, Owner, Rule, constraints};
+use crate::catalog::{Catalog, KeyAction, Relation, Table, View};
+use crate::parse::quote_identifier;
+
+/// A DEFAULT as clients read it: a sequence is named, where the catalog keeps its oid.
+pub(super) fn default_text(system: &SystemCatalog<'_>, text: &str) -> String {
+    let sequence = text.strip_prefix("nextval(").and_then(|rest| rest.strip_suffix("::oid::regclass)"));
+    let Some(oid) = sequence.and_then(|oid| oid.parse().ok()) else { return text.to_string() };
+    match shown_relation(system, oid) {
+        Some(name) => format!("nextval('{}'::regclass)", name.replace('\'', "''")),
+        None => text.to_string(),
+    }
+}
+
+/// A relation's name, with its schema if the search path does not lead to it.
+pub(super) fn shown_relation(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    let (schema, name) = relation_name(system.objects(), oid)?;
+    let path = system.session.path();
+    let found = system.objects().find(None, name, &path);
+    let quoted = quote_identifier(name);
+    let visible = found.is_some_and(|found| found.oid() == oid);
+    Some(if visible { quoted } else { format!("{}.{quoted}", quote_identifier(schema)) })
+}
+
+/// The positions of an index's columns: those that it orders by, then those that it carries along.
+pub(super) fn index_columns(index: &IndexOf<'_>) -> Vec<usize> {
+    index.columns.iter().map(|it| it.column).chain(index.included.iter().copied()).collect()
+}
+
+fn names(table: &Table, positions: &[usize]) -> String {
+    let name = |&at: &usize| table.columns.get(at).map_or(String::new(), |it| quote_identifier(&it.name));
+    positions.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// `CREATE INDEX …`; with a column's number, that column alone. None for what is no index.
+pub(super) fn index_definition(catalog: &Catalog, oid: u32, column: i32) -> Option<String> {
+    let index = index_by_oid(catalog, oid)?;
+    if column > 0 {
+        let position = index_columns(&index).get(column as usize - 1).copied();
+        return Some(position.map_or(String::new(), |at| names(index.table, &[at])));
+    }
+    let keys = index.columns.iter().map(|column| {
+        let class = column.class.as_ref().map_or(String::new(), |class| format!(" {class}"));
+        let order = if column.descending { " DESC" } else { "" };
+        format!("{}{class}{order}", names(index.table, &[column.column]))
+    });
+    let included = match index.included {
+        [] => String::new(),
+        included => format!(" INCLUDE ({})", names(index.table, included)),
+    };
+    Some(format!(
+        "CREATE {}INDEX {} ON {}.{} USING btree ({}){included}",
+        if index.unique { "UNIQUE " } else { "" },
+        quote_identifier(index.name),
+        quote_identifier(&index.table.schema),
+        quote_identifier(&index.table.name),
+        keys.collect::<Vec<_>>().join(", "),
+    ))
+}
+
+/// `PRIMARY KEY (id)`, `CHECK ((x > 0))`, `FOREIGN KEY …`
+pub(super) fn constraint_definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    let constraint = constraints(system.objects()).into_iter().find(|it| it.oid == oid)?;
+    Some(rule_text(system, &constraint))
+}
+
+fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>) -> String {
+    match (&constraint.rule, constraint.owner) {
+        (Rule::Check(condition), _) => format!("CHECK (({condition}))"),
+        (Rule::Key(index), Owner::Table(table)) => {
+            let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+            let included = match index.included {
+                [] => String::new(),
+                included => format!(" INCLUDE ({})", names(table, included)),
+            };
+            format!("{word} ({}){included}", names(table, &constraint.rule.columns()))
+        }
+        (Rule::Foreign(key), Owner::Table(table)) => {
+            let referenced = system.objects().table_by_oid(key.table);
+            let columns = referenced.map_or(String::new(), |it| names(it, &key.references));
+            format!(
+                "FOREIGN KEY ({}) REFERENCES {}({columns}){}{}{}",
+                names(table, &key.columns),
+                shown_relation(system, key.table).unwrap_or_default(),
+                action(" ON UPDATE ", key.on_update),
+                action(" ON DELETE ", key.on_delete),
+                if key.deferred { " DEFERRABLE INITIALLY DEFERRED" } else { "" },
+            )
+        }
+        (_, Owner::Domain(_)) => String::new(),
+    }
+}
+
+fn action(clause: &str, action: KeyAction) -> String {
+    let word = rule_word(action);
+    if action == KeyAction::NoAction { String::new() } else { format!("{clause}{word}") }
+}
+
+/// The words of an action on referencing rows.
+pub(super) fn rule_word(action: KeyAction) -> &'static str {
+    match action {
+        KeyAction::NoAction => "NO ACTION",
+        KeyAction::Restrict => "RESTRICT",
+        KeyAction::Cascade => "CASCADE",
+        KeyAction::SetNull => "SET NULL",
+        KeyAction::SetDefault => "SET DEFAULT",
+    }
+}
+
+/// A view's query, with the semicolon that PostgreSQL puts behind it.
+pub(super) fn view_text(view: &View) -> String {
+    format!(" {};", view.query.trim().trim_end_matches(';'))
+}
+
+/// The query of the view with this oid.
+pub(super) fn view_definition(catalog: &Catalog, oid: u32) -> Option<String> {
+    match catalog.relation_by_oid(oid)? {
+        Relation::View(view) => Some(view_text(view)),
+        _ => None,
+    }
+}

@@ -1,0 +1,329 @@
+//! The functions that clients ask about objects, roles and the session.
+//!
+//! # Invariants
+//! - A function that finds no object answers NULL, as PostgreSQL's do.
+//! - One role owns everything, so every `has_…_privilege` of it answers true.
+
+use super::classes::index_by_oid;
+use super::cluster::UTF8;
+use super::definitions::{constraint_definition, index_definition, shown_relation, view_definition};
+use super::listings::{PG_CLASS, PG_NAMESPACE, PG_TYPE, comments};
+use super::procedures::{function_by_oid, is_function};
+use super::types::type_name;
+use super::{PG_CATALOG, SystemCatalog, find, relation_by_oid};
+use crate::catalog::{Relation, UserType};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
+use crate::parse::{parse_name, quote_identifier};
+use crate::types::array::ArrayValue;
+use crate::types::environment::ObjectKind;
+
+use crate::types::record::RecordValue;
+use crate::types::{Modifier, Type, Value, format_type};
+
+/// The functions of objects.
+pub(crate) const OBJECTS: &[Definition] = &[
+    set("heddle_system_rows(oid) setof record", system_rows).stable(),
+    set("_pg_expandarray(int2vector) setof record x int2; n int4", expand).stable(),
+    scalar("format_type(oid, int4) text", type_text).nullable().stable(),
+    scalar("pg_get_expr(text, oid) text", |_, v| Ok(v[0].clone())).stable(),
+    scalar("pg_get_expr(text, oid, bool) text", |_, v| Ok(v[0].clone())).stable(),
+    scalar("pg_get_constraintdef(oid) text", |c, v| of(c, |it| constraint_definition(it, oid(v)))).stable(),
+    scalar("pg_get_constraintdef(oid, bool) text", |c, v| of(c, |it| constraint_definition(it, oid(v))))
+        .stable(),
+    scalar("pg_get_indexdef(oid) text", |c, v| of(c, |it| index_definition(it.objects(), oid(v), 0)))
+        .stable(),
+    scalar("pg_get_indexdef(oid, int4, bool) text", |c, v| {
+        of(c, |it| index_definition(it.objects(), oid(v), v[1].int4()))
+    })
+    .stable(),
+    scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v)))).stable(),
+    scalar("pg_get_viewdef(oid, bool) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v))))
+        .stable(),
+    scalar("pg_get_viewdef(oid, int4) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v))))
+        .stable(),
+    scalar("pg_get_userbyid(oid) name", user_by_oid).stable(),
+    scalar("pg_get_serial_sequence(text, text) text", serial_sequence).stable(),
+    scalar("pg_get_function_result(oid) text", |c, v| of(c, |it| function_result(it, oid(v)))).stable(),
+    scalar("pg_get_function_arguments(oid) text", |c, v| of(c, |it| function_arguments(it, oid(v)))).stable(),
+    scalar("pg_get_function_identity_arguments(oid) text", |c, v| of(c, |it| function_arguments(it, oid(v))))
+        .stable(),
+    scalar("pg_relation_is_publishable(regclass) bool", |c, v| {
+        of(c, |it| Some(it.objects().table_by_oid(oid(v)).is_some()))
+    })
+    .stable(),
+    scalar("obj_description(oid) text", |c, v| of(c, |it| comment(it, None, oid(v), 0))).stable(),
+    scalar("obj_description(oid, name) text", |c, v| of(c, |it| comment(it, Some(v[1].str()), oid(v), 0)))
+        .stable(),
+    scalar("col_description(oid, int4) text", |c, v| {
+        of(c, |it| comment(it, Some("pg_class"), oid(v), v[1].int4()).filter(|_| v[1].int4() > 0))
+    })
+    .stable(),
+    scalar("shobj_description(oid, name) text", none).stable(),
+    // Of objects that no database of ours has.
+    scalar("pg_get_triggerdef(oid) text", none).stable(),
+    scalar("pg_get_triggerdef(oid, bool) text", none).stable(),
+    scalar("pg_get_ruledef(oid) text", none).stable(),
+    scalar("pg_get_ruledef(oid, bool) text", none).stable(),
+    scalar("pg_get_partkeydef(oid) text", none).stable(),
+    scalar("pg_get_partition_constraintdef(oid) text", none).stable(),
+    scalar("pg_get_statisticsobjdef(oid) text", none).stable(),
+    scalar("pg_get_statisticsobjdef_columns(oid) text", none).stable(),
+    scalar("to_regclass(text) regclass", |c, v| by_name(c, ObjectKind::Relation, v)).stable(),
+    scalar("to_regtype(text) regtype", |c, v| by_name(c, ObjectKind::Type, v)).stable(),
+    scalar("to_regproc(text) regproc", |c, v| by_name(c, ObjectKind::Function, v)).stable(),
+    scalar("to_regnamespace(text) regnamespace", |c, v| by_name(c, ObjectKind::Schema, v)).stable(),
+    scalar("to_regrole(text) regrole", |c, v| by_name(c, ObjectKind::Role, v)).stable(),
+    scalar("pg_table_is_visible(oid) bool", |c, v| of(c, |it| relation_is_visible(it, oid(v)))).stable(),
+    scalar("pg_type_is_visible(oid) bool", |c, v| of(c, |it| type_is_visible(it, oid(v)))).stable(),
+    scalar("pg_function_is_visible(oid) bool", |c, v| of(c, |_| is_function(oid(v)).then_some(true)))
+        .stable(),
+    scalar("pg_collation_is_visible(oid) bool", is_built_in).stable(),
+    scalar("pg_opclass_is_visible(oid) bool", is_built_in).stable(),
+    scalar("pg_statistics_obj_is_visible(oid) bool", none).stable(),
+    scalar("pg_ts_config_is_visible(oid) bool", none).stable(),
+    scalar("pg_ts_dict_is_visible(oid) bool", none).stable(),
+    scalar("pg_ts_parser_is_visible(oid) bool", none).stable(),
+    scalar("pg_ts_template_is_visible(oid) bool", none).stable(),
+    scalar("pg_conversion_is_visible(oid) bool", none).stable(),
+];
+
+/// The functions of the session and the server.
+pub(crate) const SESSION: &[Definition] = &[
+    scalar("current_schema() name", |c, _| {
+        Ok(c.environment.schemas(false).first().map_or(Value::Null, Value::text))
+    })
+    .stable(),
+    scalar("current_schemas(bool) name[]", |c, v| {
+        let schemas = c.environment.schemas(v[0].bool()).iter().map(Value::text).collect();
+        Ok(Value::array(ArrayValue::list(Type::Name, schemas)))
+    })
+    .stable(),
+    scalar("current_user() name", |c, _| Ok(Value::text(c.environment.user()))).stable(),
+    scalar("session_user() name", |c, _| Ok(Value::text(c.environment.user()))).stable(),
+    scalar("current_database() name", |c, _| Ok(Value::text(c.environment.database()))).stable(),
+    scalar("current_catalog() name", |c, _| Ok(Value::text(c.environment.database()))).stable(),
+    scalar("version() text", version).stable(),
+    scalar("pg_backend_pid() int4", |c, _| Ok(Value::Int4(c.environment.backend_pid()))).stable(),
+    scalar("pg_is_in_recovery() bool", |_, _| Ok(Value::Bool(false))).stable(),
+    scalar("pg_my_temp_schema() oid", |c, _| {
+        let temporary = |it: &SystemCatalog<'_>| {
+            let schema = &it.session.temporary;
+            let is_used = it.objects().relations_in(schema).next().is_some();
+            Some(if is_used {
+                Value::Oid(super::classes::schema_oid(it.objects(), schema))
+            } else {
+                Value::Oid(0)
+            })
+        };
+        of(c, temporary)
+    })
+    .stable(),
+    scalar("pg_is_other_temp_schema(oid) bool", |_, _| Ok(Value::Bool(false))).stable(),
+    scalar("pg_client_encoding() name", |_, _| Ok(Value::text("UTF8"))).stable(),
+    scalar("pg_encoding_to_char(int4) name", |_, v| {
+        Ok(Value::text(if v[0].int4() == UTF8 { "UTF8" } else { "" }))
+    }),
+    scalar("pg_char_to_encoding(name) int4", |_, v| {
+        let is_utf8 = ["utf8", "utf-8", "unicode"].iter().any(|name| v[0].str().eq_ignore_ascii_case(name));
+        Ok(Value::Int4(if is_utf8 { UTF8 } else { -1 }))
+    }),
+    scalar("pg_tablespace_location(oid) text", |_, _| Ok(Value::text(""))).stable(),
+];
+
+/// The functions that ask for privileges: of the session's role or of a named one, of objects by name or by oid.
+pub(crate) const PRIVILEGES: &[Definition] = &[
+    scalar("pg_has_role(name, text) bool", yes).stable(),
+    scalar("pg_has_role(oid, text) bool", yes).stable(),
+    scalar("pg_has_role(name, name, text) bool", yes).stable(),
+    scalar("pg_has_role(name, oid, text) bool", yes).stable(),
+    scalar("pg_has_role(oid, oid, text) bool", yes).stable(),
+    scalar("has_table_privilege(text, text) bool", yes).stable(),
+    scalar("has_table_privilege(oid, text) bool", yes).stable(),
+    scalar("has_table_privilege(name, text, text) bool", yes).stable(),
+    scalar("has_table_privilege(name, oid, text) bool", yes).stable(),
+    scalar("has_any_column_privilege(text, text) bool", yes).stable(),
+    scalar("has_any_column_privilege(oid, text) bool", yes).stable(),
+    scalar("has_any_column_privilege(name, oid, text) bool", yes).stable(),
+    scalar("has_column_privilege(text, text, text) bool", yes).stable(),
+    scalar("has_column_privilege(oid, text, text) bool", yes).stable(),
+    scalar("has_column_privilege(oid, int2, text) bool", yes).stable(),
+    scalar("has_sequence_privilege(text, text) bool", yes).stable(),
+    scalar("has_sequence_privilege(oid, text) bool", yes).stable(),
+    scalar("has_schema_privilege(text, text) bool", yes).stable(),
+    scalar("has_schema_privilege(oid, text) bool", yes).stable(),
+    scalar("has_schema_privilege(name, text, text) bool", yes).stable(),
+    scalar("has_schema_privilege(name, oid, text) bool", yes).stable(),
+    scalar("has_database_privilege(text, text) bool", yes).stable(),
+    scalar("has_database_privilege(oid, text) bool", yes).stable(),
+    scalar("has_database_privilege(name, text, text) bool", yes).stable(),
+    scalar("has_function_privilege(oid, text) bool", yes).stable(),
+    scalar("has_type_privilege(oid, text) bool", yes).stable(),
+    scalar("has_tablespace_privilege(oid, text) bool", yes).stable(),
+    scalar("has_tablespace_privilege(text, text) bool", yes).stable(),
+    scalar("has_language_privilege(oid, text) bool", yes).stable(),
+];
+
+fn yes(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+    Ok(Value::Bool(true))
+}
+
+fn none(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+    Ok(Value::Null)
+}
+
+fn oid(values: &[Value]) -> u32 {
+    match values.first() {
+        Some(Value::Oid(oid)) => *oid,
+        _ => 0,
+    }
+}
+
+/// Asks the catalog; without a session, and where nothing is found, NULL.
+fn of<T: super::row::Cell>(
+    context: &mut FunctionContext<'_>,
+    ask: impl FnOnce(&SystemCatalog<'_>) -> Option<T>,
+) -> Result<Value> {
+    let system = context.environment.system_catalog();
+    Ok(system.and_then(|system| ask(&system)).map_or(Value::Null, super::row::Cell::value))
+}
+
+fn system_rows(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
+    let system = context.environment.system_catalog();
+    let rows = system.map_or(Vec::new(), |system| system.rows(oid(values)));
+    Ok(Box::new(RowsOf(rows.into_iter().map(Ok))))
+}
+
+/// The elements of an array with their places, from 1.
+fn expand(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
+    let array = values[0].as_array().clone();
+    let kinds = [Type::Int2, Type::Int4];
+    let rows = (0..array.values.len()).map(move |at| {
+        let values = vec![array.values[at].clone(), Value::Int4(at as i32 + 1)];
+        Ok(Value::Record(std::sync::Arc::new(RecordValue::anonymous(&kinds, values))))
+    });
+    Ok(Box::new(RowsOf(rows)))
+}
+
+fn version(context: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
+    let number = context.environment.setting("server_version").unwrap_or_default();
+    Ok(Value::text(format!("PostgreSQL {number} (HeddleDB {})", env!("CARGO_PKG_VERSION"))))
+}
+
+/// `format_type`: NULL for no oid, `???` for one that no type has.
+fn type_text(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let Value::Oid(oid) = values[0] else { return Ok(Value::Null) };
+    if oid == 0 {
+        return Ok(Value::text("-"));
+    }
+    let modifier = match values[1] {
+        Value::Int4(modifier) => Modifier(modifier),
+        _ => Modifier::NONE,
+    };
+    of(context, |system| Some(shown_type(system, oid, modifier).unwrap_or_else(|| "???".to_string())))
+}
+
+/// A type as `format_type` prints it: users' types with their schema if the search path does not lead to them.
+fn shown_type(system: &SystemCatalog<'_>, oid: u32, modifier: Modifier) -> Option<String> {
+    let ty = Type::from_oid(oid)?;
+    let element = ty.element().filter(|_| matches!(ty, Type::Array(_))).unwrap_or(ty);
+    let Type::Enum(user) = element else {
+        return Some(format_type(ty, modifier, &|_| None));
+    };
+    let (schema, name) = type_name(system, user)?;
+    let name = quote_identifier(&name);
+    let visible = type_is_visible(system, user)?;
+    let name = if visible { name } else { format!("{}.{name}", quote_identifier(&schema)) };
+    Some(if element == ty { name } else { format!("{name}[]") })
+}
+
+fn user_by_oid(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let oid = oid(values);
+    let known = context.environment.object_name(ObjectKind::Role, oid);
+    Ok(Value::text(known.unwrap_or_else(|| format!("unknown (OID={oid})"))))
+}
+
+fn by_name(context: &mut FunctionContext<'_>, kind: ObjectKind, values: &[Value]) -> Result<Value> {
+    let found = context.environment.object_by_name(kind, values[0].str())?;
+    Ok(found.map_or(Value::Null, Value::Oid))
+}
+
+fn relation_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
+    let path = system.session.path();
+    if let Some(relation) = relation_by_oid(oid) {
+        let found = find(system.objects(), None, relation.name, &path);
+        return Some(found.is_some_and(|found| found.oid == oid));
+    }
+    let (_, name) = system.objects().relation_name(oid)?;
+    let found = system.objects().find(None, name, &path);
+    Some(found.is_some_and(|found| found.oid() == oid) && find(system.objects(), None, name, &path).is_none())
+}
+
+fn type_is_visible(system: &SystemCatalog<'_>, oid: u32) -> Option<bool> {
+    let element = Type::from_oid(oid)?;
+    let element = element.element().filter(|_| matches!(element, Type::Array(_))).unwrap_or(element);
+    let (schema, name) = type_name(system, element.oid())?;
+    if schema == PG_CATALOG {
+        return Some(true);
+    }
+    let found = system.objects().find_type(None, &name, &system.session.path());
+    Some(found.is_some_and(|found: &UserType| found.oid() == element.oid()))
+}
+
+/// Whether an object of PostgreSQL's own is visible: always, if it exists.
+fn is_built_in(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let known = oid(values) != 0 && oid(values) < crate::types::FIRST_USER_OID;
+    Ok(if known { Value::Bool(true) } else { Value::Null })
+}
+
+fn comment(system: &SystemCatalog<'_>, class: Option<&str>, oid: u32, column: i32) -> Option<String> {
+    let class = class.map(|class| match class {
+        "pg_class" => PG_CLASS,
+        "pg_type" => PG_TYPE,
+        "pg_namespace" => PG_NAMESPACE,
+        _ => 0,
+    });
+    let comments = comments(system.objects());
+    let found = comments.into_iter().find(|(of_class, object, at, _)| {
+        class.is_none_or(|class| class == *of_class) && *object == oid && *at == column
+    });
+    found.map(|(.., text)| text.to_string())
+}
+
+/// `pg_get_serial_sequence`: the sequence that a column owns.
+///
+/// # Errors
+/// 42P01, 42703: no such table or column.
+fn serial_sequence(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let Some(system) = context.environment.system_catalog() else { return Ok(Value::Null) };
+    let name = parse_name(values[0].str())?;
+    let found = system.objects().find(name.schema(), name.last(), &system.session.path());
+    let Some(Relation::Table(table)) = found else {
+        let message = format!("relation \"{}\" does not exist", values[0].str());
+        return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+    };
+    let column = table.columns.iter().position(|column| column.name == values[1].str()).ok_or_else(|| {
+        let message = format!("column \"{}\" of relation \"{}\" does not exist", values[1].str(), table.name);
+        SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+    })?;
+    let sequence = system.objects().sequences().find(|it| it.owner == Some((table.oid, column)));
+    Ok(sequence.map_or(Value::Null, |it| {
+        Value::text(format!("{}.{}", quote_identifier(&it.schema), quote_identifier(&it.name)))
+    }))
+}
+
+fn function_result(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    let function = function_by_oid(oid)?;
+    let kind = shown_type(system, function.result.oid(), Modifier::NONE)?;
+    let is_set = matches!(function.kind, crate::functions::FunctionKind::Set(_));
+    Some(if is_set { format!("SETOF {kind}") } else { kind })
+}
+
+fn function_arguments(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+    let function = function_by_oid(oid)?;
+    let shown = function.arguments.iter().zip(&function.argument_names).map(|(ty, name)| {
+        let kind = shown_type(system, ty.oid(), Modifier::NONE).unwrap_or_default();
+        if name.is_empty() { kind } else { format!("{name} {kind}") }
+    });
+    Some(shown.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,316 @@
+//! `information_schema`: tables, columns, views, schemas, sequences, domains, routines.
+//!
+//! Source: PostgreSQL 15, `information_schema.sql`.
+
+use super::SystemCatalog;
+use super::classes::{
+    schemas as all_schemas, sequences as all_sequences, tables as all_tables, view_columns,
+    views as all_views,
+};
+use super::definitions::{default_text, view_text};
+use super::row::{Cell, Output, row};
+use super::types::type_name;
+use crate::catalog::{Catalog, Column, ColumnOrigin, Persistence, Sequence, UserType};
+use crate::functions::{FunctionKind, all_functions};
+use crate::types::{Modifier, Type, Value};
+
+fn yes_or_no(yes: bool) -> &'static str {
+    if yes { "YES" } else { "NO" }
+}
+
+pub(super) fn schemata(system: &SystemCatalog<'_>, out: &mut Output) {
+    for (_, name) in all_schemas(system) {
+        row!(
+            out,
+            catalog_name = &system.session.database,
+            schema_name = name,
+            schema_owner = &system.session.user,
+        );
+    }
+}
+
+pub(super) fn enabled_roles(system: &SystemCatalog<'_>, out: &mut Output) {
+    row!(out, role_name = &system.session.user);
+}
+
+pub(super) fn tables(system: &SystemCatalog<'_>, out: &mut Output) {
+    let database = &system.session.database;
+    let mut add = |schema: &str, name: &str, kind: &str, insertable: bool| {
+        row!(
+            out,
+            table_catalog = database,
+            table_schema = schema,
+            table_name = name,
+            table_type = kind,
+            is_insertable_into = yes_or_no(insertable),
+            is_typed = "NO",
+        );
+    };
+    for relation in super::relations() {
+        let kind = if relation.kind == 'r' { "BASE TABLE" } else { "VIEW" };
+        add(relation.schema, relation.name, kind, false);
+    }
+    for table in all_tables(system.objects()) {
+        let temporary = table.persistence == Persistence::Temporary;
+        let kind = if temporary { "LOCAL TEMPORARY" } else { "BASE TABLE" };
+        add(&table.schema, &table.name, kind, true);
+    }
+    for view in all_views(system.objects()) {
+        add(&view.schema, &view.name, "VIEW", false);
+    }
+}
+
+pub(super) fn views(system: &SystemCatalog<'_>, out: &mut Output) {
+    for view in all_views(system.objects()) {
+        row!(
+            out,
+            table_catalog = &system.session.database,
+            table_schema = &view.schema,
+            table_name = &view.name,
+            view_definition = view_text(view),
+            check_option = "NONE",
+            is_updatable = "NO",
+            is_insertable_into = "NO",
+            is_trigger_updatable = "NO",
+            is_trigger_deletable = "NO",
+            is_trigger_insertable_into = "NO",
+        );
+    }
+}
+
+/// A type's name as the standard has it: arrays and users' types by what they are.
+fn data_type(ty: Type) -> String {
+    match ty {
+        Type::Array(_) => "ARRAY".to_string(),
+        Type::Enum(_) => "USER-DEFINED".to_string(),
+        other => other.display_name(),
+    }
+}
+
+/// The columns that describe a type.
+fn type_cells(ty: Type, modifier: Modifier) -> Vec<(&'static str, Value)> {
+    let characters = modifier.characters().filter(|_| matches!(ty, Type::Varchar | Type::Bpchar));
+    let octets = match ty {
+        Type::Text | Type::Varchar => Some(characters.map_or(1 << 30, |characters| characters as i32 * 4)),
+        Type::Bpchar => characters.map(|characters| characters as i32 * 4),
+        _ => None,
+    };
+    let (precision, radix, scale) = match ty {
+        Type::Int2 => (Some(16), Some(2), Some(0)),
+        Type::Int4 => (Some(32), Some(2), Some(0)),
+        Type::Int8 => (Some(64), Some(2), Some(0)),
+        Type::Float4 => (Some(24), Some(2), None),
+        Type::Float8 => (Some(53), Some(2), None),
+        Type::Numeric => match modifier.numeric_parts() {
+            Some((precision, scale)) => (Some(precision), Some(10), Some(scale)),
+            None => (None, Some(10), None),
+        },
+        _ => (None, None, None),
+    };
+    let digits = match ty {
+        Type::Date => Some(0),
+        Type::Time | Type::Timetz | Type::Timestamp | Type::Timestamptz | Type::Interval => {
+            let digits = modifier.0 & 0xffff;
+            Some(if modifier.is_none() || digits > 6 { 6 } else { digits })
+        }
+        _ => None,
+    };
+    vec![
+        ("data_type", data_type(ty).value()),
+        ("character_maximum_length", characters.map(|it| it as i32).value()),
+        ("character_octet_length", octets.value()),
+        ("numeric_precision", precision.value()),
+        ("numeric_precision_radix", radix.value()),
+        ("numeric_scale", scale.value()),
+        ("datetime_precision", digits.value()),
+    ]
+}
+
+/// The columns that name a type.
+fn type_names(system: &SystemCatalog<'_>, oid: u32, number: i32) -> Vec<(&'static str, Value)> {
+    let (schema, name) = type_name(system, oid).unwrap_or_default();
+    vec![
+        ("udt_catalog", system.session.database.as_str().value()),
+        ("udt_schema", schema.value()),
+        ("udt_name", name.value()),
+        ("dtd_identifier", number.to_string().value()),
+    ]
+}
+
+/// One column of a relation.
+struct Shown<'c> {
+    schema: &'c str,
+    table: &'c str,
+    name: &'c str,
+    number: usize,
+    ty: Type,
+    modifier: Modifier,
+    not_null: bool,
+    updatable: bool,
+}
+
+impl Shown<'_> {
+    fn cells(&self, system: &SystemCatalog<'_>) -> Vec<(&'static str, Value)> {
+        let number = self.number as i32 + 1;
+        let mut cells = vec![
+            ("table_catalog", system.session.database.as_str().value()),
+            ("table_schema", self.schema.value()),
+            ("table_name", self.table.value()),
+            ("column_name", self.name.value()),
+            ("ordinal_position", number.value()),
+            ("is_nullable", yes_or_no(!self.not_null).value()),
+        ];
+        cells.extend(type_cells(self.ty, self.modifier));
+        cells.extend(type_names(system, self.ty.oid(), number));
+        cells.extend([
+            ("is_self_referencing", "NO".value()),
+            ("is_identity", "NO".value()),
+            ("identity_cycle", "NO".value()),
+            ("is_generated", "NEVER".value()),
+            ("is_updatable", yes_or_no(self.updatable).value()),
+        ]);
+        cells
+    }
+}
+
+pub(super) fn columns(system: &SystemCatalog<'_>, out: &mut Output) {
+    let catalog = system.objects();
+    for relation in super::relations() {
+        for (number, column) in relation.columns.iter().enumerate() {
+            let (schema, table, name) = (relation.schema, relation.name, column.name);
+            let (ty, modifier, not_null) = (column.ty, Modifier::NONE, column.not_null);
+            let shown = Shown { schema, table, name, number, ty, modifier, not_null, updatable: false };
+            out.row(shown.cells(system));
+        }
+    }
+    for table in all_tables(catalog) {
+        for (number, column) in table.columns.iter().enumerate() {
+            let shown = Shown {
+                schema: &table.schema,
+                table: &table.name,
+                name: &column.name,
+                number,
+                ty: column.ty,
+                modifier: column.modifier,
+                not_null: column.not_null || table.key.contains(&number),
+                updatable: true,
+            };
+            let mut cells = shown.cells(system);
+            cells.extend(origin_cells(system, column));
+            out.row(cells);
+        }
+    }
+    for view in all_views(catalog) {
+        for (number, (name, ty, modifier)) in view_columns(catalog, view).into_iter().enumerate() {
+            let (schema, table) = (&view.schema, &view.name);
+            let shown =
+                Shown { schema, table, name: &name, number, ty, modifier, not_null: false, updatable: false };
+            out.row(shown.cells(system));
+        }
+    }
+}
+
+/// The columns that say where a column's values come from, and its domain.
+fn origin_cells(system: &SystemCatalog<'_>, column: &Column) -> Vec<(&'static str, Value)> {
+    let mut cells = Vec::new();
+    match &column.origin {
+        ColumnOrigin::Nothing => {}
+        ColumnOrigin::Default(text) => cells.push(("column_default", default_text(system, text).value())),
+        ColumnOrigin::Generated(text) => {
+            cells.push(("is_generated", "ALWAYS".value()));
+            cells.push(("generation_expression", text.value()));
+        }
+        ColumnOrigin::Identity { always, sequence } => {
+            cells.push(("is_identity", "YES".value()));
+            cells.push(("identity_generation", if *always { "ALWAYS" } else { "BY DEFAULT" }.value()));
+            if let Some(sequence) = sequence_by_oid(system.objects(), *sequence) {
+                cells.push(("identity_start", sequence.start.to_string().value()));
+                cells.push(("identity_increment", sequence.increment.to_string().value()));
+                cells.push(("identity_maximum", sequence.maximum.to_string().value()));
+                cells.push(("identity_minimum", sequence.minimum.to_string().value()));
+                cells.push(("identity_cycle", yes_or_no(sequence.cycle).value()));
+            }
+        }
+    }
+    if let Some(domain) = column.domain
+        && let Some((schema, name)) = domain_name(system.objects(), domain)
+    {
+        cells.push(("domain_catalog", system.session.database.as_str().value()));
+        cells.push(("domain_schema", schema.value()));
+        cells.push(("domain_name", name.value()));
+    }
+    cells
+}
+
+fn sequence_by_oid(catalog: &Catalog, oid: u32) -> Option<&Sequence> {
+    all_sequences(catalog).into_iter().find(|sequence| sequence.oid == oid).map(|sequence| &**sequence)
+}
+
+fn domain_name(catalog: &Catalog, oid: u32) -> Option<(&str, &str)> {
+    match catalog.user_type_by_oid(oid)? {
+        UserType::Domain(domain) => Some((&domain.schema, &domain.name)),
+        UserType::Enum(_) => None,
+    }
+}
+
+pub(super) fn sequences(system: &SystemCatalog<'_>, out: &mut Output) {
+    for sequence in all_sequences(system.objects()) {
+        let precision = i32::from(sequence.ty.length()) * 8;
+        row!(
+            out,
+            sequence_catalog = &system.session.database,
+            sequence_schema = &sequence.schema,
+            sequence_name = &sequence.name,
+            data_type = sequence.ty.display_name(),
+            numeric_precision = precision,
+            numeric_precision_radix = 2_i32,
+            numeric_scale = 0_i32,
+            start_value = sequence.start.to_string(),
+            minimum_value = sequence.minimum.to_string(),
+            maximum_value = sequence.maximum.to_string(),
+            increment = sequence.increment.to_string(),
+            cycle_option = yes_or_no(sequence.cycle),
+        );
+    }
+}
+
+pub(super) fn domains(system: &SystemCatalog<'_>, out: &mut Output) {
+    for ty in system.objects().types() {
+        let UserType::Domain(domain) = ty else { continue };
+        let mut cells = vec![
+            ("domain_catalog", system.session.database.as_str().value()),
+            ("domain_schema", domain.schema.as_str().value()),
+            ("domain_name", domain.name.as_str().value()),
+        ];
+        cells.extend(type_cells(domain.ty, domain.modifier));
+        let default = domain.default.as_ref().map(|text| default_text(system, text));
+        cells.push(("domain_default", default.value()));
+        cells.extend(type_names(system, domain.ty.oid(), 1));
+        out.row(cells);
+    }
+}
+
+pub(super) fn routines(system: &SystemCatalog<'_>, out: &mut Output) {
+    let database = &system.session.database;
+    let functions = all_functions().iter().enumerate().filter(|(_, it)| it.name != super::ROWS);
+    for (number, function) in functions {
+        // The standard knows functions only, neither aggregates nor window functions.
+        if !matches!(function.kind, FunctionKind::Scalar(_) | FunctionKind::Set(_)) {
+            continue;
+        }
+        row!(
+            out,
+            specific_catalog = database,
+            specific_schema = super::PG_CATALOG,
+            specific_name = format!("{}_{number}", function.name),
+            routine_catalog = database,
+            routine_schema = super::PG_CATALOG,
+            routine_name = function.name,
+            routine_type = "FUNCTION",
+            data_type = data_type(function.result),
+            routine_body = "EXTERNAL",
+            external_language = "INTERNAL",
+            security_type = "INVOKER",
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! `information_schema`: constraints and the columns that they name.
+//!
+//! Source: PostgreSQL 15, `information_schema.sql`.
+
+use super::SystemCatalog;
+use super::classes::{relation_name, tables as all_tables};
+use super::constraints::{Constraint, Owner, Rule, constraints as all_constraints, referenced_index};
+use super::definitions::rule_word;
+use super::row::{Cell, Output, row};
+use crate::catalog::Table;
+use crate::types::Value;
+
+/// The columns that name a constraint.
+fn named(system: &SystemCatalog<'_>, schema: &str, name: &str) -> Vec<(&'static str, Value)> {
+    vec![
+        ("constraint_catalog", system.session.database.as_str().value()),
+        ("constraint_schema", schema.value()),
+        ("constraint_name", name.value()),
+    ]
+}
+
+/// The columns that name a table.
+fn of_table(system: &SystemCatalog<'_>, table: &Table) -> Vec<(&'static str, Value)> {
+    vec![
+        ("table_catalog", system.session.database.as_str().value()),
+        ("table_schema", table.schema.as_str().value()),
+        ("table_name", table.name.as_str().value()),
+    ]
+}
+
+pub(super) fn constraints(system: &SystemCatalog<'_>, out: &mut Output) {
+    let mut add = |table: &Table, name: &str, kind: &str, deferred: bool| {
+        let mut cells = named(system, &table.schema, name);
+        cells.extend(of_table(system, table));
+        let yes_or_no = if deferred { "YES" } else { "NO" };
+        cells.push(("constraint_type", kind.value()));
+        cells.push(("is_deferrable", yes_or_no.value()));
+        cells.push(("initially_deferred", yes_or_no.value()));
+        cells.push(("enforced", "YES".value()));
+        cells.push(("nulls_distinct", (kind == "UNIQUE").then_some("YES").value()));
+        out.row(cells);
+    };
+    for constraint in all_constraints(system.objects()) {
+        let Owner::Table(table) = constraint.owner else { continue };
+        let kind = match &constraint.rule {
+            Rule::Key(index) if index.primary => "PRIMARY KEY",
+            Rule::Key(_) => "UNIQUE",
+            Rule::Check(_) => "CHECK",
+            Rule::Foreign(_) => "FOREIGN KEY",
+        };
+        let deferred = matches!(constraint.rule, Rule::Foreign(key) if key.deferred);
+        add(table, constraint.name, kind, deferred);
+    }
+    for table in all_tables(system.objects()) {
+        for (name, _) in not_null_checks(table) {
+            add(table, &name, "CHECK", false);
+        }
+    }
+}
+
+/// NOT NULL as the standard has it: CHECK constraints whose names are made of oids.
+fn not_null_checks(table: &Table) -> Vec<(String, String)> {
+    let is_not_null = |at: usize| table.columns[at].not_null || table.key.contains(&at);
+    let columns = (0..table.columns.len()).filter(|&at| is_not_null(at));
+    let check = |at: usize| {
+        let name = format!("2200_{}_{}_not_null", table.oid, at + 1);
+        (name, format!("{} IS NOT NULL", table.columns[at].name))
+    };
+    columns.map(check).collect()
+}
+
+pub(super) fn checks(system: &SystemCatalog<'_>, out: &mut Output) {
+    let mut add = |schema: &str, name: &str, clause: String| {
+        let mut cells = named(system, schema, name);
+        cells.push(("check_clause", clause.value()));
+        out.row(cells);
+    };
+    for constraint in all_constraints(system.objects()) {
+        if let Rule::Check(condition) = constraint.rule {
+            add(constraint.schema, constraint.name, format!("(({condition}))"));
+        }
+    }
+    for table in all_tables(system.objects()) {
+        for (name, clause) in not_null_checks(table) {
+            add(&table.schema, &name, clause);
+        }
+    }
+}
+
+pub(super) fn key_columns(system: &SystemCatalog<'_>, out: &mut Output) {
+    for constraint in all_constraints(system.objects()) {
+        let Owner::Table(table) = constraint.owner else { continue };
+        for (number, &column) in constraint.rule.columns().iter().enumerate() {
+            let position = position_in_key(system, &constraint, number);
+            let mut cells = named(system, constraint.schema, constraint.name);
+            cells.extend(of_table(system, table));
+            cells.push(("column_name", table.columns[column].name.as_str().value()));
+            cells.push(("ordinal_position", (number as i32 + 1).value()));
+            cells.push(("position_in_unique_constraint", position.value()));
+            out.row(cells);
+        }
+    }
+}
+
+/// Which column of the referenced key a foreign key's column refers to, from 1.
+fn position_in_key(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, number: usize) -> Option<i32> {
+    let Rule::Foreign(key) = constraint.rule else { return None };
+    let index = referenced_index(system.objects(), key)?;
+    let referenced = key.references.get(number)?;
+    let position = index.columns.iter().position(|column| column.column == *referenced)?;
+    Some(position as i32 + 1)
+}
+
+/// The table and columns that a constraint speaks of: a foreign key's are those that it refers to.
+fn used<'c>(system: &SystemCatalog<'c>, constraint: &Constraint<'c>) -> Option<(&'c Table, Vec<usize>)> {
+    match (&constraint.rule, constraint.owner) {
+        (Rule::Foreign(key), _) => Some((system.objects().table_by_oid(key.table)?, key.references.clone())),
+        (rule, Owner::Table(table)) => Some((table, rule.columns())),
+        (_, Owner::Domain(_)) => None,
+    }
+}
+
+pub(super) fn column_usage(system: &SystemCatalog<'_>, out: &mut Output) {
+    for constraint in all_constraints(system.objects()) {
+        let Some((table, columns)) = used(system, &constraint) else { continue };
+        for column in columns {
+            let mut cells = of_table(system, table);
+            cells.push(("column_name", table.columns[column].name.as_str().value()));
+            cells.extend(named(system, constraint.schema, constraint.name));
+            out.row(cells);
+        }
+    }
+}
+
+pub(super) fn table_usage(system: &SystemCatalog<'_>, out: &mut Output) {
+    for constraint in all_constraints(system.objects()) {
+        if matches!(constraint.rule, Rule::Check(_)) {
+            continue;
+        }
+        let Some((table, _)) = used(system, &constraint) else { continue };
+        let mut cells = of_table(system, table);
+        cells.extend(named(system, constraint.schema, constraint.name));
+        out.row(cells);
+    }
+}
+
+pub(super) fn foreign_keys(system: &SystemCatalog<'_>, out: &mut Output) {
+    let database = &system.session.database;
+    for constraint in all_constraints(system.objects()) {
+        let Rule::Foreign(key) = constraint.rule else { continue };
+        let index = referenced_index(system.objects(), key);
+        let schema = relation_name(system.objects(), key.table).map(|(schema, _)| schema);
+        row!(
+            out,
+            constraint_catalog = database,
+            constraint_schema = constraint.schema,
+            constraint_name = constraint.name,
+            unique_constraint_catalog = database,
+            unique_constraint_schema = schema,
+            unique_constraint_name = index.map(|index| index.name),
+            match_option = "NONE",
+            update_rule = rule_word(key.on_update),
+            delete_rule = rule_word(key.on_delete),
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! `pg_catalog` and `information_schema`: relations whose rows are computed from the catalog when a query reads them.
+//!
+//! ```text
+//! relations.txt  names, oids and columns, as in PostgreSQL 15   row          rows by the names of their columns
+//! classes        pg_class, pg_attribute, pg_index, …            constraints  pg_constraint
+//! types          pg_type, pg_enum, …                            cluster      roles, databases, settings, activity
+//! procedures     pg_proc                                        listings     pg_tables, pg_views, pg_indexes, …
+//! information    information_schema                             definitions  objects as statements of SQL
+//! functions      format_type, pg_get_indexdef, …                names        objects by name, and their names
+//! ```
+//!
+//! The binder reads a system relation as a call of [`ROWS`] with the relation's oid, so the planner and the executor
+//! treat it as any function in FROM.
+//!
+//! # Invariants
+//! - Oids of relations, types and schemas that PostgreSQL has are PostgreSQL's; of a new database's objects, the
+//!   catalog's own. What the catalog gives no oid (CHECK and foreign key constraints, defaults) has one that is derived
+//!   from the table and the name, so that it is the same in every relation and in every query.
+//! - A relation that `relations.txt` names and no function fills is empty, because the database has no such objects.
+
+mod classes;
+mod cluster;
+mod constraints;
+mod definitions;
+pub(crate) mod functions;
+mod information;
+mod information_constraints;
+mod listings;
+mod names;
+mod procedures;
+mod row;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::sync::{Arc, LazyLock};
+
+use hashbrown::HashMap;
+
+pub(crate) use names::{name_of, oid_by_name};
+pub(crate) use row::Output;
+
+use crate::catalog::Catalog;
+use crate::session::SessionEnvironment;
+use crate::types::record::RecordField;
+use crate::types::{Type, Value};
+
+/// The name of the function that yields a system relation's rows.
+pub(crate) const ROWS: &str = "heddle_system_rows";
+
+/// The schema of PostgreSQL's own objects.
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
+/// The schema of the standard's views.
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+/// The oid of `pg_catalog`.
+const PG_CATALOG_OID: u32 = 11;
+/// The oid of `information_schema`.
+const INFORMATION_SCHEMA_OID: u32 = 13207;
+/// The oid of the role that owns everything.
+const OWNER: u32 = 10;
+
+/// A relation of the system's.
+pub(crate) struct SystemRelation {
+    /// Its oid, PostgreSQL's.
+    pub oid: u32,
+    /// `pg_catalog` or `information_schema`.
+    pub schema: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// `r` for a table, `v` for a view, as PostgreSQL has it.
+    pub kind: char,
+    /// Its columns.
+    pub columns: Vec<SystemColumn>,
+    fields: Arc<[RecordField]>,
+}
+
+/// A column of a system relation.
+pub(crate) struct SystemColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: Type,
+    /// Whether it is never NULL.
+    pub not_null: bool,
+}
+
+/// The catalog with what of the session its relations show.
+pub struct SystemCatalog<'s> {
+    pub(crate) session: &'s SessionEnvironment,
+}
+
+/// Fills a relation.
+type Fill = fn(&SystemCatalog<'_>, &mut Output);
+
+/// The relations that have rows.
+const FILLED: &[(&str, Fill)] = &[
+    ("pg_am", types::access_methods),
+    ("pg_attrdef", classes::defaults),
+    ("pg_attribute", classes::attributes),
+    ("pg_authid", cluster::roles),
+    ("pg_class", classes::classes),
+    ("pg_collation", types::collations),
+    ("pg_constraint", constraints::rows),
+    ("pg_database", cluster::databases),
+    ("pg_depend", listings::dependencies),
+    ("pg_description", listings::descriptions),
+    ("pg_enum", types::labels),
+    ("pg_index", classes::indexes),
+    ("pg_indexes", listings::indexes),
+    ("pg_language", types::languages),
+    ("pg_namespace", classes::namespaces),
+    ("pg_opclass", types::operator_classes),
+    ("pg_proc", procedures::rows),
+    ("pg_roles", cluster::roles),
+    ("pg_sequence", listings::sequences),
+    ("pg_sequences", listings::sequence_list),
+    ("pg_settings", cluster::settings),
+    ("pg_shadow", cluster::users),
+    ("pg_stat_activity", cluster::activity),
+    ("pg_tables", listings::tables),
+    ("pg_tablespace", cluster::tablespaces),
+    ("pg_type", types::rows),
+    ("pg_user", cluster::users),
+    ("pg_views", listings::views),
+    ("check_constraints", information_constraints::checks),
+    ("columns", information::columns),
+    ("constraint_column_usage", information_constraints::column_usage),
+    ("constraint_table_usage", information_constraints::table_usage),
+    ("domains", information::domains),
+    ("enabled_roles", information::enabled_roles),
+    ("key_column_usage", information_constraints::key_columns),
+    ("referential_constraints", information_constraints::foreign_keys),
+    ("routines", information::routines),
+    ("schemata", information::schemata),
+    ("sequences", information::sequences),
+    ("table_constraints", information_constraints::constraints),
+    ("tables", information::tables),
+    ("views", information::views),
+];
+
+/// All system relations.
+struct Relations {
+    all: Vec<SystemRelation>,
+    by_name: HashMap<(&'static str, &'static str), usize>,
+    by_oid: HashMap<u32, usize>,
+}
+
+static RELATIONS: LazyLock<Relations> = LazyLock::new(|| {
+    let all: Vec<SystemRelation> =
+        include_str!("relations.txt").lines().filter_map(SystemRelation::parse).collect();
+    let by_name = all.iter().enumerate().map(|(at, it)| ((it.schema, it.name), at)).collect();
+    let by_oid = all.iter().enumerate().map(|(at, it)| (it.oid, at)).collect();
+    Relations { all, by_name, by_oid }
+});
+
+impl SystemRelation {
+    /// A line of `relations.txt`: `1259 pg_catalog r pg_class oid:oid! relname:name! …`, `!` for NOT NULL.
+    fn parse(line: &'static str) -> Option<SystemRelation> {
+        let mut words = line.split(' ');
+        let oid = words.next()?.parse().ok()?;
+        let (schema, kind, name) = (words.next()?, words.next()?.chars().next()?, words.next()?);
+        let column = |word: &'static str| {
+            let (name, ty) = word.split_once(':')?;
+            let not_null = ty.ends_with('!');
+            Some(SystemColumn { name, ty: Type::from_name(ty.trim_end_matches('!'))?, not_null })
+        };
+        let columns: Vec<SystemColumn> = words.filter_map(column).collect();
+        let field = |it: &SystemColumn| RecordField { name: it.name.into(), kind: it.ty };
+        let fields = columns.iter().map(field).collect();
+        Some(SystemRelation { oid, schema, name, kind, columns, fields })
+    }
+}
+
+/// All system relations.
+pub(crate) fn relations() -> &'static [SystemRelation] {
+    &RELATIONS.all
+}
+
+/// The system relation with this oid.
+pub(crate) fn relation_by_oid(oid: u32) -> Option<&'static SystemRelation> {
+    RELATIONS.by_oid.get(&oid).map(|&at| &RELATIONS.all[at])
+}
+
+/// The system relation that a name means: those of `pg_catalog` without their schema, too, unless the path names
+/// `pg_catalog` behind a schema that has a relation of this name.
+pub(crate) fn find(
+    catalog: &Catalog,
+    schema: Option<&str>,
+    name: &str,
+    path: &[String],
+) -> Option<&'static SystemRelation> {
+    let named = |schema: &str| {
+        let at = RELATIONS.by_name.get(&(schema, name));
+        at.map(|&at| &RELATIONS.all[at])
+    };
+    if let Some(schema) = schema {
+        return named(schema);
+    }
+    if !path.iter().any(|it| it == PG_CATALOG)
+        && let Some(found) = named(PG_CATALOG)
+    {
+        return Some(found);
+    }
+    for schema in path {
+        if let Some(found) = named(schema) {
+            return Some(found);
+        }
+        if catalog.relation(schema, name).is_some() {
+            return None;
+        }
+    }
+    None
+}
+
+impl<'s> SystemCatalog<'s> {
+    /// The objects.
+    pub(crate) fn objects(&self) -> &'s Catalog {
+        &self.session.catalog
+    }
+
+    /// The rows of a relation, as records; none for an oid that is no system relation's.
+    pub(crate) fn rows(&self, oid: u32) -> Vec<Value> {
+        let Some(relation) = relation_by_oid(oid) else { return Vec::new() };
+        let mut output = Output::new(relation);
+        if let Some((_, fill)) = FILLED.iter().find(|(name, _)| *name == relation.name) {
+            fill(self, &mut output);
+        }
+        output.finish()
+    }
+}
+
+/// An oid for what the catalog gives none, derived from the table's and a name or number: between 2^30 and 2^31, where
+/// the catalog's own oids do not come.
+fn derived_oid(table: u32, kind: char, part: &str) -> u32 {
+    // FNV-1a
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in table.to_le_bytes().into_iter().chain([kind as u8]).chain(part.bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    0x4000_0000 | ((hash ^ (hash >> 32)) as u32 & 0x3fff_ffff)
+}

@@ -1,0 +1,76 @@
+//! Objects of the system by their names, and their names: what `regclass`, `regproc` and their kin read and print.
+
+use super::procedures::{function_name, function_oid};
+use super::types::COLLATIONS;
+use super::{
+    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, PG_CATALOG, PG_CATALOG_OID, find, relation_by_oid,
+};
+use crate::catalog::{Catalog, UserType};
+use crate::error::Result;
+use crate::parse::{parse_name, quote_identifier};
+use crate::types::environment::ObjectKind;
+
+/// The name of an object that the catalog itself does not know: a system relation, a function, a role, a domain.
+pub(crate) fn name_of(
+    catalog: &Catalog,
+    path: &[String],
+    user: &str,
+    kind: ObjectKind,
+    oid: u32,
+) -> Option<String> {
+    match kind {
+        ObjectKind::Relation => {
+            let relation = relation_by_oid(oid)?;
+            let visible = find(catalog, None, relation.name, path).is_some_and(|found| found.oid == oid);
+            let schema = if visible { String::new() } else { format!("{}.", relation.schema) };
+            Some(format!("{schema}{}", relation.name))
+        }
+        ObjectKind::Type => match catalog.user_type_by_oid(oid)? {
+            UserType::Enum(ty) => Some(quote_identifier(&ty.name)),
+            UserType::Domain(domain) => Some(quote_identifier(&domain.name)),
+        },
+        ObjectKind::Schema => match oid {
+            PG_CATALOG_OID => Some(PG_CATALOG.to_string()),
+            INFORMATION_SCHEMA_OID => Some(INFORMATION_SCHEMA.to_string()),
+            _ => None,
+        },
+        ObjectKind::Role => (oid == OWNER).then(|| quote_identifier(user)),
+        ObjectKind::Function => function_name(oid).map(str::to_string),
+        ObjectKind::Collation => {
+            let known = COLLATIONS.into_iter().find(|(known, _)| *known == oid);
+            known.map(|(_, name)| quote_identifier(name))
+        }
+        ObjectKind::FunctionSignature | ObjectKind::Operator | ObjectKind::OperatorSignature => None,
+    }
+}
+
+/// The object of the system with this name.
+///
+/// # Errors
+/// 42601, 42602: the text is no name.
+pub(crate) fn oid_by_name(
+    catalog: &Catalog,
+    path: &[String],
+    user: &str,
+    kind: ObjectKind,
+    name: &str,
+) -> Result<Option<u32>> {
+    let parts = parse_name(name)?;
+    Ok(match kind {
+        ObjectKind::Relation => find(catalog, parts.schema(), parts.last(), path).map(|found| found.oid),
+        ObjectKind::Schema => match parts.last() {
+            PG_CATALOG => Some(PG_CATALOG_OID),
+            INFORMATION_SCHEMA => Some(INFORMATION_SCHEMA_OID),
+            _ => None,
+        },
+        ObjectKind::Role => (parts.last() == user).then_some(OWNER),
+        ObjectKind::Function => function_oid(parts.last()),
+        ObjectKind::Collation => {
+            COLLATIONS.into_iter().find(|(_, known)| *known == parts.last()).map(|(oid, _)| oid)
+        }
+        ObjectKind::Type
+        | ObjectKind::FunctionSignature
+        | ObjectKind::Operator
+        | ObjectKind::OperatorSignature => None,
+    })
+}

@@ -1,0 +1,106 @@
+//! `pg_proc`: the functions of the function tables, and those that read and write values of types.
+//!
+//! The latter have PostgreSQL's oids, because clients compare them (`typinput = 'array_in'::regproc`). The others have
+//! their places in the tables behind 11,000: they say nothing outside of this version.
+
+use super::row::{Output, list, row, vector};
+use super::types::TYPE_FUNCTIONS;
+use super::{OWNER, PG_CATALOG_OID, SystemCatalog};
+use crate::functions::{Function, FunctionKind, Volatility, all_functions};
+use crate::types::{Type, Value};
+
+/// The oid of the first function of the tables.
+const FIRST: u32 = 11_000;
+
+/// Functions that SQL text cannot call.
+fn is_hidden(function: &Function) -> bool {
+    function.name == super::ROWS
+}
+
+fn functions() -> impl Iterator<Item = (u32, &'static Function)> {
+    (FIRST..).zip(all_functions()).filter(|(_, function)| !is_hidden(function))
+}
+
+/// The name of the function with this oid.
+pub(super) fn function_name(oid: u32) -> Option<&'static str> {
+    let of_type = TYPE_FUNCTIONS.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name);
+    of_type.or_else(|| function_by_oid(oid).map(|function| function.name))
+}
+
+/// The function of the tables with this oid.
+pub(super) fn function_by_oid(oid: u32) -> Option<&'static Function> {
+    let at = usize::try_from(oid.checked_sub(FIRST)?).ok()?;
+    all_functions().get(at)
+}
+
+/// Whether a function has this oid.
+pub(super) fn is_function(oid: u32) -> bool {
+    function_name(oid).is_some()
+}
+
+/// The first function with this name.
+pub(super) fn function_oid(name: &str) -> Option<u32> {
+    let of_type = TYPE_FUNCTIONS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid);
+    of_type.or_else(|| functions().find(|(_, function)| function.name == name).map(|(oid, _)| oid))
+}
+
+pub(super) fn rows(_: &SystemCatalog<'_>, out: &mut Output) {
+    for (oid, name) in TYPE_FUNCTIONS.iter() {
+        row!(
+            out,
+            oid = *oid,
+            proname = *name,
+            pronamespace = PG_CATALOG_OID,
+            proowner = OWNER,
+            prolang = 12_u32,
+            procost = 1.0_f32,
+            prokind = 'f',
+            proisstrict = true,
+            provolatile = 'i',
+            proparallel = 's',
+            prosrc = *name,
+        );
+    }
+    for (oid, function) in functions() {
+        function_row(out, oid, function);
+    }
+}
+
+fn function_row(out: &mut Output, oid: u32, function: &Function) {
+    let (kind, is_set) = match function.kind {
+        FunctionKind::Scalar(_) => ('f', false),
+        FunctionKind::Set(_) => ('f', true),
+        FunctionKind::Aggregate { .. } => ('a', false),
+        FunctionKind::Window(_) => ('w', false),
+    };
+    let volatility = match function.volatility {
+        Volatility::Immutable => 'i',
+        Volatility::Stable => 's',
+        Volatility::Volatile => 'v',
+    };
+    let has_names = function.argument_names.iter().any(|name| !name.is_empty());
+    let names = || list(Type::Text, function.argument_names.iter().copied());
+    let last = function.arguments.last().copied().unwrap_or(Type::Void);
+    row!(
+        out,
+        oid = oid,
+        proname = function.name,
+        pronamespace = PG_CATALOG_OID,
+        proowner = OWNER,
+        prolang = 12_u32,
+        procost = 1.0_f32,
+        prorows = if is_set { 1000.0_f32 } else { 0.0 },
+        provariadic = if function.is_variadic { last.element().unwrap_or(last).oid() } else { 0 },
+        prokind = kind,
+        proisstrict = function.is_strict,
+        proretset = is_set,
+        provolatile = volatility,
+        proparallel = 's',
+        pronargs = function.arguments.len() as i16,
+        pronargdefaults = function.defaults.len() as i16,
+        prorettype = function.result.oid(),
+        proargtypes = vector(Type::Oid, function.arguments.iter().map(|ty| ty.oid())),
+        proargnames = if has_names { names() } else { Value::Null },
+        prosrc = function.name,
+    );
+}
