@@ -343,6 +343,12 @@ impl Binder<'_> {
             return self.column(&qualified, operand.at);
         }
         let row = self.expr(operand)?;
+        if let BoundExpr::SetReturning { function, .. } | BoundExpr::Call { function, .. } = &row
+            && let Some(number) = function.columns.iter().position(|(column, _)| *column == name.text)
+        {
+            let ty = function.columns[number].1;
+            return Ok(BoundExpr::Field { row: Box::new(row), number, ty });
+        }
         let message = match row.ty() {
             Type::Record => format!("could not identify column \"{}\" in record data type", name.text),
             ty => format!(

@@ -3,10 +3,10 @@
 //! Source: PostgreSQL 15, `parse_relation.c`.
 
 use crate::bind::binder::Binder;
-use crate::bind::tree::{BoundColumn, BoundExpr, RelationId};
+use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, RelationId, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Name};
-use crate::types::{Modifier, Type};
+use crate::types::{Modifier, Type, Value};
 
 /// What is being bound, for messages and for what may stand there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +234,41 @@ impl Binder<'_> {
             }
             return Ok(BoundExpr::Row { fields: columns });
         }
-        Err(self.no_column(parts, at))
+        self.table_oid(parts).ok_or_else(|| self.no_column(parts, at))
+    }
+
+    /// `tableoid`: the oid of the table, or of the system relation, that a row is of. (A row of NULLs of an outer join has
+    /// it, too.)
+    fn table_oid(&self, parts: &[Name]) -> Option<BoundExpr> {
+        let (name, qualifier) = parts.split_last()?;
+        if name.text != "tableoid" {
+            return None;
+        }
+        let (level, entry) = match qualifier {
+            [] => {
+                let level = self.scopes.iter().rposition(|scope| scope.visible)?;
+                let mut entries = self.scopes[level].entries.iter().filter(|entry| entry.relation.is_some());
+                (level, entries.next().filter(|_| entries.next().is_none())?)
+            }
+            qualifier => self.entry(qualifier)?,
+        };
+        let relation = self.scopes[level].relations.iter().find(|it| Some(it.id) == entry.relation)?;
+        let value = match &relation.kind {
+            RelationKind::Table(table) => Value::Oid(table.oid),
+            RelationKind::Function { calls, .. } => match &calls[..] {
+                [FunctionCall::Set { function, args, .. }]
+                    if function.name == crate::catalog::system::ROWS =>
+                {
+                    match args.first() {
+                        Some(BoundExpr::Constant { value, .. }) => value.clone(),
+                        _ => return None,
+                    }
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(BoundExpr::Constant { value, ty: Type::Oid })
     }
 
     /// `SELECT n FROM generate_series(1, 3) AS n`: found as a column before; a function's alias with another column name

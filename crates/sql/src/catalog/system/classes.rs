@@ -293,7 +293,9 @@ fn plain(
 
 fn of_table<'t>(table: &Table, at: usize, column: &'t Column) -> Attribute<'t> {
     let not_null = column.not_null || table.key.contains(&at);
-    let plain = plain(table.oid, at, &column.name, column.ty, column.modifier, not_null);
+    // A domain carries its modifier itself.
+    let modifier = if column.domain.is_some() { Modifier::NONE } else { column.modifier };
+    let plain = plain(table.oid, at, &column.name, column.ty, modifier, not_null);
     Attribute { oid: column_type(column), origin: &column.origin, ..plain }
 }
 
@@ -327,7 +329,7 @@ pub(super) fn defaults(system: &SystemCatalog<'_>, out: &mut Output) {
                 oid = derived_oid(table.oid, 'd', &column.name),
                 adrelid = table.oid,
                 adnum = at as i16 + 1,
-                adbin = default_text(system, text),
+                adbin = default_text(system, column.ty, text),
             );
         }
     }

@@ -7,9 +7,18 @@ use super::classes::{IndexOf, index_by_oid, relation_name};
 use super::constraints::{Constraint, Owner, Rule, constraints};
 use crate::catalog::{Catalog, KeyAction, Relation, Table, View};
 use crate::parse::quote_identifier;
+use crate::types::{Modifier, Type, format_type};
 
 /// A DEFAULT as clients read it: a sequence is named, where the catalog keeps its oid.
-pub(super) fn default_text(system: &SystemCatalog<'_>, text: &str) -> String {
+/// Texts have their types behind them, as PostgreSQL has it.
+pub(super) fn default_text(system: &SystemCatalog<'_>, ty: Type, text: &str) -> String {
+    let is_literal = text.len() > 1 && text.starts_with('\'') && text.ends_with('\'');
+    if is_literal
+        && !text[1..text.len() - 1].replace("''", "").contains('\'')
+        && matches!(ty, Type::Text | Type::Varchar | Type::Bpchar)
+    {
+        return format!("{text}::{}", format_type(ty, Modifier::NONE, &|_| None));
+    }
     let sequence = text.strip_prefix("nextval(").and_then(|rest| rest.strip_suffix("::oid::regclass)"));
     let Some(oid) = sequence.and_then(|oid| oid.parse().ok()) else { return text.to_string() };
     match shown_relation(system, oid) {
@@ -38,9 +47,15 @@ fn names(table: &Table, positions: &[usize]) -> String {
     positions.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// `CREATE INDEX …`; with a column's number, that column alone. None for what is no index.
-pub(super) fn index_definition(catalog: &Catalog, oid: u32, column: i32) -> Option<String> {
-    let index = index_by_oid(catalog, oid)?;
+/// `CREATE INDEX …`; with a column's number, that column alone. `pretty`: the table's schema is left out where the
+/// search path leads to it. None for what is no index.
+pub(super) fn index_definition(
+    system: &SystemCatalog<'_>,
+    oid: u32,
+    column: i32,
+    pretty: bool,
+) -> Option<String> {
+    let index = index_by_oid(system.objects(), oid)?;
     if column > 0 {
         let position = index_columns(&index).get(column as usize - 1).copied();
         return Some(position.map_or(String::new(), |at| names(index.table, &[at])));
@@ -54,24 +69,30 @@ pub(super) fn index_definition(catalog: &Catalog, oid: u32, column: i32) -> Opti
         [] => String::new(),
         included => format!(" INCLUDE ({})", names(index.table, included)),
     };
+    let table = match pretty {
+        true => shown_relation(system, index.table.oid)?,
+        false => {
+            format!("{}.{}", quote_identifier(&index.table.schema), quote_identifier(&index.table.name))
+        }
+    };
     Some(format!(
-        "CREATE {}INDEX {} ON {}.{} USING btree ({}){included}",
+        "CREATE {}INDEX {} ON {} USING btree ({}){included}",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(index.name),
-        quote_identifier(&index.table.schema),
-        quote_identifier(&index.table.name),
+        table,
         keys.collect::<Vec<_>>().join(", "),
     ))
 }
 
-/// `PRIMARY KEY (id)`, `CHECK ((x > 0))`, `FOREIGN KEY …`
-pub(super) fn constraint_definition(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
+/// `PRIMARY KEY (id)`, `CHECK ((x > 0))`, `FOREIGN KEY …`; `pretty`: with as few parentheses as can be.
+pub(super) fn constraint_definition(system: &SystemCatalog<'_>, oid: u32, pretty: bool) -> Option<String> {
     let constraint = constraints(system.objects()).into_iter().find(|it| it.oid == oid)?;
-    Some(rule_text(system, &constraint))
+    Some(rule_text(system, &constraint, pretty))
 }
 
-fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>) -> String {
+fn rule_text(system: &SystemCatalog<'_>, constraint: &Constraint<'_>, pretty: bool) -> String {
     match (&constraint.rule, constraint.owner) {
+        (Rule::Check(condition), _) if pretty => format!("CHECK ({condition})"),
         (Rule::Check(condition), _) => format!("CHECK (({condition}))"),
         (Rule::Key(index), Owner::Table(table)) => {
             let word = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };

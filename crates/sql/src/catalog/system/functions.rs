@@ -24,17 +24,24 @@ use crate::types::{Modifier, Type, Value, format_type};
 /// The functions of objects.
 pub(crate) const OBJECTS: &[Definition] = &[
     set("heddle_system_rows(oid) setof record", system_rows).stable(),
+    // No table is a partition.
+    set("pg_partition_ancestors(regclass) setof regclass", |_, _| Ok(Box::new(RowsOf(std::iter::empty()))))
+        .stable(),
     set("_pg_expandarray(int2vector) setof record x int2; n int4", expand).stable(),
     scalar("format_type(oid, int4) text", type_text).nullable().stable(),
     scalar("pg_get_expr(text, oid) text", |_, v| Ok(v[0].clone())).stable(),
     scalar("pg_get_expr(text, oid, bool) text", |_, v| Ok(v[0].clone())).stable(),
-    scalar("pg_get_constraintdef(oid) text", |c, v| of(c, |it| constraint_definition(it, oid(v)))).stable(),
-    scalar("pg_get_constraintdef(oid, bool) text", |c, v| of(c, |it| constraint_definition(it, oid(v))))
-        .stable(),
-    scalar("pg_get_indexdef(oid) text", |c, v| of(c, |it| index_definition(it.objects(), oid(v), 0)))
-        .stable(),
+    scalar("pg_get_constraintdef(oid) text", |c, v| {
+        of(c, |it| constraint_definition(it, oid(v), v.get(1).is_some_and(Value::bool)))
+    })
+    .stable(),
+    scalar("pg_get_constraintdef(oid, bool) text", |c, v| {
+        of(c, |it| constraint_definition(it, oid(v), v.get(1).is_some_and(Value::bool)))
+    })
+    .stable(),
+    scalar("pg_get_indexdef(oid) text", |c, v| of(c, |it| index_definition(it, oid(v), 0, false))).stable(),
     scalar("pg_get_indexdef(oid, int4, bool) text", |c, v| {
-        of(c, |it| index_definition(it.objects(), oid(v), v[1].int4()))
+        of(c, |it| index_definition(it, oid(v), v[1].int4(), v[2].bool()))
     })
     .stable(),
     scalar("pg_get_viewdef(oid) text", |c, v| of(c, |it| view_definition(it.objects(), oid(v)))).stable(),
@@ -69,6 +76,15 @@ pub(crate) const OBJECTS: &[Definition] = &[
     scalar("pg_get_partition_constraintdef(oid) text", none).stable(),
     scalar("pg_get_statisticsobjdef(oid) text", none).stable(),
     scalar("pg_get_statisticsobjdef_columns(oid) text", none).stable(),
+    // What one table occupies is not known.
+    scalar("pg_relation_size(regclass) int8", none).stable(),
+    scalar("pg_relation_size(regclass, text) int8", none).stable(),
+    scalar("pg_table_size(regclass) int8", none).stable(),
+    scalar("pg_indexes_size(regclass) int8", none).stable(),
+    scalar("pg_total_relation_size(regclass) int8", none).stable(),
+    scalar("pg_database_size(name) int8", none).stable(),
+    scalar("pg_database_size(oid) int8", none).stable(),
+    scalar("pg_size_pretty(int8) text", |_, v| Ok(Value::text(pretty_size(v[0].int8())))),
     scalar("to_regclass(text) regclass", |c, v| by_name(c, ObjectKind::Relation, v)).stable(),
     scalar("to_regtype(text) regtype", |c, v| by_name(c, ObjectKind::Type, v)).stable(),
     scalar("to_regproc(text) regproc", |c, v| by_name(c, ObjectKind::Function, v)).stable(),
@@ -80,6 +96,8 @@ pub(crate) const OBJECTS: &[Definition] = &[
         .stable(),
     scalar("pg_collation_is_visible(oid) bool", is_built_in).stable(),
     scalar("pg_opclass_is_visible(oid) bool", is_built_in).stable(),
+    scalar("pg_opfamily_is_visible(oid) bool", is_built_in).stable(),
+    scalar("pg_operator_is_visible(oid) bool", is_built_in).stable(),
     scalar("pg_statistics_obj_is_visible(oid) bool", none).stable(),
     scalar("pg_ts_config_is_visible(oid) bool", none).stable(),
     scalar("pg_ts_dict_is_visible(oid) bool", none).stable(),
@@ -120,6 +138,7 @@ pub(crate) const SESSION: &[Definition] = &[
     })
     .stable(),
     scalar("pg_is_other_temp_schema(oid) bool", |_, _| Ok(Value::Bool(false))).stable(),
+    scalar("getdatabaseencoding() name", |_, _| Ok(Value::text("UTF8"))).stable(),
     scalar("pg_client_encoding() name", |_, _| Ok(Value::text("UTF8"))).stable(),
     scalar("pg_encoding_to_char(int4) name", |_, v| {
         Ok(Value::text(if v[0].int4() == UTF8 { "UTF8" } else { "" }))
@@ -326,4 +345,17 @@ fn function_arguments(system: &SystemCatalog<'_>, oid: u32) -> Option<String> {
         if name.is_empty() { kind } else { format!("{name} {kind}") }
     });
     Some(shown.collect::<Vec<_>>().join(", "))
+}
+
+/// A number of bytes in the largest unit of which there are at least ten, rounded.
+fn pretty_size(bytes: i64) -> String {
+    let units = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut size, mut unit) = (i128::from(bytes), 0);
+    while size.abs() >= 10 * 1024 && unit + 1 < units.len() {
+        // Rounded once, half away from zero, at the unit that is printed.
+        unit += 1;
+        let divisor = 1_i128 << (10 * unit);
+        size = (i128::from(bytes) + i128::from(bytes.signum()) * divisor / 2) / divisor;
+    }
+    format!("{size} {}", units[unit])
 }

@@ -215,7 +215,9 @@ fn origin_cells(system: &SystemCatalog<'_>, column: &Column) -> Vec<(&'static st
     let mut cells = Vec::new();
     match &column.origin {
         ColumnOrigin::Nothing => {}
-        ColumnOrigin::Default(text) => cells.push(("column_default", default_text(system, text).value())),
+        ColumnOrigin::Default(text) => {
+            cells.push(("column_default", default_text(system, column.ty, text).value()))
+        }
         ColumnOrigin::Generated(text) => {
             cells.push(("is_generated", "ALWAYS".value()));
             cells.push(("generation_expression", text.value()));
@@ -253,8 +255,17 @@ fn domain_name(catalog: &Catalog, oid: u32) -> Option<(&str, &str)> {
     }
 }
 
+/// Whether a sequence is an identity column's: the standard knows it as the column's alone.
+fn is_identity(catalog: &Catalog, sequence: &Sequence) -> bool {
+    let column = sequence.owner.and_then(|(table, at)| catalog.table_by_oid(table)?.columns.get(at));
+    column.is_some_and(|column| matches!(column.origin, ColumnOrigin::Identity { .. }))
+}
+
 pub(super) fn sequences(system: &SystemCatalog<'_>, out: &mut Output) {
     for sequence in all_sequences(system.objects()) {
+        if is_identity(system.objects(), sequence) {
+            continue;
+        }
         let precision = i32::from(sequence.ty.length()) * 8;
         row!(
             out,
@@ -283,7 +294,7 @@ pub(super) fn domains(system: &SystemCatalog<'_>, out: &mut Output) {
             ("domain_name", domain.name.as_str().value()),
         ];
         cells.extend(type_cells(domain.ty, domain.modifier));
-        let default = domain.default.as_ref().map(|text| default_text(system, text));
+        let default = domain.default.as_ref().map(|text| default_text(system, domain.ty, text));
         cells.push(("domain_default", default.value()));
         cells.extend(type_names(system, domain.ty.oid(), 1));
         out.row(cells);

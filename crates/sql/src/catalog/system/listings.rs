@@ -66,7 +66,7 @@ pub(super) fn indexes(system: &SystemCatalog<'_>, out: &mut Output) {
                 schemaname = &table.schema,
                 tablename = &table.name,
                 indexname = index.name,
-                indexdef = index_definition(catalog, index.oid, 0),
+                indexdef = index_definition(system, index.oid, 0, false),
             );
         }
     }

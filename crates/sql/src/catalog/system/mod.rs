@@ -29,8 +29,6 @@ mod listings;
 mod names;
 mod procedures;
 mod row;
-#[cfg(test)]
-mod tests;
 mod types;
 
 use std::sync::{Arc, LazyLock};
@@ -98,6 +96,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_attrdef", classes::defaults),
     ("pg_attribute", classes::attributes),
     ("pg_authid", cluster::roles),
+    ("pg_cast", procedures::casts),
     ("pg_class", classes::classes),
     ("pg_collation", types::collations),
     ("pg_constraint", constraints::rows),
@@ -110,6 +109,8 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_language", types::languages),
     ("pg_namespace", classes::namespaces),
     ("pg_opclass", types::operator_classes),
+    ("pg_operator", procedures::operators),
+    ("pg_opfamily", types::operator_families),
     ("pg_proc", procedures::rows),
     ("pg_roles", cluster::roles),
     ("pg_sequence", listings::sequences),

@@ -1,4 +1,5 @@
-//! `pg_proc`: the functions of the function tables, and those that read and write values of types.
+//! `pg_proc`, `pg_operator`, `pg_cast`: the functions, operators and casts of the tables, and the functions that read
+//! and write values of types.
 //!
 //! The latter have PostgreSQL's oids, because clients compare them (`typinput = 'array_in'::regproc`). The others have
 //! their places in the tables behind 11,000: they say nothing outside of this version.
@@ -6,7 +7,8 @@
 use super::row::{Output, list, row, vector};
 use super::types::TYPE_FUNCTIONS;
 use super::{OWNER, PG_CATALOG_OID, SystemCatalog};
-use crate::functions::{Function, FunctionKind, Volatility, all_functions};
+use crate::functions::{Function, FunctionKind, Volatility, all_functions, all_operators};
+use crate::types::cast::{CastContext, all_casts, is_relabel};
 use crate::types::{Type, Value};
 
 /// The oid of the first function of the tables.
@@ -103,4 +105,40 @@ fn function_row(out: &mut Output, oid: u32, function: &Function) {
         proargnames = if has_names { names() } else { Value::Null },
         prosrc = function.name,
     );
+}
+
+pub(super) fn operators(_: &SystemCatalog<'_>, out: &mut Output) {
+    for (oid, operator) in (FIRST..).zip(all_operators()) {
+        let argument = |at: usize| operator.arguments.get(at).map_or(0, |ty| ty.oid());
+        let is_prefix = operator.arguments.len() == 1;
+        row!(
+            out,
+            oid = oid,
+            oprname = operator.name,
+            oprnamespace = PG_CATALOG_OID,
+            oprowner = OWNER,
+            oprkind = if is_prefix { 'l' } else { 'b' },
+            oprleft = if is_prefix { 0 } else { argument(0) },
+            oprright = argument(usize::from(!is_prefix)),
+            oprresult = operator.result.oid(),
+        );
+    }
+}
+
+pub(super) fn casts(_: &SystemCatalog<'_>, out: &mut Output) {
+    for (oid, cast) in (FIRST..).zip(all_casts()) {
+        let context = match cast.context {
+            CastContext::Implicit => 'i',
+            CastContext::Assignment => 'a',
+            CastContext::Explicit => 'e',
+        };
+        row!(
+            out,
+            oid = oid,
+            castsource = cast.from.oid(),
+            casttarget = cast.to.oid(),
+            castcontext = context,
+            castmethod = if is_relabel(cast.from, cast.to) { 'b' } else { 'f' },
+        );
+    }
 }

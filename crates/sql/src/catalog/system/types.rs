@@ -196,7 +196,7 @@ fn user_types(system: &SystemCatalog<'_>, out: &mut Output) {
                     typbasetype = domain.ty.oid(),
                     typtypmod = domain.modifier.0,
                     typcollation = facts.collation,
-                    typdefault = domain.default.as_ref().map(|text| default_text(system, text)),
+                    typdefault = domain.default.as_ref().map(|text| default_text(system, domain.ty, text)),
                 );
             }
         }
@@ -318,6 +318,20 @@ pub(super) fn operator_class(ty: Type) -> u32 {
         other => other,
     };
     class_lines().find(|(.., [_, kind, _])| *kind == input.oid()).map_or(0, |(oid, ..)| oid)
+}
+
+pub(super) fn operator_families(_: &SystemCatalog<'_>, out: &mut Output) {
+    for line in include_str!("families.txt").lines() {
+        let (oid, name) = line.split_once(' ').unwrap_or((line, ""));
+        row!(
+            out,
+            oid = oid.parse::<u32>().unwrap_or(0),
+            opfmethod = 403_u32,
+            opfname = name,
+            opfnamespace = PG_CATALOG_OID,
+            opfowner = OWNER,
+        );
+    }
 }
 
 pub(super) fn operator_classes(_: &SystemCatalog<'_>, out: &mut Output) {

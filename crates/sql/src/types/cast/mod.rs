@@ -101,6 +101,10 @@ pub fn find_cast(from: Type, to: Type, context: CastContext) -> Option<CastMetho
     if let Some(found) = table_entry(from, to) {
         return (found.context <= context).then_some(CastMethod::Function(found.run));
     }
+    if matches!(from, Type::Int2Vector | Type::OidVector) && from.element().and_then(Type::array) == Some(to)
+    {
+        return Some(CastMethod::Elements(|_, element| Ok(element.clone())));
+    }
     if let (Type::Array(from_element), Type::Array(to_element)) = (from, to) {
         return match find_cast(from_element.get(), to_element.get(), context)? {
             CastMethod::Function(run) => Some(CastMethod::Elements(run)),
