@@ -80,9 +80,12 @@ impl<'c> Session<'c> {
     /// What ends the connection.
     pub(super) fn run(mut self) -> Result<(), Failure> {
         loop {
-            let Some(message) = self.next_message()? else { return Ok(()) };
-            if !self.answer(message)? {
-                return Ok(());
+            let goes_on = match self.next_message()? {
+                Some(message) => self.answer(message)?,
+                None => false,
+            };
+            if !goes_on {
+                return self.flush();
             }
         }
     }
