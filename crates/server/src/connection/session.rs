@@ -101,7 +101,8 @@ impl<'c> Session<'c> {
             match self.transport.read_message(deadline) {
                 Ok(message) => return Ok(Some(message)),
                 Err(ReadError::Closed) => return Ok(None),
-                Err(ReadError::Woken) => self.deliver_notifications()?,
+                // Whether the server ends is checked above.
+                Err(ReadError::Woken) => (),
                 Err(ReadError::TimedOut) => return Err(timeout),
                 Err(error) => return Err(error.into()),
             }
@@ -202,7 +203,7 @@ impl<'c> Session<'c> {
         self.is_skipping = true;
     }
 
-    /// Ends an answer: changed parameters, notifications, and the transaction's status.
+    /// Ends an answer: changed parameters, and the transaction's status.
     fn ready(&mut self) {
         for (name, value) in self.connection.take_changed_parameters() {
             self.output.parameter_status(&name, &value);
@@ -212,9 +213,6 @@ impl<'c> Session<'c> {
             TransactionStatus::InTransaction => Status::InTransaction,
             TransactionStatus::Failed => Status::Failed,
         };
-        if status == Status::Idle {
-            self.append_notifications();
-        }
         self.output.ready(status);
     }
 
@@ -222,20 +220,6 @@ impl<'c> Session<'c> {
         for notice in self.connection.take_notices() {
             report::notice(&mut self.output, &notice);
         }
-    }
-
-    fn append_notifications(&mut self) {
-        for one in self.connection.take_notifications() {
-            self.output.notification(one.process_id as u32, &one.channel, &one.payload);
-        }
-    }
-
-    /// Another thread has something for an idle client.
-    fn deliver_notifications(&mut self) -> Result<(), Failure> {
-        if self.connection.status() == TransactionStatus::Idle {
-            self.append_notifications();
-        }
-        self.flush()
     }
 
     /// Runs a message of the extended protocol.

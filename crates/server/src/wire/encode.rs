@@ -238,14 +238,6 @@ impl Output {
         self.message(b'c', |_| ());
     }
 
-    pub(crate) fn notification(&mut self, process: u32, channel: &str, payload: &str) {
-        self.message(b'A', |body| {
-            body.extend(process.to_be_bytes());
-            text(body, channel);
-            text(body, payload);
-        });
-    }
-
     pub(crate) fn error(&mut self, fields: &[Field<'_>]) {
         self.fields(b'E', fields);
     }

@@ -12,9 +12,7 @@ use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
 use crate::session::prepared::{Portal, Prepared};
-use crate::session::result::{
-    Collected, Notice, Notification, ResultSink, StatementResult, TransactionStatus,
-};
+use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::run::PlanCache;
 use crate::session::settings::Settings;
 use crate::session::transaction::Transaction;
@@ -186,11 +184,6 @@ impl Connection {
     /// What the client is to receive beside its results, since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.environment.notices)
-    }
-
-    /// Messages of NOTIFY for this connection: none, because LISTEN is refused.
-    pub fn take_notifications(&mut self) -> Vec<Notification> {
-        Vec::new()
     }
 
     /// Settings that have changed since the last call, of those that are reported to clients; at first all of these.

@@ -41,8 +41,7 @@ use crate::session::sequences::Sequences;
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::{Printing, SessionEnvironment};
 pub use result::{
-    CopyFormat, CopySource, Field, Notice, Notification, ResultSink, Severity, StatementResult,
-    TransactionStatus,
+    CopyFormat, CopySource, Field, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
 
 /// What all connections to a database share.

@@ -76,17 +76,6 @@ pub struct Notice {
     pub hint: Option<String>,
 }
 
-/// A message of NOTIFY.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Notification {
-    /// The process id of the connection that sent it.
-    pub process_id: i32,
-    /// Its channel.
-    pub channel: String,
-    /// What it says; may be empty.
-    pub payload: String,
-}
-
 /// The formats of COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFormat {
