@@ -196,7 +196,7 @@ impl SequenceCore {
         self.changed.notify_all();
     }
 
-    /// Writes where the sequence has come to, so that it goes on there when the database is opened again.
+    /// Writes which value is next, so that it goes on there when the database is opened again.
     fn give_back(&self, engine: &Engine) {
         let mut state = self.state.lock();
         state.closed.get_or_insert(Error::Closed);

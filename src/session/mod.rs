@@ -44,6 +44,9 @@ use crate::transaction::Tx;
 /// [`Error::Conflict`], and the transaction must be rolled back and retry. Sessions can avoid that among each
 /// other by [`Tx::get_for_update`].
 ///
+/// Until its first write a session reads from one snapshot, so a transaction that only reads never fails. While such a
+/// transaction is open, versions of rows that change are kept for it, up to [`Options::snapshot_limit`](crate::Options::snapshot_limit).
+///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
 /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
@@ -136,7 +139,7 @@ impl Canceler {
 /// transaction is marked for abort.
 struct Running {
     control: Arc<Control>,
-    /// Whether it is a transaction by itself, which ends with it.
+    /// Whether it is an autocommit transaction, which ends with the call.
     is_single: bool,
     is_done: bool,
 }
@@ -237,7 +240,7 @@ impl Session {
         result
     }
 
-    /// Runs an access as a transaction by itself; again, where it was the victim of a deadlock.
+    /// Runs an access as an autocommit transaction; again, where it was the victim of a deadlock.
     async fn run_alone<T>(&mut self, body: &mut impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         let mut again = None;
         loop {

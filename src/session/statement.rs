@@ -25,7 +25,7 @@ use crate::storage::word::Stamp;
 use crate::storage::write_set::CarriedWrite;
 use crate::transaction::Tx;
 
-/// Why an access did not come to its end.
+/// Why an access stopped before its end.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// Something that was read before has changed.
@@ -86,7 +86,7 @@ pub(super) struct Statement<'b, F, T> {
     pub(super) stop: Option<Stop>,
 }
 
-/// A key that an attempt has come to, once.
+/// A key that an attempt has accessed.
 struct Touched<'n> {
     table: u32,
     key: &'n [u8],
@@ -175,7 +175,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         Ok(())
     }
 
-    /// Looks again at what the closure has come to, and at everything that was read before if it may be older. Whether all of it is
+    /// Looks again at what the closure has accessed, and at everything that was read before if it may be older. Whether all of it is
     /// of one state.
     fn note_reads(
         &mut self,
@@ -276,7 +276,7 @@ fn stop(place: &mut Option<Stop>, why: Stop) -> Result<()> {
     Err(Error::Failed { message: String::new() })
 }
 
-/// The keys that an attempt has come to, each once, in order.
+/// The keys that an attempt has accessed, each once, in order.
 fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
     let mut touched: Vec<Touched<'_>> = access
         .noted()

@@ -1,7 +1,7 @@
 //! Accesses of a session: what it has written is found, and what it reads is noted, by key.
 //!
 //! A session's access runs as an attempt of its own under the protocol in force, with what the session keeps at hand
-//! ([`SessionAccess`]). The session's earlier writes enter the attempt's write set when the attempt comes to their keys: at the claim of
+//! ([`SessionAccess`]). The session's earlier writes enter the attempt's write set when the attempt accesses their keys: at the claim of
 //! a key, or of a range ([`claim_in_session`], [`Attempt::begin_range_in_session`]). So everything above sees them as the
 //! attempt's own. The keys and ranges claimed are noted; once the body has returned, [`Attempt::observe`] looks at each again, which
 //! the protocol covers as any read: by a validation, by locks, or by the partition held.
@@ -78,7 +78,7 @@ struct Notes {
     /// A key that another session has reserved.
     wanted: Option<(u64, Key)>,
     need: Option<Need>,
-    /// Whether it has come to a key to write or to reserve it.
+    /// Whether it has accessed a key to write or to reserve it.
     is_writer: bool,
 }
 
@@ -105,7 +105,7 @@ struct NotedRange {
     is_whole: bool,
 }
 
-/// A key that an attempt has come to.
+/// A key that an attempt has accessed.
 pub(crate) struct Noted<'n> {
     pub(crate) table: u32,
     pub(crate) key: &'n [u8],
@@ -121,7 +121,7 @@ impl SessionAccess {
         SessionAccess { buffer: SessionBuffer::default(), mode, control, notes: Notes::default() }
     }
 
-    /// The keys that the attempt has come to, in order.
+    /// The keys that the attempt has accessed, in order.
     pub(crate) fn noted(&self) -> impl Iterator<Item = Noted<'_>> {
         self.notes.keys.iter().map(|key| {
             let bytes = &self.notes.bytes[key.start..key.start + key.length as usize];
@@ -153,7 +153,7 @@ impl SessionAccess {
         self.notes.need.or(is_reader.then_some(Need::Snapshot))
     }
 
-    /// The attempt comes to a key to write or to reserve it.
+    /// The attempt accesses a key to write or to reserve it.
     ///
     /// # Errors
     /// [`Error::Conflict`]: it reads from a snapshot.
