@@ -94,7 +94,7 @@ struct Source<'r> {
     recovery: &'r mut Recovery,
 }
 
-/// What is to be done, and by whom something is being done.
+/// What is to be done, and which thread is doing it.
 #[derive(Default)]
 struct Board {
     /// For each share, the batches that wait for it, each with the number of its first group.

@@ -31,7 +31,7 @@ use super::name::{LockName, OwnerId};
 pub(crate) trait WaitPlace: Send + Sync {
     /// Reports the waits-for edges in the queue of this name, as pairs of waiter and blocker. Of this waiter every
     /// blocker, also where another one in between leads there as well: that one may not be registered yet, and may
-    /// leave. Then the place may spare the search questions by reporting others, whom this waiter waits for: all
+    /// leave. Then the place may spare the search questions by reporting others that this waiter waits for: all
     /// their blockers that this waiter does not have itself. Nothing at all, if it does not wait any more.
     fn edges(&self, waiter: OwnerId, name: LockName, report: &mut dyn FnMut(OwnerId, OwnerId));
 
@@ -66,7 +66,7 @@ struct Graph {
 /// What a search works with; kept for the next one.
 #[derive(Default)]
 struct Search {
-    /// Whom the search has reached: from whom, and whether its edges have been reported.
+    /// Which owners the search has reached: from which one, and whether its edges have been reported.
     reached: HashMap<OwnerId, Reached, FixedState>,
     pending: Vec<OwnerId>,
     edges: Vec<(OwnerId, OwnerId)>,

@@ -69,7 +69,7 @@ impl KeyRange {
     }
 }
 
-/// What is asked of a table's gaps.
+/// A request to a table's gap locks.
 #[derive(Clone, Debug)]
 pub(super) enum Claim {
     /// To read a range: no key is to come into it or leave it.

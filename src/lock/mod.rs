@@ -187,7 +187,7 @@ impl LockManager {
         locks.clear();
     }
 
-    /// How many locks are held or waited for, how many tables have gaps that are, and how many owners wait.
+    /// How many locks are held or waited for, how many tables have gap locks that are, and how many owners wait.
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> (usize, usize, usize) {
         (self.table.len(), self.range_locks.len(), self.detector.waiting())

@@ -1,4 +1,4 @@
-//! The gaps of all tables: what keeps phantoms away without locking whole tables.
+//! The gap locks of all tables, which prevent phantoms without locking whole tables.
 //!
 //! A table's [`RangeLocks`] is here only while something in it is held or waited for. Tables are spread over the shards; a
 //! shard's mutex is never held while another one is taken, nor while a thread is woken.

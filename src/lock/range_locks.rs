@@ -1,4 +1,4 @@
-//! The gaps of one table: which key ranges are read, at which keys rows are inserted, and the waiters. Logic only: the
+//! The gap locks of one table: which key ranges are read, at which keys rows are inserted, and the waiters. Logic only: the
 //! caller holds the mutex around it.
 //!
 //! First come, first served where it matters: a claim waits for conflicting ones that are held *or wait before it*, and

@@ -12,9 +12,9 @@
 //! worker takes only a few of those that wait, so that the rest can be stolen.
 //!
 //! Invariants: no call waits in a queue while a worker sleeps that should run it. A worker that goes to sleep says so, then
-//! looks into all queues once more; a thread that puts a call in, or no longer runs what it ran, makes that visible, then looks who
-//! sleeps. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; who
-//! takes a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
+//! looks into all queues once more; a thread that enqueues a call, or has finished one, makes that visible, then looks for
+//! idle workers. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; one that
+//! dequeues a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
 //! busy with the first.
 
 mod stealing;

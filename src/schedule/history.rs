@@ -2,7 +2,7 @@
 //!
 //! Only what was placed at random is counted, so that the policy does not feed on its own effects (section 6 of the
 //! paper). There are two tables: decisions read one while the other is filled from a sample; when that has seen
-//! enough, they change places, and the old one is emptied. So memory is bounded, and the evidence stays fresh.
+//! enough, they change places, and the old one is emptied. So memory is bounded, and the counts stay fresh.
 
 use crate::base::atomics::{AtomicU32, AtomicUsize, Ordering};
 use crate::schedule::policy::ConflictCounts;
@@ -124,7 +124,7 @@ impl Table {
     }
 }
 
-/// The History. All its accesses are relaxed: counts are evidence, and no other memory hangs on them.
+/// The History. All its accesses are relaxed: counts are estimates, and no other memory hangs on them.
 pub(crate) struct History {
     tables: [Table; 2],
     /// Which one is read.

@@ -23,11 +23,11 @@ const PLACES_FOR_EACH: usize = 4;
 /// Bits for each place, so that a bit in 64 or fewer is set.
 const BITS_FOR_EACH: usize = 16;
 
-/// What is known of each of a call's references, in their order; nothing of those that are no leaders.
+/// What is known of each of a call's references, in their order; nothing of those that are not cached.
 pub(crate) type AllOutcomes = SmallVec<[Outcomes; 64]>;
 
 struct Table {
-    /// A bit for each leader, by the lowest bits of its number: most who are none are seen to be none by one look.
+    /// A bit for each cached reference, by the lowest bits of its number, which filters most others with one load.
     present: Box<[AtomicU64]>,
     slots: Slots,
     outcomes: Box<[AtomicU64]>,
@@ -97,7 +97,7 @@ impl Table {
     }
 }
 
-/// The leaders.
+/// The hot-key cache.
 pub(crate) struct HotKeyCache {
     tables: [Table; 2],
     /// Which one is read.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::schedule::reference::Form;
 
-/// What counts as evidence that a reference leads to conflicts.
+/// The measure of the conflicts that a reference causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConflictCounts {
     /// How often transactions with it were aborted.
@@ -20,7 +20,7 @@ pub enum ConflictCounts {
 pub enum Deciding {
     /// All of them, added up.
     Sum,
-    /// The one with the most evidence.
+    /// The one with the most conflicts.
     Max,
 }
 

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 /// A reference: a number that stands for attribute, operator and value. Never 0, and at most [`LARGEST`].
 pub(crate) type Reference = u64;
 
-/// References have 63 bits: a thread that keeps them in a word has one to himself.
+/// References have 63 bits: a thread that keeps them in a word has one bit for its own use.
 pub(crate) const LARGEST: Reference = u64::MAX >> 1;
 
 /// An attribute of the data, or a domain that several attributes share.

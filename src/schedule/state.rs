@@ -4,15 +4,15 @@
 //! another queue. The sums over all references, the row *total* of the paper's tables, follow whatever is done; they count
 //! every call, also where the references' own counts are of a sample.
 //!
-//! A decision looks into the State, unless the [`leaders`](super::leaders) tell it enough: what the History knows of a reference is copied beside it when it gets its
+//! A decision looks into the State, unless the [hot-key cache](super::hot_key_cache) suffices: what the History knows of a reference is copied beside it when it gets its
 //! place, and again when a fresh History is there. Most of the time that a decision takes would be waiting for memory,
-//! so all lines are asked for before the first is looked at ([`State::prefetch`]); and of a reference without evidence, as
+//! so all lines are asked for before the first is looked at ([`State::prefetch`]); and of a reference without conflicts, as
 //! most are, a decision looks at one line, and counts in another; once there are many, only one call in some counts
 //! there, for as many calls.
 //!
 //! Invariants: it never uses more memory than it was given. All accesses are relaxed: counts are statistics, no other
 //! memory hangs on them, and a count that is lost to a race makes a decision a little less informed, not wrong. What has
-//! evidence, and so decides, loses none to others who place.
+//! conflicts, and so decides, loses none to other threads.
 
 use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
@@ -112,7 +112,7 @@ impl State {
     #[inline]
     pub(crate) fn find(&self, reference: Reference, history: &History) -> Found {
         let Some(place) = self.slots.find(reference) else { return self.give(reference, history) };
-        // Most have no evidence: the mark, which is in the line that has just been looked at, says so.
+        // Most have no conflicts: the mark, which is in the line that has just been looked at, says so.
         let word =
             if self.slots.is_marked(place) { self.conflict_counts[place].load(Ordering::Relaxed) } else { 0 };
         Found { place: place as u32, outcomes: Outcomes::unpacked(word) }
@@ -157,7 +157,7 @@ impl State {
         &self.counts[place * width..(place + 1) * width]
     }
 
-    /// How often a call is to be counted for its references without evidence: all calls once, while few references are
+    /// How often a call is to be counted for its references without conflicts: all calls once, while few references are
     /// known; later a few calls, with a higher weight.
     #[inline]
     pub(crate) fn weight_of_others(&self) -> u32 {
@@ -169,7 +169,7 @@ impl State {
     }
 
     /// A call with these references was placed in this queue, because of one of them if `decider` says so. Those without
-    /// evidence are counted `others` times.
+    /// conflicts are counted `others` times.
     #[inline]
     pub(crate) fn add(&self, all: &AllFound, queue: usize, decider: Option<usize>, others: u32) {
         let counted = all.iter().filter(|found| others > 0 || found.outcomes.aborts > 0);

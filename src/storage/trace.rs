@@ -35,7 +35,7 @@ pub struct TracedAccess {
     pub at: Duration,
     /// Which record: its place in [`TracedTable::keys`].
     pub key: usize,
-    /// By whom.
+    /// The worker context.
     pub thread: TracedThread,
 }
 

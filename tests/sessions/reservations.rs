@@ -228,7 +228,7 @@ fn an_access_by_itself_that_deadlocks_is_run_again_until_it_succeeds() {
                             }
                             Ok(())
                         });
-                        both.expect("no deadlock is told");
+                        both.expect("no deadlock is reported");
                     }
                 });
             }

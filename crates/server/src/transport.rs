@@ -105,8 +105,8 @@ impl Transport {
         self.max_message_bytes = bytes;
     }
 
-    /// Whether bytes have come that belong to no message yet: before TLS begins there must be none, since nobody
-    /// vouches for them.
+    /// Whether bytes have come that belong to no message yet: before TLS begins there must be none, since they are
+    /// not authenticated.
     pub(crate) fn has_unread_bytes(&self) -> bool {
         self.next < self.input.len()
     }

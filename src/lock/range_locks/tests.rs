@@ -1,4 +1,4 @@
-//! One table's gaps, step by step, on one thread.
+//! One table's gap locks, step by step, on one thread.
 
 use super::*;
 

@@ -111,7 +111,7 @@ impl Executor<'_> {
         self.engine.admit(&mut memory.workspace.log_credit)
     }
 
-    /// Reports that this executor has granted a serial phase, has run its part of a parallel one, or was told that the
+    /// Reports that this executor has granted a serial phase, has run its part of a parallel one, or has learned that the
     /// attempt is the victim of a deadlock.
     pub(super) fn report(&mut self, phase: Arc<Phase>) {
         if !phase.countdown.report() {

@@ -50,7 +50,7 @@ pub(crate) trait ExternalLocks: Send + Sync {
 /// Local locks that are held.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    /// By whom.
+    /// The owner.
     pub(crate) owner: OwnerId,
     /// In the lock tables of these executors.
     pub(crate) executors: SmallVec<[usize; 4]>,

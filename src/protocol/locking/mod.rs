@@ -5,7 +5,7 @@
 //! [`Access::range`]); it gets its locks one by one as it goes, and gives all of them up when it has committed or failed,
 //! the youngest first. What is claimed becomes these locks ([`crate::lock`]):
 //!
-//! | claim | on the record | on the gaps of its table or index | on table and database |
+//! | claim | on the record | on the key ranges of its table or index | on table and database |
 //! | --- | --- | --- | --- |
 //! | a key is read | S (X where the call has declared that it writes it) | | IS (IX) |
 //! | a key is changed or deleted | X | | IX |
@@ -16,7 +16,7 @@
 //! Secondary indexes are locked like tables.
 //!
 //! - A thread that meets a lock that does not go with its own waits, and a deadlock costs its youngest an attempt; or, by option,
-//!   it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its birth stays the same
+//!   it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its start timestamp stays the same
 //!   over all attempts, so it becomes the oldest at some time, which is never a victim: no call starves.
 //! - A denied lock dooms the attempt: nothing can be claimed any more, whatever the body makes of the error, and what it
 //!   ends in counts for nothing.

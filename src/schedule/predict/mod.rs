@@ -1,12 +1,12 @@
 //! `predict`: places a call in the queue where those wait with which it would probably conflict (Zhang, Tomasic, Pavlo).
 //!
 //! A call's references are looked up: the History says how much each leads to aborts, the State how often it was placed
-//! in each queue. Evidence times placements, summed over the references that decide, is a queue's score; the queue with
+//! in each queue. Conflict counts times placements, summed over the references that decide, is a queue's score; the queue with
 //! the highest gets the call. Where nothing is known, and between equal scores, it is the queue with the smallest total
 //! of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
 //!
-//! A call costs a look at the leaders for each of its references, and one into the State for what decides; where the leaders
-//! cannot say what decides, one into the State for each, beside which the History's evidence is copied. Where conflicts are
+//! A call costs a lookup in the hot-key cache for each of its references, and one into the State for what decides; where the cache
+//! cannot decide, one into the State for each, beside which the History's conflict counts are copied. Where conflicts are
 //! rare, it costs a read of a flag ([`idle`]). Nothing here waits: several threads place at once, workers report what has ended, and [`maintenance`](Predict::keep_up) runs beside them.
 
 mod idle;
@@ -34,7 +34,7 @@ const SHARE_WHILE_CHANGING: u32 = 256;
 const SHARE_AT_FIRST: u32 = 1;
 /// The History's part of the memory: one of this many.
 const HISTORY_PART: usize = 4;
-/// And the leaders' part, as far as they need it.
+/// The hot-key cache's part.
 const LEADERS_PART: usize = 16;
 
 type Scores = SmallVec<[f64; 32]>;
@@ -131,7 +131,7 @@ impl Predict {
         Placement { queue, conflict_class, apart: rivals == Rivals::Mostly, noted: false }
     }
 
-    /// What there is to know of a call's references: of the leaders alone, if that is enough to decide, and all are not
+    /// What there is to know of a call's references: of the hot-key cache alone, if that is enough to decide, and all are not
     /// counted this time; or else of all.
     #[inline]
     fn find(&self, references: &References, others: u32) -> AllFound {
@@ -165,7 +165,7 @@ impl Predict {
         scores
     }
 
-    /// Adds a reference's evidence times its placements.
+    /// Adds a reference's conflict count times its placements.
     #[inline]
     fn weigh(&self, found: &Found, scores: &mut Scores) {
         if let (Some(place), true) = (found.place(), found.outcomes.aborts > 0) {
@@ -176,7 +176,7 @@ impl Predict {
         }
     }
 
-    /// The number of the reference with the most evidence, if one has any.
+    /// The number of the reference with the most conflicts, if one has any.
     ///
     /// Counts that differ by no more than chance would have it are ties, which the paper breaks arbitrarily: here the
     /// reference wins that the call names most often. So a call that looks into one warehouse at the end goes to the
@@ -220,7 +220,7 @@ impl Predict {
         self.history.note(references.as_slice(), aborts);
     }
 
-    /// Leaders and State learn what the History knows now.
+    /// Copies into hot-key cache and State what the History knows now.
     fn learn(&self) {
         if self.policy.is_led() {
             self.hot_key_cache.learn(&self.history);

@@ -48,7 +48,7 @@ pub struct Seen {
     pub attempts: usize,
 }
 
-/// What a session tells the code that drives it.
+/// What a session reports to the code that drives it.
 #[derive(Debug)]
 pub enum Reply {
     /// One more step was done.

@@ -7,7 +7,7 @@
 //! | `applicable` | refuses options that a run would ignore |
 //! | `split` | labels by hand, for a protocol that splits records |
 //! | `schedule`, `target` | who places calls, and where; the rate for a response time |
-//! | `checkpoints`, `follower` | when checkpoints are made, and by whom |
+//! | `checkpoints`, `follower` | when checkpoints are made, and by which process |
 //! | `partitions`, `shift` | what executors own, for the protocol that has them; what a load that shifts does to it |
 //! | `place` | where the database is: in memory, in a temporary directory, in a given one |
 //! | `processor` | the one processor that everything runs on, if so |

@@ -382,7 +382,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// The byte that at most so many digits write; without digits the `x` stands for itself.
+    /// The byte that at most this many digits write; without digits the `x` stands for itself.
     fn escaped_byte(&mut self, radix: u32, digits: usize, bytes: &mut Vec<u8>) {
         let (mut value, mut count) = (0_u32, 0);
         while count < digits

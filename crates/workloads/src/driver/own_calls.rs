@@ -24,7 +24,7 @@ use crate::workload::Generator;
 /// How long an idle worker sleeps before it looks again.
 const IDLE: Duration = Duration::from_micros(100);
 
-/// How often a worker tells the code that watches how many calls were released: the counter is shared.
+/// How often a worker reports how many calls were released: the counter is shared.
 const TELL: Duration = Duration::from_millis(10);
 
 /// One worker's loop.

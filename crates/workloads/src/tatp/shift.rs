@@ -12,7 +12,7 @@ use super::Tatp;
 use super::tables::Tables;
 use crate::Result;
 
-/// When the load shifts, and to whom.
+/// When the load shifts, and to which executor.
 #[derive(Clone)]
 pub(super) struct Shift {
     after: Duration,

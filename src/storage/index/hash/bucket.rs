@@ -174,7 +174,7 @@ impl Bucket {
 
     /// Keeps writers out until the entries have moved.
     ///
-    /// Only the splitter, of whom there is one at a time, does this; so the bucket is not moved already.
+    /// Only the splitter, of which there is one at a time, does this; so the bucket is not moved already.
     pub(super) fn freeze(&self) {
         let _ = self.take(FROZEN);
     }
@@ -260,7 +260,7 @@ impl Drop for Bucket {
     fn drop(&mut self) {
         let mut next = std::mem::replace(self.overflow.get_mut(), ptr::null_mut());
         while !next.is_null() {
-            // SAFETY: it was made by `put_in_overflow` from a box, and only its owner, whom we hold exclusively,
+            // SAFETY: it was made by `put_in_overflow` from a box, and only its owner, which we hold exclusively,
             // pointed to it.
             let mut bucket = unsafe { Box::from_raw(next) };
             next = std::mem::replace(bucket.overflow.get_mut(), ptr::null_mut());

@@ -1,7 +1,7 @@
 //! What the transactions of a random history do, and how they note what they have seen.
 //!
 //! Rows get unique values, and a transaction that writes one has read it before; counters are only added to, each time another power of
-//! two. So from what is seen follows who came before whom (see `graph.rs`).
+//! two. So from what is seen follows the order of transactions (see `graph.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range as Span;
