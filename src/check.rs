@@ -31,8 +31,8 @@ pub struct CheckReport {
 /// Checks every table as of a snapshot.
 ///
 /// # Errors
-/// [`Error::Inconsistent`]: the first thing that is wrong; [`Error::SnapshotTooOld`]; the log has failed before what was read
-/// became durable.
+/// [`Error::Inconsistent`]: the first thing that is wrong; [`Error::SnapshotTooOld`]; the log has failed before what
+/// was read became durable.
 pub(crate) fn check_snapshot(
     snapshot: &Registered,
     progress: &mut dyn FnMut(u64, u64),

@@ -149,7 +149,8 @@ impl Database {
     /// Takes a procedure.
     ///
     /// # Errors
-    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`Options::partition_key`) is no column's name.
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`Options::partition_key`) is no
+    /// column's name.
     pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
         let store = self.engine().store();
         let naming =
@@ -308,8 +309,8 @@ impl Database {
     /// snapshot, beside all transactions.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::SnapshotTooOld`]; [`Error::Nested`] inside a
-    /// transaction.
+    /// [`Error::Inconsistent`]: the first thing that is wrong, and where; [`Error::SnapshotTooOld`]; [`Error::Nested`]
+    /// inside a transaction.
     pub fn check(&self) -> Result<CheckReport> {
         self.check_with(&mut |_, _| ())
     }

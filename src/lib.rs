@@ -35,9 +35,10 @@
 //! Transactions are written once, and run under each; a body may run several times, and only its last run counts.
 //!
 //! The folders, in the order in which they may name each other: the public face (the files beside this one) →
-//! `pipeline` (stages, queues, threads) → `schedule` (where calls run), `protocol` (how calls are isolated), `durability` (log, recovery) →
-//! `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit section), `operation` (add, max,
-//! …) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the picture.
+//! `pipeline` (stages, queues, threads) → `schedule` (where calls run), `protocol` (how calls are isolated),
+//! `durability` (log, recovery) → `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit
+//! section), `operation` (add, max, …) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the
+//! picture.
 
 mod base;
 mod check;

@@ -231,9 +231,9 @@ impl Options {
         self
     }
 
-    /// How many executors own the data, under `partitioned`. Default: as many as `workers`, but no more than processors, since
-    /// callers' workers, of which there may be many, run no actions themselves; with [`repartitioning`](Self::repartitioning),
-    /// only as many of them have a range as rows and load call for.
+    /// How many executors own the data, under `partitioned`. Default: as many as `workers`, but no more than
+    /// processors, since callers' workers, of which there may be many, run no actions themselves; with
+    /// [`repartitioning`](Self::repartitioning), only as many of them have a range as rows and load call for.
     #[must_use]
     pub fn executors(mut self, executors: usize) -> Self {
         self.executors = Some(executors);
@@ -407,7 +407,8 @@ impl Options {
         self
     }
 
-    /// Whether ranges move between executors until the load is even (without load, the rows), under `partitioned`. Default: yes.
+    /// Whether ranges move between executors until the load is even (without load, the rows), under `partitioned`.
+    /// Default: yes.
     #[must_use]
     pub fn repartitioning(mut self, automatic: bool) -> Self {
         self.repartitioning = automatic;
@@ -458,8 +459,8 @@ impl Options {
         self
     }
 
-    /// A checkpoint that is made for either reason is spread over this share of the way to the next one, so that it takes little
-    /// from the workers at any moment; it does not wait where nothing commits, or where a thread waits for
+    /// A checkpoint that is made for either reason is spread over this share of the way to the next one, so that it
+    /// takes little from the workers at any moment; it does not wait where nothing commits, or where a thread waits for
     /// [`Database::checkpoint`](crate::Database::checkpoint). The log may grow by so much more than `checkpoint_log_bytes`
     /// before the checkpoint is whole. 0: a checkpoint is made as fast as it can be. Default: 0.8.
     #[must_use]
@@ -468,8 +469,8 @@ impl Options {
         self
     }
 
-    /// The most bytes that a checkpoint of the database's own writes in a second; 0: no limit. A follower writes as fast as it
-    /// can. Default: 0.
+    /// The most bytes that a checkpoint of the database's own writes in a second; 0: no limit. A follower writes as
+    /// fast as it can. Default: 0.
     #[must_use]
     pub fn checkpoint_bytes_per_second(mut self, bytes: u64) -> Self {
         self.checkpoint_bytes_per_second = bytes;
@@ -486,19 +487,20 @@ impl Options {
 
     /// Stripes checkpoints over these directories; called again, over one more. They are noted in the checkpoint as they
     /// are given here: give absolute paths, unless the working directory is always the same. What lies there belongs to one
-    /// directory of a database, which a mark beside it names: a copy of that which was not made by a backup names the same parts,
-    /// and is refused ([`Error::ForeignCheckpoints`](crate::Error::ForeignCheckpoints)), unless the other one is gone. Default: the
-    /// database's own directory.
+    /// directory of a database, which a mark beside it names: a copy of that which was not made by a backup names the
+    /// same parts, and is refused ([`Error::ForeignCheckpoints`](crate::Error::ForeignCheckpoints)), unless the other
+    /// one is gone. Default: the database's own directory.
     #[must_use]
     pub fn checkpoint_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint_directories.push(path.into());
         self
     }
 
-    /// Waits for a follower at this socket: another process ([`Database::follow`](crate::Database::follow), or `heddle follow`)
-    /// which keeps a copy of all data from the log that it is sent, and writes checkpoints in the database's place. Without
-    /// one, and whenever it fails, the database writes them itself. The socket is made when the database is opened, for its
-    /// owner only, and removed when it is closed. Without a log it does not listen. Default: none is waited for.
+    /// Waits for a follower at this socket: another process ([`Database::follow`](crate::Database::follow), or
+    /// `heddle follow`) which keeps a copy of all data from the log that it is sent, and writes checkpoints in the
+    /// database's place. Without one, and whenever it fails, the database writes them itself. The socket is made when
+    /// the database is opened, for its owner only, and removed when it is closed. Without a log it does not listen.
+    /// Default: none is waited for.
     #[must_use]
     pub fn follower_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.follower_socket = Some(path.into());
@@ -506,28 +508,30 @@ impl Options {
     }
 
     /// How many bytes rows may take: records, and their values of more than 7 bytes, but not indexes, buffers and threads,
-    /// which come on top. Beyond it inserts end in [`Error::MemoryFull`], and updates that bring long values; reads, deletes
-    /// and all other updates go on. What is deleted makes room within a tenth of a second of being durable, unless a
-    /// transaction that is still running may read it. The limit is kept to within a few hundred kilobytes. A database that is larger can be opened. Default: no limit.
+    /// which come on top. Beyond it inserts end in [`Error::MemoryFull`], and updates that bring long values; reads,
+    /// deletes and all other updates go on. What is deleted makes room within a tenth of a second of being durable,
+    /// unless a transaction that is still running may read it. The limit is kept to within a few hundred kilobytes. A
+    /// database that is larger can be opened. Default: no limit.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// How many bytes versions of rows may take that only open snapshots need ([`Database::snapshot`](crate::Database::snapshot)),
-    /// apart from [`memory_limit`](Self::memory_limit); a long value counts for each version that has it. Beyond it the oldest
-    /// snapshot fails with [`Error::SnapshotTooOld`]; transactions go on. Default: 1 GiB.
+    /// How many bytes versions of rows may take that only open snapshots need
+    /// ([`Database::snapshot`](crate::Database::snapshot)), apart from [`memory_limit`](Self::memory_limit); a long
+    /// value counts for each version that has it. Beyond it the oldest snapshot fails with [`Error::SnapshotTooOld`];
+    /// transactions go on. Default: 1 GiB.
     #[must_use]
     pub fn snapshot_limit(mut self, bytes: u64) -> Self {
         self.snapshot_limit = bytes;
         self
     }
 
-    /// Keeps a new database's log in this directory, which must be new or empty: on a disk of its own, the log's writes wait
-    /// for no others. The database's own directory says where it is from then on, so that the option can be left out. Copies
-    /// of such a database are made with [`Database::backup`](crate::Database::backup): one of the files would have
-    /// the same log as the original, and is refused. Default: the database's own directory.
+    /// Keeps a new database's log in this directory, which must be new or empty: on a disk of its own, the log's
+    /// writes wait for no others. The database's own directory says where it is from then on, so that the option can
+    /// be left out. Copies of such a database are made with [`Database::backup`](crate::Database::backup): one of the
+    /// files would have the same log as the original, and is refused. Default: the database's own directory.
     #[must_use]
     pub fn log_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.log_directory = Some(path.into());

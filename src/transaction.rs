@@ -78,9 +78,10 @@ impl<'t, 'a> Tx<'t, 'a> {
         self.at(table, key, |target| get(self.attempt, target))
     }
 
-    /// As [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the row is reserved first: other
-    /// sessions that want it, or have read it and change it, wait until this one's transaction has ended. Where another session has it,
-    /// this one waits, and the body is retried. Elsewhere it is a `get`.
+    /// As [`get`](Self::get), for a thread that is going to change the row. In a session ([`crate::Session`]) the row
+    /// is reserved first: other sessions that want it, or have read it and change it, wait until this one's
+    /// transaction has ended. Where another session has it, this one waits, and the body is retried. Elsewhere it is a
+    /// `get`.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -95,8 +96,9 @@ impl<'t, 'a> Tx<'t, 'a> {
         })
     }
 
-    /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None` where there is no
-    /// row. The keys are looked up several at a time, so that the processor fetches their rows beside each other.
+    /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None` where
+    /// there is no row. The keys are looked up several at a time, so that the processor fetches their rows beside each
+    /// other.
     ///
     /// ```
     /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};

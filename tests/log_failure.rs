@@ -224,7 +224,8 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
     });
 }
 
-/// With `Async`: what is released after the log has failed rests on durable data; all else is unknown, as it is with `Group`.
+/// With `Async`: what is released after the log has failed rests on durable data; all else is unknown, as it is with
+/// `Group`.
 #[test]
 fn with_async_only_results_of_durable_data_are_told_after_the_failure() {
     for stages in Stages::ALL {

@@ -81,9 +81,9 @@ fn ends<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     ended.recv_timeout(FOR_EVER).expect("it ends, and without a panic")
 }
 
-/// A record is split for one column, and it is not changed; in the next split phase it is split for another one. A transaction
-/// that read that other column in the first phase must not commit in the second: its word is the same, and the column's value
-/// is in slices now.
+/// A record is split for one column, and it is not changed; in the next split phase it is split for another one. A
+/// transaction that read that other column in the first phase must not commit in the second: its word is the same, and
+/// the column's value is in slices now.
 #[test]
 fn what_was_read_in_one_split_phase_does_not_hold_in_another_that_splits_more() {
     ends(|| {

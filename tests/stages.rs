@@ -1,6 +1,6 @@
-//! Layouts of stages. Execution, log and output on one thread (`Stages::Single`): calls are answered when they are durable, and
-//! nothing that a call or the closing of the database waits for is left to a thread that waits itself. And what counts as a
-//! stage's work.
+//! Layouts of stages. Execution, log and output on one thread (`Stages::Single`): calls are answered when they are
+//! durable, and nothing that a call or the closing of the database waits for is left to a thread that waits itself.
+//! And what counts as a stage's work.
 
 #[path = "support/logged.rs"]
 mod logged;

@@ -2,8 +2,8 @@
 //!
 //! A thread that is watched knows one word, in its worker context's slot, and stores there what it is at whenever that
 //! changes: one relaxed store, which a sampler reads some hundred times a second. A thread that is not watched knows none,
-//! and pays one comparison. A thread that waits deep inside an index or the lock manager needs no way to its slot: it is the
-//! thread that has it.
+//! and pays one comparison. A thread that waits deep inside an index or the lock manager needs no way to its slot: it
+//! is the thread that has it.
 //!
 //! Invariants: a thread's word is alive for as long as the thread knows it, because it is known only while
 //! [`Shown::during`] runs, which borrows it; and when that returns, by a panic too, the thread knows again what it knew

@@ -68,8 +68,9 @@ impl Database {
         Ok((checked, copied))
     }
 
-    /// Reads every file that the database needs, and looks at every checksum: the newest checkpoint, and the log behind it to
-    /// its end. `progress` receives how many bytes were read, and of how many. Everything else goes on meanwhile.
+    /// Reads every file that the database needs, and looks at every checksum: the newest checkpoint, and the log
+    /// behind it to its end. `progress` receives how many bytes were read, and of how many. Everything else goes on
+    /// meanwhile.
     ///
     /// # Errors
     /// The first thing that is wrong, with file and offset; [`Error::Nested`] inside a transaction;

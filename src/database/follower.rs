@@ -9,8 +9,9 @@ use crate::pipeline::follower::{FollowerReport, follow};
 
 impl Database {
     /// Follows the database in a directory, which another process has open with the same
-    /// [`Options::follower_socket`], until that is closed: keeps a copy of its data, and writes its checkpoints. `told` receives
-    /// what has been done, now and then, and says whether to go on. Of the options only the socket and the disk count.
+    /// [`Options::follower_socket`], until that is closed: keeps a copy of its data, and writes its checkpoints.
+    /// `told` receives what has been done, now and then, and says whether to go on. Of the options only the socket and
+    /// the disk count.
     ///
     /// ```no_run
     /// # use heddledb::{Database, Options};
@@ -21,8 +22,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// No primary listens there, or no longer ([`Error::DatabaseLost`]): try again. The directory is not that database's; its
-    /// checkpoint or its log is damaged.
+    /// No primary listens there, or no longer ([`Error::DatabaseLost`]): try again. The directory is not that
+    /// database's; its checkpoint or its log is damaged.
     pub fn follow(
         directory: impl AsRef<Path>,
         options: &Options,

@@ -318,7 +318,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The last handle is gone: no caller is left to receive a failure; a thread that waits for a result has received it.
+        // The last handle is gone: no caller is left to receive a failure; a thread that waits for a result has
+        // received it.
         let _ = self.close();
     }
 }

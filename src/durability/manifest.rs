@@ -1,7 +1,8 @@
 //! `MANIFEST`: what kind of directory this is, in which format, and which database.
 //!
-//! It is written when a database is created, and again when one of an earlier version is opened. In every format version it begins with the magic and the
-//! version, and ends with a checksum of all before, so that a newer one can be distinguished from a damaged one.
+//! It is written when a database is created, and again when one of an earlier version is opened. In every format
+//! version it begins with the magic and the version, and ends with a checksum of all before, so that a newer one can
+//! be distinguished from a damaged one.
 //!
 //! Only one that names a log elsewhere is of version 3; all others stay as programs of version 2 know them.
 

@@ -126,8 +126,8 @@ impl Progress {
         if !tasks.iter().any(|(other, waker)| *other == epoch && waker.will_wake(context.waker())) {
             tasks.push((epoch, context.waker().clone()));
         }
-        // SeqCst, as for threads: the task registers, then looks once more; the log raises what is released, or tells its failure, and
-        // looks for tasks then.
+        // SeqCst, as for threads: the task registers, then looks once more; the log raises what is released, or tells
+        // its failure, and looks for tasks then.
         self.has_tasks.store(1, Ordering::SeqCst);
         drop(tasks);
         outcome().map_or(Poll::Pending, Poll::Ready)
@@ -171,8 +171,8 @@ impl Progress {
     /// Says that the log has failed, for good.
     pub(crate) fn fail(&self, error: Error) {
         if self.release == Release::UntilFailure {
-            // SeqCst, and before the failure is shown: a waiter that has registered and finds its epoch not released finds the
-            // failure, or is woken below.
+            // SeqCst, and before the failure is shown: a waiter that has registered and finds its epoch not released
+            // finds the failure, or is woken below.
             self.released.store(self.durable(), Ordering::SeqCst);
         }
         self.failure.lock().get_or_insert(error);

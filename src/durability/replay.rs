@@ -2,11 +2,12 @@
 //!
 //! Groups are read in their order by one thread at a time, a batch of them at once, and cut into shares
 //! (`storage::restore::scatter`); each share of a batch waits in that share's queue. A thread takes what is next in a queue
-//! that no other thread is at, and reads on when there is nothing to take. So no thread has a role, and any number of threads,
-//! one too, get to the end.
+//! that no other thread is at, and reads on when there is nothing to take. So no thread has a role, and any number of
+//! threads, one too, get to the end.
 //!
 //! Invariants: of one share, batches are replayed one after another in the order of the log; no more than
-//! [`BATCHES_AHEAD`] batches wait; no thread waits for one that has panicked. If something is wrong in several places, the first one in the log is reported.
+//! [`BATCHES_AHEAD`] batches wait; no thread waits for one that has panicked. If something is wrong in several places,
+//! the first one in the log is reported.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -203,7 +203,8 @@ mod tests {
             }
         }
 
-        /// Owner number `from` begins to wait for all of `to`; its start timestamp is its number. Returns the owners that were marked for abort.
+        /// Owner number `from` begins to wait for all of `to`; its start timestamp is its number. Returns the owners
+        /// that were marked for abort.
         fn wait(&self, from: usize, to: &[usize]) -> Vec<usize> {
             let owner = self.owners[from];
             self.place.edges.lock().extend(to.iter().map(|&to| (owner, self.owners[to])));
@@ -281,7 +282,8 @@ mod tests {
         assert!(rig.wait(1, &[0]).is_empty());
     }
 
-    /// Against the definition: after every wait the graph of those left has no cycle, and only members were marked for abort.
+    /// Against the definition: after every wait the graph of those left has no cycle, and only members were marked for
+    /// abort.
     #[test]
     fn random_graphs_are_left_without_cycles() {
         for seed in 0..300 {

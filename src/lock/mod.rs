@@ -13,8 +13,8 @@
 //! lock where a lock above is strong enough; it remembers its locks in the order of acquisition, and releases them from the
 //! youngest. Locks are held until the transaction's end (strict two-phase locking): a single lock cannot be released.
 //!
-//! **Phantoms** are prevented by key ranges, not by locks on whole tables: a reader of a range locks it, a transaction that puts a key
-//! in or takes one out claims that point; a point in another one's range conflicts, nothing else does.
+//! **Phantoms** are prevented by key ranges, not by locks on whole tables: a reader of a range locks it, a transaction
+//! that puts a key in or takes one out claims that point; a point in another one's range conflicts, nothing else does.
 //!
 //! **Waiting.** A queue is first come, first served. A waiter spins a few times (if there is a second processor
 //! on which the holder may just be finishing), registers with the detector, and sleeps. The releasing thread grants
@@ -202,8 +202,8 @@ impl LockManager {
         on_conflict: OnConflict,
     ) -> Result<bool, Denied> {
         let Some(parent) = name.parent() else { return Ok(false) };
-        // The holder of the parent got everything above it first, but stronger modes may have been acquired there since: that
-        // is seen where the parent itself is not held yet, and otherwise only costs a lock too many.
+        // The holder of the parent got everything above it first, but stronger modes may have been acquired there
+        // since: that is seen where the parent itself is not held yet, and otherwise only costs a lock too many.
         if let Some(held) = locks.mode(parent).filter(|held| held.covers(mode.intention())) {
             return Ok(held.covers_below(mode));
         }

@@ -22,8 +22,8 @@ use crate::base::activity::{Activity, lock};
 /// The number of shards, a power of two: more than there are busy tables and indexes.
 const SHARDS: usize = 64;
 
-/// How many insert intentions are released with the mutex held once, so that the end of a very large transaction does not keep
-/// all others away from the table.
+/// How many insert intentions are released with the mutex held once, so that the end of a very large transaction does
+/// not keep all others away from the table.
 const POINTS_AT_ONCE: usize = 256;
 
 /// By table.

@@ -386,8 +386,8 @@ impl InFlight {
     /// # Errors
     /// [`Error::Busy`].
     pub(crate) fn try_enter(&self) -> Result<()> {
-        // SeqCst throughout: a thread that waits registers, then tries once more; a call that leaves counts down, then looks for a thread that
-        // waits.
+        // SeqCst throughout: a thread that waits registers, then tries once more; a call that leaves counts down, then
+        // looks for a thread that waits.
         let limit = self.limit();
         if self.count.fetch_add(1, Ordering::SeqCst) < limit {
             return Ok(());

@@ -1,8 +1,9 @@
 //! Checkpoints beside execution: when one is made, by which threads, and what becomes of it.
 //!
 //! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: no thread
-//! waits for them except one that requests a checkpoint explicitly, and a committing thread shares no lock with them. What is copied is argued
-//! in `storage::copy`, what is written in `durability::checkpoint`, what recovery makes of it in `storage::restore`.
+//! waits for them except one that requests a checkpoint explicitly, and a committing thread shares no lock with them.
+//! What is copied is argued in `storage::copy`, what is written in `durability::checkpoint`, what recovery makes of it
+//! in `storage::restore`.
 //!
 //! Invariants, in this order:
 //! 1. The first epoch is asked for before anything is copied: everything before it is durable, so installed.

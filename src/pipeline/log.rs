@@ -8,8 +8,8 @@
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker
 //! makes the same steps when its queue is empty, or the group is full or old enough; it never waits for room on a full
 //! disk, nor for the log's thread: what it cannot do at once it leaves to that. So whatever a worker waits for inside a
-//! call (a lock, room, the log), the log goes on without it: a thread that waits rings, and the log's thread looks unprompted
-//! ten times a second.
+//! call (a lock, room, the log), the log goes on without it: a thread that waits rings, and the log's thread looks
+//! unprompted ten times a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,8 +110,9 @@ impl LogStage {
             self.wait_for_work();
             self.write_and_release();
         }
-        // Bodies may still run, on threads of the user's: from here on they commit nothing. A thread that was in a commit section
-        // already has added to the present epoch or, if it was raised meanwhile, to the next: then nothing is left.
+        // Bodies may still run, on threads of the user's: from here on they commit nothing. A thread that was in a
+        // commit section already has added to the present epoch or, if it was raised meanwhile, to the next: then
+        // nothing is left.
         self.engine.store().epochs().close();
         self.write_and_release();
         self.write_and_release();
@@ -274,9 +275,10 @@ impl OwnLog {
     }
 }
 
-/// Raises the global epoch, and waits until no thread adds to the one before. Where a change of phases is wanted, it is made
-/// in between, while no thread is in a commit section: so the change is at the end of an epoch. A snapshot that is wanted is
-/// opened at the end of the epoch, too; what is split is merged into its records for that, and split again.
+/// Raises the global epoch, and waits until no thread adds to the one before. Where a change of phases is wanted, it
+/// is made in between, while no thread is in a commit section: so the change is at the end of an epoch. A snapshot
+/// that is wanted is opened at the end of the epoch, too; what is split is merged into its records for that, and split
+/// again.
 fn close_epoch(engine: &Arc<Engine>) -> u64 {
     let epochs = engine.store().epochs();
     let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
@@ -345,9 +347,9 @@ fn seal_next(engine: &Engine) -> u64 {
     epoch
 }
 
-/// Does what is wanted at the end of an epoch although its epoch cannot end, because the log cannot be written: so that reads
-/// go on. A split phase ends; any other change of phases is refused. A snapshot is opened; commits go on with the next epoch,
-/// which is not before the log is written again.
+/// Does what is wanted at the end of an epoch although its epoch cannot end, because the log cannot be written: so
+/// that reads go on. A split phase ends; any other change of phases is refused. A snapshot is opened; commits go on
+/// with the next epoch, which is not before the log is written again.
 fn change_within_epoch(engine: &Arc<Engine>) {
     let (change, asked) = (engine.phase_change().wanted(), engine.snapshots().asked());
     if matches!(change, Some(Phase::Split | Phase::SplitAgain)) {

@@ -1,5 +1,5 @@
-//! Scheduler maintenance: a thread that looks after the schedule, the limit of calls in flight, and the boundaries between executors,
-//! ten times a second.
+//! Scheduler maintenance: a thread that looks after the schedule, the limit of calls in flight, and the boundaries
+//! between executors, ten times a second.
 //!
 //! It is started only where there is something to look after. Calls and workers never wait for it.
 

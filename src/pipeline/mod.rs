@@ -8,10 +8,11 @@
 //!
 //! Stages pass on batches: a thread that takes from a queue takes all that waits. They block when there is nothing to do.
 //! Threads are started here and nowhere else in the engine. What each file is for: `engine` what all share; `execute`
-//! runs a call to its end; `queue` the queue between stages; `call` a call under way and its handle; `input`, `worker`, `log`,
-//! `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that own the data;
-//! `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently, `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after
-//! the schedule; `sampler` looks where time goes.
+//! runs a call to its end; `queue` the queue between stages; `call` a call under way and its handle; `input`,
+//! `worker`, `log`, `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that
+//! own the data; `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently,
+//! `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after the schedule; `sampler`
+//! looks where time goes.
 
 pub(crate) mod call;
 pub(crate) mod checkpoint;

@@ -1,9 +1,9 @@
 //! The output stage: holds results until their epochs are durable, and gives them to their callers.
 //!
 //! Invariants: a result is released only once the log is durable through the highest epoch that its call met, and
-//! every result is eventually released: either the log stage finds it here when it has made an epoch durable, or the thread that puts
-//! it here finds that its epoch has become durable in the meantime. After a failed log, results of durable data are
-//! released, and all others are "unknown".
+//! every result is eventually released: either the log stage finds it here when it has made an epoch durable, or the
+//! thread that puts it here finds that its epoch has become durable in the meantime. After a failed log, results of
+//! durable data are released, and all others are "unknown".
 
 use std::sync::Arc;
 use std::time::Instant;

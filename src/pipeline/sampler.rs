@@ -1,11 +1,11 @@
 //! The sampler: a thread that looks, some hundred times a second, what the threads that execute are at.
 //!
 //! It is started only where time is sampled ([`Options::time_samples`](crate::Options::time_samples)), and reads one word
-//! of each worker context's slot in use; no thread waits for it. A thread that could run and has no processor shows what it was
-//! at when it lost it, and is counted as at that.
+//! of each worker context's slot in use; no thread waits for it. A thread that could run and has no processor shows
+//! what it was at when it lost it, and is counted as at that.
 //!
-//! A thread that has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all, because others
-//! make theirs and run them, do not water down what those are at.
+//! A thread that has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all,
+//! because others make theirs and run them, do not water down what those are at.
 
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,15 @@
 //! Requests for snapshots: callers ask, and the log stage opens one for all that are asking at that moment.
 //!
 //! A snapshot ends with an epoch, so the log stage opens it where it ends one: it registers the snapshot, raises the global
-//! epoch, waits for the commit sections of the epoch before, and answers. So a request waits for the group that is being written
-//! at most, and not for the disk afterwards: that is the reader's, where it meets what is not durable yet.
+//! epoch, waits for the commit sections of the epoch before, and answers. So a request waits for the group that is
+//! being written at most, and not for the disk afterwards: that is the reader's, where it meets what is not durable yet.
 //!
 //! # Invariants
 //!
 //! - A request is answered with a snapshot that was registered after it was made. So the snapshot contains whatever was
 //!   acknowledged before.
-//! - Every request is answered: the log stage looks for requests before it sleeps, and refuses those that come after its end.
+//! - Every request is answered: the log stage looks for requests before it sleeps, and refuses those that come after
+//!   its end.
 
 use std::sync::Arc;
 

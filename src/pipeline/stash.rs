@@ -1,10 +1,10 @@
 //! The stash: calls that wait for the end of the split phase (Doppel, OSDI 2014, section 5.2).
 //!
-//! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; a thread that runs a
-//! closure waits here on its own thread, and has given its slot back. Invariants: a call is taken in only while
+//! Calls of procedures wait here themselves, and go to the workers' queues when the joined phase begins; a thread that
+//! runs a closure waits here on its own thread, and has given its slot back. Invariants: a call is taken in only while
 //! the split phase lasts, so that none is left behind when it ends; and everything that was stashed is counted until it
-//! has ended, so that the next split phase can wait for it. A thread that comes when the phase has just ended is counted, too: else
-//! the next phase could be there before it has run.
+//! has ended, so that the next split phase can wait for it. A thread that comes when the phase has just ended is
+//! counted, too: else the next phase could be there before it has run.
 
 use std::task::{Context, Poll, Waker};
 
@@ -85,7 +85,8 @@ impl Stash {
         since
     }
 
-    /// Counts a task that waits until the split phase has ended; as [`wait`](Self::wait) does. [`poll_ended`](Self::poll_ended) follows.
+    /// Counts a task that waits until the split phase has ended; as [`wait`](Self::wait) does.
+    /// [`poll_ended`](Self::poll_ended) follows.
     pub(crate) fn enter(&self, before: Option<Since>) -> Since {
         self.count(&self.state.lock(), before)
     }

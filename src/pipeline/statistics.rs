@@ -51,8 +51,8 @@ impl StageClocks {
     }
 }
 
-/// What the engine has counted since it was opened. Numbers only rise, unless they say what is the case now: take them before
-/// and after an interval, and subtract.
+/// What the engine has counted since it was opened. Numbers only rise, unless they say what is the case now: take them
+/// before and after an interval, and subtract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -74,15 +74,15 @@ pub struct Statistics {
     pub locks_row: u64,
     /// Locks taken on tables and the database.
     pub locks_higher: u64,
-    /// Local lock requests of executors (`partitioned`), those of aborted attempts too. An executor that holds no lock grants
-    /// a request without an entry in its lock table.
+    /// Local lock requests of executors (`partitioned`), those of aborted attempts too. An executor that holds no lock
+    /// grants a request without an entry in its lock table.
     pub locks_local: u64,
     /// Calls over several executors whose actions ran beside each other (`partitioned`).
     pub went_parallel: u64,
     /// Those whose actions ran one after the other.
     pub went_serial: u64,
-    /// Bytes of memory that rows take now, as [`Options::memory_limit`](crate::Options::memory_limit) counts them; long values
-    /// are counted only where there is a limit.
+    /// Bytes of memory that rows take now, as [`Options::memory_limit`](crate::Options::memory_limit) counts them;
+    /// long values are counted only where there is a limit.
     pub memory_bytes: u64,
     /// Snapshots that were opened; callers that ask at one time share one.
     pub snapshots_opened: u64,
@@ -176,7 +176,8 @@ impl Sub for Statistics {
 pub struct TimeSamples {
     /// Footprints, bodies, look-ups, reads and writes, validation, installing; of attempts that failed, too.
     pub work: u64,
-    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s partitions, or an executor's own lock table (`partitioned`).
+    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s partitions, or an executor's own lock table
+    /// (`partitioned`).
     pub lock_acquire: u64,
     /// Waiting for a lock, for the lock manager's own mutexes, or out of a rival's way after an attempt that failed.
     pub lock_acquire_wait: u64,
@@ -190,8 +191,9 @@ pub struct TimeSamples {
     pub log: u64,
     /// Taking calls, sending them to executors, handing on results, waking others.
     pub handover: u64,
-    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that wait for executors,
-    /// which do its work, an executor for which a worker stands in, and threads that have had nothing to do for more than a second.
+    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that
+    /// wait for executors, which do its work, an executor for which a worker stands in, and threads that have had
+    /// nothing to do for more than a second.
     pub idle: u64,
 }
 

@@ -262,8 +262,8 @@ impl Threads {
         join(&mut running.phases);
         input.close_workers();
         if input.executors().is_some() {
-            // A thread that closes the database on one of these threads does so at the end of a call, and has others to run yet, which
-            // the other executors may wait for: they end on their own, as it does.
+            // A thread that closes the database on one of these threads does so at the end of a call, and has others
+            // to run yet, which the other executors may wait for: they end on their own, as it does.
             let own = std::thread::current().id();
             if running.workers.iter().any(|thread| thread.thread().id() == own) {
                 running.workers.clear();

@@ -1,21 +1,22 @@
 //! The workers' queues: each worker takes from its own, and where they share, an idle worker steals from another's.
 //!
-//! A thread that takes a call says what it conflicts about, under the lock of the queue that it takes it from. Of calls that conflict
-//! about the same thing, which the schedule has put into one queue, a worker takes a group; and it passes over those whose
-//! rivals another worker runs. So two rivals seldom run side by side, also where a queue holds several kinds of them.
+//! A thread that takes a call says what it conflicts about, under the lock of the queue that it takes it from. Of
+//! calls that conflict about the same thing, which the schedule has put into one queue, a worker takes a group; and it
+//! passes over those whose rivals another worker runs. So two rivals seldom run side by side, also where a queue holds
+//! several kinds of them.
 //!
-//! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose conflict class no worker is
-//! running. A rival of what runs is stolen only from a crowded queue; if there is nothing else, the worker sleeps. Calls
-//! that mostly conflict with their rivals wait for these, in any queue: a worker sleeps rather than run one beside them.
-//! Where workers share, queues are bounded as well: a thread that puts a call into a full one waits, so that a queue of long calls
-//! holds back what is made for it instead of being overtaken without end by the short calls of another queue; and a
-//! worker takes only a few of those that wait, so that the rest can be stolen.
+//! A worker that finds nothing in its queue steals one call: from the longest queue that has one whose conflict class
+//! no worker is running. A rival of what runs is stolen only from a crowded queue; if there is nothing else, the
+//! worker sleeps. Calls that mostly conflict with their rivals wait for these, in any queue: a worker sleeps rather
+//! than run one beside them. Where workers share, queues are bounded as well: a thread that puts a call into a full
+//! one waits, so that a queue of long calls holds back what is made for it instead of being overtaken without end by
+//! the short calls of another queue; and a worker takes only a few of those that wait, so that the rest can be stolen.
 //!
 //! Invariants: no call waits in a queue while a worker sleeps that should run it. A worker that goes to sleep says so, then
 //! looks into all queues once more; a thread that enqueues a call, or has finished one, makes that visible, then looks for
-//! idle workers. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one worker; one that
-//! dequeues a call and leaves others behind wakes the next, so that several that came together are not left to a worker that is
-//! busy with the first.
+//! idle workers. All these accesses are sequentially consistent, so one of the two sees the other. One call wakes one
+//! worker; one that dequeues a call and leaves others behind wakes the next, so that several that came together are
+//! not left to a worker that is busy with the first.
 
 mod stealing;
 
@@ -201,8 +202,8 @@ impl<T: Work> WorkQueues<T> {
         let others = (1..number).map(|step| &self.queues[(busy + step) % number]);
         for other in others.filter(|other| other.asleep.load(Ordering::SeqCst)) {
             let mut state = other.state.lock();
-            // Its worker may be awake again, or have been nudged by another call. A worker that has calls of its own that wait for
-            // their rivals is woken when these have ended.
+            // Its worker may be awake again, or have been nudged by another call. A worker that has calls of its own
+            // that wait for their rivals is woken when these have ended.
             if !state.nudged && state.items.is_empty() && other.asleep.load(Ordering::Relaxed) {
                 state.nudged = true;
                 drop(state);
@@ -212,8 +213,9 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes what waits for a worker, at most this many; where workers share, a few of one conflict class, or one of another's queue.
-    /// What the worker took before has ended. Blocks while there is nothing. Empty once the queue is closed and emptied.
+    /// Takes what waits for a worker, at most this many; where workers share, a few of one conflict class, or one of
+    /// another's queue. What the worker took before has ended. Blocks while there is nothing. Empty once the queue is
+    /// closed and emptied.
     pub(crate) fn take(&self, worker: usize, at_most: usize, into: &mut Vec<T>) {
         let own = &self.queues[worker];
         loop {

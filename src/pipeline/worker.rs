@@ -117,7 +117,8 @@ pub(crate) fn look_ahead<'c, P: Pending + 'c>(
     engine.store().slabs().fetch_ahead(&mut memory.workspace.cutter);
 }
 
-/// Has what the next of these calls will read fetched while another one runs, as far as it is known. `found` begins with its records.
+/// Has what the next of these calls will read fetched while another one runs, as far as it is known. `found` begins
+/// with its records.
 #[inline]
 fn fetch_long_values<P: Pending>(calls: &[P], found: &[Found]) {
     if let Some((routine, args, footprint)) = calls.first().map(Pending::parts) {

@@ -82,10 +82,10 @@ impl Action {
         self
     }
 
-    /// Repeats the action as often as the arguments say, each time on other rows: `key` receives the number of the instance it
-    /// names, counted from 0, and so is the body. Every instance is declared before the call runs, and looked up
-    /// and fetched like an action of its own. Instances may name one row: they run in the order of their numbers, and
-    /// each sees what the ones before it wrote.
+    /// Repeats the action as often as the arguments say, each time on other rows: `key` receives the number of the
+    /// instance it names, counted from 0, and so is the body. Every instance is declared before the call runs, and
+    /// looked up and fetched like an action of its own. Instances may name one row: they run in the order of their
+    /// numbers, and each sees what the ones before it wrote.
     ///
     /// ```
     /// # use heddledb::{Action, DataType, Database, Durability, Options, ProcedureDefinition, TableDefinition, args, row};

@@ -39,8 +39,8 @@ pub enum ProtocolKind {
     /// Almost serial (SP, 2002): updates run one at a time in each partition, without record locks; readers run beside
     /// each other; the log is written while the next ones run.
     Serial,
-    /// Strict two-phase locking, with one lock manager for all: a thread that reads or writes a record or a range locks it until
-    /// its end, and a thread that meets a rival's lock waits.
+    /// Strict two-phase locking, with one lock manager for all: a thread that reads or writes a record or a range
+    /// locks it until its end, and a thread that meets a rival's lock waits.
     Locking,
     /// Optimistic (Silo's commit, as in Doppel's joined phases): calls run side by side, note what they read, and check
     /// at commit that it still holds.
@@ -270,8 +270,8 @@ pub(crate) trait Phases: Send + Sync {
     /// has commits of, and the first of the next one. Whether it was done: a joined phase can always begin.
     fn change(&self, store: &Store, phase: Phase, epochs: (u64, u64), guard: &Guard) -> bool;
 
-    /// Merges what is split into its records and splits it again, so that the records are whole as of an epoch, and the phase
-    /// goes on. As for [`change`](Self::change).
+    /// Merges what is split into its records and splits it again, so that the records are whole as of an epoch, and
+    /// the phase goes on. As for [`change`](Self::change).
     fn merge(&self, store: &Store, epochs: (u64, u64), guard: &Guard);
 
     /// Splits a column of a record by hand, from the next phase on; or no longer.

@@ -52,25 +52,27 @@ pub(crate) enum Rivals {
     No,
     /// They may conflict.
     Sometimes,
-    /// They mostly conflict, and one of two that overlap is lost: they run one after another, even if a worker is idle meanwhile.
+    /// They mostly conflict, and one of two that overlap is lost: they run one after another, even if a worker is idle
+    /// meanwhile.
     Mostly,
 }
 
 /// From this many aborts on, for each call that it overlaps with, two calls are rivals.
 const RIVALS: f64 = 0.1;
-/// And from this many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every two that
-/// overlap: above that, two workers together do less than one of them alone.
+/// And from this many on they are kept apart. Of two that conflict one is aborted, so this is one conflict for every
+/// two that overlap: above that, two workers together do less than one of them alone.
 const APART: f64 = 0.25;
-/// Where a call with the reference overlaps with more than this many others, one worker alone hardly keeps up with all that have
-/// it, and everything waits for that. Then more is asked, because the aborts that come of a call's other references are
-/// counted for this one as well: popular items of orders would else be kept apart for what their warehouses do.
+/// Where a call with the reference overlaps with more than this many others, one worker alone hardly keeps up with all
+/// that have it, and everything waits for that. Then more is asked, because the aborts that come of a call's other
+/// references are counted for this one as well: popular items of orders would else be kept apart for what their
+/// warehouses do.
 const MANY: f64 = 1.75;
 const APART_OF_MANY: f64 = 0.5;
 
 impl Outcomes {
-    /// Whether two calls that both have this reference probably conflict if they overlap, where it was seen in `calls` calls
-    /// that were distributed over this many workers. A reference that all calls have leads to many aborts because each overlaps with
-    /// many, although two of them seldom conflict.
+    /// Whether two calls that both have this reference probably conflict if they overlap, where it was seen in `calls`
+    /// calls that were distributed over this many workers. A reference that all calls have leads to many aborts
+    /// because each overlaps with many, although two of them seldom conflict.
     #[inline]
     pub(crate) fn rivals(self, calls: usize, workers: usize) -> Rivals {
         // How many times a call with it has overlapped with another one.

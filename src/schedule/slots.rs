@@ -5,8 +5,8 @@
 //! line is full, a reference gets no place, which its user takes for "nothing known".
 //!
 //! Invariants: a reference that has a slot keeps it until it is taken back. What is counted in a slot is
-//! conflict counts, not data: should two threads give a reference two places, or one count at a place that another takes back
-//! at that moment, a count is off by one and no decision is wrong, only a little less informed.
+//! conflict counts, not data: should two threads give a reference two places, or one count at a place that another
+//! takes back at that moment, a count is off by one and no decision is wrong, only a little less informed.
 
 use crate::base::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::prefetch::prefetch_line;

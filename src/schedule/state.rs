@@ -4,11 +4,11 @@
 //! another queue. The sums over all references, the row *total* of the paper's tables, follow whatever is done; they count
 //! every call, also where the references' own counts are of a sample.
 //!
-//! A decision looks into the State, unless the [hot-key cache](super::hot_key_cache) suffices: what the History knows of a reference is copied beside it when it gets its
-//! place, and again when a fresh History is there. Most of the time that a decision takes would be waiting for memory,
-//! so all lines are asked for before the first is looked at ([`State::prefetch`]); and of a reference without conflicts, as
-//! most are, a decision looks at one line, and counts in another; once there are many, only one call in some counts
-//! there, for as many calls.
+//! A decision looks into the State, unless the [hot-key cache](super::hot_key_cache) suffices: what the History knows
+//! of a reference is copied beside it when it gets its place, and again when a fresh History is there. Most of the
+//! time that a decision takes would be waiting for memory, so all lines are asked for before the first is looked at
+//! ([`State::prefetch`]); and of a reference without conflicts, as most are, a decision looks at one line, and counts
+//! in another; once there are many, only one call in some counts there, for as many calls.
 //!
 //! Invariants: it never uses more memory than it was given. All accesses are relaxed: counts are statistics, no other
 //! memory hangs on them, and a count that is lost to a race makes a decision a little less informed, not wrong. What has
@@ -136,8 +136,8 @@ impl State {
         outcomes
     }
 
-    /// Copies what the History knows of all references. A thread that gives one its slot at this moment may copy what was known
-    /// before: so it is done once more a little later.
+    /// Copies what the History knows of all references. A thread that gives one its slot at this moment may copy what
+    /// was known before: so it is done once more a little later.
     pub(crate) fn learn(&self, history: &History) {
         for place in 0..self.places() {
             let Some(reference) = self.slots.owner(place) else { continue };

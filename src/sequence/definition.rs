@@ -74,8 +74,8 @@ impl SequenceDefinition {
         self
     }
 
-    /// How many values a thread takes at a time, so that threads do not meet: each sees rising values, and all together see them in no
-    /// order. Default: 1, which keeps one order for all.
+    /// How many values a thread takes at a time, so that threads do not meet: each sees rising values, and all
+    /// together see them in no order. Default: 1, which keeps one order for all.
     #[must_use]
     pub fn cache(mut self, values: u32) -> Self {
         self.cache = values;

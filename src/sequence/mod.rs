@@ -1,8 +1,8 @@
 //! Sequences: numbers that are given once.
 //!
-//! Invariants: a value is given at most once, also across crashes (unless the sequence cycles or is set); gaps are allowed: a value that
-//! a transaction has taken is not given back when it is rolled back, and what was reserved when the process died is
-//! skipped.
+//! Invariants: a value is given at most once, also across crashes (unless the sequence cycles or is set); gaps are
+//! allowed: a value that a transaction has taken is not given back when it is rolled back, and what was reserved when
+//! the process died is skipped.
 
 mod definition;
 mod service;
@@ -44,8 +44,8 @@ impl Sequence {
     /// The next value. It waits only where values are taken faster than the log reserves them.
     ///
     /// # Errors
-    /// [`Error::SequenceExhausted`]; [`Error::UnknownSequence`] if it was dropped; [`Error::Closed`]; why no more values can be reserved. In a
-    /// transaction's body [`Error::Conflict`]: pass it on, the body is retried.
+    /// [`Error::SequenceExhausted`]; [`Error::UnknownSequence`] if it was dropped; [`Error::Closed`]; why no more
+    /// values can be reserved. In a transaction's body [`Error::Conflict`]: pass it on, the body is retried.
     // It is no iterator: it fails, and is shared.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&self) -> Result<i64> {
@@ -66,7 +66,8 @@ impl Sequence {
         self.core.set(&self.sequences, value)
     }
 
-    /// The value that would be given next, if there is one; threads that take several at a time may have taken earlier ones.
+    /// The value that would be given next, if there is one; threads that take several at a time may have taken earlier
+    /// ones.
     pub fn peek(&self) -> Option<i64> {
         self.core.peek()
     }

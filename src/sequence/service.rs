@@ -1,8 +1,8 @@
 //! The sequences of a database that are in use, and the thread that reserves their values.
 //!
-//! A sequence's record says where it resumes after a crash. The thread raises that ahead of the values given, in transactions of its own,
-//! and lets values be given once they are durable: so a caller that takes a value neither waits for the log nor commits anything,
-//! as long as the reservations last.
+//! A sequence's record says where it resumes after a crash. The thread raises that ahead of the values given, in
+//! transactions of its own, and lets values be given once they are durable: so a caller that takes a value neither
+//! waits for the log nor commits anything, as long as the reservations last.
 //!
 //! Concurrency: a sequence's state has a lock of its own, which is never held while something is written.
 
@@ -135,8 +135,8 @@ impl SequenceCore {
         Ok(())
     }
 
-    /// Makes a request, and waits until something has come of it. A body does not wait, because it may hold what the request
-    /// needs: it is retried.
+    /// Makes a request, and waits until something has come of it. A body does not wait, because it may hold what the
+    /// request needs: it is retried.
     fn wait_for<'c>(
         self: &'c Arc<Self>,
         sequences: &Sequences,
@@ -239,7 +239,8 @@ impl Sequences {
         open.iter().for_each(|core| core.give_back(engine));
     }
 
-    /// Waits until an epoch is durable; not forever where the log waits for a disk that is full, and the database is being closed.
+    /// Waits until an epoch is durable; not forever where the log waits for a disk that is full, and the database is
+    /// being closed.
     fn wait_until_durable(&self, engine: &Engine, epoch: u64) -> Result<()> {
         let context = Context::from_waker(Waker::noop());
         loop {

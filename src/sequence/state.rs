@@ -1,7 +1,7 @@
 //! The state of a sequence: what it may give, and what must be reserved next. Plain state, without threads.
 //!
-//! Invariants: a value is given only once a durable record says that the sequence resumes behind it. `resume` is what that record
-//! says; `next` follows the last value given; `ready` values lie between them.
+//! Invariants: a value is given only once a durable record says that the sequence resumes behind it. `resume` is what
+//! that record says; `next` follows the last value given; `ready` values lie between them.
 
 use super::definition::SequenceDefinition;
 use crate::error::Error;

@@ -1,8 +1,8 @@
 //! What a session shares with others: whether its transaction goes on, what it has reserved, and its deadlines.
 //!
-//! A session belongs to one caller; its [`Control`] is what rivals, a canceler and the timer reach. They can abort the transaction at any
-//! time but while it commits: its reservations go at once, and its caller learns the reason at the next access or in the
-//! wait that it is in.
+//! A session belongs to one caller; its [`Control`] is what rivals, a canceler and the timer reach. They can abort the
+//! transaction at any time but while it commits: its reservations go at once, and its caller learns the reason at the
+//! next access or in the wait that it is in.
 //!
 //! Invariants:
 //! - A transaction that is marked for abort reserves nothing any more.

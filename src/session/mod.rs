@@ -1,15 +1,17 @@
 //! Sessions: transactions whose accesses are calls of their own, any time apart and from any thread.
 //!
-//! A session keeps what it has read by key and stamp, and what it will write by key ([`crate::storage::session_buffer`]); between two
-//! accesses it holds no slot, no pin and no lock. Each access and the commit run as transactions of the engine's under the
-//! protocol in force (`statement.rs`). What only sessions know of each other, reservations, is in `reservations.rs`; how others
-//! reach a session (rivals, cancelers, deadlines) in `control.rs`.
+//! A session keeps what it has read by key and stamp, and what it will write by key
+//! ([`crate::storage::session_buffer`]); between two accesses it holds no slot, no pin and no lock. Each access and
+//! the commit run as transactions of the engine's under the protocol in force (`statement.rs`). What only sessions
+//! know of each other, reservations, is in `reservations.rs`; how others reach a session (rivals, cancelers,
+//! deadlines) in `control.rs`.
 //!
 //! Invariants:
 //! - What a session reads is of one state, and of one that was durable: errors, too.
-//! - A transaction that is marked for abort (a conflict, a deadlock, a timeout, a cancellation) does nothing any more but end; no
-//!   savepoint revives it.
-//! - An access that fails leaves no write and no reservation of its own. What it has read stays: the client has seen its error.
+//! - A transaction that is marked for abort (a conflict, a deadlock, a timeout, a cancellation) does nothing any more
+//!   but end; no savepoint revives it.
+//! - An access that fails leaves no write and no reservation of its own. What it has read stays: the client has seen
+//!   its error.
 //!
 //! Changes of the schema inside a session are no part of it: their place is beside the buffer, private until the commit.
 
@@ -40,7 +42,8 @@ use crate::transaction::Tx;
 /// A connection's transactions, one after the other: begun, used and ended by calls of their own.
 ///
 /// Between calls a session holds nothing that other transactions wait for, however long it waits. Its reads are
-/// optimistic: when something that it has read was changed by another transaction, the next call that could notice fails with
+/// optimistic: when something that it has read was changed by another transaction, the next call that could notice
+/// fails with
 /// [`Error::Conflict`], and the transaction must be rolled back and retry. Sessions can avoid that among each
 /// other by [`Tx::get_for_update`].
 ///
@@ -128,15 +131,15 @@ pub struct Canceler {
 }
 
 impl Canceler {
-    /// Marks the transaction that the session has, if it has one, for abort: the call that it is in, or else the next one, fails
-    /// with [`Error::Canceled`]. A commit that has begun is not canceled.
+    /// Marks the transaction that the session has, if it has one, for abort: the call that it is in, or else the next
+    /// one, fails with [`Error::Canceled`]. A commit that has begun is not canceled.
     pub fn cancel(&self) {
         self.control.abort(Error::Canceled);
     }
 }
 
-/// A call of a session's that runs. If it is released in the middle, as a future may be, it is unknown how far it has come: the
-/// transaction is marked for abort.
+/// A call of a session's that runs. If it is released in the middle, as a future may be, it is unknown how far it has
+/// come: the transaction is marked for abort.
 struct Running {
     control: Arc<Control>,
     /// Whether it is an autocommit transaction, which ends with the call.
@@ -204,22 +207,22 @@ impl Session {
         Ok(())
     }
 
-    /// One access of the transaction, or several that succeed or fail together: `body` may do whatever a transaction's may. It is run
-    /// again when it met a concurrent change, or had to wait for another session; only its last run counts. It returns when
-    /// everything that it is based on is durable. If it fails, it has left no trace, and the transaction goes on; but not after a
-    /// conflict, a deadlock, a timeout or a cancellation.
+    /// One access of the transaction, or several that succeed or fail together: `body` may do whatever a transaction's
+    /// may. It is run again when it met a concurrent change, or had to wait for another session; only its last run
+    /// counts. It returns when everything that it is based on is durable. If it fails, it has left no trace, and the
+    /// transaction goes on; but not after a conflict, a deadlock, a timeout or a cancellation.
     ///
     /// Without an open transaction the access is a transaction of its own, which commits.
     ///
     /// # Errors
-    /// The closure's own; [`Error::Conflict`], [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]: roll back, and run the
-    /// transaction again; [`Error::Nested`] inside another transaction.
+    /// The closure's own; [`Error::Conflict`], [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]: roll
+    /// back, and run the transaction again; [`Error::Nested`] inside another transaction.
     pub fn run<T>(&mut self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
         block_on(self.run_async(body))
     }
 
-    /// As [`run`](Self::run), without blocking the thread for the log or for another session. If the future is dropped before it is
-    /// done, the transaction can only be rolled back.
+    /// As [`run`](Self::run), without blocking the thread for the log or for another session. If the future is dropped
+    /// before it is done, the transaction can only be rolled back.
     ///
     /// # Errors
     /// As there.
@@ -388,14 +391,15 @@ impl Session {
     /// wrote and read is durable.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: something that it has read was changed; it was rolled back. The reason for which it was marked for abort.
+    /// [`Error::Conflict`]: something that it has read was changed; it was rolled back. The reason for which it was
+    /// marked for abort.
     /// [`Error::LogFailed`]: whether it is durable is unknown. [`Error::NoTransaction`].
     pub fn commit(&mut self) -> Result<()> {
         block_on(self.commit_async())
     }
 
-    /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is done, the
-    /// transaction has committed or can only be rolled back.
+    /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
+    /// done, the transaction has committed or can only be rolled back.
     ///
     /// # Errors
     /// As there.
@@ -482,8 +486,8 @@ impl Session {
         Ok(SessionSavepoint { number })
     }
 
-    /// Takes back what was written since the savepoint, and releases what was reserved since. Later savepoints are gone; this one
-    /// stays. What was read since stays read.
+    /// Takes back what was written since the savepoint, and releases what was reserved since. Later savepoints are
+    /// gone; this one stays. What was read since stays read.
     ///
     /// # Errors
     /// [`Error::UnknownSavepoint`]; as [`savepoint`](Self::savepoint).
@@ -532,7 +536,8 @@ impl Session {
         Ok(())
     }
 
-    /// How long a transaction may take, from its beginning; none, the default: as long as it likes. It applies to those that begin later.
+    /// How long a transaction may take, from its beginning; none, the default: as long as it likes. It applies to
+    /// those that begin later.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`]: the thread that looks at timeouts cannot be started.
@@ -542,7 +547,8 @@ impl Session {
         Ok(())
     }
 
-    /// How long the session may pause inside a transaction; none, the default: as long as it likes. It applies from the next call on.
+    /// How long the session may pause inside a transaction; none, the default: as long as it likes. It applies from
+    /// the next call on.
     ///
     /// # Errors
     /// [`Error::ThreadRefused`]: the thread that looks at timeouts cannot be started.

@@ -1,10 +1,11 @@
 //! Reservations: keys that one session has, and for which others queue in order.
 //!
-//! Plain state without threads: what is asked is answered at once, with the sessions that go on or must be aborted because of it.
+//! Plain state without threads: what is asked is answered at once, with the sessions that go on or must be aborted
+//! because of it.
 //!
 //! Invariants:
-//! - A key has one holder and a queue; a key that no thread holds has no entry. The thread that releases a key grants it to the first in its
-//!   queue.
+//! - A key has one holder and a queue; a key that no thread holds has no entry. The thread that releases a key grants
+//!   it to the first in its queue.
 //! - A session waits for at most one key. It is blocked by the key's holder and by all that are before it in the queue.
 //! - No cycle of sessions that wait for each other remains when a wait has begun: the youngest of each cycle is the victim.
 
@@ -41,8 +42,8 @@ pub(super) enum Answer {
     Reserved,
     /// The transaction is in the queue.
     Queued,
-    /// The transaction is in the queue, and this one must be aborted first: it waits for this one, and is the youngest in the
-    /// circle, unless it is this one itself.
+    /// The transaction is in the queue, and this one must be aborted first: it waits for this one, and is the youngest
+    /// in the circle, unless it is this one itself.
     Deadlock(TransactionId),
 }
 
@@ -121,7 +122,8 @@ impl Reservations {
         }
     }
 
-    /// Releases what the transaction has reserved, but for the first `kept` keys. Returns the transactions that were granted a key.
+    /// Releases what the transaction has reserved, but for the first `kept` keys. Returns the transactions that were
+    /// granted a key.
     pub(super) fn release(&mut self, transaction: TransactionId, kept: usize) -> Vec<TransactionId> {
         let Some(owner) = self.owners.get_mut(&transaction) else { return Vec::new() };
         let released = owner.held.split_off(kept.min(owner.held.len()));

@@ -2,15 +2,15 @@
 //!
 //! Both are ordinary transactions under the protocol in force, which hold something only while they run.
 //!
-//! - An access runs the caller's closure on what is there now, with the session's earlier writes brought in. It commits nothing: what
-//!   it has written is kept in the session. What it has read is noted by key and stamp.
-//! - The commit brings all writes in, finds everything that was read again, compares the stamps, reads the ranges again, and
-//!   commits.
+//! - An access runs the caller's closure on what is there now, with the session's earlier writes brought in. It
+//!   commits nothing: what it has written is kept in the session. What it has read is noted by key and stamp.
+//! - The commit brings all writes in, finds everything that was read again, compares the stamps, reads the ranges
+//!   again, and commits.
 //!
-//! What a session sees is of one state. An access that meets something that may be newer than what was read before looks at all of
-//! that again, in the same attempt, so that the attempt's own validation covers both (the snapshot extension of LSA, Riegel, Felber
-//! and Fetzer, DISC 2006; epochs take the place of its clock). What has a stamp of an epoch that was sealed before the last such look was
-//! so then, too.
+//! What a session sees is of one state. An access that meets something that may be newer than what was read before
+//! looks at all of that again, in the same attempt, so that the attempt's own validation covers both (the snapshot
+//! extension of LSA, Riegel, Felber and Fetzer, DISC 2006; epochs take the place of its clock). What has a stamp of an
+//! epoch that was sealed before the last such look was so then, too.
 //!
 //! Invariant: what an attempt finds is kept aside in [`Fresh`] until the engine says that the attempt was valid.
 
@@ -301,8 +301,8 @@ fn touched(access: &SessionAccess) -> Vec<Touched<'_>> {
     touched
 }
 
-/// Reserves the keys that must be: those that come in, and rows that were read before they were written. The first that another
-/// session has.
+/// Reserves the keys that must be: those that come in, and rows that were read before they were written. The first
+/// that another session has.
 fn unreserved(
     access: &SessionAccess,
     touched: &[Touched<'_>],

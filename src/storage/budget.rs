@@ -1,8 +1,8 @@
 //! How much memory a store's rows take, and how much they may.
 //!
 //! Counted are the chunks that records lie in, records that have memory of their own, and the blocks of long values; not
-//! what is free for the next record, nor indexes, buffers and threads. Blocks are counted only where there is a limit, since
-//! a commit that makes one would pay for it.
+//! what is free for the next record, nor indexes, buffers and threads. Blocks are counted only where there is a limit,
+//! since a commit that makes one would pay for it.
 //!
 //! Invariants: whether the limit is reached is looked at whenever a count has changed by some kilobytes, so it is
 //! known to within [`SLACK`] for each stripe; the look itself is one relaxed load.

@@ -1,7 +1,8 @@
 //! The catalog: which tables and sequences there are, kept in five ordinary tables.
 //!
-//! `heddle_table`, `heddle_column`, `heddle_index` and `heddle_routing` are written by the transaction that creates a table, logged and
-//! recovered like any other rows; so is `heddle_sequence`, which `crate::sequence` reads and writes. Only their own definitions are fixed, here.
+//! `heddle_table`, `heddle_column`, `heddle_index` and `heddle_routing` are written by the transaction that creates a
+//! table, logged and recovered like any other rows; so is `heddle_sequence`, which `crate::sequence` reads and writes.
+//! Only their own definitions are fixed, here.
 
 use crossbeam_epoch::Guard;
 

@@ -31,8 +31,8 @@ use crate::storage::word::{ABSENT, SPLIT, Stamp};
 
 /// About this many records are copied under one pin.
 const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
-/// This many rows are read one after the other, while the next ones' records are fetched, and before the first one's long values
-/// are looked at, which are fetched meanwhile.
+/// This many rows are read one after the other, while the next ones' records are fetched, and before the first one's
+/// long values are looked at, which are fetched meanwhile.
 const AHEAD: usize = if cfg!(test) { 3 } else { 16 };
 
 /// From which epoch on the log is needed beside copies that are made from now on, given that everything through
@@ -235,9 +235,9 @@ fn read(store: &Store, record: Record<'_>, row: &mut [u64], guard: &Guard) -> Op
             return Some((Stamp::of(word), 0));
         }
         // A phase has its set only between its marking and its merging of records, and no number comes again. So if
-        // the set was the same before and after, the mark was of this very phase: a thread that sees a mark (acquire in `read`, with
-        // the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is beginning or outcome
-        // at this moment, behind the closed gate.
+        // the set was the same before and after, the mark was of this very phase: a thread that sees a mark (acquire
+        // in `read`, with the release in `begin_split`) no longer sees the set of an earlier phase. If not, a phase is
+        // beginning or outcome at this moment, behind the closed gate.
         if let (Some(before), Some(after)) = (before, phase())
             && before == after
         {

@@ -10,10 +10,10 @@
 //! worker context inside its commit section may stamp with a later epoch than it published (the global epoch read while
 //! it holds its records), never with an earlier one: so once no worker context shows `e` or less, no thread can add to `e`.
 //!
-//! The **gate** is the highest bit of the same word. While it is set no thread enters a commit section; the thread that set it and
-//! then waited until no context shows an epoch has exclusive access to all records until it opens the gate. By the
-//! same argument: a thread that enters sees the bit, or is seen. The gate is held for microseconds (a change of phases), or by
-//! one call that has failed so often that it runs alone.
+//! The **gate** is the highest bit of the same word. While it is set no thread enters a commit section; the thread
+//! that set it and then waited until no context shows an epoch has exclusive access to all records until it opens the
+//! gate. By the same argument: a thread that enters sees the bit, or is seen. The gate is held for microseconds (a
+//! change of phases), or by one call that has failed so often that it runs alone.
 
 use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::lock_api::RawMutex as _;
@@ -226,22 +226,22 @@ impl Epochs {
         self.current.fetch_add(1, Ordering::SeqCst) & !GATE
     }
 
-    /// Closes all epochs: a thread that enters a commit section from here on learns it from `is_closed`, and one that entered before
-    /// is waited for when the present epoch is sealed.
+    /// Closes all epochs: a thread that enters a commit section from here on learns it from `is_closed`, and one that
+    /// entered before is waited for when the present epoch is sealed.
     ///
     /// SeqCst: as with the raising of the epoch, it comes before the sealer's look at what worker contexts published.
     pub(crate) fn close(&self) {
         self.ended.store(CLOSED, Ordering::SeqCst);
     }
 
-    /// No commit is of this epoch any more, although it is the global one. The caller has closed the gate and waited for all, so that
-    /// no commit section that is under way has to learn it.
+    /// No commit is of this epoch any more, although it is the global one. The caller has closed the gate and waited
+    /// for all, so that no commit section that is under way has to learn it.
     pub(crate) fn end_commits_of(&self, epoch: u64) {
         self.ended.fetch_max(epoch, Ordering::SeqCst);
     }
 
-    /// Whether a commit may be of this epoch, which is the global one as it has read it in its commit section. The argument is
-    /// that of [`is_closed`](Self::is_closed).
+    /// Whether a commit may be of this epoch, which is the global one as it has read it in its commit section. The
+    /// argument is that of [`is_closed`](Self::is_closed).
     #[inline]
     pub(crate) fn takes_commits_of(&self, epoch: u64) -> bool {
         self.ended.load(Ordering::SeqCst) < epoch
@@ -250,8 +250,8 @@ impl Epochs {
     /// How many schema changes there were. A transaction notes it when an attempt begins, and compares it in its commit
     /// section: another number means that a table it may have used is another one now.
     ///
-    /// Acquire: a thread that sees a generation sees its tables. In a commit section the gate says as much, because a generation
-    /// begins behind the closed gate.
+    /// Acquire: a thread that sees a generation sees its tables. In a commit section the gate says as much, because a
+    /// generation begins behind the closed gate.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -312,8 +312,8 @@ impl Published {
     }
 
     fn shows_at_most(&self, epoch: u64) -> bool {
-        // Acquire: it sees what the worker context did before `leave`. That it sees a store before the worker context's look
-        // at the epoch is the barrier's doing.
+        // Acquire: it sees what the worker context did before `leave`. That it sees a store before the worker
+        // context's look at the epoch is the barrier's doing.
         let shown = self.0.load(Ordering::Acquire);
         shown != OUTSIDE && shown <= epoch
     }

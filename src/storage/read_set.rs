@@ -86,8 +86,8 @@ impl ReadSet {
         self.records.push(ReadEntry { record: record.pointer(), word, part });
     }
 
-    /// The word that was noted last, if it is this record's: a thread that reads a row and then changes it asks a second time
-    /// whether it is there, and what was noted of the row covers that.
+    /// The word that was noted last, if it is this record's: a thread that reads a row and then changes it asks a
+    /// second time whether it is there, and what was noted of the row covers that.
     #[inline]
     pub(crate) fn word_noted_last(&self, record: Record<'_>) -> Option<u64> {
         self.records.last().filter(|entry| entry.record == record.pointer()).map(|entry| entry.word)
@@ -148,8 +148,8 @@ impl ReadSet {
         })
     }
 
-    /// The first record that is not as it was read, if there is one, and whether its row was read; a thread that is busy with one
-    /// may be the caller itself. The call is still pinned.
+    /// The first record that is not as it was read, if there is one, and whether its row was read; a thread that is
+    /// busy with one may be the caller itself. The call is still pinned.
     #[cold]
     pub(crate) fn first_changed(&self) -> Option<(RecordPointer, Part)> {
         let changed = self.records.iter().find(|entry| !entry.still_holds(|_| false));
@@ -356,8 +356,8 @@ mod tests {
         assert!(!holds(&reads, |_| false));
     }
 
-    /// What was there when it was read is there at the validation because another transaction inserted it again: the result must not
-    /// be released before that is durable.
+    /// What was there when it was read is there at the validation because another transaction inserted it again: the
+    /// result must not be released before that is durable.
     #[test]
     fn who_wrote_last_what_is_still_there_has_been_met() {
         let (made, mut reads, seen) = (Made::new(word(1)), ReadSet::default(), Cell::new(Stamp::new(5, 1)));

@@ -1,8 +1,8 @@
 //! Takes absent records out of the indexes and gives their memory back.
 //!
 //! A deleted record stays in its indexes until its delete is durable, so that a thread that misses the row meets the
-//! record and waits for that epoch, and until no open snapshot needs a version of it; a placeholder that its call did not fill
-//! goes at once. Taking out is: kill the
+//! record and waits for that epoch, and until no open snapshot needs a version of it; a placeholder that its call did
+//! not fill goes at once. Taking out is: kill the
 //! record (its word from exactly the absent word noted to [`DEAD`], by compare-and-swap), unlink it, and free it
 //! when all threads pinned at that time have unpinned. A record that was filled again in the meantime has another word,
 //! so the swap fails and it stays. A commit that fills an absent record takes it by compare-and-swap too: one of the
@@ -37,8 +37,8 @@ pub(crate) fn collect_placeholders(workspace: &mut Workspace, guard: &Guard) {
     }
 }
 
-/// Takes out deleted records whose deletes are durable, once there are enough of them. Those of which snapshots need versions
-/// stay for now: they are the side table's.
+/// Takes out deleted records whose deletes are durable, once there are enough of them. Those of which snapshots need
+/// versions stay for now: they are the side table's.
 #[inline]
 pub(crate) fn collect_deleted(
     workspace: &mut Workspace,
@@ -113,8 +113,8 @@ fn take_out(table: &TableCore, record: Record<'_>, absent_word: u64, guard: &Gua
     table.unlink(record, guard);
     let (layout, slabs) = (table.shared_layout(), table.slabs().clone());
     let retired = Retired { layout, slabs, pointer: record.pointer() };
-    // SAFETY: the record is in no index any more, so only those that are pinned now can have it, and only the thread that won the
-    // swap above comes here.
+    // SAFETY: the record is in no index any more, so only those that are pinned now can have it, and only the thread
+    // that won the swap above comes here.
     unsafe { guard.defer_unchecked(move || retired.free()) };
 }
 

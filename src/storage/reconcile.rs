@@ -67,8 +67,9 @@ pub(crate) fn begin_split(
     for column in &columns {
         // SAFETY: the thread is pinned since before it found the record.
         let record = unsafe { column.record.as_record() };
-        // Relaxed would do for a thread that enters a commit section: the gate's opening releases it. Release, for the checkpoint threads that copy live
-        // records outside of them (`copy`): a thread that sees the mark no longer sees the set of an earlier phase.
+        // Relaxed would do for a thread that enters a commit section: the gate's opening releases it. Release, for the
+        // checkpoint threads that copy live records outside of them (`copy`): a thread that sees the mark no longer
+        // sees the set of an earlier phase.
         record.word().fetch_or(SPLIT, Ordering::Release);
     }
     let parties = store.worker_contexts().all().count() + NEWCOMERS;

@@ -53,8 +53,8 @@ impl Tools {
         Tools { arena: Bump::new(), cutter: Cutter::default(), overlap, tables: Vec::new() }
     }
 
-    /// Has fetched what later steps will need: the line of the index in which the record of one far ahead will be looked for,
-    /// and the record of one nearer.
+    /// Has fetched what later steps will need: the line of the index in which the record of one far ahead will be
+    /// looked for, and the record of one nearer.
     fn look_ahead(&self, steps: &[Step], payload: &[u8], guard: &Guard) {
         let table_of = |step: &Step| self.tables.iter().find(|table| table.id() == step.table);
         if let Some(step) = steps.get(FAR)

@@ -1,7 +1,7 @@
 //! What a session keeps between its accesses: what it has read, by key and stamp, and what it will write.
 //!
-//! Everything is kept by key: no record, no node of an index and no pin is held, so that a session can wait for as long as it
-//! likes. At each access the records are found again.
+//! Everything is kept by key: no record, no node of an index and no pin is held, so that a session can wait for as
+//! long as it likes. At each access the records are found again.
 //!
 //! Invariants:
 //! - An entry's observation is the oldest that is still believed: what was observed again since was the same.
@@ -68,8 +68,8 @@ impl Observed {
         Comparison::Same
     }
 
-    /// Whether it is sure that all of this was so when the global epoch was `epoch`: its writer's epoch was sealed by then, and so
-    /// everything of it installed.
+    /// Whether it is sure that all of this was so when the global epoch was `epoch`: its writer's epoch was sealed by
+    /// then, and so everything of it installed.
     pub(crate) fn is_as_old_as(&self, epoch: u64) -> bool {
         self.stamp != Stamp::ZERO && self.stamp.epoch() + 2 <= epoch
     }
@@ -240,7 +240,8 @@ impl SessionBuffer {
             .flat_map(|(number, table)| table.ranges.iter().map(move |range| (number, range)))
     }
 
-    /// Notes what was observed of a key. The caller has found it to be the same as what was observed before, if anything was.
+    /// Notes what was observed of a key. The caller has found it to be the same as what was observed before, if
+    /// anything was.
     pub(crate) fn note_read(&mut self, table: u32, key: &Key, observed: Observed) {
         let entries = &mut self.tables[table as usize].entries;
         match entries.get_mut(key) {

@@ -1,8 +1,8 @@
 //! Memory for records: cut from large chunks, so that making one costs a few instructions, neighbors in time are
 //! neighbors in memory, and fresh pages can be touched before a commit needs them.
 //!
-//! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a small database
-//! takes little, and a large one is not slowed down by the system's work for each small page.
+//! A store's first chunks are ordinary memory. Once there are more, chunks are cut from regions of large pages: so a
+//! small database takes little, and a large one is not slowed down by the system's work for each small page.
 //!
 //! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
 //! the next record of the same size. Records larger than a quarter of a chunk come from the allocator, one by one.

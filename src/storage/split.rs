@@ -7,9 +7,10 @@
 //! Invariants:
 //! - The set of split columns changes only while the gate of the commit sections is closed, and so does the bit
 //!   [`SPLIT`](crate::storage::word::SPLIT) in their records' words: inside a commit section both stand still.
-//! - A worker context's totals are touched by its own thread inside a commit section, or by a thread that has closed the gate and
-//!   waited for all. Its part of an epoch is touched by its own thread inside a commit section that stamps with that
-//!   epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch but one begins.
+//! - A worker context's totals are touched by its own thread inside a commit section, or by a thread that has closed
+//!   the gate and waited for all. Its part of an epoch is touched by its own thread inside a commit section that
+//!   stamps with that epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch
+//!   but one begins.
 //! - A slice never takes an operand with which all worker contexts together could leave the column's bounds, or make the
 //!   row longer than a row may be: then the call is stashed, and succeeds or fails on the whole record. Of the bytes
 //!   that a row may grow by, half is for its slices, and half for commits to its other columns.
@@ -43,7 +44,8 @@ pub(crate) struct SplitColumn {
     base: Value,
     /// How many bytes of their own the record's values had when it was split.
     row_bytes: usize,
-    /// For integers: between which bounds the merge of one worker context's operands may lie, if that is all there is to it.
+    /// For integers: between which bounds the merge of one worker context's operands may lie, if that is all there is
+    /// to it.
     share: Option<(i64, i64)>,
     /// How many bytes all slices together may add to the row; none: values of this column have no bytes of their own.
     room: Option<usize>,
@@ -111,7 +113,8 @@ impl Places {
 }
 
 impl SplitColumn {
-    /// A column of a present record, with the value that it has now; all values of the row have this many bytes of their own.
+    /// A column of a present record, with the value that it has now; all values of the row have this many bytes of
+    /// their own.
     pub(crate) fn new(
         (table, record): (Arc<TableCore>, RecordPointer),
         key: EncodedKey,
@@ -233,8 +236,8 @@ impl Splits {
     pub(crate) fn current<'g>(&self, _guard: &'g Guard) -> Option<&'g Arc<SplitSet>> {
         // Acquire pairs with the release in `replace`.
         let current = self.current.load(Ordering::Acquire);
-        // SAFETY: it is null or came from a box; one that is replaced is dropped only when every thread that was pinned then
-        // has unpinned.
+        // SAFETY: it is null or came from a box; one that is replaced is dropped only when every thread that was
+        // pinned then has unpinned.
         unsafe { current.as_ref() }
     }
 
@@ -244,8 +247,8 @@ impl Splits {
         let old = self.current.swap(new, Ordering::AcqRel);
         if !old.is_null() {
             let old = Retired(old);
-            // SAFETY: it came from a box, it has just been taken out by the only thread that may, and only threads that are pinned
-            // now can still use it.
+            // SAFETY: it came from a box, it has just been taken out by the only thread that may, and only threads
+            // that are pinned now can still use it.
             unsafe { guard.defer_unchecked(move || old.free()) };
         }
     }

@@ -143,8 +143,8 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
-    /// A share in a table, or in the inside of a secondary index; and whether keys come into it that others may insert, too:
-    /// not where a key ends with the primary key of its row.
+    /// A share in a table, or in the inside of a secondary index; and whether keys come into it that others may
+    /// insert, too: not where a key ends with the primary key of its row.
     pub(crate) fn shared_table(&self, core: &TableCore) -> Option<(Arc<TableCore>, bool)> {
         let table = self.table(core.id())?;
         if std::ptr::eq(&*table, core) {

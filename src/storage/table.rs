@@ -426,8 +426,8 @@ impl TableCore {
         self.find_or_place_near(hash, key, (cutter, &mut Near::nowhere()), &mut (), guard)
     }
 
-    /// As [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index. `changes` receives every
-    /// node that it changes.
+    /// As [`find_or_place`](Self::find_or_place), for a thread that may have come near in the ordered index. `changes`
+    /// receives every node that it changes.
     pub(crate) fn find_or_place_near<'g>(
         &'g self,
         hash: u64,

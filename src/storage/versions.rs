@@ -7,27 +7,27 @@
 //!
 //! # Invariants
 //!
-//! - A version is a row image with the epochs [begin, end) in which it was current: `begin` is the epoch of its stamp, `end`
-//!   that of the commit that overwrote it. Every row with an open snapshot in that interval is either the record's
+//! - A version is a row image with the epochs [begin, end) in which it was current: `begin` is the epoch of its stamp,
+//!   `end` that of the commit that overwrote it. Every row with an open snapshot in that interval is either the record's
 //!   current row, or in the table. So **absence is never stored**: a record whose word is above the snapshot's epoch, and
 //!   which has no version of that epoch, was absent in it (or the snapshot has failed, which is looked at afterwards).
 //! - A record with versions is in its indexes: the collector of deleted records leaves it to the side table, which
 //!   removes it with its last version. So an address in the table is that of a live record.
-//! - Each version is listed under the newest open snapshot that needs it, and moves to the next older one that needs it when
-//!   that is closed. So closing a snapshot costs time for what it alone was the newest to need.
+//! - Each version is listed under the newest open snapshot that needs it, and moves to the next older one that needs
+//!   it when that is closed. So closing a snapshot costs time for what it alone was the newest to need.
 //! - Long values are shared with the record's row by a count in their blocks ([`share_block`]).
 //!
 //! # Concurrency
 //!
-//! **No commit misses a snapshot.** A commit reads `bound` after the global epoch. `open` raises `bound` before the global epoch
-//! rises above the snapshot's: a commit whose stamp is of a later epoch has seen that epoch, and so the bound.
+//! **No commit misses a snapshot.** A commit reads `bound` after the global epoch. `open` raises `bound` before the
+//! global epoch rises above the snapshot's: a commit whose stamp is of a later epoch has seen that epoch, and so the bound.
 //!
 //! **No reader misses a version.** It is in the table before the first word of the row changes; a reader that has copied a
 //! changed word finds it by the argument at [`Versions::read`].
 //!
-//! **No version outlives the snapshots that need it.** `preserve` decides under the lock of the record's shard. A snapshot is
-//! removed from the list before its versions are released, shard by shard: a commit that has the shard's lock first leaves a
-//! version that the release finds; one that has it later no longer finds the snapshot.
+//! **No version outlives the snapshots that need it.** `preserve` decides under the lock of the record's shard. A
+//! snapshot is removed from the list before its versions are released, shard by shard: a commit that has the shard's
+//! lock first leaves a version that the release finds; one that has it later no longer finds the snapshot.
 //!
 //! Locks are acquired in this order: `failed`, one shard, `open`. None is held for longer than the release of
 //! [`RELEASED_AT_ONCE`] versions takes.
@@ -35,7 +35,8 @@
 //! # Source
 //!
 //! Silo's snapshot epochs (Tu, Zheng, Kohler, Liskov, Madden, SOSP 2013, section 4.9), with the before-images in a table of
-//! their own as in HyPer's version chains (Neumann, Mühlbauer, Kemper, SIGMOD 2015, section 2), since records must not grow.
+//! their own as in HyPer's version chains (Neumann, Mühlbauer, Kemper, SIGMOD 2015, section 2), since records must not
+//! grow.
 
 #[cfg(test)]
 mod broken;
@@ -100,7 +101,8 @@ pub(crate) struct OpenSnapshot {
     failed: AtomicBool,
     /// The bytes of the versions that are listed under it.
     bytes: AtomicU64,
-    /// Once it is open no more: the first shard that may have versions listed under it. Relaxed: one thread at a time releases.
+    /// Once it is open no more: the first shard that may have versions listed under it. Relaxed: one thread at a time
+    /// releases.
     next_shard: AtomicUsize,
 }
 
@@ -173,14 +175,15 @@ impl Versions {
 
     /// A record whose word is below this may have to be preserved before it changes.
     ///
-    /// Relaxed: a commit asks after it has read the global epoch, which acquires what led to it (see the module's argument).
+    /// Relaxed: a commit asks after it has read the global epoch, which acquires what led to it (see the module's
+    /// argument).
     #[inline]
     pub(crate) fn bound(&self) -> u64 {
         self.bound.load(Ordering::Relaxed)
     }
 
-    /// Registers a snapshot of this epoch, which must be the global one: before that rises, or while no commit section can be
-    /// entered with it any more. Only the log stage calls it, with epochs that do not fall.
+    /// Registers a snapshot of this epoch, which must be the global one: before that rises, or while no commit section
+    /// can be entered with it any more. Only the log stage calls it, with epochs that do not fall.
     pub(crate) fn open(&self, epoch: u64) -> Arc<OpenSnapshot> {
         #[cfg(test)]
         let epoch = epoch - u64::from(self.is_broken(Break::IsTooEarly));
@@ -243,8 +246,8 @@ impl Versions {
         &self.shards[spread as usize & (SHARDS - 1)]
     }
 
-    /// Keeps the row that a commit with this stamp will overwrite or delete, if an open snapshot needs it. The record is held,
-    /// its word was `word`, and its row has not been changed yet.
+    /// Keeps the row that a commit with this stamp will overwrite or delete, if an open snapshot needs it. The record
+    /// is held, its word was `word`, and its row has not been changed yet.
     #[cold]
     #[inline(never)]
     pub(crate) fn preserve(
@@ -312,8 +315,8 @@ impl Versions {
         self.has_failed.store(!failed.is_empty(), Ordering::Relaxed);
     }
 
-    /// Releases at most this many of the versions listed under a snapshot, which is in the list of open ones no more. Whether
-    /// there may be others.
+    /// Releases at most this many of the versions listed under a snapshot, which is in the list of open ones no more.
+    /// Whether there may be others.
     fn release(&self, snapshot: &OpenSnapshot, most: usize, guard: &Guard) -> bool {
         let mut left = most;
         let mut deleted = Vec::new();
@@ -360,8 +363,8 @@ impl Versions {
         from.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes over a deleted record whose delete is durable, if a snapshot needs a version of it: it stays in its indexes until
-    /// the last version is released. Gives it back if it can be removed now.
+    /// Takes over a deleted record whose delete is durable, if a snapshot needs a version of it: it stays in its
+    /// indexes until the last version is released. Gives it back if it can be removed now.
     pub(crate) fn keep_deleted(&self, record: Record<'_>, deleted: Deleted) -> Option<Deleted> {
         // Relaxed: the thread that deleted the record has counted its version, and is this one.
         if self.counts.versions.load(Ordering::Relaxed) == 0 {

@@ -225,9 +225,9 @@ impl WorkerContexts {
 
     /// Every slot that was ever used, as of the moment at which the first is asked for.
     pub(crate) fn all(&self) -> impl Iterator<Item = &WorkerContext> {
-        // Acquire pairs with the release in `take`: a slot counted here is fully there. A thread that waits for worker contexts asks
-        // for the first behind its side of the barrier (`Epochs::wait_for`): a slot that comes into use later has its
-        // thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
+        // Acquire pairs with the release in `take`: a slot counted here is fully there. A thread that waits for worker
+        // contexts asks for the first behind its side of the barrier (`Epochs::wait_for`): a slot that comes into use
+        // later has its thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
         let used = || self.slots[..self.used.load(Ordering::SeqCst)].iter();
         std::iter::once_with(used).flatten().map(|slot| &**slot)
     }

@@ -198,8 +198,8 @@ impl WriteSet {
         self.clear_writes();
     }
 
-    /// Forgets what was written, but not a row that was put together and is not written yet: for the thread that installs writes in the
-    /// middle of a statement, as a canary does.
+    /// Forgets what was written, but not a row that was put together and is not written yet: for the thread that
+    /// installs writes in the middle of a statement, as a canary does.
     #[inline]
     pub(crate) fn clear_writes(&mut self) {
         self.touched.clear();
@@ -278,8 +278,8 @@ impl WriteSet {
     }
 
     /// Puts a row together that may come in, ahead of its record; `None`: it is not a usual one, or not one for this table.
-    /// Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are taken back; until
-    /// then the set is not cleared.
+    /// Either [`insert_composed`](Self::insert_composed) or [`discard`](Self::discard) follows, or the writes are
+    /// taken back; until then the set is not cleared.
     pub(crate) fn compose(&mut self, layout: &RowLayout, values: &[ValueRef<'_>]) -> Option<Composed> {
         let composed = Composed { words: self.words.len() as u32, bytes: self.bytes.len() as u32 };
         let start = self.words.len();
@@ -291,8 +291,8 @@ impl WriteSet {
         None
     }
 
-    /// Forgets a row that was put together last. Where writes were buffered since, as a session's are at its first look at a key,
-    /// its memory stays until they are taken back.
+    /// Forgets a row that was put together last. Where writes were buffered since, as a session's are at its first
+    /// look at a key, its memory stays until they are taken back.
     pub(crate) fn discard(&mut self, composed: Composed) {
         let ends = self.writes.last().map_or((0, 0), |write| (write.words_end, write.bytes_end));
         if ends.0 <= composed.words && ends.1 <= composed.bytes {

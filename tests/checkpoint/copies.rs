@@ -1,4 +1,5 @@
-//! Copies of a database's files whose checkpoints lie elsewhere: they name the same parts, and must not remove the original's.
+//! Copies of a database's files whose checkpoints lie elsewhere: they name the same parts, and must not remove the
+//! original's.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -211,7 +211,8 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
     }
 }
 
-/// A fault of the engine's own in one of the threads that copy: the requester of the checkpoint gets the error, and no thread hangs.
+/// A fault of the engine's own in one of the threads that copy: the requester of the checkpoint gets the error, and no
+/// thread hangs.
 #[test]
 fn a_thread_that_panics_costs_its_checkpoint_and_nothing_else() {
     for thread in ["heddle-checkpoint-0", "heddle-checkpoint-1"] {

@@ -1,7 +1,8 @@
 //! Kills the process with -9 at random moments of a benchmark, over and over on a directory, under one protocol after the
-//! other; every fifty rounds in a new directory, since the history in one grows without end. Whatever had been acknowledged has to be there, the books have to agree, and nothing may be half there. In most
-//! rounds checkpoints are made all the time, so that many of the moments hit one; a third of the moments hit recovery.
-//! In every other round it is not the process that notes what it has acknowledged, but this test, at the other end of a pipe.
+//! other; every fifty rounds in a new directory, since the history in one grows without end. Whatever had been
+//! acknowledged has to be there, the books have to agree, and nothing may be half there. In most rounds checkpoints
+//! are made all the time, so that many of the moments hit one; a third of the moments hit recovery. In every other
+//! round it is not the process that notes what it has acknowledged, but this test, at the other end of a pipe.
 //!
 //! `HEDDLE_KILL_ROUNDS` sets the number of rounds, `HEDDLE_KILL_SEED` repeats the moments of an earlier run.
 

@@ -197,8 +197,8 @@ pub(crate) fn run<T>(
     outcome.map_err(|error| told(error, failure))
 }
 
-/// Runs a statement in a session: within its transaction if there is one open, else as one of its own. The engine retries it where it
-/// can, and keeps nothing of a statement that fails.
+/// Runs a statement in a session: within its transaction if there is one open, else as one of its own. The engine
+/// retries it where it can, and keeps nothing of a statement that fails.
 ///
 /// # Errors
 /// The body's own; the engine's.

@@ -400,7 +400,8 @@ fn compare(
     (differences, failed): (&mut Vec<String>, &mut u64),
 ) {
     let (mut ours, mut theirs) = (ours(connection, text), theirs(session, text));
-    // Where values are equal, their order is free; and which of 1.5 and 1.50 stands for both, where a set or min() keeps one.
+    // Where values are equal, their order is free; and which of 1.5 and 1.50 stands for both, where a set or min()
+    // keeps one.
     for rows in [&mut ours, &mut theirs].into_iter().flatten() {
         rows.iter_mut().flatten().flatten().for_each(trim_zeros);
         rows.sort();

@@ -6,15 +6,17 @@
 //! elsewhere/00…7f-00000003-0003.part   its parts
 //! ```
 //!
-//! A copy of a database's files has the same UUID, and its manifest names the same parts; a new checkpoint removes the one before. So
-//! before a database writes or removes anything elsewhere, it claims the directory, as it does a log's
+//! A copy of a database's files has the same UUID, and its manifest names the same parts; a new checkpoint removes the
+//! one before. So before a database writes or removes anything elsewhere, it claims the directory, as it does a log's
 //! ([`log_place`](crate::durability)): by its path. Invariants:
 //!
-//! - Of databases with one UUID only that one changes parts in a directory which the mark there names, unless there is no database
-//!   of this UUID any more where it says: then that was moved, and the mark follows it. It is looked at before each checkpoint, and
-//!   before anything is removed: what was so at the opening may not be any more.
-//! - The mark is durable before the first part is begun. Parts of earlier versions have none, and go to the database that claims them first.
-//! - The mark goes when the directory is used no more: when no part is left in it, by whatever path the directory is called.
+//! - Of databases with one UUID only that one changes parts in a directory which the mark there names, unless there is
+//!   no database of this UUID any more where it says: then that was moved, and the mark follows it. It is looked at
+//!   before each checkpoint, and before anything is removed: what was so at the opening may not be any more.
+//! - The mark is durable before the first part is begun. Parts of earlier versions have none, and go to the database
+//!   that claims them first.
+//! - The mark goes when the directory is used no more: when no part is left in it, by whatever path the directory is
+//!   called.
 //! - A database is refused because of another one only. Where a mark cannot be written or read, nothing is removed.
 
 use std::collections::BTreeSet;
@@ -32,7 +34,8 @@ const NEW_OWNER: &str = "DATABASE.tmp";
 const LOCK: &str = "LOCK";
 
 impl Checkpoints {
-    /// Claims these directories, as far as they are there, and all that manifests name: whatever may be written to and removed from.
+    /// Claims these directories, as far as they are there, and all that manifests name: whatever may be written to and
+    /// removed from.
     ///
     /// # Errors
     /// One of them is another database's: then none is claimed.

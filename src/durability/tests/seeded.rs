@@ -1,6 +1,6 @@
-//! Bugs on purpose: each of [`Bug::ALL`] is switched on, and the same checks that find nothing wrong with the engine as it is
-//! must find it. What is checked: images of the disk at every moment of a run with groups of several transactions and
-//! several blocks, a checkpoint, and changes of segments; recovery again after recovery; and damage.
+//! Bugs on purpose: each of [`Bug::ALL`] is switched on, and the same checks that find nothing wrong with the engine
+//! as it is must find it. What is checked: images of the disk at every moment of a run with groups of several
+//! transactions and several blocks, a checkpoint, and changes of segments; recovery again after recovery; and damage.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -191,8 +191,8 @@ fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
             if let Ok(ledger) = Ledger::open(&image, true) {
                 let what = |what| format!("damaged page {page} of {}: {what}", path.display());
                 let found = ledger.made().map_err(what)?;
-                // The last group cannot be distinguished from a torn one, and is truncated as a whole; before the checkpoint's
-                // beginning nothing is read.
+                // The last group cannot be distinguished from a torn one, and is truncated as a whole; before the
+                // checkpoint's beginning nothing is read.
                 let is_short = |(found, made): (&i64, &i64)| *found == *made - 1;
                 let mut differences = found.iter().zip(made).filter(|(found, made)| found != made);
                 let is_cut = ledger.db.recovery().cut.is_some();
@@ -205,8 +205,8 @@ fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
     Ok(())
 }
 
-/// A checkpoint is made while results are released before they are durable: its copies are of different moments, so that without
-/// the log behind it no moment's state comes of it. The power goes as soon as it is whole.
+/// A checkpoint is made while results are released before they are durable: its copies are of different moments, so
+/// that without the log behind it no moment's state comes of it. The power goes as soon as it is whole.
 fn checkpoint_and_look(bug: Option<Bug>) -> Found {
     let disk = SimulatedDisk::new();
     drop(told("a new ledger", Ledger::create(&disk))?);

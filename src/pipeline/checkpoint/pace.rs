@@ -5,8 +5,8 @@
 //! waits for it, and when nothing commits, since then it delays nothing.
 //!
 //! Invariants: at no moment has the log grown further towards the next checkpoint than the copying has got, as far as
-//! its size was known, unless the copying is at full speed. So with a spread below 1 a checkpoint is whole before the next one
-//! is due, if the machine can do that at all.
+//! its size was known, unless the copying is at full speed. So with a spread below 1 a checkpoint is whole before the
+//! next one is due, if the machine can do that at all.
 
 use std::time::{Duration, Instant};
 

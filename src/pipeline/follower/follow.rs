@@ -73,7 +73,8 @@ impl Line {
         while talk.connection.unsent() > 0 && !self.is_broken() {
             match talk.connection.send() {
                 Ok(_) => {}
-                // The primary no longer listens; what it sent before, that it is being closed perhaps, is still to be heard.
+                // The primary no longer listens; what it sent before, that it is being closed perhaps, is still to be
+                // heard.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                     self.broken.store(true, Ordering::Relaxed);
                 }
@@ -113,8 +114,8 @@ impl Drop for Outcome<'_> {
     }
 }
 
-/// Follows the database in a directory, which listens at this socket, until that is closed. `told` hears what has been done,
-/// now and then, and says whether to go on.
+/// Follows the database in a directory, which listens at this socket, until that is closed. `told` hears what has been
+/// done, now and then, and says whether to go on.
 ///
 /// # Errors
 /// No primary listens there, or no longer; the directory is not that database's; its checkpoint or its log is damaged.

@@ -1,16 +1,18 @@
 //! An executor's thread: it takes work from its queue, grants local locks, runs actions, parks requests and releases locks.
 //!
 //! # Invariants
-//! - **Only the executor touches its partition.** A body runs on the executor that owns what it declares; debug builds assert
-//!   it before each run ([`Executor::assert_owner`]). Exceptions: actions on rows of several executors run on one of them
-//!   while all hold the locks for them, and closures install on their own threads while the executors hold their locks.
+//! - **Only the executor touches its partition.** A body runs on the executor that owns what it declares; debug builds
+//!   assert it before each run ([`Executor::assert_owner`]). Exceptions: actions on rows of several executors run on
+//!   one of them while all hold the locks for them, and closures install on their own threads while the executors hold
+//!   their locks.
 //! - The executor blocks on its queue only, and like every worker on log space. A request that conflicts is parked in the
 //!   lock table and granted when its blockers have ended.
 //! - While the lock table is idle, the transactions of a batch run without entries in it: each one ends before the next one
 //!   begins.
 //!
 //! # Concurrency
-//! Everything in [`Executor`] belongs to its thread. Other threads reach it through [`executor_queues`](super::executor_queues).
+//! Everything in [`Executor`] belongs to its thread. Other threads reach it through
+//! [`executor_queues`](super::executor_queues).
 //!
 //! # Source
 //! DORA (VLDB 2010), section 4.1.3.
@@ -262,8 +264,8 @@ impl Executor<'_> {
         if let (Some(Work::Repartitioning(_)), Some(waiting)) =
             (self.locks.parked_task(owner), self.locks.waiting(owner))
         {
-            // It must not be aborted: work behind it was routed by the new map. It is older than every transaction and holds
-            // no locks of an earlier entry, so that it is never chosen.
+            // It must not be aborted: work behind it was routed by the new map. It is older than every transaction and
+            // holds no locks of an earlier entry, so that it is never chosen.
             return self.report_waiting(waiting);
         }
         let (work, released) = self.locks.cancel(owner);
@@ -423,7 +425,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Routes a transaction again whose values led to another key than key resolution found, or that was a deadlock's victim.
+    /// Routes a transaction again whose values led to another key than key resolution found, or that was a deadlock's
+    /// victim.
     fn route_again(&mut self, incoming: Box<Incoming>) {
         self.count_aborted(false);
         if let Err((incoming, error)) = self.executors.route_again(incoming) {

@@ -5,16 +5,17 @@
 //! alone, behind the batches of those before it, and the worker waits for it before it sends the next ones.
 //!
 //! # Invariants
-//! - The worker runs no action: all it does itself is to resolve keys by index reads ([`key_resolution`](super::key_resolution)).
+//! - The worker runs no action: all it does itself is to resolve keys by index reads
+//!   ([`key_resolution`](super::key_resolution)).
 //! - **Order.** Transactions of a group that belong to one executor take effect in the order of the group, and so do
 //!   transactions of which one reads without a lock a table that another one writes: a new *round* begins where they meet.
-//!   Tables are distinguished by 64 bits; if two share a bit, a round begins unnecessarily. Key resolution and the uniqueness of
-//!   indexes are outside of this order (`Worker::execute_group`).
+//!   Tables are distinguished by 64 bits; if two share a bit, a round begins unnecessarily. Key resolution and the
+//!   uniqueness of indexes are outside of this order (`Worker::execute_group`).
 //! - If the partition map has changed, all transactions that have not been admitted are routed again.
 //!
 //! # Concurrency
-//! The worker blocks only in [`GroupResults::wait`] and, before it has sent anything, for [`credits`](super::credits): parked,
-//! and without a pin.
+//! The worker blocks only in [`GroupResults::wait`] and, before it has sent anything, for [`credits`](super::credits):
+//! parked, and without a pin.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -230,8 +231,8 @@ impl<M: GroupMember> GroupRun<'_, '_, '_, M> {
         Ok(executor.or_else(|| executors.resolve_executor(&mut self.resolver, (routine, args), footprint)))
     }
 
-    /// Sends a transaction over several executors, behind all before it, and waits for it: those behind it take effect behind
-    /// it, and batches find an idle lock table.
+    /// Sends a transaction over several executors, behind all before it, and waits for it: those behind it take effect
+    /// behind it, and batches find an idle lock table.
     fn send_alone(&mut self, position: usize) -> std::result::Result<(), Misrouted> {
         if let Err(misrouted) = self.send_batches() {
             self.memory.unrouted.push(position);

@@ -1,7 +1,7 @@
 //! The plan of transactions over several executors: their actions run in parallel or serially.
 //!
-//! In parallel a transaction ends sooner if executors are idle. But if an action fails, by the procedure's own error, others
-//! have run unnecessarily; serially, no action starts behind the one that has failed. For each procedure the failed
+//! In parallel a transaction ends sooner if executors are idle. But if an action fails, by the procedure's own error,
+//! others have run unnecessarily; serially, no action starts behind the one that has failed. For each procedure the failed
 //! transactions over several executors are counted, and a procedure that fails often runs serially. Its own errors occur
 //! with either plan, so the count needs no trials and indicates on its own when to return to the parallel plan.
 //!

@@ -5,8 +5,8 @@
 //! told that the transaction has ended, and release its locks, long before the log is written.
 //!
 //! # Invariants
-//! - A body runs on the executor that owns what it declares; on rows of several executors, or in an attempt that runs alone,
-//!   on one of them, after all have granted it. Debug builds assert it.
+//! - A body runs on the executor that owns what it declares; on rows of several executors, or in an attempt that runs
+//!   alone, on one of them, after all have granted it. Debug builds assert it.
 //! - The commit installs the writes of all fragments while the local locks at all their owners are held.
 //!
 //! # Source

@@ -8,8 +8,8 @@ use super::{Ordering, Queue, State, Work, WorkQueues};
 
 /// So far a worker looks into a queue for a call that suits it.
 const LOOKED_AT: usize = 32;
-/// The most calls that a worker takes at once that have conflicts, or while a worker is idle: what it has taken no thread can
-/// steal.
+/// The most calls that a worker takes at once that have conflicts, or while a worker is idle: what it has taken no
+/// thread can steal.
 const FEW: usize = 8;
 
 /// The places of calls that are taken together, in a queue.
@@ -35,7 +35,8 @@ impl<T: Work> WorkQueues<T> {
         // Relaxed: only the worker itself writes it.
         let before = running.load(Ordering::Relaxed);
         if before != conflict_class {
-            // SeqCst: a thread that no longer runs something makes that visible before it looks for idle workers (the parent's argument).
+            // SeqCst: a thread that no longer runs something makes that visible before it looks for idle workers (the
+            // parent's argument).
             running.store(conflict_class, Ordering::SeqCst);
         }
         before != conflict_class && before != 0
@@ -65,8 +66,8 @@ impl<T: Work> WorkQueues<T> {
             .collect()
     }
 
-    /// The places of a few calls of one conflict class in a worker's own queue: of the first whose conflict class no other worker runs, or
-    /// else of the first that need not wait for them.
+    /// The places of a few calls of one conflict class in a worker's own queue: of the first whose conflict class no
+    /// other worker runs, or else of the first that need not wait for them.
     pub(super) fn group(&self, state: &State<T>, worker: usize, at_most: usize) -> Option<Group> {
         let items = &state.items;
         let half = items.len().div_ceil(2).min(at_most).max(1);
@@ -111,8 +112,8 @@ impl<T: Work> WorkQueues<T> {
         }
     }
 
-    /// Takes one call from another's queue, if there is one to take: of the longest queue that has one whose conflict class no worker
-    /// runs, or else of the longest crowded one.
+    /// Takes one call from another's queue, if there is one to take: of the longest queue that has one whose conflict
+    /// class no worker runs, or else of the longest crowded one.
     pub(super) fn steal(&self, worker: usize, into: &mut Vec<T>) -> bool {
         if self.sharing.is_none() {
             return false;

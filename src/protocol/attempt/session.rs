@@ -309,8 +309,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Notes that a range is read, and brings in what the session has written to its keys. The range's number, if the attempt is
-    /// a session's.
+    /// Notes that a range is read, and brings in what the session has written to its keys. The range's number, if the
+    /// attempt is a session's.
     pub(super) fn begin_range_in_session(&self, key_range: &KeyRange<'a>) -> Result<Option<usize>> {
         if !self.is_in_session() {
             return Ok(None);
@@ -411,8 +411,8 @@ impl<'a> Attempt<'a> {
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 
-    /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a column that
-    /// is split there is nothing to try.
+    /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a
+    /// column that is split there is nothing to try.
     ///
     /// # Errors
     /// What an operation refuses; then the row counts as read.
@@ -480,7 +480,8 @@ impl<'a> Attempt<'a> {
         phase.unwrap_or(0)
     }
 
-    /// Whether a range has no row but those that are known; one that was read from a snapshot: whether nothing in it is newer.
+    /// Whether a range has no row but those that are known; one that was read from a snapshot: whether nothing in it
+    /// is newer.
     ///
     /// # Errors
     /// What the protocol answers a reader.

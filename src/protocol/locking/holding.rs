@@ -74,8 +74,8 @@ impl Holding {
 
     fn mode(&self, table: &TableCore, hash: u64, what: Claim) -> Mode {
         match what {
-            // A thread that reads what it is going to write takes it alone at once: two that first read it together could but
-            // wait for each other then.
+            // A thread that reads what it is going to write takes it alone at once: two that first read it together
+            // could but wait for each other then.
             Claim::Read | Claim::Presence if self.written.binary_search(&(table.id(), hash)).is_err() => {
                 Mode::Shared
             }

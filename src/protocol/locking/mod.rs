@@ -15,9 +15,10 @@
 //! A record's name is its table and the hash of its key, so it can be locked before it is there, and after it has gone.
 //! Secondary indexes are locked like tables.
 //!
-//! - A thread that meets a lock that does not go with its own waits, and a deadlock costs its youngest an attempt; or, by option,
-//!   it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its start timestamp stays the same
-//!   over all attempts, so it becomes the oldest at some time, which is never a victim: no call starves.
+//! - A thread that meets a lock that does not go with its own waits, and a deadlock costs its youngest an attempt; or,
+//!   by option, it releases at once (`LockConflict::NoWait`), [`ATTEMPTS_WITHOUT_WAITING`] times at most. Its start
+//!   timestamp stays the same over all attempts, so it becomes the oldest at some time, which is never a victim: no
+//!   call starves.
 //! - A denied lock dooms the attempt: nothing can be claimed any more, whatever the body makes of the error, and what it
 //!   ends in counts for nothing.
 //! - Waiting happens in bodies only, so no commit section, no room in the log and no latch of an index is held over it;

@@ -2,8 +2,8 @@
 //!
 //! A row that is read keeps its other columns; a split one, which is NOT NULL, is marked as NULL in the copy, and its
 //! word holds the address of the worker context's flag that a hidden column was looked at. Only the cold path of a read,
-//! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split column is
-//! not stashed.
+//! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split
+//! column is not stashed.
 
 use super::super::attempt::{self, Attempt, Reading, TRACKED};
 use crate::base::atomics::Ordering;

@@ -12,10 +12,10 @@
 //! of phases, since a phase belongs to commit sections, not to bodies (`crate::storage::epoch`, the gate). And what is
 //! split stays so only if more calls commit than without it (`classify/trial.rs`).
 //!
-//! Why it is serializable: a call commits within one phase, since phases change only while no thread is in a commit section.
-//! In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything that all
-//! others did to them and returned nothing, so the order that its other reads and writes give it is right for these,
-//! too (section 5.6). A body that ran into another phase has read records whose words have changed since, if they
+//! Why it is serializable: a call commits within one phase, since phases change only while no thread is in a commit
+//! section. In a joined phase it is optimistic. In a split phase what it did to split columns commutes with everything
+//! that all others did to them and returned nothing, so the order that its other reads and writes give it is right for
+//! these, too (section 5.6). A body that ran into another phase has read records whose words have changed since, if they
 //! were split or merged, and is retried; and so is one that has read rows of split records in another split phase,
 //! where other columns were hidden, though they have not changed.
 

@@ -4,8 +4,8 @@
 //! Updates run one at a time, without record locks, and leave their partition before the log is on disk (precommit,
 //! section 4.2); a reader waits only for the newest commit that it read from (section 4.3: here by the highest epoch
 //! that it met, which the waiter slots of `durability` hold until it is durable). Readers run beside each other
-//! (section 6.2). The database may be divided into partitions (the paper's sites), each serial in itself (section 6.3); a call takes every
-//! partition that its footprint names, in ascending order, and so never deadlocks.
+//! (section 6.2). The database may be divided into partitions (the paper's sites), each serial in itself (section
+//! 6.3); a call takes every partition that its footprint names, in ascending order, and so never deadlocks.
 //!
 //! - A procedure locks its partitions shared or exclusive by its footprint.
 //! - A closure declares nothing. It starts with every partition shared and notes what it reads; if it has writes, it

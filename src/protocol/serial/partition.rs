@@ -1,8 +1,8 @@
 //! A serial partition: one shared/exclusive lock, under which calls run one after another.
 //!
 //! The lock is task-fair: once an updater waits, new readers queue behind it, and it lets the readers that wait go
-//! when it leaves; so neither side starves. A thread that holds a partition never waits for disk or for a waiter slot, so a partition
-//! is held only as long as bodies run.
+//! when it leaves; so neither side starves. A thread that holds a partition never waits for disk or for a waiter slot,
+//! so a partition is held only as long as bodies run.
 
 use crossbeam_utils::CachePadded;
 use parking_lot::RawRwLock;
@@ -12,7 +12,8 @@ use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::protocol::Held;
 
-/// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of calls takes.
+/// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of
+/// calls takes.
 const LOOKS: u32 = 4_000;
 
 /// One partition.

@@ -1,13 +1,14 @@
 //! `predict`: places a call in the queue where those wait with which it would probably conflict (Zhang, Tomasic, Pavlo).
 //!
 //! A call's references are looked up: the History says how much each leads to aborts, the State how often it was placed
-//! in each queue. Conflict counts times placements, summed over the references that decide, is a queue's score; the queue with
-//! the highest gets the call. Where nothing is known, and between equal scores, it is the queue with the smallest total
-//! of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
+//! in each queue. Conflict counts times placements, summed over the references that decide, is a queue's score; the
+//! queue with the highest gets the call. Where nothing is known, and between equal scores, it is the queue with the
+//! smallest total of references, and then the lowest (the paper's default). docs/decisions has what the paper leaves open.
 //!
-//! A call costs a lookup in the hot-key cache for each of its references, and one into the State for what decides; where the cache
-//! cannot decide, one into the State for each, beside which the History's conflict counts are copied. Where conflicts are
-//! rare, it costs a read of a flag ([`idle`]). Nothing here waits: several threads place at once, workers report what has ended, and [`maintenance`](Predict::keep_up) runs beside them.
+//! A call costs a lookup in the hot-key cache for each of its references, and one into the State for what decides;
+//! where the cache cannot decide, one into the State for each, beside which the History's conflict counts are copied.
+//! Where conflicts are rare, it costs a read of a flag ([`idle`]). Nothing here waits: several threads place at once,
+//! workers report what has ended, and [`maintenance`](Predict::keep_up) runs beside them.
 
 mod idle;
 mod maintenance;
@@ -131,8 +132,8 @@ impl Predict {
         Placement { queue, conflict_class, apart: rivals == Rivals::Mostly, noted: false }
     }
 
-    /// What there is to know of a call's references: of the hot-key cache alone, if that is enough to decide, and all are not
-    /// counted this time; or else of all.
+    /// What there is to know of a call's references: of the hot-key cache alone, if that is enough to decide, and all
+    /// are not counted this time; or else of all.
     #[inline]
     fn find(&self, references: &References, others: u32) -> AllFound {
         let all = references.as_slice();

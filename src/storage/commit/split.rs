@@ -1,4 +1,5 @@
-//! A commit in a split phase: operations on split columns go into the worker context's slices (Doppel, OSDI 2014, figure 3).
+//! A commit in a split phase: operations on split columns go into the worker context's slices (Doppel, OSDI 2014,
+//! figure 3).
 //!
 //! Invariants: the slices' totals add the operations before the stamp, and undo them if the commit
 //! fails; so whether they fit is known before anything is installed, and nothing can fail afterwards.

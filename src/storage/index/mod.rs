@@ -44,8 +44,8 @@ impl<'g> NodeVersion<'g> {
     }
 }
 
-/// A leaf that was split: what it held as of one version, its halves held as of theirs. So a node set that contains the whole
-/// contains both halves, whichever thread split it.
+/// A leaf that was split: what it held as of one version, its halves held as of theirs. So a node set that contains
+/// the whole contains both halves, whichever thread split it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeafSplit<'g> {
     pub(crate) whole: NodeVersion<'g>,

@@ -1,5 +1,5 @@
-//! Numbers of variable length: seven bits in each byte, the lowest ones first, and the highest bit of all bytes but the last set
-//! (LEB128); signed ones in zigzag.
+//! Numbers of variable length: seven bits in each byte, the lowest ones first, and the highest bit of all bytes but
+//! the last set (LEB128); signed ones in zigzag.
 //!
 //! Invariants: a number is read as byte by byte it would be, whether its bytes are looked at one by one or together; and
 //! nothing behind the bytes that are there is looked at.

@@ -98,7 +98,8 @@ impl RowLayout {
         });
     }
 
-    /// Gives copied rows copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no more.
+    /// Gives copied rows copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no
+    /// more.
     ///
     /// # Safety
     /// `words` are whole rows of this layout with live blocks.

@@ -145,8 +145,8 @@ pub(crate) unsafe fn share_block(word: u64) {
 /// Gives up a block of the heap; its last owner frees it.
 ///
 /// # Safety
-/// `word` is the address of a block of the heap; the caller is an owner of it, does not use it any more, and does not release it
-/// twice.
+/// `word` is the address of a block of the heap; the caller is an owner of it, does not use it any more, and does not
+/// release it twice.
 pub(crate) unsafe fn free_block(word: u64) {
     // SAFETY: the caller's promise; the layout is the one it was made with.
     unsafe {

@@ -41,8 +41,8 @@ impl<'t> FreshRecords<'t> {
         self.records.len()
     }
 
-    /// Makes a record with this key, word and row, whose blocks are the record's from here on; the line of the index in which it
-    /// will be looked for is fetched meanwhile.
+    /// Makes a record with this key, word and row, whose blocks are the record's from here on; the line of the index
+    /// in which it will be looked for is fetched meanwhile.
     pub(crate) fn make(&mut self, cutter: &mut Cutter, key: &[u8], word: u64, row: &[u64], guard: &Guard) {
         let (table, hash) = (self.table, self.table.hash(key));
         table.prefetch(hash, guard);

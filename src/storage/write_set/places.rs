@@ -1,8 +1,9 @@
-//! Where the records of a write set stand in it: a table with open addresses, for sets of more records than one looks through.
+//! Where the records of a write set stand in it: a table with open addresses, for sets of more records than one looks
+//! through.
 //!
 //! Invariants: records are noted in the order of their places and forgotten in the reverse order, so that the table is at
-//! any moment as if only those that are noted had ever been: a slot can be emptied without a look at those behind it. At most
-//! half of the slots are taken, so that every search comes to an empty one.
+//! any moment as if only those that are noted had ever been: a slot can be emptied without a look at those behind it.
+//! At most half of the slots are taken, so that every search comes to an empty one.
 
 use super::Touched;
 use crate::storage::record::RecordPointer;
@@ -94,8 +95,8 @@ impl Places {
         }
     }
 
-    /// The slot at which the search for a record begins. Records lie at regular distances; the upper half of a product with the
-    /// golden ratio spreads them.
+    /// The slot at which the search for a record begins. Records lie at regular distances; the upper half of a product
+    /// with the golden ratio spreads them.
     #[inline]
     fn home(&self, record: RecordPointer) -> usize {
         let product = (record.memory().addr().get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

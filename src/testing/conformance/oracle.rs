@@ -1,8 +1,8 @@
 //! Whether what some transactions have seen, and what they have left, is explained by one serial order.
 //!
 //! It tries the orders, on the model: each transaction in turn must answer as it did, and the table at the end be as it
-//! was found. A transaction that ended before another began comes first. One that failed has left nothing, and has seen a possible state.
-//! It takes time that grows with how many transactions overlap: it is for a handful of them.
+//! was found. A transaction that ended before another began comes first. One that failed has left nothing, and has
+//! seen a possible state. It takes time that grows with how many transactions overlap: it is for a handful of them.
 
 use super::model::{Model, Outcome};
 use super::schedule::Played;

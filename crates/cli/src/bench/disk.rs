@@ -1,4 +1,5 @@
-//! How much of the disk a run takes: the most bytes that its log and its checkpoints have had, looked at ten times a second.
+//! How much of the disk a run takes: the most bytes that its log and its checkpoints have had, looked at ten times a
+//! second.
 
 use std::path::{Path, PathBuf};
 use std::thread;

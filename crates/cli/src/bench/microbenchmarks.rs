@@ -58,8 +58,8 @@ pub struct Incr1Arguments {
     /// Read the value, add 1, and write it, instead of adding blindly
     #[arg(long, conflicts_with_all = ["operation", "rotate_operation", "contender"])]
     rmw: bool,
-    /// Apply this operation to a column of its own, besides counting: max, min, ordered-put and top-k to one that is NULL at
-    /// first [default: only count]
+    /// Apply this operation to a column of its own, besides counting: max, min, ordered-put and top-k to one that is
+    /// NULL at first [default: only count]
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["rotate_operation", "contender"])]
     operation: Option<OperationName>,
     /// Apply all operations in turn: the next one whenever --rotate-seconds are over; the hot key stays

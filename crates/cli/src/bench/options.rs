@@ -84,7 +84,8 @@ pub struct CommonOptions {
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
-    /// Keep a new database's log in this directory, on another disk perhaps; of a temporary database in a directory below it
+    /// Keep a new database's log in this directory, on another disk perhaps; of a temporary database in a directory
+    /// below it
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub log_dir: Option<PathBuf>,
     /// Run everything, callers too, on this one processor, numbered from 0
@@ -143,7 +144,8 @@ pub struct CommonOptions {
     /// Whether the table shows the throughput over time: what the workload's own options ask for.
     #[arg(skip)]
     pub shows_time: bool,
-    /// After this many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's own options say so.
+    /// After this many seconds, counted from the beginning of the warm-up, the load shifts for good: the workload's
+    /// own options say so.
     #[arg(skip)]
     pub shifts_after: Option<f64>,
 }

@@ -1,7 +1,7 @@
 //! The access trace as a picture: which record was touched when, colored by the thread that touched it.
 //!
-//! Across goes time, upwards go the records that were sampled, in the order of their keys; a point is one sampled access. Whose
-//! color is whose stands beside the picture, where it hides no point.
+//! Across goes time, upwards go the records that were sampled, in the order of their keys; a point is one sampled
+//! access. Whose color is whose stands beside the picture, where it hides no point.
 //! Where data belong to threads, a thread's color is a band; where they do not, colors are mixed.
 
 use std::collections::BTreeSet;

@@ -78,8 +78,8 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held; or a fault has released it, and the checker runs one thread at a time, which does not give the
-        // turn away while it has this reference.
+        // SAFETY: the lock is held; or a fault has released it, and the checker runs one thread at a time, which does
+        // not give the turn away while it has this reference.
         unsafe { &*self.mutex.value.get() }
     }
 }

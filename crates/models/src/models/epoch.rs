@@ -33,7 +33,8 @@ pub(super) fn published() -> Arc<Published> {
     Arc::new(published)
 }
 
-/// A thread that enters adds to the epoch that it shows, the earliest that it may stamp with; what the sealer finds there is final.
+/// A thread that enters adds to the epoch that it shows, the earliest that it may stamp with; what the sealer finds
+/// there is final.
 fn nothing_is_added_to_a_sealed_epoch() {
     let (epochs, published) = (epochs(), published());
     let added: Arc<[AtomicU64; 4]> = Arc::default();

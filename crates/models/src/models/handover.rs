@@ -54,7 +54,8 @@ fn progress(places: usize) -> Arc<Progress> {
     Arc::new(progress)
 }
 
-/// A sleeper that has nothing to do is woken by the thread that makes something to do. No time passes: a lost ring is a deadlock.
+/// A sleeper that has nothing to do is woken by the thread that makes something to do. No time passes: a lost ring is
+/// a deadlock.
 fn no_ring_is_lost() {
     let (event_count, made) = (event_count(), number(0));
     let sleeper = {

@@ -30,9 +30,9 @@ fn record(word: u64, key: &'static [u8], words: usize) -> RecordPointer {
     pointer
 }
 
-/// A commit fills a placeholder (as `storage/commit/lock_writes.rs`, `take_from_rivals`, and `install.rs` do), the collector
-/// takes it out (as `storage/reclaim.rs`, `take_out`), a reader reads: exactly one of the two has it, and the reader sees
-/// nothing, a whole row, or that it is dead.
+/// A commit fills a placeholder (as `storage/commit/lock_writes.rs`, `take_from_rivals`, and `install.rs` do), the
+/// collector takes it out (as `storage/reclaim.rs`, `take_out`), a reader reads: exactly one of the two has it, and
+/// the reader sees nothing, a whole row, or that it is dead.
 fn a_placeholder_is_filled_or_collected() {
     let pointer = record(PLACEHOLDER, b"key", 2);
     // SAFETY: it is not freed while the model runs.

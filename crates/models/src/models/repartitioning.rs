@@ -1,5 +1,6 @@
 //! Transactions that enter executors' queues while ranges move between executors: small executors with the engine's queues,
-//! partition map and lock tables, and without a deadlock detector. A transaction that waits forever is found by the checker.
+//! partition map and lock tables, and without a deadlock detector. A transaction that waits forever is found by the
+//! checker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -222,8 +223,8 @@ fn no_transaction_runs_at_another_executor() {
     assert_eq!(stand.map.owner(HASHES[1]), 1);
 }
 
-/// One transaction holds the row at its old owner and another row at the other executor; a second one comes to the new owner:
-/// they are never at the row together.
+/// One transaction holds the row at its old owner and another row at the other executor; a second one comes to the new
+/// owner: they are never at the row together.
 fn work_before_a_repartitioning_ends_first() {
     let stand = Stand::new();
     let callers = vec![stand.call(&[(0, &[1, 2], &[])]), stand.call(&[(1, &[1], &[])]), stand.change(2)];

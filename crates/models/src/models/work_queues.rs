@@ -1,5 +1,6 @@
-//! The workers' queues: each entry is dequeued exactly once, by whichever thread; no worker sleeps while a call waits that it could
-//! take; and closing lets everybody go. A worker or a maker that sleeps forever is a deadlock, which the checker finds.
+//! The workers' queues: each entry is dequeued exactly once, by whichever thread; no worker sleeps while a call waits
+//! that it could take; and closing lets everybody go. A worker or a maker that sleeps forever is a deadlock, which the
+//! checker finds.
 
 use std::sync::Arc;
 use std::thread;

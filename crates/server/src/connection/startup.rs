@@ -1,8 +1,8 @@
 //! From a connection's first byte to an authenticated user: encryption, cancel requests, version, authentication.
 //!
 //! # Invariants
-//! Until a user is authenticated, a message has at most 10 KiB (`server::STARTUP_BYTES_MAX`), and all of it takes at most the
-//! authentication timeout. Bytes that came before TLS began are refused, since they are not authenticated
+//! Until a user is authenticated, a message has at most 10 KiB (`server::STARTUP_BYTES_MAX`), and all of it takes at
+//! most the authentication timeout. Bytes that came before TLS began are refused, since they are not authenticated
 //! (CVE-2021-23214).
 
 use std::net::IpAddr;

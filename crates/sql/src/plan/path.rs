@@ -1,7 +1,7 @@
 //! Access paths: how the rows of a table that meet conditions are found.
 //!
-//! Candidates are the primary key and each index, as far as equalities give values to their first columns and a range bounds the
-//! next one; and a scan of everything. The one with the fewest rows to look at wins.
+//! Candidates are the primary key and each index, as far as equalities give values to their first columns and a range
+//! bounds the next one; and a scan of everything. The one with the fewest rows to look at wins.
 //!
 //! # Invariants
 //! - A path finds every row that meets the conditions, and perhaps more: conditions on integers that it uses

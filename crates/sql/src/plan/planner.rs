@@ -1,9 +1,9 @@
 //! The planner: what it knows while a statement is planned, and the numbers that it gives.
 //!
 //! # Invariants
-//! - A column that no input holds belongs to a query around: it gets an outer number in the frame of the query that is being
-//!   planned, and the code that runs that query sets the number from its own rows. Numbers are never shared between two owners, because
-//!   operators take turns.
+//! - A column that no input holds belongs to a query around: it gets an outer number in the frame of the query that is
+//!   being planned, and the code that runs that query sets the number from its own rows. Numbers are never shared
+//!   between two owners, because operators take turns.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

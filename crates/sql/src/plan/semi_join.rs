@@ -1,10 +1,11 @@
 //! EXISTS and IN as joins: rows of the left side that have a partner, or none.
 //!
-//! A subquery whose correlation stands in its WHERE is joined by these conditions; `x IN (uncorrelated query)` by its equality. What
-//! is neither stays an expression, which runs the subquery for each row.
+//! A subquery whose correlation stands in its WHERE is joined by these conditions; `x IN (uncorrelated query)` by its
+//! equality. What is neither stays an expression, which runs the subquery for each row.
 //!
 //! # Invariants
-//! - `NOT IN` becomes a join only where it is uncorrelated and has one column: the join then knows about NULLs on either side.
+//! - `NOT IN` becomes a join only where it is uncorrelated and has one column: the join then knows about NULLs on
+//!   either side.
 
 use crate::bind::tree::{
     BoundExpr, BoundQuery, BoundSelect, Distinct, Quantifier, QueryBody, RelationId, Subquery, SubqueryKind,
@@ -151,8 +152,8 @@ impl Planner<'_> {
         self.all_relations(relations).iter().any(|relation| stage.layout.has_relation(*relation))
     }
 
-    /// What a subquery joins on its own, and the conditions in which it sees the stage's rows; none if it sees them elsewhere,
-    /// too.
+    /// What a subquery joins on its own, and the conditions in which it sees the stage's rows; none if it sees them
+    /// elsewhere, too.
     fn decorrelated(&mut self, stage: &Stage, subquery: &Subquery) -> Result<Option<(Side, Vec<BoundExpr>)>> {
         let Some(select) = plain_select(&subquery.query) else { return Ok(None) };
         let mut tree = self.join_tree(select, &select.from, true);

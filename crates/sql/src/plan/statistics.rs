@@ -41,8 +41,8 @@ impl TableStatistics {
         TableStatistics { rows: ROWS_DEFAULT, columns: vec![column; columns] }
     }
 
-    /// Estimates the whole from a sample: `rows` is how many there are, `sampled` how many were looked at, and each column comes with
-    /// how many different values, how many of them met once, and how many NULLs the sample had.
+    /// Estimates the whole from a sample: `rows` is how many there are, `sampled` how many were looked at, and each
+    /// column comes with how many different values, how many of them met once, and how many NULLs the sample had.
     pub(crate) fn estimate(rows: f64, sampled: f64, columns: &[(usize, usize, usize)]) -> TableStatistics {
         let estimate = |&(distinct, once, nulls): &(usize, usize, usize)| {
             let (distinct, once, nulls) = (distinct as f64, once as f64, nulls as f64);

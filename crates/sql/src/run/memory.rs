@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - What is charged is an estimate: the values themselves and what they own on the heap.
-//! - An operator that can write rows to a temporary file asks [`Memory::has_room`] and writes them; everyone else charges, and fails with
-//!   53200 beyond the limit. Nothing aborts the process.
+//! - An operator that can write rows to a temporary file asks [`Memory::has_room`] and writes them; everyone else
+//!   charges, and fails with 53200 beyond the limit. Nothing aborts the process.
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Value;

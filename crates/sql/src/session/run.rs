@@ -1,7 +1,7 @@
 //! Queries and statements that write: bound and planned once, cached by their text, run and retried.
 //!
-//! Invariants: rows reach the sink only when nothing can take them back: those of a statement that writes, or that runs inside
-//! a block, when it has ended; those of a snapshot at once.
+//! Invariants: rows reach the sink only when nothing can take them back: those of a statement that writes, or that
+//! runs inside a block, when it has ended; those of a snapshot at once.
 
 use std::sync::Arc;
 

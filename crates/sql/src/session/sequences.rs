@@ -1,7 +1,7 @@
 //! Sequences: their next values are given in memory, ahead of what is stored.
 //!
-//! Invariants: a value is given only after a bound beyond it is stored, so that none is given twice, also after a crash; values
-//! between what was given and the bound may be skipped. Storing happens between statements, never inside a
+//! Invariants: a value is given only after a bound beyond it is stored, so that none is given twice, also after a
+//! crash; values between what was given and the bound may be skipped. Storing happens between statements, never inside a
 //! transaction: a statement that runs out of stored values ends with [`Shortage`], and is retried after a refill.
 
 use std::sync::Arc;

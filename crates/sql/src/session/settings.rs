@@ -24,7 +24,8 @@ enum Kind {
     Fixed,
 }
 
-/// The settings that there are: the name as SHOW ALL spells it, the default, what it may be, and whether changes are reported to clients.
+/// The settings that there are: the name as SHOW ALL spells it, the default, what it may be, and whether changes are
+/// reported to clients.
 const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("application_name", "", Kind::Text, true),
     ("bytea_output", "hex", Kind::Words(&["hex", "escape"]), false),

@@ -29,8 +29,8 @@ const CONTRIBUTION_MAX: f64 = 0.75;
 const FULL_INTERVAL: Duration = Duration::from_millis(20);
 /// What has faded below this is forgotten.
 const FORGOTTEN: f64 = 0.5;
-/// Other conflicts about the column for each one by the operation, up to which splitting it is worth while. A conflict that is one
-/// of three has to wait: Doppel splits `like` at 30 % writes, and not at 20 %.
+/// Other conflicts about the column for each one by the operation, up to which splitting it is worth while. A conflict
+/// that is one of three has to wait: Doppel splits `like` at 30 % writes, and not at 20 %.
 pub(super) const OTHERS_PER_OPERATION_MAX: f64 = 3.0;
 /// Columns of one record are split together if they have this share of the conflicts of the most contended one: they
 /// are used by the same calls, which contend until the last of their columns is split.

@@ -21,8 +21,8 @@ const PART_OF_FIRST_SHARE: f64 = 1.0 / 3.0;
 const WRITES_PER_CALL_MIN: f64 = 0.001;
 /// Fewer writes in a phase don't pay for merging the slices.
 const WRITES_MIN: u64 = 32;
-/// This many phases in a row must agree that there are few writes: splitting unnecessarily costs little, and a phase may have
-/// been ended early, or its worker contexts kept from their processors.
+/// This many phases in a row must agree that there are few writes: splitting unnecessarily costs little, and a phase
+/// may have been ended early, or its worker contexts kept from their processors.
 const PHASES_OF_FEW_WRITES: u32 = 3;
 /// How many stashes of another operation for each write are a reason to split for that one: more than equal numbers,
 /// so that an even mixture doesn't change to and fro.

@@ -88,8 +88,8 @@ impl Trial {
         }
     }
 
-    /// This many calls have committed in this time. `is_whole`: a joined phase ends here, or no thread waits for one, so that
-    /// the calls of the time before are all counted.
+    /// This many calls have committed in this time. `is_whole`: a joined phase ends here, or no thread waits for one,
+    /// so that the calls of the time before are all counted.
     pub(super) fn observe(&mut self, length: Duration, committed: u64, is_whole: bool) -> Option<Verdict> {
         let Some(on) = &mut self.on else {
             self.quiet += length;

@@ -115,7 +115,8 @@ impl HashIndex {
         prefetch_line(bucket);
     }
 
-    /// The record with this key, if it is found in one walk: a hit needs no look at the version. For callers that tolerate a false miss.
+    /// The record with this key, if it is found in one walk: a hit needs no look at the version. For callers that
+    /// tolerate a false miss.
     #[inline(always)]
     pub(crate) fn get_at_once<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Option<Record<'g>> {
         let (bucket, tag) = self.bucket(hash, guard);

@@ -55,7 +55,8 @@ impl Owner {
         let removed = self.index.remove(hash_key(key), record, guard);
         if removed {
             let pointer = record.pointer();
-            // SAFETY: this call took it out of the only index, so no other thread frees it; a thread that still reads it is pinned.
+            // SAFETY: this call took it out of the only index, so no other thread frees it; a thread that still reads
+            // it is pinned.
             unsafe { guard.defer_unchecked(move || pointer.free()) };
         }
         removed

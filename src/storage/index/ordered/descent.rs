@@ -26,8 +26,8 @@ impl<const FAN_OUT: usize> Clone for Visit<'_, FAN_OUT> {
 
 impl<const FAN_OUT: usize> Copy for Visit<'_, FAN_OUT> {}
 
-/// The leaf of one index to which a thread came last: as long as it is pinned, a thread that looks for a neighbor may begin there.
-/// The leaf's range never changes, and its version tells whether it is current (the argument is in `mod.rs`).
+/// The leaf of one index to which a thread came last: as long as it is pinned, a thread that looks for a neighbor may
+/// begin there. The leaf's range never changes, and its version tells whether it is current (the argument is in `mod.rs`).
 pub(crate) struct Near<'g, const FAN_OUT: usize = DEFAULT_FAN_OUT>(
     Option<(&'g OrderedIndex<FAN_OUT>, &'g Node<FAN_OUT>)>,
 );

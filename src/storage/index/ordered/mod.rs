@@ -6,7 +6,8 @@
 //!
 //! - `latch.rs`: the version word, and the memory orderings;
 //! - `node.rs`: what a node is, and the search in it; `locked.rs`: changing it;
-//! - `descent.rs`: going down; `restructure.rs`: splits, merges, the root; `separators.rs`: keys that cut a range into pieces.
+//! - `descent.rs`: going down; `restructure.rs`: splits, merges, the root; `separators.rs`: keys that cut a range into
+//!   pieces.
 //!
 //! # Why it is right
 //!
@@ -17,8 +18,8 @@
 //! the place of others whose ranges together are the same. So **a current leaf is the one place where a key of its
 //! range can be**, however a thread came to it.
 //!
-//! **The root** is replaced only by a thread that holds the latch of the current one: a node that was once read as the root,
-//! and is not obsolete, is still the root.
+//! **The root** is replaced only by a thread that holds the latch of the current one: a node that was once read as the
+//! root, and is not obsolete, is still the root.
 //!
 //! **Reads.** A slot of an inner node is followed after the node has been validated, so that the child's range
 //! holds the key; that the child's own version is not obsolete shows that it is current. At the leaf, the answer

@@ -1,7 +1,8 @@
 //! Keys that cut a range into pieces, for threads that scan it beside each other.
 //!
-//! Any keys would do: they only say how evenly the pieces are filled. So nothing that is read here is validated. What is followed
-//! are slots, by the argument of the folder's `mod.rs`: an address found there was in the tree when the thread was pinned already.
+//! Any keys would do: they only say how evenly the pieces are filled. So nothing that is read here is validated. What
+//! is followed are slots, by the argument of the folder's `mod.rs`: an address found there was in the tree when the
+//! thread was pinned already.
 
 use std::ops::Bound;
 
@@ -15,8 +16,8 @@ use crate::types::key::EncodedKey;
 const FINER: usize = 8;
 
 impl<const FAN_OUT: usize> OrderedIndex<FAN_OUT> {
-    /// Keys inside of a range, ascending, between which lie about the same numbers of records: where the nodes of the highest
-    /// level begin that cuts the range finely enough for this many pieces.
+    /// Keys inside of a range, ascending, between which lie about the same numbers of records: where the nodes of the
+    /// highest level begin that cuts the range finely enough for this many pieces.
     pub(crate) fn separators(
         &self,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),

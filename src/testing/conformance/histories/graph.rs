@@ -1,9 +1,9 @@
 //! A checker of histories: whether what some concurrent transactions have seen can be seen one after another, in an
 //! order that keeps real time.
 //!
-//! Every value that is written is unique, and a transaction that writes a row has read it before, so versions of a key follow each
-//! other in chains: an insert, updates, a delete. Counters are only added to, each time another power of two, so a
-//! counter's value tells exactly which adds came before. The precedence graph (which transaction wrote what was
+//! Every value that is written is unique, and a transaction that writes a row has read it before, so versions of a key
+//! follow each other in chains: an insert, updates, a delete. Counters are only added to, each time another power of
+//! two, so a counter's value tells exactly which adds came before. The precedence graph (which transaction wrote what was
 //! read, who overwrote it, who ended before another began) must have no circle.
 
 use std::collections::HashMap;

@@ -12,8 +12,8 @@ use super::super::perform::{insert, make_table};
 const THREADS: i64 = 4;
 const KEYS: i64 = 150;
 
-/// A thread that finds no row and inserts one never gets the error that there is one: either the look or the insert would be of a
-/// state that never was. And of each key exactly one insert reports success.
+/// A thread that finds no row and inserts one never gets the error that there is one: either the look or the insert
+/// would be of a state that never was. And of each key exactly one insert reports success.
 pub fn for_keys(subject: &Subject) {
     for index in [PrimaryIndex::Hash, PrimaryIndex::Ordered, PrimaryIndex::Both] {
         let db = subject.database();

@@ -1,7 +1,7 @@
 //! What the transactions of a random history do, and how they note what they have seen.
 //!
-//! Rows get unique values, and a transaction that writes one has read it before; counters are only added to, each time another power of
-//! two. So from what is seen follows the order of transactions (see `graph.rs`).
+//! Rows get unique values, and a transaction that writes one has read it before; counters are only added to, each time
+//! another power of two. So from what is seen follows the order of transactions (see `graph.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range as Span;
@@ -360,8 +360,8 @@ impl World {
         self.events.lock().push(Event { begin, end, committed: true, ..seen.event });
     }
 
-    /// Runs these steps in a session, each as an access. An attempt that met a conflict has returned something, too: it counts as
-    /// a transaction that failed.
+    /// Runs these steps in a session, each as an access. An attempt that met a conflict has returned something, too:
+    /// it counts as a transaction that failed.
     pub fn session(&self, steps: &[Step]) {
         let mut session = self.db.session().expect("a session");
         loop {

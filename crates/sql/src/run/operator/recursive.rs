@@ -1,8 +1,8 @@
 //! Common table expressions: evaluated once and kept, and `WITH RECURSIVE`.
 //!
 //! # Invariants
-//! - A kept expression is evaluated when the first of its references asks for rows, and again only when the query that defines it
-//!   retries.
+//! - A kept expression is evaluated when the first of its references asks for rows, and again only when the query that
+//!   defines it retries.
 
 use std::rc::Rc;
 

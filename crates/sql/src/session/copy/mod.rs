@@ -4,8 +4,8 @@
 //! options   what COPY was asked for      read    lines of text and CSV as fields      write   rows as lines
 //! ```
 //!
-//! Invariants: a COPY FROM is one transaction, or part of one: a line that does not fit leaves no trace of any. An error names the
-//! line. Files are never opened: data comes from the client, and goes to it.
+//! Invariants: a COPY FROM is one transaction, or part of one: a line that does not fit leaves no trace of any. An
+//! error names the line. Files are never opened: data comes from the client, and goes to it.
 
 mod options;
 mod read;

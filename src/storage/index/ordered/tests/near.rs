@@ -1,5 +1,6 @@
-//! A search that starts at the last leaf finds the same as one that starts at the root: also where that leaf has been split, merged,
-//! filled or emptied meanwhile, or is another index's. And a page that ends with its range leaves nothing of it out.
+//! A search that starts at the last leaf finds the same as one that starts at the root: also where that leaf has been
+//! split, merged, filled or emptied meanwhile, or is another index's. And a page that ends with its range leaves
+//! nothing of it out.
 
 use crossbeam_epoch::pin;
 use proptest::prelude::*;
