@@ -162,8 +162,64 @@ fn pool(function: &str, at: usize, kind: Type) -> Vec<&'static str> {
         // PostgreSQL 15 wraps around where these are too large; here that is 22008.
         ("make_interval", _, Type::Int4) => vec!["0", "1", "-2", "12", "100"],
         ("make_interval", _, _) => vec!["0", "1.5", "-2.25", "100"],
+        ("to_date" | "to_timestamp" | "to_number", _, Type::Text) => vec![],
+        ("to_char", 0, Type::Float4 | Type::Float8) => {
+            vec!["1.5", "0", "-2.25", "3e10", "100", "0.5", "-1", "12.345"]
+        }
         _ => samples(kind),
     }
+}
+
+/// Templates for `to_char`, by what is formatted.
+fn templates(function: &Function) -> Vec<&'static str> {
+    let is_moment = matches!(function.arguments[0], Type::Timestamp | Type::Timestamptz | Type::Interval);
+    if is_moment {
+        return vec![
+            "YYYY-MM-DD HH24:MI:SS",
+            "FMMonth DDth, YYYY",
+            "Day Dy D ID",
+            "HH12:MI AM",
+            "hh:mi p.m.",
+            "MS US FF3",
+            "Q WW IW W CC J",
+            "Y,YYY YYY YY Y BC",
+            "DDD IDDD IYYY",
+            "RM rm FMRM",
+            "SSSS",
+            "MON Mon mon MONTH month",
+            "\"quoted YYYY\" YYYY",
+            "TZH:TZM OF",
+            "FMDD FMMM FMHH24",
+            "HH24:MI:SS.US",
+            "DAY",
+            "TZ tz",
+        ];
+    }
+    vec![
+        "999",
+        "9999.99",
+        "0000.00",
+        "FM999.009",
+        "S999",
+        "999S",
+        "MI999",
+        "999MI",
+        "999PR",
+        "9,999,999",
+        "FM9,999",
+        "0.9",
+        "9.9",
+        "99V99",
+        "999th",
+        "RN",
+        "FMrn",
+        "SG99",
+        "PL99",
+        "9.99EEEE",
+        "L999",
+        "FM0999.90",
+        "\"x\"99",
+    ]
 }
 
 /// Calls of one entry over samples of its arguments.
@@ -179,8 +235,17 @@ fn comparisons(
     let mut found = Vec::new();
     for &element in elements {
         let kinds = concrete(&function.arguments, element);
-        let pools: Vec<Vec<&str>> =
-            kinds.iter().enumerate().map(|(at, &kind)| pool(function.name, at, kind)).collect();
+        let pools: Vec<Vec<&str>> = kinds
+            .iter()
+            .enumerate()
+            .map(|(at, &kind)| {
+                if function.name == "to_char" && at == 1 {
+                    templates(function)
+                } else {
+                    pool(function.name, at, kind)
+                }
+            })
+            .collect();
         if pools.iter().any(Vec::is_empty) {
             continue;
         }

@@ -18,6 +18,7 @@ pub mod definition;
 mod json;
 mod mathematics;
 mod moments;
+mod number_format;
 mod registry;
 pub mod resolve;
 mod session;

@@ -18,6 +18,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
     &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,
+        super::number_format::FUNCTIONS,
         super::session::FUNCTIONS,
         super::sets::SETS,
         super::sundry::CURRENT,

@@ -1,0 +1,351 @@
+//! `to_date` and `to_timestamp` with a template.
+//!
+//! Invariant: a text that does not follow its template is 22007, a value beyond its field 22008.
+
+use super::template::{Field, Node, parse};
+use crate::error::{Result, SqlError, SqlState};
+use crate::functions::definition::{Definition, FunctionContext, scalar};
+use crate::types::Value;
+use crate::types::datetime::{
+    Fields, JULIAN_EPOCH, check_timestamp, civil_from_days, days_from_civil, days_in_month, is_leap_year,
+    iso_week_start, local_to_utc, make_date, make_timestamp,
+};
+
+/// The table.
+pub(in crate::functions) const FUNCTIONS: &[Definition] = &[
+    scalar("to_date(text, text) date", |_, v| {
+        let fields = Parts::read(v[0].str(), v[1].str())?.fields(v[0].str())?;
+        make_date(fields.year, fields.month, fields.day).map(Value::Date).map_err(|_| {
+            let message = format!("date out of range: \"{}\"", v[0].str());
+            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
+        })
+    })
+    .stable(),
+    scalar("to_timestamp(text, text) timestamptz", to_timestamp).stable(),
+];
+
+fn to_timestamp(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
+    let parts = Parts::read(v[0].str(), v[1].str())?;
+    let local = make_timestamp(&parts.fields(v[0].str())?)?;
+    let instant = match parts.zone {
+        Some(offset) => check_timestamp(local - i64::from(offset) * 1_000_000)?,
+        None => local_to_utc(local, &context.formats().time_zone)?,
+    };
+    Ok(Value::Timestamptz(instant))
+}
+
+/// What was read.
+#[derive(Default)]
+struct Parts {
+    year: Option<i32>,
+    iso_year: Option<i32>,
+    month: Option<i32>,
+    day: Option<i32>,
+    day_of_year: Option<i32>,
+    iso_week: Option<i32>,
+    iso_day: Option<i32>,
+    iso_day_of_year: Option<i32>,
+    julian: Option<i32>,
+    century: Option<i32>,
+    is_bc: bool,
+    hour: Option<i32>,
+    is_twelve_hours: bool,
+    is_afternoon: Option<bool>,
+    minute: i32,
+    second: i32,
+    seconds_of_day: Option<i32>,
+    micros: i32,
+    zone: Option<i32>,
+    /// The year's digits, where there are fewer than four.
+    year_digits: usize,
+}
+
+fn invalid(message: String) -> SqlError {
+    SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
+}
+
+/// The text that is left to read.
+struct Source<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Source<'t> {
+    fn skip_blanks(&mut self) {
+        self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
+    }
+
+    /// A number of at most so many digits; of as many as there are where none is given.
+    fn number(&mut self, field: &Field, most: Option<usize>) -> Result<i32> {
+        self.skip_blanks();
+        let sign = usize::from(self.rest.starts_with(['-', '+']));
+        let count = self.rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
+        let taken = sign + most.map_or(count, |most| count.min(most));
+        if count == 0 {
+            let shown: String = self.rest.chars().take(most.unwrap_or(4)).collect();
+            let error = invalid(format!("invalid value \"{shown}\" for \"{}\"", field.keyword));
+            return Err(error.with_detail("Value must be an integer."));
+        }
+        let (digits, rest) = self.rest.split_at(taken);
+        self.rest = rest;
+        digits.parse().map_err(|_| {
+            let message = format!("value for \"{}\" in source string is out of range", field.keyword);
+            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
+        })
+    }
+
+    /// The place of the name that the text starts with.
+    fn name(&mut self, field: &Field, names: &[&str]) -> Result<usize> {
+        self.skip_blanks();
+        let folded = self.rest.to_lowercase();
+        let found = names.iter().position(|name| folded.starts_with(&name.to_lowercase()));
+        match found {
+            Some(at) => {
+                self.rest = &self.rest[names[at].len()..];
+                Ok(at)
+            }
+            None => {
+                let shown: String = self.rest.chars().take_while(|c| c.is_alphanumeric()).collect();
+                let error = invalid(format!("invalid value \"{shown}\" for \"{}\"", field.keyword));
+                Err(error
+                    .with_detail("The given value did not match any of the allowed values for this field."))
+            }
+        }
+    }
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const MONTHS_SHORT: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const DAYS_SHORT: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+/// From the longest, so that none hides another.
+const ROMAN_MONTHS: [&str; 12] = ["XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IV", "III", "II", "I"];
+
+impl Parts {
+    fn read(text: &str, template: &str) -> Result<Parts> {
+        let mut parts = Parts::default();
+        let mut source = Source { rest: text };
+        source.skip_blanks();
+        let nodes = parse(template);
+        for (at, node) in nodes.iter().enumerate() {
+            if source.rest.is_empty() {
+                break;
+            }
+            match node {
+                Node::Text { text, is_separator: true } => {
+                    // A separator matches any separator, or nothing.
+                    let is_separator = |c: char| !c.is_alphanumeric() && !c.is_control();
+                    let next = source.rest.chars().next().unwrap_or(' ');
+                    let is_sign = matches!(next, '-' | '+') && text.trim().is_empty();
+                    if is_separator(next) && !is_sign {
+                        source.rest = &source.rest[next.len_utf8()..];
+                        source.skip_blanks();
+                    }
+                }
+                Node::Text { text, .. } => {
+                    for _ in text.chars() {
+                        let mut characters = source.rest.chars();
+                        characters.next();
+                        source.rest = characters.as_str();
+                    }
+                }
+                Node::Field(field) => {
+                    // Digits are counted only where the next keyword follows at once.
+                    let is_tight = matches!(nodes.get(at + 1), Some(Node::Field(_)));
+                    parts.read_field(field, is_tight, &mut source)?;
+                    if field.ordinal.is_some() {
+                        source.rest = source.rest.get(2..).unwrap_or("");
+                    }
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    fn read_field(&mut self, field: &Field, is_tight: bool, source: &mut Source<'_>) -> Result<()> {
+        let width =
+            |digits: usize| if field.is_filled || !is_tight && digits == 4 { None } else { Some(digits) };
+        match field.keyword {
+            "HH" | "HH12" => {
+                let hour = source.number(field, width(2))?;
+                if !(1..=12).contains(&hour) {
+                    let message = format!("hour \"{hour}\" is invalid for the 12-hour clock");
+                    return Err(invalid(message)
+                        .with_hint("Use the 24-hour clock, or give an hour between 1 and 12."));
+                }
+                self.hour = Some(hour);
+                self.is_twelve_hours = true;
+            }
+            "HH24" => self.hour = Some(source.number(field, width(2))?),
+            "MI" => self.minute = source.number(field, width(2))?,
+            "SS" => self.second = source.number(field, width(2))?,
+            "SSSS" | "SSSSS" => self.seconds_of_day = Some(source.number(field, width(5))?),
+            "MS" => self.micros = self.fraction(field, source, 3)?,
+            "US" => self.micros = self.fraction(field, source, 6)?,
+            keyword if keyword.starts_with("FF") => {
+                self.micros = self.fraction(field, source, usize::from(keyword.as_bytes()[2] - b'0'))?;
+            }
+            "AM" | "PM" => self.is_afternoon = Some(source.name(field, &["am", "pm"])? == 1),
+            "A.M." | "P.M." => self.is_afternoon = Some(source.name(field, &["a.m.", "p.m."])? == 1),
+            "BC" | "AD" => self.is_bc = source.name(field, &["ad", "bc"])? == 1,
+            "B.C." | "A.D." => self.is_bc = source.name(field, &["a.d.", "b.c."])? == 1,
+            "TZH" => {
+                let sign = if source.rest.starts_with('-') { -1 } else { 1 };
+                let hours = source.number(field, Some(2))?.abs();
+                self.zone = Some(sign * hours * 3600);
+            }
+            "TZM" => {
+                let minutes = source.number(field, Some(2))?;
+                let hours = self.zone.unwrap_or(0);
+                self.zone = Some(if hours < 0 { hours - minutes * 60 } else { hours + minutes * 60 });
+            }
+            "TZ" | "OF" => {
+                let message = format!("formatting field \"{}\" is only supported in to_char", field.keyword);
+                return Err(SqlError::unsupported(message));
+            }
+            _ => self.read_day(field, &width, source)?,
+        }
+        Ok(())
+    }
+
+    fn read_day(
+        &mut self,
+        field: &Field,
+        width: &dyn Fn(usize) -> Option<usize>,
+        source: &mut Source<'_>,
+    ) -> Result<()> {
+        match field.keyword {
+            "MONTH" => self.month = Some(source.name(field, &MONTHS)? as i32 + 1),
+            "MON" => self.month = Some(source.name(field, &MONTHS_SHORT)? as i32 + 1),
+            "RM" => self.month = Some(12 - source.name(field, &ROMAN_MONTHS)? as i32),
+            "MM" => self.month = Some(source.number(field, width(2))?),
+            "DAY" => self.iso_day = Some(source.name(field, &DAYS)? as i32),
+            "DY" => self.iso_day = Some(source.name(field, &DAYS_SHORT)? as i32),
+            "DDD" => self.day_of_year = Some(source.number(field, width(3))?),
+            "IDDD" => self.iso_day_of_year = Some(source.number(field, width(3))?),
+            "DD" => self.day = Some(source.number(field, width(2))?),
+            "D" => self.iso_day = Some((source.number(field, width(1))? + 6) % 7),
+            "ID" => self.iso_day = Some(source.number(field, width(1))?),
+            "WW" => {
+                let week = source.number(field, width(2))?;
+                self.day_of_year = Some((week - 1) * 7 + 1);
+            }
+            "IW" => self.iso_week = Some(source.number(field, width(2))?),
+            "W" => self.day = Some((source.number(field, width(1))? - 1) * 7 + 1),
+            "Q" => {
+                source.number(field, width(1))?;
+            }
+            "CC" => self.century = Some(source.number(field, width(2))?),
+            "J" => self.julian = Some(source.number(field, None)?),
+            "Y,YYY" => {
+                let thousands = source.number(field, None)?;
+                source.rest = source.rest.strip_prefix(',').unwrap_or(source.rest);
+                self.year = Some(thousands * 1000 + source.number(field, Some(3))?);
+                self.year_digits = 4;
+            }
+            keyword => {
+                let digits = keyword.len();
+                source.skip_blanks();
+                let before = source.rest.len();
+                let year = source.number(field, width(digits))?;
+                let read = before - source.rest.len();
+                let year = if digits < 4 && read < 4 { nearest_to_2020(year, read) } else { year };
+                self.year_digits = digits;
+                if keyword.starts_with('I') { self.iso_year = Some(year) } else { self.year = Some(year) }
+            }
+        }
+        Ok(())
+    }
+
+    fn fraction(&self, field: &Field, source: &mut Source<'_>, digits: usize) -> Result<i32> {
+        source.skip_blanks();
+        let before = source.rest.len();
+        let value = source.number(field, Some(digits))?;
+        let read = before - source.rest.len();
+        Ok(value * 10i32.pow(6u32.saturating_sub(read as u32)))
+    }
+
+    /// The fields of a timestamp, checked.
+    fn fields(&self, text: &str) -> Result<Fields> {
+        let out_of_range = || {
+            let message = format!("date/time field value out of range: \"{text}\"");
+            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, message)
+        };
+        let (year, month, day) = self.date();
+        if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+            return Err(out_of_range());
+        }
+        let mut hour = self.hour.unwrap_or(0);
+        let (mut minute, mut second) = (self.minute, self.second);
+        if let Some(seconds) = self.seconds_of_day {
+            (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        }
+        if self.is_twelve_hours {
+            hour = match self.is_afternoon {
+                Some(true) if hour < 12 => hour + 12,
+                Some(false) if hour == 12 => 0,
+                _ => hour,
+            };
+        }
+        if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..60).contains(&second) {
+            return Err(out_of_range());
+        }
+        Ok(Fields { year, month, day, hour, minute, second, micros: self.micros })
+    }
+
+    fn date(&self) -> (i32, i32, i32) {
+        if let Some(julian) = self.julian {
+            return civil_from_days(i64::from(julian) - i64::from(JULIAN_EPOCH));
+        }
+        if let Some(year) = self.iso_year {
+            let start = iso_week_start(year, self.iso_week.unwrap_or(1));
+            let day = match (self.iso_day_of_year, self.iso_day) {
+                (Some(day), _) => iso_week_start(year, 1) + i64::from(day) - 1,
+                (None, Some(0)) => start + 6,
+                (None, Some(day)) => start + i64::from(day) - 1,
+                (None, None) => start,
+            };
+            return civil_from_days(day);
+        }
+        let mut year = match (self.year, self.century) {
+            (Some(year), Some(century)) if self.year_digits <= 2 => (century - 1) * 100 + year % 100,
+            (None, Some(century)) => (century - 1) * 100 + 1,
+            (year, _) => year.unwrap_or(0),
+        };
+        if self.is_bc && year > 0 {
+            year = 1 - year;
+        }
+        if let (Some(day), None) = (self.day_of_year, self.month) {
+            let length = if is_leap_year(year) { 366 } else { 365 };
+            if (1..=length).contains(&day) {
+                return civil_from_days(days_from_civil(year, 1, 1) + i64::from(day) - 1);
+            }
+            return (year, 13, day);
+        }
+        (year, self.month.unwrap_or(1), self.day.unwrap_or(1))
+    }
+}
+
+/// A year of one to three digits, completed to the one nearest to 2020.
+fn nearest_to_2020(year: i32, digits: usize) -> i32 {
+    match (digits, year) {
+        (..=2, ..70) => year + 2000,
+        (..=2, 70..100) => year + 1900,
+        (_, 100..520) => year + 2000,
+        (_, 520..1000) => year + 1000,
+        _ => year,
+    }
+}

@@ -1,0 +1,153 @@
+//! Templates of `to_char`, `to_date` and `to_timestamp`: keywords with their prefixes and suffixes, and literal text.
+//!
+//! Source: PostgreSQL 15, `formatting.c`: `DCH_keywords`, `parse_format`.
+
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    /// A keyword.
+    Field(Field),
+    /// Text that stands for itself; `is_separator` for single characters that are no letters or digits.
+    Text { text: String, is_separator: bool },
+}
+
+/// A keyword with what stands around it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    /// The keyword in upper case.
+    pub keyword: &'static str,
+    /// How its name is written.
+    pub case: Case,
+    /// `FM`: without padding.
+    pub is_filled: bool,
+    /// `TH` or `th`: an ordinal's ending.
+    pub ordinal: Option<Case>,
+}
+
+/// How letters are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    Upper,
+    Capital,
+    Lower,
+}
+
+/// Keywords, those before others that begin with them.
+const KEYWORDS: &[&str] = &[
+    "A.D.", "A.M.", "AD", "AM", "B.C.", "BC", "CC", "DAY", "DDD", "DD", "DY", "D", "FF1", "FF2", "FF3",
+    "FF4", "FF5", "FF6", "HH24", "HH12", "HH", "IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I", "J", "MI", "MM",
+    "MONTH", "MON", "MS", "OF", "P.M.", "PM", "Q", "RM", "SSSSS", "SSSS", "SS", "TZH", "TZM", "TZ", "US",
+    "WW", "W", "Y,YYY", "YYYY", "YYY", "YY", "Y",
+];
+/// Keywords whose letters may also be capitalized.
+const NAMES: &[&str] = &["DAY", "DY", "MONTH", "MON"];
+
+fn keyword_at(text: &str) -> Option<(&'static str, Case)> {
+    KEYWORDS.iter().find_map(|keyword| {
+        let written = text.get(..keyword.len())?;
+        let lower = keyword.to_ascii_lowercase();
+        if written == *keyword {
+            Some((*keyword, Case::Upper))
+        } else if written == lower {
+            Some((*keyword, Case::Lower))
+        } else if NAMES.contains(keyword) && written[..1] == keyword[..1] && written[1..] == lower[1..] {
+            Some((*keyword, Case::Capital))
+        } else {
+            None
+        }
+    })
+}
+
+/// The parts of a template.
+pub(super) fn parse(template: &str) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let mut rest = template;
+    while !rest.is_empty() {
+        let mut is_filled = false;
+        let mut after = rest;
+        while let Some(next) =
+            ["FM", "fm", "TM", "tm", "FX", "fx"].iter().find_map(|it| after.strip_prefix(it))
+        {
+            is_filled |= after.starts_with(['F', 'f']) && after[1..].starts_with(['M', 'm']);
+            after = next;
+        }
+        if let Some((keyword, case)) = keyword_at(after) {
+            after = &after[keyword.len()..];
+            let mut ordinal = None;
+            if let Some(next) = after.strip_prefix("TH") {
+                (ordinal, after) = (Some(Case::Upper), next);
+            } else if let Some(next) = after.strip_prefix("th") {
+                (ordinal, after) = (Some(Case::Lower), next);
+            }
+            after = after.strip_prefix("SP").unwrap_or(after);
+            nodes.push(Node::Field(Field { keyword, case, is_filled, ordinal }));
+            rest = after;
+            continue;
+        }
+        rest = if after.len() < rest.len() { after } else { literal(rest, &mut nodes) };
+    }
+    nodes
+}
+
+/// Quoted text, an escaped quotation mark, or one character.
+fn literal<'t>(rest: &'t str, nodes: &mut Vec<Node>) -> &'t str {
+    let push =
+        |nodes: &mut Vec<Node>, text: String, is_separator| nodes.push(Node::Text { text, is_separator });
+    if let Some(inside) = rest.strip_prefix('"') {
+        let mut text = String::new();
+        let mut characters = inside.chars();
+        while let Some(character) = characters.next() {
+            match character {
+                '"' => break,
+                '\\' => text.extend(characters.next()),
+                plain => text.push(plain),
+            }
+        }
+        push(nodes, text, false);
+        return characters.as_str();
+    }
+    if let Some(after) = rest.strip_prefix("\\\"") {
+        push(nodes, "\"".to_string(), false);
+        return after;
+    }
+    let mut characters = rest.chars();
+    let character = characters.next().unwrap_or(' ');
+    push(nodes, character.to_string(), !character.is_ascii_alphanumeric());
+    characters.as_str()
+}
+
+/// The ending of an ordinal number.
+pub(super) fn ordinal_ending(digits: &str, case: Case) -> &'static str {
+    let bytes = digits.as_bytes();
+    let last = bytes.last().copied().unwrap_or(b'0');
+    let is_teen = bytes.len() > 1 && bytes[bytes.len() - 2] == b'1';
+    let ending = match last {
+        b'1' if !is_teen => ("ST", "st"),
+        b'2' if !is_teen => ("ND", "nd"),
+        b'3' if !is_teen => ("RD", "rd"),
+        _ => ("TH", "th"),
+    };
+    if case == Case::Upper { ending.0 } else { ending.1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_keywords_and_text() {
+        let nodes = parse("FMMonth DDth, YYYY \"at\" hh24");
+        let fields: Vec<&str> = nodes
+            .iter()
+            .map(|node| match node {
+                Node::Field(field) => field.keyword,
+                Node::Text { text, .. } => text,
+            })
+            .collect();
+        assert_eq!(fields, ["MONTH", " ", "DD", ",", " ", "YYYY", " ", "at", " ", "HH24"]);
+        let Node::Field(month) = &nodes[0] else { panic!() };
+        assert!(month.is_filled && month.case == Case::Capital);
+        assert_eq!(ordinal_ending("11", Case::Lower), "th");
+        assert_eq!(ordinal_ending("22", Case::Upper), "ND");
+    }
+}
