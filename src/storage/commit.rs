@@ -29,8 +29,8 @@ use bumpalo::collections::Vec as ArenaVec;
 use crossbeam_epoch::Guard;
 
 use self::after_images::{Unfeasible, after_images};
-use self::install::install;
 pub(super) use self::install::install_row;
+use self::install::{install, preserve};
 pub(crate) use self::lock_writes::{Excluded, InOrder, Taking};
 use self::lock_writes::{give_back, take};
 use self::one_slice::commit_one_slice;
@@ -204,9 +204,14 @@ fn commit_any<T: Taking>(
                 staged.keep(worker_context, &workspace.writes, stamp, charged);
             }
             workspace.last_stamp = stamp;
+            // After the global epoch was read: see `storage::versions`.
+            let bound = store.versions().bound();
             for (position, entry) in pending.iter().enumerate() {
                 let table = workspace.writes.touched()[position].table();
-                install::<T>((table, store.versions()), entry, stamp, &mut workspace.deleted, guard);
+                if entry.word < bound {
+                    preserve(store.versions(), table, entry, stamp, guard);
+                }
+                install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
             }
             if !workspace.schema.is_empty() {
                 store.change_schema(workspace.schema.drain(..), stamp.epoch());

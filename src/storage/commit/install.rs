@@ -15,17 +15,13 @@ use crate::storage::workspace::Deleted;
 /// Installs what was computed for one record. Nothing here can fail.
 #[inline]
 pub(super) fn install<T: Taking>(
-    (table, versions): (&TableCore, &Versions),
+    table: &TableCore,
     entry: &Pending<'_>,
     stamp: Stamp,
     deleted: &mut Vec<Deleted>,
     guard: &Guard,
 ) {
     let word = entry.record.word();
-    if entry.word < versions.bound() && !matches!(entry.change, Change::Nothing) {
-        // Before the row changes, and before its word does where it is deleted: see `Versions::read`.
-        versions.preserve(table, entry.record, entry.word, stamp, guard);
-    }
     // A record whose other columns change stays split.
     let present = if T::SPLITS { stamp.present() | entry.word & SPLIT } else { stamp.present() };
     match &entry.change {
@@ -61,6 +57,22 @@ pub(super) fn install<T: Taking>(
             // Release: as above.
             word.store(present, Ordering::Release);
         }
+    }
+}
+
+/// Keeps the row that the install will change, if an open snapshot may need it: before the row changes, and before its word does
+/// where the row is deleted (see `Versions::read`).
+#[cold]
+#[inline(never)]
+pub(super) fn preserve(
+    versions: &Versions,
+    table: &TableCore,
+    entry: &Pending<'_>,
+    stamp: Stamp,
+    guard: &Guard,
+) {
+    if !matches!(entry.change, Change::Nothing) {
+        versions.preserve(table, entry.record, entry.word, stamp, guard);
     }
 }
 
