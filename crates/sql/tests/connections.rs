@@ -328,3 +328,21 @@ fn temporary_tables_end_with_their_connection() {
     drop(one);
     assert_eq!(sql.database().tables().len(), tables - 1);
 }
+
+#[test]
+fn advisory_locks_are_held_by_sessions_and_transactions() {
+    let sql = in_memory();
+    let (mut one, mut two) = (connect(&sql), connect(&sql));
+    one.query("select pg_advisory_lock(7)").expect("it is free");
+    assert_eq!(rows(&mut two, "select pg_try_advisory_lock(7), pg_try_advisory_lock(0, 7)"), ["f t"]);
+    two.query("set statement_timeout = '30ms'").expect("a setting");
+    assert_eq!(state(&mut two, "select pg_advisory_lock(7)"), SqlState::QUERY_CANCELED);
+    assert_eq!(rows(&mut one, "select pg_advisory_unlock(7), pg_advisory_unlock(7)"), ["t f"]);
+    one.query("begin; select pg_advisory_xact_lock(8)").expect("it is free");
+    assert_eq!(rows(&mut two, "select pg_try_advisory_lock(8)"), ["f"]);
+    one.query("commit").expect("the end");
+    assert_eq!(rows(&mut two, "select pg_try_advisory_lock(8)"), ["t"]);
+    drop(two);
+    assert_eq!(rows(&mut one, "select pg_try_advisory_lock(8)"), ["t"]);
+    one.query("select pg_advisory_unlock_all()").expect("it always works");
+}

@@ -10,6 +10,7 @@
 //! Invariants: an entry is called with values of exactly the types that [`resolve`] answered, and a strict one never
 //! with NULL: a thread that evaluates answers NULL itself. Entries live as long as the process.
 
+mod advisory;
 mod aggregates;
 mod arithmetic;
 mod arrays;

@@ -19,6 +19,7 @@ const FUNCTIONS: &[&[&[Definition]]] = &[
         super::arithmetic::FUNCTIONS,
         super::mathematics::FUNCTIONS,
         super::number_format::FUNCTIONS,
+        super::advisory::FUNCTIONS,
         super::session::FUNCTIONS,
         super::sets::SETS,
         super::sundry::CURRENT,

@@ -76,6 +76,9 @@ impl Connection {
             settings,
             catalog: shared.catalog(),
             sequences: shared.sequences.clone(),
+            advisory: shared.advisory.clone(),
+            number,
+            acquired: Vec::new(),
             user: options.user,
             database: options.database,
             process_id: number,
@@ -308,5 +311,6 @@ impl Drop for Connection {
         // What a rollback or a drop cannot do now is done when the database is opened again.
         let _ = self.rollback(false);
         let _ = self.drop_temporary();
+        self.shared.advisory.release_all(self.environment.number, false);
     }
 }

@@ -10,10 +10,11 @@ use crate::catalog::system::{self, SystemCatalog};
 use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
+use crate::session::advisory::AdvisoryLocks;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, sequence_of};
 use crate::session::settings::Settings;
-use crate::types::environment::{FormatSettings, ObjectKind};
+use crate::types::environment::{AdvisoryLock, FormatSettings, ObjectKind};
 use crate::types::{Environment, Type};
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
@@ -29,6 +30,11 @@ pub(crate) struct SessionEnvironment {
     pub settings: Settings,
     pub catalog: Arc<Catalog>,
     pub sequences: Arc<Sequences>,
+    pub advisory: Arc<AdvisoryLocks>,
+    /// The number of the connection, by which it holds advisory locks.
+    pub number: i32,
+    /// Advisory locks that the present attempt of the statement has acquired: another attempt begins without them.
+    pub acquired: Vec<AdvisoryLock>,
     pub user: String,
     pub database: String,
     pub process_id: i32,
@@ -82,6 +88,14 @@ impl SessionEnvironment {
         path.into_iter().find(|schema| self.catalog.schema(schema).is_some()).ok_or_else(|| {
             SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
         })
+    }
+
+    /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
+    pub fn begin_attempt(&mut self) {
+        self.replayed = 0;
+        for lock in std::mem::take(&mut self.acquired) {
+            self.advisory.release(self.number, lock);
+        }
     }
 
     /// What printing a value needs.
@@ -255,6 +269,29 @@ impl Environment for SessionEnvironment {
                 format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
             SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
         })
+    }
+
+    fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
+        let locks = self.advisory.clone();
+        let locked = locks.acquire(self.number, lock, wait, &mut || self.check_interrupt())?;
+        if locked {
+            self.acquired.push(lock);
+        }
+        Ok(locked)
+    }
+
+    fn advisory_unlock(&mut self, lock: AdvisoryLock) -> Result<bool> {
+        let held = self.advisory.release(self.number, lock);
+        if !held {
+            self.add_notice(Severity::Warning, SqlState::WARNING, "you don't own a lock of this key");
+        }
+        Ok(held)
+    }
+
+    fn advisory_unlock_all(&mut self) -> Result<()> {
+        self.acquired.clear();
+        self.advisory.release_all(self.number, false);
+        Ok(())
     }
 
     fn last_value(&mut self) -> Result<i64> {

@@ -12,6 +12,7 @@
 //! Concurrency: a [`Connection`] belongs to one thread at a time; connections share the catalog, which each takes as it
 //! is when a statement begins.
 
+mod advisory;
 mod connection;
 mod copy;
 mod cursor;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub store: Store,
     pub statistics: StatisticsCache,
     pub sequences: Arc<Sequences>,
+    pub advisory: Arc<advisory::AdvisoryLocks>,
     connections: AtomicI32,
 }
 
@@ -105,6 +107,7 @@ impl Sql {
             store,
             statistics: StatisticsCache::default(),
             sequences: Arc::new(Sequences::open(database)?),
+            advisory: Arc::default(),
             connections: AtomicI32::new(1),
         };
         Ok(Sql { shared: Arc::new(shared) })

@@ -159,6 +159,7 @@ impl Connection {
             return Err(self.read_only(plan.kind));
         }
         self.environment.given.clear();
+        self.environment.acquired.clear();
         loop {
             self.environment.shortage = None;
             let done = self.attempt(plan, parameters, each);
@@ -169,6 +170,9 @@ impl Connection {
                     self.shared.sequences.refill(&self.shared.database, &sequence)?;
                 }
                 (done, _) => {
+                    if self.transaction.is_idle() && !self.environment.acquired.is_empty() {
+                        self.shared.advisory.release_all(self.environment.number, true);
+                    }
                     let count = done?;
                     self.finish_sequences()?;
                     return Ok(count);
@@ -200,12 +204,13 @@ impl Connection {
             return Err(self.read_only("COPY FROM"));
         }
         self.environment.given.clear();
+        self.environment.acquired.clear();
         loop {
             self.environment.shortage = None;
             let environment = &mut self.environment;
             let body = |access: crate::run::Access<'_>| {
                 *count = 0;
-                environment.replayed = 0;
+                environment.begin_attempt();
                 for row in rows {
                     *count += execute(&plan.planned, access, row, &mut *environment, &mut |_| Ok(()))?;
                 }
@@ -254,7 +259,7 @@ impl Connection {
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
         let environment = &mut self.environment;
-        environment.replayed = 0;
+        environment.begin_attempt();
         let idle = self.transaction.is_idle();
         if idle && !plan.planned.writes {
             return access::read(&self.shared.database, |access| {
@@ -266,7 +271,7 @@ impl Connection {
         let mut batches: Vec<Batch> = Vec::new();
         let body = |access: crate::run::Access<'_>| {
             batches.clear();
-            environment.replayed = 0;
+            environment.begin_attempt();
             execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| {
                 batches.push(batch);
                 Ok(())

@@ -168,6 +168,8 @@ impl Connection {
 
     /// What ends with a transaction: portals, cursors without HOLD, local settings.
     pub(super) fn block_ended(&mut self, committed: bool) {
+        self.environment.acquired.clear();
+        self.shared.advisory.release_all(self.environment.number, true);
         let created = std::mem::take(&mut self.transaction.created);
         if !committed {
             self.drop_created(&created);

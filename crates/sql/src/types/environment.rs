@@ -109,6 +109,17 @@ pub enum ObjectKind {
     Collation,
 }
 
+/// An advisory lock: a key, and how it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvisoryLock {
+    /// The key; whether it was given in two halves.
+    pub key: (bool, i64),
+    /// Whether nobody else may hold it, not even shared.
+    pub exclusive: bool,
+    /// Whether it ends with the transaction.
+    pub of_transaction: bool,
+}
+
 /// A session, as functions see it. Every method has a default that suits expressions without a session.
 pub trait Environment {
     /// The settings for printing and reading values.
@@ -171,6 +182,21 @@ pub trait Environment {
     /// `currval`
     fn current_value(&mut self, _sequence: u32) -> Result<i64> {
         Err(no_session("currval"))
+    }
+
+    /// `pg_advisory_lock` and its kin. `wait`: until it is free; else whether it was free.
+    fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
+        Err(no_session("pg_advisory_lock"))
+    }
+
+    /// `pg_advisory_unlock`. Whether the session held the lock.
+    fn advisory_unlock(&mut self, _lock: AdvisoryLock) -> Result<bool> {
+        Err(no_session("pg_advisory_unlock"))
+    }
+
+    /// `pg_advisory_unlock_all`
+    fn advisory_unlock_all(&mut self) -> Result<()> {
+        Err(no_session("pg_advisory_unlock_all"))
     }
 
     /// `lastval`
