@@ -44,6 +44,8 @@ pub(crate) struct Planned {
     pub(crate) sizes: Sizes,
     /// Whether it writes.
     pub(crate) writes: bool,
+    /// Whether it reads so much that a snapshot is worth taking: it waits for the log, but then meets no transaction.
+    pub(crate) is_report: bool,
     /// The columns of the rows that it returns.
     pub(crate) columns: Vec<BoundColumn>,
 }
@@ -160,6 +162,9 @@ pub(crate) enum MergeActionPlan {
     Insert(Vec<Expr>),
 }
 
+/// From which cost on, in rows looked at, a query is a report.
+const REPORT_COST_MIN: f64 = 2_000.0;
+
 /// Plans a statement.
 pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Planned> {
     let mut planner = Planner::new(known);
@@ -169,7 +174,13 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         Sizes { outers: planner.outers, caches: planner.caches, kept: planner.kept, nodes: planner.nodes };
     let first = std::mem::take(&mut planner.first);
     let writes = !first.is_empty() || !matches!(action, Action::Query(_));
-    Ok(Planned { ctes, first, action, sizes, writes, columns: statement.columns.clone() })
+    let is_report = match &action {
+        Action::Query(plan) => {
+            !writes && plan.cost + ctes.iter().map(|(_, cte)| cte.cost).sum::<f64>() > REPORT_COST_MIN
+        }
+        _ => false,
+    };
+    Ok(Planned { ctes, first, action, sizes, writes, is_report, columns: statement.columns.clone() })
 }
 
 impl Planner<'_> {

@@ -94,6 +94,7 @@ impl Connection {
             set_values: Vec::new(),
             current_values: HashMap::new(),
             last_sequence: None,
+            printing: None,
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
         };
         let transaction = Transaction::new(shared.database.session()?);
@@ -163,7 +164,7 @@ impl Connection {
         self.canceled.store(false, Ordering::Relaxed);
         let environment = &mut self.environment;
         environment.statement_start = now();
-        let timeout = environment.settings.milliseconds("statement_timeout");
+        let timeout = environment.settings.derived.statement_timeout;
         environment.deadline =
             timeout.map(|limit| std::time::Instant::now() + std::time::Duration::from_millis(limit));
         if self.transaction.is_idle() {

@@ -133,7 +133,7 @@ impl Connection {
         }
         sink.describe(&cursor.fields)?;
         for &row in &rows {
-            sink.row(&cursor.rows[row - 1], &printing)?;
+            sink.row(&cursor.rows[row - 1], &*printing)?;
         }
         sink.complete(&format!("FETCH {}", rows.len()))
     }

@@ -58,6 +58,8 @@ pub(crate) struct SessionEnvironment {
     pub current_values: HashMap<u32, i64>,
     pub last_sequence: Option<u32>,
     pub random: Random,
+    /// What printing needs, by the version of the settings that it was made of.
+    pub printing: Option<(u64, Arc<Printing>)>,
 }
 
 /// Random numbers of a session: splitmix64, seeded by the time, or by `setseed`.
@@ -99,13 +101,18 @@ impl SessionEnvironment {
     }
 
     /// What printing a value needs.
-    pub fn printing(&self) -> Printing {
-        Printing {
-            formats: self.settings.formats.clone(),
-            catalog: self.catalog.clone(),
-            path: self.path(),
-            user: self.user.clone(),
+    pub fn printing(&mut self) -> Arc<Printing> {
+        let version = self.settings.derived.version;
+        if let Some((of, printing)) = &self.printing
+            && *of == version
+            && Arc::ptr_eq(&printing.catalog, &self.catalog)
+        {
+            return printing.clone();
         }
+        let (formats, catalog) = (self.settings.formats.clone(), self.catalog.clone());
+        let printing = Arc::new(Printing { formats, catalog, path: self.path(), user: self.user.clone() });
+        self.printing = Some((version, printing.clone()));
+        printing
     }
 
     pub fn add_notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {

@@ -43,10 +43,10 @@ impl Connection {
             let plan = serde_json::json!([{ "Plan": lines }]);
             let text =
                 serde_json::to_string_pretty(&plan).map_err(|error| SqlError::internal(error.to_string()))?;
-            sink.row(&[Value::Json(text.into())], &printing)?;
+            sink.row(&[Value::Json(text.into())], &*printing)?;
         } else {
             for line in &lines {
-                sink.row(&[Value::text(line)], &printing)?;
+                sink.row(&[Value::text(line)], &*printing)?;
             }
         }
         sink.complete("EXPLAIN")

@@ -234,7 +234,7 @@ impl Connection {
             let printing = self.environment.printing();
             let count = if max_rows == 0 { rows.len() } else { max_rows.min(rows.len()) };
             for row in rows.drain(..count) {
-                sink.row(&row, &printing)?;
+                sink.row(&row, &*printing)?;
             }
             *given += count as u64;
             // A limit that is just reached suspends, as in PostgreSQL: whether there is more is asked with the next call.

@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// The catalog's version that it was bound to.
     pub version: u64,
     /// The settings that its binding depends on.
-    pub settings: String,
+    pub settings: Arc<str>,
 }
 
 impl Plan {
@@ -55,12 +55,6 @@ pub(crate) struct PlanCache {
 }
 
 impl Connection {
-    /// The settings that binding depends on: names are looked up along the path, literals read by the formats.
-    fn binding_settings(&self) -> String {
-        let of = |name| self.environment.settings.get(name).unwrap_or_default();
-        format!("{}|{}|{}|{}", of("search_path"), of("timezone"), of("datestyle"), of("intervalstyle"))
-    }
-
     /// Binds and plans a statement.
     pub(super) fn plan(
         &mut self,
@@ -89,13 +83,15 @@ impl Connection {
             returns,
             kind,
             version: catalog.version,
-            settings: self.binding_settings(),
+            settings: self.environment.settings.derived.binding.clone(),
         }))
     }
 
     /// Whether a plan still means what its statement says.
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
-        plan.version == self.environment.catalog.version && plan.settings == self.binding_settings()
+        let binding = &self.environment.settings.derived.binding;
+        let is_same = Arc::ptr_eq(&plan.settings, binding) || plan.settings == *binding;
+        plan.version == self.environment.catalog.version && is_same
     }
 
     /// The plan of a statement without parameters, cached by its text.
@@ -140,7 +136,7 @@ impl Connection {
                 sink.describe(&plan.fields)?;
                 described = true;
             }
-            sink.row(row, &printing)
+            sink.row(row, &*printing)
         })?;
         if plan.returns && !described {
             sink.describe(&plan.fields)?;
@@ -155,7 +151,7 @@ impl Connection {
         parameters: &[Value],
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
-        if plan.planned.writes && self.environment.settings.is_on("transaction_read_only") {
+        if plan.planned.writes && self.environment.settings.derived.read_only {
             return Err(self.read_only(plan.kind));
         }
         self.environment.given.clear();
@@ -261,7 +257,7 @@ impl Connection {
         let environment = &mut self.environment;
         environment.begin_attempt();
         let idle = self.transaction.is_idle();
-        if idle && !plan.planned.writes {
+        if idle && plan.planned.is_report {
             return access::read(&self.shared.database, |access| {
                 execute(&plan.planned, access, parameters, environment, &mut |batch| {
                     batch.rows().try_for_each(&mut *each)

@@ -4,6 +4,7 @@
 //! SET LOCAL lasts to the end of the transaction, and what a transaction sets is taken back when it is rolled back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::datetime::zone::{zone_by_name, zone_name};
@@ -107,11 +108,25 @@ pub(crate) struct Settings {
     /// What RESET restores.
     defaults: BTreeMap<String, String>,
     pub formats: FormatSettings,
+    /// What every statement asks, as it follows from the values.
+    pub derived: Derived,
     /// What to restore at the end of the transaction, and what when it is rolled back.
     local: Vec<(String, Option<String>)>,
     transaction: Vec<(String, Option<String>)>,
     /// Names of those that are reported to clients, and that have changed.
     changed: Vec<String>,
+}
+
+/// What every statement asks of the settings, kept so that it costs nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Derived {
+    /// What binding depends on: names are looked up along the path, literals read by the formats.
+    pub binding: Arc<str>,
+    /// In milliseconds.
+    pub statement_timeout: Option<u64>,
+    pub read_only: bool,
+    /// Rises with every change.
+    pub version: u64,
 }
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
@@ -129,14 +144,32 @@ impl Settings {
             SETTINGS.iter().map(|(name, value, ..)| (name.to_lowercase(), value.to_string())).collect();
         let changed =
             SETTINGS.iter().filter(|(.., told)| *told).map(|(name, ..)| name.to_lowercase()).collect();
-        Settings {
+        let derived =
+            Derived { binding: Arc::from(""), statement_timeout: None, read_only: false, version: 0 };
+        let mut settings = Settings {
             values: defaults.clone(),
             defaults,
             formats: FormatSettings::default(),
+            derived,
             local: Vec::new(),
             transaction: Vec::new(),
             changed,
-        }
+        };
+        settings.derive();
+        settings
+    }
+
+    /// Works out what follows from the values.
+    fn derive(&mut self) {
+        let of = |name| self.get(name).unwrap_or_default();
+        let binding =
+            format!("{}|{}|{}|{}", of("search_path"), of("timezone"), of("datestyle"), of("intervalstyle"));
+        self.derived = Derived {
+            binding: binding.into(),
+            statement_timeout: self.milliseconds("statement_timeout"),
+            read_only: self.is_on("transaction_read_only"),
+            version: self.derived.version + 1,
+        };
     }
 
     /// Gives a setting another default, as who connects wants it.
@@ -237,7 +270,9 @@ impl Settings {
         if known(name).is_some_and(|(.., told)| *told) && !self.changed.iter().any(|known| known == name) {
             self.changed.push(name.to_string());
         }
-        self.refresh_formats(name)
+        let refreshed = self.refresh_formats(name);
+        self.derive();
+        refreshed
     }
 
     fn refresh_formats(&mut self, name: &str) -> Result<()> {

@@ -227,7 +227,7 @@ impl Connection {
                 .collect();
             sink.describe(&fields)?;
             for (name, value) in self.environment.settings.all() {
-                sink.row(&[Value::text(name), Value::text(value), Value::text("")], &printing)?;
+                sink.row(&[Value::text(name), Value::text(value), Value::text("")], &*printing)?;
             }
             return sink.complete("SHOW");
         }
@@ -236,7 +236,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
         };
         sink.describe(&[Field::plain(name, Type::Text)])?;
-        sink.row(&[Value::text(value)], &printing)?;
+        sink.row(&[Value::text(value)], &*printing)?;
         sink.complete("SHOW")
     }
 

@@ -79,7 +79,7 @@ impl Connection {
                 let text = if value.is_null() {
                     None
                 } else {
-                    Some(crate::types::text::to_text(&printing, ty, value)?)
+                    Some(crate::types::text::to_text(&*printing, ty, value)?)
                 };
                 fields.push(text);
             }
