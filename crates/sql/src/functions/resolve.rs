@@ -312,8 +312,10 @@ fn same_as_known(left: &[usize], choices: &[&[Type]], actual: &[Type]) -> Option
     if known.any(|kind| kind != first) {
         return None;
     }
+    let assumed = vec![first; actual.len()];
     let mut fitting = left.iter().filter(|&&choice| {
         choices[choice].iter().all(|&kind| can_coerce(first, kind, CastContext::Implicit))
+            && polymorphic(choices[choice], &assumed, Type::Void).is_some()
     });
     match (fitting.next(), fitting.next()) {
         (Some(&only), None) => Some(only),

@@ -12,6 +12,10 @@ use crate::types::text::{bytea_text, parse_escaped, parse_hex, push_hex};
 /// The table of functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("length(bytea) int4", |_, v| Ok(Value::Int4(v[0].as_bytes().len() as i32))),
+    scalar("length(bytea, name) int4", |c, v| {
+        convert_from(c, v).map(|text| Value::Int4(text.str().chars().count() as i32))
+    })
+    .stable(),
     scalar("octet_length(bytea) int4", |_, v| Ok(Value::Int4(v[0].as_bytes().len() as i32))),
     scalar("bit_length(bytea) int4", |_, v| Ok(Value::Int4(v[0].as_bytes().len() as i32 * 8))),
     scalar("substr(bytea, int4) bytea", substring),

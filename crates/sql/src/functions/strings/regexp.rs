@@ -119,8 +119,8 @@ fn regexp_matches(_: &mut FunctionContext<'_>, v: &[Value]) -> Result<Box<dyn Ro
     let flags = v.get(2).map_or(Ok(Flags::default()), |value| Flags::parse(value.str()))?;
     let regex = compile(v[1].str(), flags)?;
     let most = if flags.is_global { usize::MAX } else { 1 };
-    let found: Vec<Value> =
-        regex.captures_iter(v[0].str()).take(most).map(|captures| groups(&captures)).collect();
+    let found = captures_from(&regex, v[0].str(), 0).take(most);
+    let found: Vec<Value> = found.map(|captures| groups(&captures)).collect();
     Ok(Box::new(RowsOf(found.into_iter().map(Ok))))
 }
 
@@ -182,31 +182,23 @@ fn replace(v: &[Value], start: usize, number: usize, flags: Flags) -> Result<Val
     Ok(Value::text(made))
 }
 
-/// All matches from a byte on; `^` still means the start of the whole text.
+/// All matches from a byte on; `^` still means the start of the whole text. Behind an empty match the search goes on one
+/// character later, so that an empty match may follow another match at once.
 fn captures_from<'t>(
     regex: &'t Arc<Regex>,
     text: &'t str,
     from: usize,
 ) -> impl Iterator<Item = Captures<'t>> + 't {
     let mut next = Some(from);
-    let mut last_end: Option<usize> = None;
     std::iter::from_fn(move || {
-        loop {
-            let at = next?;
-            let captures = regex.captures_at(text, at)?;
-            let whole = captures.get(0)?;
-            // An empty match moves on by a character, and none is taken right behind another match.
-            let is_repeated = whole.is_empty() && last_end == Some(whole.end());
-            next = if whole.is_empty() {
-                text[whole.end()..].chars().next().map(|c| whole.end() + c.len_utf8())
-            } else {
-                Some(whole.end())
-            };
-            last_end = Some(whole.end());
-            if !is_repeated {
-                return Some(captures);
-            }
-        }
+        let captures = regex.captures_at(text, next?)?;
+        let whole = captures.get(0)?;
+        next = if whole.is_empty() {
+            text[whole.end()..].chars().next().map(|c| whole.end() + c.len_utf8())
+        } else {
+            Some(whole.end())
+        };
+        Some(captures)
     })
 }
 
@@ -239,18 +231,14 @@ fn split<'t>(v: &'t [Value], function: &str) -> Result<Vec<&'t str>> {
     let text = v[0].str();
     let regex = compile(v[1].str(), single_flags(v.get(2), function)?)?;
     let mut parts = Vec::new();
-    let mut from = 0;
+    let (mut from, mut last_end) = (0, 0);
     for captures in captures_from(&regex, text, 0) {
         let Some(whole) = captures.get(0) else { continue };
-        let is_degenerate = whole.is_empty()
-            && (whole.start() == 0
-                || whole.start() == text.len()
-                || whole.start() == from && from > 0 && parts.is_empty());
-        if is_degenerate {
-            continue;
+        if whole.start() < text.len() && whole.end() > last_end {
+            parts.push(&text[from..whole.start()]);
+            from = whole.end();
         }
-        parts.push(&text[from..whole.start()]);
-        from = whole.end();
+        last_end = whole.end();
     }
     parts.push(&text[from..]);
     Ok(parts)
