@@ -88,6 +88,12 @@ fn plain_select(query: &BoundQuery) -> Option<&BoundSelect> {
     is_plain.then_some(&**select)
 }
 
+/// Whether a query's values do not depend on its rows.
+fn selects_constants(query: &BoundQuery) -> bool {
+    plain_select(query)
+        .is_some_and(|select| select.targets.iter().any(|target| relations_of(&target.expr).is_empty()))
+}
+
 impl Planner<'_> {
     /// Keeps the rows of a stage that have a partner, or that have none.
     pub(crate) fn semi_join(&mut self, stage: Stage, semi: SemiJoin) -> Result<Stage> {
@@ -95,6 +101,10 @@ impl Planner<'_> {
         let kind = if semi.negated { JoinKind::Anti } else { JoinKind::Semi };
         let rows = stage.plan.rows * 0.5;
         let is_in = !matches!(subquery.kind, SubqueryKind::Exists);
+        if semi.negated && is_in && selects_constants(&subquery.query) {
+            // A value that is no column of the right side is no key, and NULL must not be overlooked.
+            return self.filter(stage, std::slice::from_ref(&semi.condition));
+        }
         if let Some((side, mut conditions)) = self.decorrelated(&stage, subquery)? {
             let is_correlated = !conditions.is_empty();
             if !(is_in && semi.negated && is_correlated) {

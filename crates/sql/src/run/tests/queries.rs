@@ -132,6 +132,8 @@ fn subqueries_answer_with_sql_s_three_values() {
         f.line("SELECT 3 > ALL (SELECT x FROM u), 0 < ALL (SELECT x FROM u), 1 = ANY (SELECT x FROM u)"),
         "NULL NULL t"
     );
+    assert_eq!(f.line("SELECT a FROM t WHERE a NOT IN (SELECT NULL::int4 FROM u)"), "");
+    assert_eq!(f.line("SELECT count(*) FROM t WHERE a NOT IN (SELECT 3 FROM u)"), "19");
     assert_eq!(f.line("SELECT ARRAY(SELECT x FROM u WHERE x = 2)"), "{2,2}");
     assert_eq!(f.state("SELECT (SELECT x FROM u)"), "21000");
     assert_eq!(f.line("SELECT a FROM t WHERE (a, b) IN (SELECT x, y - 9 FROM u)"), "1");
