@@ -88,10 +88,10 @@ fn plain_select(query: &BoundQuery) -> Option<&BoundSelect> {
     is_plain.then_some(&**select)
 }
 
-/// Whether a query's values do not depend on its rows.
-fn selects_constants(query: &BoundQuery) -> bool {
-    plain_select(query)
-        .is_some_and(|select| select.targets.iter().any(|target| relations_of(&target.expr).is_empty()))
+/// Whether both sides of an equality depend on rows: a constant is no key of a hash join, and NULL must not be overlooked.
+fn has_keys(condition: &BoundExpr) -> bool {
+    equality(condition)
+        .is_some_and(|(left, right)| !relations_of(left).is_empty() && !relations_of(right).is_empty())
 }
 
 impl Planner<'_> {
@@ -101,10 +101,6 @@ impl Planner<'_> {
         let kind = if semi.negated { JoinKind::Anti } else { JoinKind::Semi };
         let rows = stage.plan.rows * 0.5;
         let is_in = !matches!(subquery.kind, SubqueryKind::Exists);
-        if semi.negated && is_in && selects_constants(&subquery.query) {
-            // A value that is no column of the right side is no key, and NULL must not be overlooked.
-            return self.filter(stage, std::slice::from_ref(&semi.condition));
-        }
         if let Some((side, mut conditions)) = self.decorrelated(&stage, subquery)? {
             let is_correlated = !conditions.is_empty();
             if !(is_in && semi.negated && is_correlated) {
@@ -114,6 +110,9 @@ impl Planner<'_> {
                     let values: Vec<BoundExpr> =
                         select.targets.iter().map(|target| substituted(&target.expr, &self.merged)).collect();
                     self.equalities(left, operators, values, &mut conditions);
+                }
+                if is_in && semi.negated && !conditions.iter().all(has_keys) {
+                    return self.filter(stage, std::slice::from_ref(&semi.condition));
                 }
                 let join = Join { kind, conditions, null_aware: is_in && semi.negated, rows };
                 return self.attach(stage, side, join);
@@ -132,6 +131,9 @@ impl Planner<'_> {
             let values = operators.iter().enumerate().map(column).collect();
             let mut conditions = Vec::new();
             self.equalities(left, operators, values, &mut conditions);
+            if semi.negated && !conditions.iter().all(has_keys) {
+                return self.filter(stage, std::slice::from_ref(&semi.condition));
+            }
             let side = side_of(Stage { plan, layout, order: Vec::new() }, Frame::default());
             return self.attach(stage, side, Join { kind, conditions, null_aware: semi.negated, rows });
         }

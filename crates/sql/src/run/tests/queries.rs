@@ -134,6 +134,11 @@ fn subqueries_answer_with_sql_s_three_values() {
     );
     assert_eq!(f.line("SELECT a FROM t WHERE a NOT IN (SELECT NULL::int4 FROM u)"), "");
     assert_eq!(f.line("SELECT count(*) FROM t WHERE a NOT IN (SELECT 3 FROM u)"), "19");
+    assert_eq!(
+        f.line("SELECT a FROM t WHERE a NOT IN (SELECT c FROM (SELECT NULL::int4 AS c FROM u) AS q)"),
+        ""
+    );
+    assert_eq!(f.line("SELECT a FROM (SELECT a, 7 AS c FROM t) AS q WHERE c NOT IN (SELECT x FROM u)"), "");
     assert_eq!(f.line("SELECT ARRAY(SELECT x FROM u WHERE x = 2)"), "{2,2}");
     assert_eq!(f.state("SELECT (SELECT x FROM u)"), "21000");
     assert_eq!(f.line("SELECT a FROM t WHERE (a, b) IN (SELECT x, y - 9 FROM u)"), "1");
