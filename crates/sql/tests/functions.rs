@@ -627,14 +627,43 @@ fn calls_with_fitting_arguments_agree_with_postgresql() {
     compare(&mut session, &all);
 }
 
-/// Random calls of overloaded functions and operators: the entry that is chosen shows in the result's type, and a
-/// failure in the SQLSTATE.
-#[test]
-fn overloads_are_chosen_as_in_postgresql() {
-    let Some(oracle) = Oracle::start() else { return };
-    let mut session = oracle.connect();
-    let mut random = Random(5);
-    let kinds = [
+/// Operators and functions of which random calls are resolved. Those with overloads for types that are not there are
+/// left out: with literals of unknown type they are ambiguous in PostgreSQL.
+const SYMBOLS: &[&str] = &["+", "-", "*", "/", "%", "=", "<", "||", "~~", "~", "&", "^", "->", "<<", "?"];
+const NAMES: &[&str] = &[
+    "abs",
+    "round",
+    "length",
+    "substr",
+    "substring",
+    "lower",
+    "date_part",
+    "date_trunc",
+    "to_char",
+    "mod",
+    "power",
+    "ltrim",
+    "overlay",
+    "array_append",
+    "array_cat",
+    "array_position",
+    "generate_series",
+    "concat",
+    "greatest_of",
+    "sqrt",
+    "md5",
+    "isfinite",
+    "left",
+    "timezone",
+    "justify_days",
+    "array_length",
+    "sign",
+    "to_json",
+];
+
+/// The types of their arguments.
+fn argument_kinds() -> Vec<Type> {
+    let mut kinds = vec![
         Type::Unknown,
         Type::Int2,
         Type::Int4,
@@ -656,71 +685,49 @@ fn overloads_are_chosen_as_in_postgresql() {
         Type::Jsonb,
         Type::Uuid,
         Type::Oid,
-        Type::array_of(Type::Int4),
-        Type::array_of(Type::Text),
     ];
-    let symbols = ["+", "-", "*", "/", "%", "=", "<", "||", "~~", "~", "&", "^", "->", "<<", "?"];
-    let names = [
-        "abs",
-        "round",
-        "length",
-        "substr",
-        "substring",
-        "lower",
-        "date_part",
-        "date_trunc",
-        "to_char",
-        "mod",
-        "power",
-        "ltrim",
-        "overlay",
-        "array_append",
-        "array_cat",
-        "array_position",
-        "generate_series",
-        "concat",
-        "greatest_of",
-        "sqrt",
-        "md5",
-        "isfinite",
-        "left",
-        "timezone",
-        "justify_days",
-        "array_length",
-        "sign",
-        "to_json",
-    ];
-    let (mut expressions, mut ours) = (Vec::new(), Vec::new());
+    kinds.extend([Type::Int4, Type::Text].map(Type::array_of));
+    kinds
+}
+
+/// A call with NULLs of random types, and the type of its result.
+fn random_call(random: &mut Random, kinds: &[Type]) -> (String, Result<Type, SqlError>) {
     let written = |kind: Type| match kind {
         Type::Unknown => "NULL".to_string(),
         kind => format!("NULL::{}", name_in_cast(kind)),
     };
-    for _ in 0..4000 {
-        let (left, right) = (random.pick(&kinds), random.pick(&kinds));
-        if random.below(2) == 0 {
-            let symbol = random.pick(&symbols);
-            expressions.push(format!("({} {symbol} {})", written(left), written(right)));
-            ours.push(resolve_operator(symbol, left, right).map(|it| it.result));
-        } else {
-            let name = random.pick(&names);
-            let arguments = if random.below(2) == 0 { vec![left] } else { vec![left, right] };
-            let list: Vec<String> = arguments.iter().map(|kind| written(*kind)).collect();
-            expressions.push(format!("{name}({})", list.join(", ")));
-            ours.push(resolve_function(name, &arguments, false).map(|it| match it {
-                Called::Function(resolved) => resolved.result,
-                Called::Cast(kind) => kind,
-            }));
-        }
+    let (left, right) = (random.pick(kinds), random.pick(kinds));
+    if random.below(2) == 0 {
+        let symbol = random.pick(SYMBOLS);
+        let result = resolve_operator(symbol, left, right).map(|it| it.result);
+        return (format!("({} {symbol} {})", written(left), written(right)), result);
     }
+    let name = random.pick(NAMES);
+    let arguments = if random.below(2) == 0 { vec![left] } else { vec![left, right] };
+    let list: Vec<String> = arguments.iter().map(|kind| written(*kind)).collect();
+    let result = resolve_function(name, &arguments, false).map(|it| match it {
+        Called::Function(resolved) => resolved.result,
+        Called::Cast(kind) => kind,
+    });
+    (format!("{name}({})", list.join(", ")), result)
+}
+
+/// The entry that is chosen shows in the result's type, a failure in the SQLSTATE.
+#[test]
+fn overloads_are_chosen_as_in_postgresql() {
+    let Some(oracle) = Oracle::start() else { return };
+    let mut session = oracle.connect();
+    let mut random = Random(5);
+    let kinds = argument_kinds();
     let mut differing = Vec::new();
-    for (expression, ours) in expressions.iter().zip(&ours) {
+    for _ in 0..4000 {
+        let (expression, ours) = random_call(&mut random, &kinds);
         let theirs = session.describe(&format!("SELECT {expression} AS x"));
+        let theirs = theirs.map(|columns| columns[0].1.clone());
         let ours = match ours {
             Ok(kind) => Ok(kind.display_name()),
             Err(error) => Err(error.state().as_str().to_string()),
         };
-        let theirs = theirs.map(|columns| columns[0].1.clone());
-        // What is not there in either is an error in either; functions and types that are left out are listed in docs/sql.md.
         if ours != theirs {
             differing.push(format!("{expression}: ours {ours:?}, theirs {theirs:?}"));
         }
@@ -728,5 +735,5 @@ fn overloads_are_chosen_as_in_postgresql() {
     for line in differing.iter().take(PRINTED_MAX) {
         println!("{line}");
     }
-    assert!(differing.is_empty(), "{} of {} choices differ", differing.len(), expressions.len());
+    assert!(differing.is_empty(), "{} choices differ", differing.len());
 }

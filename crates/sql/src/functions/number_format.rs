@@ -227,87 +227,142 @@ fn not_a_number(template: &Template) -> String {
 
 /// Writes digits into a template; none where the number has no digits.
 fn write(template: &Template, is_negative: bool, text: Option<&str>, behind_max: usize) -> String {
-    let (whole, fraction) = text.map_or(("", ""), |text| text.split_once('.').unwrap_or((text, "")));
-    let whole = if whole == "0" && template.behind > 0 { "" } else { whole };
-    let is_overflow = text.is_none() || whole.len() > template.before;
-    let first_digit = template.before.saturating_sub(whole.len());
-    // From this position on, something is printed for every digit.
-    let start = first_digit.min(template.first_zero.unwrap_or(template.before));
-    let shown_fraction = if template.is_filled {
-        fraction.trim_end_matches('0').len().max(template.last_zero)
-    } else {
-        template.behind
-    };
-    let has_own_sign = template.has(&[Node::Sign, Node::SignAlways, Node::Minus]) || template.has_brackets;
-    let mut out = String::new();
-    let mut is_anchored = has_own_sign && !template.has_brackets && !template.has(&[Node::Sign]);
-    let leading_sign = template.has(&[Node::Sign]) && sign_is_leading(template);
-    if template.has(&[Node::Sign]) && !leading_sign {
-        is_anchored = true;
-    }
-    let sign = anchored_sign(template, is_negative, leading_sign);
-    let mut place = 0;
-    let mut behind = 0;
-    let mut is_behind = false;
-    for node in &template.nodes {
-        match node {
-            Node::Nine | Node::Zero if is_behind => {
-                let digit = if is_overflow { "#" } else { fraction.get(behind..behind + 1).unwrap_or("0") };
-                if behind < behind_max && (behind < shown_fraction || is_overflow) {
-                    out.push_str(digit);
-                }
-                behind += 1;
-            }
-            Node::Nine | Node::Zero => {
-                let is_printed = place >= start || is_overflow;
-                if is_printed && !is_anchored {
-                    out.push_str(&sign);
-                    is_anchored = true;
-                }
-                if is_overflow {
-                    out.push('#');
-                } else if place >= first_digit {
-                    out.push_str(&whole[place - first_digit..place - first_digit + 1]);
-                } else if is_printed {
-                    out.push('0');
-                } else if !template.is_filled {
-                    out.push(' ');
-                }
-                place += 1;
-            }
-            Node::Point => {
-                if !is_anchored {
-                    out.push_str(&sign);
-                    is_anchored = true;
-                }
-                out.push('.');
-                is_behind = true;
-            }
-            Node::Group if is_behind || place > start || is_overflow && place > 0 => out.push(','),
-            Node::Group if !template.is_filled => out.push(' '),
-            Node::Group | Node::Shift | Node::Roman(_) => {}
-            Node::Sign if !leading_sign => out.push(if is_negative { '-' } else { '+' }),
-            Node::Sign => {}
-            Node::SignAlways => out.push(if is_negative { '-' } else { '+' }),
-            Node::Minus if is_negative => out.push('-'),
-            Node::Plus if !is_negative => out.push('+'),
-            Node::Minus | Node::Plus if !template.is_filled => out.push(' '),
-            Node::Minus | Node::Plus => {}
-            Node::Ordinal(is_upper) if !is_negative && template.behind == 0 && !is_overflow => {
-                out.push_str(ending(whole, *is_upper))
-            }
-            Node::Ordinal(_) => {}
-            Node::Text(text) => out.push_str(text),
-        }
-    }
+    let mut writer = Writer::new(template, is_negative, text, behind_max);
+    template.nodes.iter().for_each(|node| writer.push(node));
     if template.has_brackets {
         match (is_negative, template.is_filled) {
-            (true, _) => out.push('>'),
-            (false, false) => out.push(' '),
+            (true, _) => writer.out.push('>'),
+            (false, false) => writer.out.push(' '),
             (false, true) => {}
         }
     }
-    out
+    writer.out
+}
+
+/// A template that is being filled.
+struct Writer<'a> {
+    template: &'a Template,
+    is_negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    is_overflow: bool,
+    /// The place of the number's first digit, and that from which on something is printed for every digit.
+    first_digit: usize,
+    start: usize,
+    shown_fraction: usize,
+    behind_max: usize,
+    leading_sign: bool,
+    sign: String,
+    /// Whether the sign stands already, or somewhere else.
+    is_anchored: bool,
+    place: usize,
+    behind: usize,
+    is_behind: bool,
+    out: String,
+}
+
+impl<'a> Writer<'a> {
+    fn new(
+        template: &'a Template,
+        is_negative: bool,
+        text: Option<&'a str>,
+        behind_max: usize,
+    ) -> Writer<'a> {
+        let (whole, fraction) = text.map_or(("", ""), |text| text.split_once('.').unwrap_or((text, "")));
+        let whole = if whole == "0" && template.behind > 0 { "" } else { whole };
+        let first_digit = template.before.saturating_sub(whole.len());
+        let shown_fraction = match template.is_filled {
+            true => fraction.trim_end_matches('0').len().max(template.last_zero),
+            false => template.behind,
+        };
+        let has_sign = template.has(&[Node::Sign]);
+        let leading_sign = has_sign && sign_is_leading(template);
+        let is_elsewhere =
+            template.has(&[Node::SignAlways, Node::Minus]) && !template.has_brackets && !has_sign;
+        Writer {
+            template,
+            is_negative,
+            whole,
+            fraction,
+            is_overflow: text.is_none() || whole.len() > template.before,
+            first_digit,
+            start: first_digit.min(template.first_zero.unwrap_or(template.before)),
+            shown_fraction,
+            behind_max,
+            leading_sign,
+            sign: anchored_sign(template, is_negative, leading_sign),
+            is_anchored: is_elsewhere || has_sign && !leading_sign,
+            place: 0,
+            behind: 0,
+            is_behind: false,
+            out: String::new(),
+        }
+    }
+
+    fn anchor(&mut self) {
+        if !self.is_anchored {
+            self.out.push_str(&self.sign);
+            self.is_anchored = true;
+        }
+    }
+
+    fn push(&mut self, node: &Node) {
+        let (is_negative, is_filled) = (self.is_negative, self.template.is_filled);
+        match node {
+            Node::Nine | Node::Zero if self.is_behind => self.digit_behind(),
+            Node::Nine | Node::Zero => self.digit_before(),
+            Node::Point => {
+                self.anchor();
+                self.out.push('.');
+                self.is_behind = true;
+            }
+            Node::Group
+                if self.is_behind || self.place > self.start || self.is_overflow && self.place > 0 =>
+            {
+                self.out.push(',');
+            }
+            Node::Group if !is_filled => self.out.push(' '),
+            Node::Group | Node::Shift | Node::Roman(_) => {}
+            Node::Sign if self.leading_sign => {}
+            Node::Sign | Node::SignAlways => self.out.push(if is_negative { '-' } else { '+' }),
+            Node::Minus if is_negative => self.out.push('-'),
+            Node::Plus if !is_negative => self.out.push('+'),
+            Node::Minus | Node::Plus if !is_filled => self.out.push(' '),
+            Node::Minus | Node::Plus => {}
+            Node::Ordinal(is_upper) if !is_negative && self.template.behind == 0 && !self.is_overflow => {
+                self.out.push_str(ending(self.whole, *is_upper));
+            }
+            Node::Ordinal(_) => {}
+            Node::Text(text) => self.out.push_str(text),
+        }
+    }
+
+    fn digit_behind(&mut self) {
+        let at = self.behind;
+        let digit = if self.is_overflow { "#" } else { self.fraction.get(at..at + 1).unwrap_or("0") };
+        if at < self.behind_max && (at < self.shown_fraction || self.is_overflow) {
+            self.out.push_str(digit);
+        }
+        self.behind += 1;
+    }
+
+    fn digit_before(&mut self) {
+        let is_printed = self.place >= self.start || self.is_overflow;
+        if is_printed {
+            self.anchor();
+        }
+        if self.is_overflow {
+            self.out.push('#');
+        } else if self.place >= self.first_digit {
+            let at = self.place - self.first_digit;
+            self.out.push_str(&self.whole[at..=at]);
+        } else if is_printed {
+            self.out.push('0');
+        } else if !self.template.is_filled {
+            self.out.push(' ');
+        }
+        self.place += 1;
+    }
 }
 
 /// What stands before the first digit.

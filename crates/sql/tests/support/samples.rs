@@ -5,6 +5,46 @@ use heddle_sql::types::Type;
 /// Texts that the input function of a type accepts; the first ones are the plainest.
 pub fn samples(kind: Type) -> Vec<&'static str> {
     match kind {
+        Type::Array(element) => array_samples(element.get()),
+        kind => [number_samples, text_samples, moment_samples, other_samples]
+            .iter()
+            .flat_map(|of| of(kind))
+            .collect(),
+    }
+}
+
+fn array_samples(element: Type) -> Vec<&'static str> {
+    match element {
+        Type::Int4 | Type::Int8 | Type::Int2 | Type::Float8 | Type::Numeric | Type::Float4 => vec![
+            "{1,2,3}",
+            "{}",
+            "{NULL}",
+            "{1,NULL,3}",
+            "{{1,2},{3,4}}",
+            "[0:2]={5,6,7}",
+            "{3,1,2,3}",
+            "{2}",
+        ],
+        Type::Text | Type::Varchar => vec![
+            "{a,b,c}",
+            "{}",
+            "{NULL}",
+            "{\"NULL\",NULL,\"\"}",
+            "{\"x y\",\"q\\\"r\"}",
+            "{{a,b},{c,d}}",
+            "{b}",
+            "{a}",
+            "{a,1,b}",
+        ],
+        Type::Bool => vec!["{t,f}"],
+        Type::Date => vec!["{2024-01-01,2023-01-01}"],
+        Type::Jsonb => vec!["{\"{}\",\"[1]\"}"],
+        _ => vec!["{}"],
+    }
+}
+
+fn number_samples(kind: Type) -> Vec<&'static str> {
+    match kind {
         Type::Bool => vec!["true", "false"],
         Type::Int2 => vec!["1", "0", "-1", "2", "7", "-13", "32767", "-32768", "100"],
         Type::Int4 => {
@@ -60,6 +100,12 @@ pub fn samples(kind: Type) -> Vec<&'static str> {
             "1e20",
             "-0.5",
         ],
+        _ => vec![],
+    }
+}
+
+fn text_samples(kind: Type) -> Vec<&'static str> {
+    match kind {
         Type::Text | Type::Varchar | Type::Unknown => vec![
             "abc",
             "",
@@ -81,6 +127,12 @@ pub fn samples(kind: Type) -> Vec<&'static str> {
         Type::Name => vec!["abc", "", "Some Name", "x'y"],
         Type::Char => vec!["a", "", "z"],
         Type::Bytea => vec!["\\x0102ff", "\\x", "abc", "\\x00", "\\xdeadbeef00", "a\\\\b"],
+        _ => vec![],
+    }
+}
+
+fn moment_samples(kind: Type) -> Vec<&'static str> {
+    match kind {
         Type::Date => vec![
             "2024-02-29",
             "2000-01-01",
@@ -129,6 +181,12 @@ pub fn samples(kind: Type) -> Vec<&'static str> {
             "1 week",
             "00:00:00.000001",
         ],
+        _ => vec![],
+    }
+}
+
+fn other_samples(kind: Type) -> Vec<&'static str> {
+    match kind {
         Type::Uuid => vec!["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"],
         Type::Json | Type::Jsonb => vec![
             "{\"a\": 1, \"b\": [1, 2, {\"c\": null}]}",
@@ -146,33 +204,6 @@ pub fn samples(kind: Type) -> Vec<&'static str> {
         ],
         Type::Oid => vec!["1", "0", "4294967295", "25"],
         Type::Regtype => vec!["integer", "25", "text[]"],
-        Type::Array(element) => match element.get() {
-            Type::Int4 | Type::Int8 | Type::Int2 | Type::Float8 | Type::Numeric | Type::Float4 => vec![
-                "{1,2,3}",
-                "{}",
-                "{NULL}",
-                "{1,NULL,3}",
-                "{{1,2},{3,4}}",
-                "[0:2]={5,6,7}",
-                "{3,1,2,3}",
-                "{2}",
-            ],
-            Type::Text | Type::Varchar => vec![
-                "{a,b,c}",
-                "{}",
-                "{NULL}",
-                "{\"NULL\",NULL,\"\"}",
-                "{\"x y\",\"q\\\"r\"}",
-                "{{a,b},{c,d}}",
-                "{b}",
-                "{a}",
-                "{a,1,b}",
-            ],
-            Type::Bool => vec!["{t,f}"],
-            Type::Date => vec!["{2024-01-01,2023-01-01}"],
-            Type::Jsonb => vec!["{\"{}\",\"[1]\"}"],
-            _ => vec!["{}"],
-        },
         _ => vec![],
     }
 }
