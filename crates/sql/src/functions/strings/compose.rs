@@ -74,6 +74,10 @@ fn concat_ws(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
     Ok(Value::text(parts.join(v[0].str())))
 }
 
+/// The widest column of `format`, in characters, and the longest text that it makes, in bytes.
+const WIDTH_MAX: usize = 1 << 28;
+const LENGTH_MAX: usize = 1 << 30;
+
 fn invalid_format(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
@@ -184,7 +188,11 @@ fn format(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Value> {
         let value = argument(v, place)?;
         next = place + 1;
         let converted = convert(context, conversion.letter, place, value)?;
-        push_padded(&converted, width.unsigned_abs() as usize, is_left, &mut text);
+        let width = width.unsigned_abs() as usize;
+        if width > WIDTH_MAX || text.len() + width > LENGTH_MAX {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"));
+        }
+        push_padded(&converted, width, is_left, &mut text);
     }
     text.push_str(rest);
     Ok(Value::text(text))
@@ -455,4 +463,36 @@ fn array_to_string(context: &mut FunctionContext<'_>, v: &[Value]) -> Result<Val
         }
     }
     Ok(Value::text(texts.join(v[1].str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::PlainEnvironment;
+
+    fn formatted(template: &str, argument: &str) -> Result<Value> {
+        let mut environment = PlainEnvironment::new(0);
+        let mut context = FunctionContext {
+            environment: &mut environment,
+            argument_types: &[Type::Text, Type::Text],
+            result_type: Type::Text,
+        };
+        format(&mut context, &[Value::text(template), Value::text(argument)])
+    }
+
+    #[test]
+    fn formats_quote_and_pad() {
+        assert_eq!(
+            formatted("%I=%1$L|%1$5s|%1$-5s|%%", "a'b").unwrap().str(),
+            "\"a'b\"='a''b'|  a'b|a'b  |%"
+        );
+        assert_eq!(formatted("%s %s", "x").unwrap_err().state().as_str(), "22023");
+        assert_eq!(formatted("%z", "x").unwrap_err().state().as_str(), "22023");
+    }
+
+    #[test]
+    fn widths_beyond_all_bounds_are_refused_before_anything_is_allocated() {
+        assert_eq!(formatted("%2000000000s", "x").unwrap_err().state().as_str(), "54000");
+        assert_eq!(formatted("%99999999999s", "x").unwrap_err().state().as_str(), "22003");
+    }
 }
