@@ -1,6 +1,6 @@
 //! `heddle serve`: a database for PostgreSQL clients; `heddle user`: the users that may connect.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Result};
-use crate::recovering;
+use crate::{output, recovering};
 
 /// Serve a database to PostgreSQL clients.
 #[derive(Args)]
@@ -56,8 +56,9 @@ Examples:
 pub fn run(arguments: &Arguments) -> Result {
     let settings = settings(arguments)?;
     let Some(directory) = arguments.directory.as_deref().filter(|_| !arguments.print_settings) else {
-        print!("{}", settings.to_toml().map_err(|error| Failure::Usage(error.to_string()))?);
-        return Ok(());
+        return output::print(
+            settings.to_toml().map_err(|error| Failure::Usage(error.to_string()))?.trim_end(),
+        );
     };
     // Before anything starts: a signal that comes early must not kill a database that is being written.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
@@ -69,12 +70,14 @@ pub fn run(arguments: &Arguments) -> Result {
     let db = open(directory, options)?;
     server.serve(&db).map_err(failure)?;
     if server.trusts_everybody()? {
-        eprintln!("warning: there are no users, so connections from this machine are trusted under any name");
-        eprintln!("         add one: heddle user add {} NAME", directory.display());
+        output::report(
+            "warning: there are no users, so connections from this machine are trusted under any name",
+        );
+        output::report(format_args!("         add one: heddle user add {} NAME", directory.display()));
     }
-    eprintln!("ready {}", server.address());
+    output::report(format_args!("ready {}", server.address()));
     let signal = signals.forever().next();
-    eprintln!("ending: signal {}", signal.unwrap_or_default());
+    output::report(format_args!("ending: signal {}", signal.unwrap_or_default()));
     server.shut_down();
     Ok(db.close()?)
 }
@@ -176,10 +179,9 @@ pub fn user(arguments: &UserArguments) -> Result {
         }
         UserCommand::List { directory } => {
             let (users, db) = users(directory)?;
-            let mut output = io::stdout().lock();
             for user in users.list()? {
                 let kind = if user.is_superuser { "superuser" } else { "user" };
-                writeln!(output, "{}\t{kind}", user.name)?;
+                output::print(format_args!("{}\t{kind}", user.name))?;
             }
             Ok(db.close()?)
         }
