@@ -9,8 +9,7 @@
 //! - Rows are lent, not given: what is kept of one is copied into values of SQL.
 
 use heddledb::{
-    Column, Database, Error, Range, Row, Savepoint, Scan, Session, Snapshot, SnapshotScan, Table, Tx,
-    ValueRef,
+    Column, Database, Error, Range, Row, Scan, Session, Snapshot, SnapshotScan, Table, Tx, ValueRef,
 };
 
 use crate::error::SqlError;
@@ -85,12 +84,7 @@ pub(crate) trait Writes: Rows {
         operation: Commute,
         operand: ValueRef<'_>,
     ) -> Result<(), SqlError>;
-    fn savepoint(&self) -> Mark;
-    fn roll_back_to(&self, mark: &Mark);
 }
-
-/// A point to which writes can be taken back.
-pub(crate) struct Mark(Savepoint);
 
 /// The rows of a range, one after the other.
 pub(crate) trait RowScan {
@@ -173,14 +167,6 @@ impl Writes for Tx<'_, '_> {
             Commute::Min => self.min(table, key, column, operand)?,
         }
         Ok(())
-    }
-
-    fn savepoint(&self) -> Mark {
-        Mark(Tx::savepoint(self))
-    }
-
-    fn roll_back_to(&self, mark: &Mark) {
-        self.rollback_to(&mark.0);
     }
 }
 

@@ -15,9 +15,6 @@
 //! Beneath them all: `error` (SQLSTATEs), `types` (types, values, formats, casts), `functions` (tables of operators
 //! and functions), `storage` (how a SQL type lies in a column of the engine).
 
-// The folders land one after the other; what calls what is whole when all have.
-#![allow(dead_code, unused_imports)]
-
 mod access;
 mod bind;
 mod catalog;

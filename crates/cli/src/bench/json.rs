@@ -13,13 +13,21 @@ use super::stages::stages;
 
 /// The object.
 pub fn object(findings: &Findings<'_>) -> Value {
+    let mut object = Map::new();
+    run(findings, &mut object);
+    results(findings, &mut object);
+    engine(findings, &mut object);
+    Value::Object(object)
+}
+
+/// What was run, and how many transactions of it.
+fn run(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     let Findings { plan, settings, report, .. } = findings;
     let options = &plan.options;
     let clients = match settings.path {
         CallPath::OwnCalls { .. } | CallPath::Generators { .. } => 0,
         CallPath::Clients { clients, .. } => clients,
     };
-    let mut object = Map::new();
     let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("workload", plan.workload.name().into());
     put("protocol", plan.protocol().into());
@@ -44,6 +52,13 @@ pub fn object(findings: &Findings<'_>) -> Value {
         put("latency_us_read", latency(&report.read_latency));
         put("latency_us_write", latency(&report.write_latency));
     }
+}
+
+/// Results by kind of transaction and over time, and what the log, checkpoints and recovery did.
+fn results(findings: &Findings<'_>, object: &mut Map<String, Value>) {
+    let Findings { plan, report, .. } = findings;
+    let options = &plan.options;
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     let rejected = plan.workload.rejected();
     if !rejected.is_empty() {
         put("rejected", rejected.iter().map(rejected_rows).collect::<Map<_, _>>().into());
@@ -63,6 +78,12 @@ pub fn object(findings: &Findings<'_>) -> Value {
     if let Some(recovery) = &findings.recovery {
         put("recovery", recovered(recovery));
     }
+}
+
+/// What the engine's parts did.
+fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
+    let Findings { settings, report, .. } = findings;
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
     put("handover_mean", handovers(findings));
     put("stage_busy", busy(findings));
     if let Some(phases) = &findings.phases {
@@ -88,9 +109,8 @@ pub fn object(findings: &Findings<'_>) -> Value {
         put("unthrottled", true.into());
     }
     if !findings.partitions.is_empty() {
-        owned(findings, &mut object);
+        owned(findings, object);
     }
-    Value::Object(object)
 }
 
 /// What executors owned, which way calls over several of them went, and what became of a load that shifted.

@@ -19,7 +19,7 @@ pub(crate) use relation::{
     View,
 };
 
-use crate::error::{Result, SqlError, SqlState};
+use crate::error::{SqlError, SqlState};
 use crate::types::{FIRST_USER_OID, Modifier, Type};
 
 /// The schema in which objects are created unless something else is said.

@@ -15,7 +15,7 @@ use crate::catalog::{
 use crate::ddl::Created;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, ObjectKind, ObjectName, OnCommit,
+    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, ObjectKind, OnCommit,
     PersistenceName, Reference, SequenceOption, TableConstraintKind, TextExpr, TypeName,
 };
 use crate::session::Connection;

@@ -45,14 +45,6 @@ pub(crate) enum Base {
     Stage(Box<Stage>, Frame),
 }
 
-/// How a join is done.
-#[derive(Debug)]
-pub(crate) enum Method {
-    Lookup(Vec<Restriction>, Candidate),
-    Hash,
-    Loop,
-}
-
 /// An equality whose sides can be hashed: the left side's expression, and the right's.
 pub(crate) fn equality(condition: &BoundExpr) -> Option<(&BoundExpr, &BoundExpr)> {
     let BoundExpr::Operator { operator, args, .. } = condition else { return None };

@@ -83,13 +83,6 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Notes that a column is named.
-    pub(crate) fn note(&mut self, expr: &BoundExpr) {
-        if let BoundExpr::Column { relation, column, .. } = expr {
-            self.used.entry(*relation).or_default().insert(*column);
-        }
-    }
-
     /// Makes a node.
     pub(crate) fn plan(&mut self, node: Node, width: usize, rows: f64, cost: f64) -> Plan {
         self.nodes += 1;

@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::bind::tree::{
-    BoundCheck, BoundColumn, BoundDelete, BoundExpr, BoundFrom, BoundInsert, BoundMerge, BoundRelation,
-    BoundSelect, BoundStatement, BoundTarget, BoundUpdate, ConflictAction, ConflictTarget, Distinct,
-    JoinKind, MergeAction, RelationId, RelationKind, StatementKind,
+    BoundCheck, BoundDelete, BoundExpr, BoundFrom, BoundInsert, BoundMerge, BoundRelation, BoundSelect,
+    BoundStatement, BoundTarget, BoundUpdate, ConflictAction, ConflictTarget, Distinct, JoinKind,
+    MergeAction, RelationId, StatementKind,
 };
 use crate::catalog::{ForeignKey, Table};
 use crate::error::Result;
@@ -46,8 +46,6 @@ pub(crate) struct Planned {
     pub(crate) writes: bool,
     /// Whether it reads so much that a snapshot is worth taking: it waits for the log, but then meets no transaction.
     pub(crate) is_report: bool,
-    /// The columns of the rows that it returns.
-    pub(crate) columns: Vec<BoundColumn>,
 }
 
 /// What a statement does.
@@ -180,7 +178,7 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         }
         _ => false,
     };
-    Ok(Planned { ctes, first, action, sizes, writes, is_report, columns: statement.columns.clone() })
+    Ok(Planned { ctes, first, action, sizes, writes, is_report })
 }
 
 impl Planner<'_> {
@@ -432,13 +430,5 @@ impl Planner<'_> {
             arms.push(MergeArmPlan { matched: arm.matched, condition: condition.transpose()?, action });
         }
         Ok(MergePlan { rules, input: stage.plan, row, key, arms })
-    }
-}
-
-/// The table that a relation is.
-pub(crate) fn table_of(relation: &BoundRelation) -> Option<&Arc<Table>> {
-    match &relation.kind {
-        RelationKind::Table(table) => Some(table),
-        _ => None,
     }
 }

@@ -142,11 +142,6 @@ impl Batch {
         self.values.append(&mut other.values);
         self.len += other.len;
     }
-
-    /// All values, row after row.
-    pub(crate) fn into_values(self) -> Vec<Value> {
-        self.values
-    }
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ use crate::plan::statistics::{StatisticsCache, TableStatistics};
 use crate::session::sequences::Sequences;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
-pub(crate) use environment::{Printing, SessionEnvironment};
+pub(crate) use environment::SessionEnvironment;
 pub use result::{
     CopyFormat, CopySource, Field, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };

@@ -4,9 +4,8 @@
 //! - A function that finds no object answers NULL, as PostgreSQL's do.
 //! - One role owns everything, so every `has_…_privilege` of it answers true.
 
-use super::classes::index_by_oid;
 use super::cluster::UTF8;
-use super::definitions::{constraint_definition, index_definition, shown_relation, view_definition};
+use super::definitions::{constraint_definition, index_definition, view_definition};
 use super::listings::{PG_CLASS, PG_NAMESPACE, PG_TYPE, comments};
 use super::procedures::{function_by_oid, is_function};
 use super::types::type_name;

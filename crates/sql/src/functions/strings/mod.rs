@@ -23,5 +23,3 @@ pub(super) const FUNCTIONS: &[&[Definition]] =
 /// The tables of operators.
 pub(super) const OPERATORS: &[&[Definition]] =
     &[basic::OPERATORS, bytes::OPERATORS, compose::OPERATORS, regexp::OPERATORS, search::OPERATORS];
-
-pub(super) use compose::quoted_identifier;

@@ -1,6 +1,6 @@
 //! INSERT, UPDATE, DELETE, MERGE, COPY.
 
-use crate::parse::syntax::{Alias, At, Expr, Name, ObjectName, Query, SelectItem, TableRef, With};
+use crate::parse::syntax::{At, Expr, Name, ObjectName, Query, SelectItem, TableRef, With};
 
 /// INSERT.
 #[derive(Clone, Debug, PartialEq)]

@@ -53,7 +53,6 @@ fn matches_column(ty: Type, modifier: Modifier, value: &Value, stored: &Stored) 
 
 /// What a path asks of the engine.
 pub(crate) enum Request {
-    Nothing,
     Point(Vec<Stored>),
     Range(Option<usize>, Range),
 }
@@ -200,7 +199,6 @@ pub(crate) enum Found<'e> {
 /// Opens a request.
 pub(crate) fn open<'e>(node: &'e ScanNode, run: &Run<'e>, request: Request) -> Result<Found<'e>> {
     Ok(match request {
-        Request::Nothing => Found::Ended,
         Request::Point(key) => Found::Point(key),
         Request::Range(index, range) => {
             let name = index.map(|index| node.table.indexes[index].name.as_str());

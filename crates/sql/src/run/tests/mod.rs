@@ -145,12 +145,15 @@ impl Fixture {
     }
 
     pub(super) fn planned(&self, text: &str) -> Result<Planned> {
+        plan(&self.bound(text)?, self)
+    }
+
+    fn bound(&self, text: &str) -> Result<crate::bind::tree::BoundStatement> {
         let mut environment = PlainEnvironment::new(0);
         let path = ["public".to_string()];
         let context = BindContext { catalog: &self.catalog, path: &path, text };
         let parsed = parse(text)?;
-        let bound = bind(context, &mut environment, &parsed[0].statement, &[])?;
-        plan(&bound, self)
+        bind(context, &mut environment, &parsed[0].statement, &[])
     }
 
     /// Runs a statement in a transaction: the rows that it returns, as text, or how many it has written.
@@ -159,7 +162,8 @@ impl Fixture {
     }
 
     pub(super) fn run_with(&self, text: &str, parameters: &[Value], memory: usize) -> Result<Vec<String>> {
-        let planned = self.planned(text)?;
+        let bound = self.bound(text)?;
+        let (planned, columns) = (plan(&bound, self)?, &bound.columns);
         let on_snapshot = !planned.writes && text.len().is_multiple_of(2);
         let mut run = |access: crate::run::Access<'_>| {
             let mut environment = PlainEnvironment::new(0);
@@ -171,14 +175,14 @@ impl Fixture {
                         Value::Null => "NULL".to_string(),
                         value => to_text(&plain as &dyn Environment, column.ty, value).unwrap(),
                     };
-                    rows.push(row.iter().zip(&planned.columns).map(value).collect::<Vec<_>>().join(" "));
+                    rows.push(row.iter().zip(columns).map(value).collect::<Vec<_>>().join(" "));
                 }
                 Ok(())
             };
             let options = crate::run::RunOptions { memory_bytes: memory, counts: false };
             let (count, _) =
                 crate::run::execute_with(&planned, access, parameters, &mut environment, options, &mut sink)?;
-            if planned.columns.is_empty() {
+            if columns.is_empty() {
                 rows.push(count.to_string());
             }
             Ok::<_, SqlError>(rows)

@@ -18,8 +18,6 @@ use crate::types::array::ArrayValue;
 use crate::types::text::{from_text, to_text};
 use crate::types::{Category, Environment, Modifier, Type, Value};
 
-pub(crate) use moments::timestamp_to_date;
-pub(crate) use numbers::{numeric_to_float8, to_float4};
 pub use strings::apply_modifier;
 
 /// Where a cast is asked for; each includes those before it.
