@@ -59,7 +59,6 @@ enum Fault {
     Field,
     Zone(String),
     Displacement,
-    Failed(SqlError),
 }
 
 type Decode<T> = std::result::Result<T, Fault>;
@@ -82,7 +81,6 @@ fn fail(fault: Fault, kind: &str, text: &str) -> SqlError {
             let message = format!("time zone displacement out of range: \"{text}\"");
             SqlError::new(SqlState::INVALID_TIME_ZONE_DISPLACEMENT_VALUE, message)
         }
-        Fault::Failed(error) => error,
     }
 }
 
