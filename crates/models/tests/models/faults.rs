@@ -46,7 +46,7 @@ pub const ALL: &[Seeded] = &[
     fault("stale|src/storage/epoch.rs|enter|let now", "epoch::nothing_is_added_to_a_sealed_epoch"),
     fault("skip|src/storage/epoch.rs|enter|published.0.store", "epoch::redo_of_two_epochs_never_mixes"),
     fault(
-        "skip|src/storage/worker_context.rs|take|self.used.fetch_max",
+        "skip|src/storage/worker_context.rs|guard|self.used.fetch_max",
         "epoch::a_slot_that_comes_into_use_is_not_missed",
     ),
     fault("skip|src/storage/epoch.rs|close_gate|fetch_or", "gate::nobody_is_inside_while_it_is_held"),
