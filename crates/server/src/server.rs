@@ -2,7 +2,7 @@
 //!
 //! # Concurrency
 //! One thread accepts; each connection has a thread of its own, which decodes its messages, runs its statements and
-//! waits where they wait (see `docs/decisions/2026-11-22-a-thread-for-each-connection.md`). Threads share [`Shared`]
+//! waits where they wait (see `docs/decisions/2026-11-22-a-thread-for-each-connection.md`). Threads share `Shared`
 //! only. Dropping the [`Server`] ends all of them: first those that are idle, then, after the settings' `drain_s`,
 //! the others.
 
