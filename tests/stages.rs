@@ -253,7 +253,7 @@ fn a_worker_that_logs_itself_writes_its_full_groups() {
     in_time("full groups", || {
         let disk = SimulatedDisk::new();
         bank_with(options(&disk)).db.close().expect("closed");
-        let bank = reopened_with(single(options(&disk)).group_size(10).group_milliseconds(60_000.0));
+        let bank = reopened_with(single(options(&disk)).group_size(10).group_milliseconds(2_000.0));
         let writers = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::new()));
         let seen = writers.clone();
         disk.watch(move |_| {
