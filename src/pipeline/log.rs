@@ -73,8 +73,18 @@ pub(crate) struct OwnLog {
     /// How long a group may grow, from the first call that wrote to it; none: until the worker is idle, and for
     /// [`OWN_GROUP_TIME`].
     time: Option<Duration>,
-    /// When that call had been executed, if it is not written yet.
-    first: Option<Instant>,
+    /// When that call had been executed, and the epoch then, if it is not written yet.
+    first: Option<(Instant, u64)>,
+}
+
+/// What the log's thread does when it has waited.
+enum Work {
+    /// The present epoch, whichever it is.
+    CloseAny,
+    /// This epoch, unless another thread has closed it: what is in the next one has a time of its own.
+    Close(u64),
+    /// The present epoch if nothing was appended to it, so that epochs go on.
+    CloseEmpty,
 }
 
 /// Segments made ahead, by a thread of their own.
@@ -107,37 +117,37 @@ impl LogStage {
     pub(crate) fn run(&self) {
         // Acquire pairs with the release of a thread that closes the database.
         while !self.stop.load(Ordering::Acquire) {
-            self.wait_for_work();
-            self.write_and_release();
+            let work = self.wait_for_work();
+            self.write_and_release(work);
         }
         // Bodies may still run, on threads of the user's: from here on they commit nothing. A thread that was in a
         // commit section already has added to the present epoch or, if it was raised meanwhile, to the next: then
         // nothing is left.
         self.engine.store().epochs().close();
-        self.write_and_release();
-        self.write_and_release();
+        self.write_and_release(Work::CloseAny);
+        self.write_and_release(Work::CloseAny);
         if self.engine.progress().failure().is_some() {
             change_within_epoch(&self.engine);
         }
         self.engine.snapshots().close();
     }
 
-    fn write_and_release(&self) {
+    fn write_and_release(&self, work: Work) {
         let mut groups = self.groups.lock();
         // Only now: while another thread holds the lock, its time counts, and this thread waits.
         let start = Instant::now();
-        self.close_group(&mut groups);
+        self.close_group(&mut groups, work);
         self.engine.clocks().add(Stage::Log, start);
         drop(groups);
         self.release();
     }
 
     /// The same, if no other thread is doing it and there is room for sure. Whether it was done.
-    fn try_write_and_release(&self) -> bool {
+    fn try_write_and_release(&self, work: Work) -> bool {
         let has_room = self.preparation.as_ref().is_none_or(|preparation| preparation.has_room());
         let Some(mut groups) = self.groups.try_lock().filter(|_| has_room) else { return false };
         let start = Instant::now();
-        self.close_group(&mut groups);
+        self.close_group(&mut groups, work);
         self.engine.clocks().add(Stage::Log, start);
         // What is released may close the database, which waits for the log's thread.
         drop(groups);
@@ -151,34 +161,38 @@ impl LogStage {
         self.engine.clocks().add(Stage::Output, start);
     }
 
-    fn wait_for_work(&self) {
+    fn wait_for_work(&self) -> Work {
         let change = || self.engine.phase_change().wanted().is_some() || self.engine.snapshots().is_wanted();
         let early = || self.stop.load(Ordering::SeqCst) || change();
+        let event_count = self.engine.log_event_count();
         if self.engine.progress().failure().is_some() {
             // Nothing is committed any more; but a split phase must end, so that what is durable can be read.
             change_within_epoch(&self.engine);
-            return self.engine.log_event_count().sleep(Duration::from_millis(100), early);
+            event_count.sleep(Duration::from_millis(100), early);
+            return Work::CloseAny;
         }
         let Some(group_time) = self.group_time else {
             let idle = if self.preparation.is_some() { Duration::from_millis(100) } else { TICK };
-            let appended = || early() || self.preparation.is_some() && self.something_appended();
-            return self.engine.log_event_count().sleep(idle, appended);
+            event_count.sleep(idle, || early() || self.preparation.is_some() && self.something_appended());
+            return Work::CloseAny;
         };
-        let event_count = self.engine.log_event_count();
+        let ends = || early() || self.engine.group_is_full();
         if !self.something_appended() {
-            event_count.sleep(Duration::from_millis(100), || early() || self.something_appended());
+            event_count.sleep(Duration::from_millis(100), || ends() || self.something_appended());
         }
+        // Before the looks below: they are about this epoch, or a later one.
+        let epoch = self.engine.store().epochs().current();
         if !self.something_appended() {
-            return;
+            return if ends() { Work::Close(epoch) } else { Work::CloseEmpty };
         }
         // From here on a commit rings only if it fills the group, and its bounds are polled besides.
         self.engine.set_group_waiting(true);
         let first = Instant::now();
-        let ends = || early() || self.engine.group_is_full();
         while first.elapsed() < group_time && !ends() {
             event_count.sleep(group_time.saturating_sub(first.elapsed()).min(SLICE), ends);
         }
         self.engine.set_group_waiting(false);
+        Work::Close(epoch)
     }
 
     fn something_appended(&self) -> bool {
@@ -189,15 +203,36 @@ impl LogStage {
         })
     }
 
-    /// Closes the present epoch and makes it durable.
-    fn close_group(&self, groups: &mut Groups) {
+    /// The epoch that was closed; none, if what there was to do is done, or has become another group's.
+    fn close_epoch_of(&self, work: &Work) -> Option<u64> {
+        let epochs = self.engine.store().epochs();
+        match *work {
+            Work::Close(epoch) if epochs.current() != epoch => None,
+            Work::CloseAny | Work::Close(_) => Some(close_epoch(&self.engine)),
+            Work::CloseEmpty => {
+                if !epochs.try_close_gate() {
+                    return None;
+                }
+                epochs
+                    .wait_for_all(self.engine.store().worker_contexts().all().map(WorkerContext::published));
+                // No thread is inside, so none appends between this look and the end of the epoch.
+                let epoch = (!self.something_appended()).then(|| epochs.advance());
+                // SAFETY: closed above.
+                unsafe { epochs.open_gate() };
+                epoch
+            }
+        }
+    }
+
+    /// Closes the present epoch, if that is still the `work`, and makes it durable.
+    fn close_group(&self, groups: &mut Groups, work: Work) {
         let engine = self.engine.clone();
         if engine.progress().failure().is_some() {
             // Nothing is taken any more, so nothing can be in it; epochs stand still.
             return;
         }
         let worker_contexts = engine.store().worker_contexts();
-        let epoch = close_epoch(&engine);
+        let Some(epoch) = self.close_epoch_of(&work) else { return };
         let (Some(writer), Some(preparation)) = (&mut groups.writer, &self.preparation) else {
             engine.progress().publish(epoch);
             return;
@@ -256,15 +291,21 @@ impl OwnLog {
 
     /// After a group of calls, of which some `wrote`: logs and releases, if there is nothing else to do, or it is time.
     pub(crate) fn after_group(&mut self, engine: &Engine, wrote: bool, is_idle: bool) {
+        let epoch = engine.store().epochs().current();
         if wrote {
-            self.first.get_or_insert_with(Instant::now);
+            self.first.get_or_insert_with(|| (Instant::now(), epoch));
         }
-        let Some(first) = self.first else { return };
-        let is_over = first.elapsed() >= self.time.unwrap_or(OWN_GROUP_TIME);
-        let is_waited_for = self.time.is_some();
-        if is_over || engine.group_is_full() || is_idle && !is_waited_for {
+        let Some((first, begun)) = self.first else { return };
+        if self.time.is_some() && begun != epoch {
+            // The log's own thread has ended that group, and what this one has added to the next rings it.
             self.first = None;
-            if !self.stage.try_write_and_release() {
+            return engine.ring_log();
+        }
+        let is_over = first.elapsed() >= self.time.unwrap_or(OWN_GROUP_TIME);
+        if is_over || engine.group_is_full() || is_idle && self.time.is_none() {
+            self.first = None;
+            let work = if self.time.is_some() { Work::Close(epoch) } else { Work::CloseAny };
+            if !self.stage.try_write_and_release(work) {
                 engine.ring_log();
             }
         } else if is_idle {
