@@ -14,6 +14,8 @@ mod failures;
 mod hammer;
 #[path = "phased/mishaps.rs"]
 mod mishaps;
+#[path = "phased/null.rs"]
+mod null;
 #[path = "phased/rows.rs"]
 mod rows;
 #[path = "phased/several_columns.rs"]

@@ -97,11 +97,13 @@ pub struct SplitReport {
 
 impl Database {
     /// Labels a column of a record by hand: under `phased` it is split for this operation in every split phase from the
-    /// next one on, whether it is contended or not. Under other protocols labels do nothing.
+    /// next one on, whether it is contended or not. Under other protocols labels do nothing. While the record is missing, or
+    /// the column is NULL and the operation is `add` or `multiply`, which leave NULL as it is, it is not split; to the others
+    /// NULL is below everything.
     ///
     /// # Errors
-    /// The key does not fit the table; the column cannot be split for this operation (it may be NULL, is part of a key
-    /// or an index, or is of another type).
+    /// The key does not fit the table; the column cannot be split for this operation (it is part of a key or an index, or
+    /// of another type).
     pub fn split<'k>(
         &self,
         table: &Table,
@@ -114,8 +116,7 @@ impl Database {
         let layout = core.layout().column(wanted.column);
         operation.0.accepts(&layout.data_type)?;
         if !is_splittable(core, wanted.column, operation.0) {
-            let detail =
-                "only NOT NULL columns outside of keys and indexes can be split; and floats not for add";
+            let detail = "only columns outside of keys and indexes can be split; and floats not for add";
             return Err(Error::InvalidValue { what: layout.name.clone(), detail: detail.to_string() });
         }
         self.label(wanted, true);

@@ -15,6 +15,7 @@ pub(super) struct Max;
 impl Commutative for Max {
     const NAME: &'static str = "max";
     const ACCEPTED: &'static str = ACCEPTED;
+    const RANKS_NULL: bool = true;
 
     fn accepts(data_type: &DataType) -> bool {
         is_comparable(data_type)

@@ -12,6 +12,7 @@ pub(super) struct Min;
 impl Commutative for Min {
     const NAME: &'static str = "min";
     const ACCEPTED: &'static str = ACCEPTED;
+    const RANKS_NULL: bool = true;
 
     fn accepts(data_type: &DataType) -> bool {
         is_comparable(data_type)

@@ -59,6 +59,9 @@ trait Commutative {
     /// then be exactly the same.
     fn splittable(data_type: &DataType) -> bool;
 
+    /// See [`Operation::ranks_null`].
+    const RANKS_NULL: bool = false;
+
     /// The operand as `apply` and `merge` take it.
     fn check_operand<'a>(operand: ValueRef<'a>, data_type: &DataType) -> Result<ValueRef<'a>> {
         coerce(operand, data_type, false, Self::NAME)
@@ -157,6 +160,14 @@ macro_rules! operations {
             pub(crate) fn splittable(self, data_type: &DataType) -> bool {
                 match self {
                     $(Operation::$name => <$implementation>::splittable(data_type),)*
+                }
+            }
+
+            /// Whether NULL is below every operand, so that a column which is NULL takes the first one. The others leave
+            /// NULL as it is, whatever comes.
+            pub(crate) const fn ranks_null(self) -> bool {
+                match self {
+                    $(Operation::$name => <$implementation>::RANKS_NULL,)*
                 }
             }
 

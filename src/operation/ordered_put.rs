@@ -13,6 +13,7 @@ pub(super) struct OrderedPut;
 impl Commutative for OrderedPut {
     const NAME: &'static str = "ordered put";
     const ACCEPTED: &'static str = "ordered_tuple";
+    const RANKS_NULL: bool = true;
 
     fn accepts(data_type: &DataType) -> bool {
         matches!(data_type, DataType::OrderedTuple(_))

@@ -13,6 +13,7 @@ pub(super) struct TopKInsert;
 impl Commutative for TopKInsert {
     const NAME: &'static str = "top-K insert";
     const ACCEPTED: &'static str = "top_k";
+    const RANKS_NULL: bool = true;
 
     fn accepts(data_type: &DataType) -> bool {
         matches!(data_type, DataType::TopK { .. })

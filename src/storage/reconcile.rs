@@ -23,6 +23,7 @@ use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};
 use crate::storage::worker_context::WorkerContext;
+use crate::types::Value;
 use crate::types::key::EncodedKey;
 
 /// Number of worker contexts that can join during a phase and still get an escrow quota.
@@ -46,8 +47,7 @@ impl From<&SplitColumn> for Wanted {
 
 /// Whether a column of this table can be split for this operation.
 pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operation) -> bool {
-    let layout = table.layout().column(column);
-    layout.not_null && table.is_plain(column) && operation.splittable(&layout.data_type)
+    table.is_plain(column) && operation.splittable(&table.layout().column(column).data_type)
 }
 
 /// Marks these columns' records as split from this epoch on; what is not there, or cannot be split, is left out. Gives
@@ -91,6 +91,10 @@ fn split_column(store: &Store, wanted: &Wanted, guard: &Guard) -> Option<SplitCo
     // SAFETY: the row was just read, and the thread is pinned.
     let (base, bytes) =
         unsafe { (table.layout().value(&row, wanted.column).to_value(), table.layout().image_bytes(&row)) };
+    if base == Value::Null && !wanted.operation.ranks_null() {
+        // It stays NULL whatever is added: no slice has an escrow quota of that.
+        return None;
+    }
     let place = (table.clone(), record.pointer());
     Some(SplitColumn::new(place, wanted.key.clone(), (wanted.column, wanted.operation), (base, bytes)))
 }

@@ -8,7 +8,8 @@
 //!
 //! Words, not bytes: every column can be read and written alone as one atomic word (decimals of more than 18
 //! digits and UUIDs take two), which is what lets a reader race with an install without undefined behavior, and
-//! what an addition to one column touches is one word. What a block holds never changes; a row that gets another
+//! what an addition to one column touches is one word. The words of a column that is NULL are zero, but in a reader's copy
+//! of a row where the column is hidden ([`RowLayout::hide`]). What a block holds never changes; a row that gets another
 //! value gets another block, and the old one is retired by epoch.
 
 use bumpalo::Bump;
@@ -395,8 +396,8 @@ impl RowLayout {
         }
     }
 
-    /// Hides a column of a copied row: it is marked as NULL, which it never is otherwise, and its word leads to the flag
-    /// that says that it was read.
+    /// Hides a column of a copied row: it is marked as NULL, and its word, which is zero where it really is, leads to the
+    /// flag that says that it was read.
     pub(crate) fn hide(&self, words: &mut [u64], position: usize, met: &AtomicBool) {
         words[position / 64] |= 1 << (position % 64);
         words[self.columns[position].word as usize] = std::ptr::from_ref(met).expose_provenance() as u64;
@@ -408,13 +409,12 @@ impl RowLayout {
     /// The flag with which it was hidden is alive.
     #[cold]
     pub(crate) unsafe fn look_at_hidden(&self, words: &[u64], position: usize) -> bool {
-        let column = &self.columns[position];
-        let address = words[column.word as usize];
-        if !column.not_null || address == 0 {
+        let address = words[self.columns[position].word as usize];
+        if address == 0 {
             return false;
         }
         let met = std::ptr::with_exposed_provenance::<AtomicBool>(address as usize);
-        // SAFETY: a NOT NULL column is marked as NULL only by `hide`; the rest is the caller's promise. Relaxed: the
+        // SAFETY: the word of a NULL is zero unless `hide` has marked it; the rest is the caller's promise. Relaxed: the
         // attempt looks when the body has ended, and has joined its threads.
         unsafe { (*met).store(true, Ordering::Relaxed) };
         true

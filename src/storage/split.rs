@@ -209,7 +209,7 @@ fn share_of_integers(column: &SplitColumn, parties: usize) -> Option<(i64, i64)>
     let base = match (column.operation, &column.base) {
         (Operation::Add, Value::Int(base)) => base,
         // These keep one of the values that there are, and every operand has been checked.
-        (Operation::Max | Operation::Min, Value::Int(_)) => return Some((low, high)),
+        (Operation::Max | Operation::Min, Value::Int(_) | Value::Null) => return Some((low, high)),
         _ => return None,
     };
     let share = |bound: i64| (i128::from(bound) - i128::from(*base)) / parties as i128;

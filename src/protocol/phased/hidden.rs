@@ -1,7 +1,7 @@
 //! Reads in split phases: columns that are split are hidden.
 //!
-//! A row that is read keeps its other columns; a split one, which is NOT NULL, is marked as NULL in the copy, and its
-//! word holds the address of the worker context's flag that a hidden column was looked at. Only the cold path of a read,
+//! A row that is read keeps its other columns; a split one is marked as NULL in the copy, and its word, which is zero
+//! where a column really is NULL, holds the address of the worker context's flag that a hidden column was looked at. Only the cold path of a read,
 //! that of a NULL, finds out (`crate::row`): so reads cost nothing for it, and a body that does not look at a split
 //! column is not stashed.
 
