@@ -143,11 +143,14 @@ struct Bank {
 
 impl Bank {
     fn new(protocol: ProtocolKind, logged: bool) -> Result<Bank> {
-        let options = Options::default().protocol(protocol).workers(1).log_buffer_bytes(8 << 20);
+        let options = Options::default().protocol(protocol).workers(1).log(|log| log.buffer_bytes(8 << 20));
         let db = if logged {
             // Groups that are closed by nothing but their size: the log thread stays asleep while we count.
-            let options = options.durability(Durability::Async).group_milliseconds(60_000.0);
-            Database::open("/bank", options.segment_bytes(32 << 20).disk(Arc::new(SimulatedDisk::new())))?
+            let options = options.durability(Durability::Async).log(|log| log.group_milliseconds(60_000.0));
+            Database::open(
+                "/bank",
+                options.log(|log| log.segment_bytes(32 << 20)).disk(Arc::new(SimulatedDisk::new())),
+            )?
         } else {
             Database::in_memory(options.durability(Durability::None))?
         };

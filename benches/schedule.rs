@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Options, Placing, Policy, Procedure, ProcedureDefinition,
-    Result, Retry, ScheduleKind, Table, TableDefinition, Value, row,
+    Action, Args, DataType, Database, Durability, Options, Placing, Policy, PredictOptions, Procedure,
+    ProcedureDefinition, Result, Retry, Table, TableDefinition, Value, row,
 };
 
 const WAREHOUSES: i64 = 19;
@@ -52,9 +52,7 @@ struct Cost {
 fn measure(policy: Policy) -> Result<Cost> {
     let options = Options::default()
         .durability(Durability::None)
-        .schedule(ScheduleKind::Predict)
-        .policy(policy)
-        .history_seconds(0.5)
+        .schedule(PredictOptions::default().policy(policy).history_seconds(0.5))
         .retry(Retry::Immediate)
         .workers(WORKERS);
     let db = Database::in_memory(options)?;

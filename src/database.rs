@@ -149,7 +149,7 @@ impl Database {
     /// Takes a procedure.
     ///
     /// # Errors
-    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`Options::partition_key`) is no
+    /// [`Error::InvalidProcedure`], [`Error::ForeignTable`]; the partition key (`ScheduleOptions::partition_by`) is no
     /// column's name.
     pub fn register(&self, definition: ProcedureDefinition) -> Result<Procedure> {
         let store = self.engine().store();
@@ -213,7 +213,7 @@ impl Database {
 
     /// Makes this thread a worker that runs procedures itself.
     ///
-    /// The worker keeps one of the database's worker contexts (`Options::max_worker_contexts`) until it is dropped, also
+    /// The worker keeps one of the database's worker contexts (`ThreadOptions::max_worker_contexts`) until it is dropped, also
     /// between transactions. [`run`](Self::run) on the same thread takes another one for as long as it lasts.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Database {
     }
 
     /// The most calls in the pipeline at once, now: it changes with
-    /// [`Options::automatic_admission`](crate::Options::automatic_admission).
+    /// [`QueueOptions::automatic_admission`](crate::QueueOptions::automatic_admission).
     pub fn max_in_flight(&self) -> usize {
         self.engine().in_flight().limit()
     }
@@ -294,7 +294,7 @@ impl Database {
     }
 
     /// Takes what was noted of accesses since the last time, and starts over; none, if nothing is noted
-    /// ([`Options::access_trace`]).
+    /// ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
     pub fn take_access_trace(&self) -> Option<AccessTrace> {
         let store = self.engine().store();
         Some(store.trace()?.take(&store.user_tables(), show_key))

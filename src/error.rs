@@ -271,7 +271,7 @@ pub enum Error {
     },
     /// The rows take as much memory as they may. Reads and deletes go on, and updates without long values.
     #[error(
-        "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise Options::memory_limit"
+        "the rows take {used} bytes of memory, and may take {limit}: delete some, or raise MemoryOptions::limit"
     )]
     MemoryFull {
         /// How many bytes they take.
@@ -282,7 +282,7 @@ pub enum Error {
     /// A snapshot needed versions of rows that were released because all versions together exceeded their limit.
     #[error(
         "the snapshot is too old: the rows that changed since it was taken exceed the limit of {limit} bytes; take a new one, \
-         use it for less time, or raise Options::snapshot_limit"
+         use it for less time, or raise MemoryOptions::snapshot_limit"
     )]
     SnapshotTooOld {
         /// How many bytes versions for snapshots may take.
@@ -302,14 +302,14 @@ pub enum Error {
     },
     /// Every worker context is kept by a thread between transactions, so that waiting for one could last forever.
     #[error(
-        "all {slots} worker contexts are kept by workers; drop a Worker, or raise Options::max_worker_contexts"
+        "all {slots} worker contexts are kept by workers; drop a Worker, or raise ThreadOptions::max_worker_contexts"
     )]
     NoFreeSlot {
         /// How many there are.
         slots: usize,
     },
     /// Too many calls are under way.
-    #[error("{in_flight} calls are under way, the limit; wait for one, or raise Options::max_in_flight")]
+    #[error("{in_flight} calls are under way, the limit; wait for one, or raise QueueOptions::max_in_flight")]
     Busy {
         /// The limit.
         in_flight: usize,

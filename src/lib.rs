@@ -78,7 +78,11 @@ pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
 pub use error::{Error, Result, Timeout};
-pub use options::{Durability, Options, Stages};
+pub use options::{
+    CheckpointOptions, DiagnosticOptions, Durability, LockingOptions, LogOptions, MemoryOptions, Options,
+    PartitionedOptions, PhasedOptions, PredictOptions, ProtocolOptions, QueueOptions, ScheduleOptions,
+    SerialOptions, Stages, ThreadOptions,
+};
 pub use pipeline::call::{Output, Submitted};
 pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::follower::{FollowerReport, FollowerStatus};

@@ -37,7 +37,7 @@ use crate::types::ValueRef;
 /// It contains everything that was acknowledged before it was asked for, and nothing of what commits later. Reading in it never
 /// conflicts with transactions, waits for none, and makes none wait. Several threads can read in it at once; clones are
 /// the same snapshot. Versions of rows that change while it is open are kept for it, up to
-/// [`Options::snapshot_limit`](crate::Options::snapshot_limit): so drop it when it is needed no more.
+/// [`MemoryOptions::snapshot_limit`](crate::MemoryOptions::snapshot_limit): so drop it when it is needed no more.
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, Range, TableDefinition, key, row};

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use heddledb::{
-    Action, DataType, Database, Durability, LockConflict, Options, PrimaryIndex, ProcedureDefinition,
-    ProtocolKind, Range, Result, Statistics, Table, TableDefinition, Tx, args, key, row,
+    Action, DataType, Database, Durability, LockConflict, LockingOptions, Options, PrimaryIndex,
+    ProcedureDefinition, ProtocolKind, Range, Result, Statistics, Table, TableDefinition, Tx, args, key, row,
 };
 
 /// Protocols whose calls find at their ends that others have come first.
@@ -154,7 +154,7 @@ fn a_phantom_counts_as_read() {
 /// A rival holds a lock: a transaction that does not wait counts by what it wanted it for.
 #[test]
 fn a_denied_lock_counts_by_what_it_was_wanted_for() {
-    let options = Options::default().protocol(ProtocolKind::Locking).lock_conflict(LockConflict::NoWait);
+    let options = Options::default().protocol(LockingOptions::default().conflict(LockConflict::NoWait));
     let (db, table) = database(options);
     // A procedure that declares to write takes a lock for that when it reads.
     let bump =

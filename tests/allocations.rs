@@ -6,7 +6,9 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use heddledb::{Action, DataType, Options, ProcedureDefinition, TableDefinition, args, fail, key, row};
+use heddledb::{
+    Action, DataType, Options, ProcedureDefinition, SerialOptions, TableDefinition, args, fail, key, row,
+};
 use support::{accounts, in_memory, on_disk, small};
 
 /// The system's allocator, which counts what the present thread asks of it.
@@ -62,9 +64,10 @@ fn the_hot_path_allocates_as_little_as_it_should() {
 }
 
 fn reading_one_record_allocates_nothing() {
-    for sites in [1, 4] {
-        let (logged, _disk) = on_disk(small().serial_partitions(sites));
-        for db in [in_memory(Options::default().serial_partitions(sites)), logged] {
+    for partitions in [1, 4] {
+        let serial = SerialOptions::default().partitions(partitions);
+        let (logged, _disk) = on_disk(small().protocol(serial));
+        for db in [in_memory(Options::default().protocol(serial)), logged] {
             let table = accounts(&db, 100);
             let balance = table.column("balance").expect("a column");
             let by_name = allocations(500, || {
@@ -79,7 +82,7 @@ fn reading_one_record_allocates_nothing() {
             let missing = allocations(500, || {
                 assert_eq!(db.run(|tx| tx.exists(&table, key![7_000])), Ok(false));
             });
-            assert_eq!((by_name, by_handle, missing), (0, 0, 0), "{sites} sites");
+            assert_eq!((by_name, by_handle, missing), (0, 0, 0), "{partitions} partitions");
         }
     }
 }

@@ -4,8 +4,8 @@
 mod tables;
 
 use heddledb::{
-    DataType, Database, Decimal, Durability, Error, Options, PrimaryIndex, Range, Table, TableDefinition,
-    TupleType, Value, ValueRef, key, row,
+    DataType, Database, Decimal, Durability, Error, Options, PrimaryIndex, Range, SerialOptions, Table,
+    TableDefinition, TupleType, Value, ValueRef, key, row,
 };
 use tables::{account_definition, counter_definition, dump, in_memory, order_definition, refused, rows_of};
 
@@ -575,22 +575,34 @@ fn options_out_of_range_are_refused() {
     let cases: Vec<(&str, Options, &[&str])> = vec![
         ("workers", memory().workers(0), &["0", "1 to 1024"]),
         ("workers", memory().workers(5_000), &["5000"]),
-        ("input_threads", memory().input_threads(0), &["1 to 64"]),
-        ("output_threads", memory().output_threads(65), &["65", "1 to 64"]),
-        ("group_size", memory().group_size(0), &["0", "1 to"]),
-        ("group_milliseconds", memory().group_milliseconds(0.0), &["0", "more than 0, at most 60000"]),
-        ("group_milliseconds", memory().group_milliseconds(-5.0), &["-5"]),
-        ("group_milliseconds", memory().group_milliseconds(f64::NAN), &["NaN"]),
-        ("group_milliseconds", memory().group_milliseconds(60_001.0), &["60001"]),
-        ("max_in_flight", memory().max_in_flight(0), &["0"]),
-        ("max_worker_contexts", memory().max_worker_contexts(1), &["1", "2 to"]),
-        ("max_worker_contexts", memory().max_worker_contexts(4).workers(4), &["4", "5 to"]),
-        ("serial_partitions", memory().serial_partitions(0), &["1 to 64"]),
-        ("serial_partitions", memory().serial_partitions(65), &["65"]),
-        ("waiter_slots", memory().waiter_slots(1), &["1", "2 to"]),
-        ("segment_bytes", memory().segment_bytes(1), &["65536 to"]),
-        ("segment_bytes", memory().segment_bytes(u64::MAX), &["65536 to"]),
-        ("log_buffer_bytes", memory().log_buffer_bytes(100), &["100", "4096 to"]),
+        ("threads.input", memory().threads(|threads| threads.input(0)), &["1 to 64"]),
+        ("threads.output", memory().threads(|threads| threads.output(65)), &["65", "1 to 64"]),
+        ("log.group_size", memory().log(|log| log.group_size(0)), &["0", "1 to"]),
+        (
+            "log.group_milliseconds",
+            memory().log(|log| log.group_milliseconds(0.0)),
+            &["0", "more than 0, at most 60000"],
+        ),
+        ("log.group_milliseconds", memory().log(|log| log.group_milliseconds(-5.0)), &["-5"]),
+        ("log.group_milliseconds", memory().log(|log| log.group_milliseconds(f64::NAN)), &["NaN"]),
+        ("log.group_milliseconds", memory().log(|log| log.group_milliseconds(60_001.0)), &["60001"]),
+        ("queues.max_in_flight", memory().queues(|queues| queues.max_in_flight(0)), &["0"]),
+        (
+            "threads.max_worker_contexts",
+            memory().threads(|threads| threads.max_worker_contexts(1)),
+            &["1", "2 to"],
+        ),
+        (
+            "threads.max_worker_contexts",
+            memory().threads(|threads| threads.max_worker_contexts(4)).workers(4),
+            &["4", "5 to"],
+        ),
+        ("serial.partitions", memory().protocol(SerialOptions::default().partitions(0)), &["1 to 64"]),
+        ("serial.partitions", memory().protocol(SerialOptions::default().partitions(65)), &["65"]),
+        ("log.waiter_slots", memory().log(|log| log.waiter_slots(1)), &["1", "2 to"]),
+        ("log.segment_bytes", memory().log(|log| log.segment_bytes(1)), &["65536 to"]),
+        ("log.segment_bytes", memory().log(|log| log.segment_bytes(u64::MAX)), &["65536 to"]),
+        ("log.buffer_bytes", memory().log(|log| log.buffer_bytes(100)), &["100", "4096 to"]),
         ("durability", Options::default(), &["group", "none, for a database in memory"]),
         ("durability", Options::default().durability(Durability::Async), &["async", "none"]),
     ];

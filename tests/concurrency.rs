@@ -5,7 +5,10 @@ mod support;
 
 use std::thread;
 
-use heddledb::{DataType, Error, Options, ProtocolKind, Range, TableDefinition, key, row};
+use heddledb::{
+    DataType, Error, Options, PartitionedOptions, ProtocolKind, ProtocolOptions, Range, SerialOptions,
+    TableDefinition, key, row,
+};
 use support::{in_memory, watched};
 
 /// Keys come and go, with blocks of long values, while others read them: nothing is freed under a reader.
@@ -15,7 +18,13 @@ fn long_values_come_and_go_under_readers() {
 }
 
 fn churn(protocol: ProtocolKind) {
-    let db = in_memory(Options::default().protocol(protocol).serial_partitions(2).executors(2));
+    let db = in_memory(
+        Options::default().protocol(
+            ProtocolOptions::from(protocol)
+                .serial(SerialOptions::default().partitions(2))
+                .partitioned(PartitionedOptions::default().executors(2)),
+        ),
+    );
     let table = db
         .create_table(
             TableDefinition::new("text")

@@ -4,7 +4,10 @@
 mod conformance;
 
 use conformance::{Subject, anomalies, histories, semantics};
-use heddledb::{LockConflict, Options, Plan, ProtocolKind, SerialVariant};
+use heddledb::{
+    LockConflict, LockingOptions, Options, PartitionedOptions, PhasedOptions, Plan, ProtocolKind,
+    ProtocolOptions, SerialOptions, SerialVariant,
+};
 
 /// Enters protocols, each with the options under which it is tested; each part becomes a test of its own.
 macro_rules! enter {
@@ -23,7 +26,7 @@ macro_rules! enter {
 
             #[test]
             fn random_scripts_on_one_thread_answer_as_the_model_does_and_as_under_serial() {
-                let reference = named("serial", vec![Options::default().into()]).remove(0);
+                let reference = named("serial", vec![under(ProtocolKind::Serial).into()]).remove(0);
                 subjects().iter().for_each(|subject| semantics::random(subject, &reference));
             }
 
@@ -63,25 +66,32 @@ macro_rules! enter {
 
 enter! {
     serial: [
-        Options::default(),
-        Options::default().serial_partitions(4).workers(3),
-        Options::default().serial_variant(SerialVariant::Naive).serial_partitions(2),
-        Options::default().serial_variant(SerialVariant::Precommit),
+        under(ProtocolKind::Serial),
+        under(SerialOptions::default().partitions(4)).workers(3),
+        under(SerialOptions::default().variant(SerialVariant::Naive).partitions(2)),
+        under(SerialOptions::default().variant(SerialVariant::Precommit)),
     ];
     locking: [
-        Options::default().workers(2),
-        Options::default().workers(8).lock_conflict(LockConflict::NoWait),
+        under(ProtocolKind::Locking).workers(2),
+        under(LockingOptions::default().conflict(LockConflict::NoWait)).workers(8),
     ];
-    optimistic: [Options::default().workers(2)];
-    phased: [Options::default().workers(2), labelled(Options::default().workers(2).phase_milliseconds(0.5))];
+    optimistic: [under(ProtocolKind::Optimistic).workers(2)];
+    phased: [
+        under(ProtocolKind::Phased).workers(2),
+        labelled(under(PhasedOptions::default().phase_milliseconds(0.5)).workers(2)),
+    ];
     partitioned: [
-        Options::default().executors(1),
-        Options::default().executors(2),
-        Options::default().executors(8),
-        moving(Options::default().executors(2).plan(Plan::Parallel)),
-        moving(Options::default().executors(5)),
-        Options::default().executors(3).plan(Plan::Serial),
+        under(PartitionedOptions::default().executors(1)),
+        under(PartitionedOptions::default().executors(2)),
+        under(PartitionedOptions::default().executors(8)),
+        moving(under(PartitionedOptions::default().executors(2).plan(Plan::Parallel))),
+        moving(under(PartitionedOptions::default().executors(5))),
+        under(PartitionedOptions::default().executors(3).plan(Plan::Serial)),
     ];
+}
+
+fn under(protocol: impl Into<ProtocolOptions>) -> Options {
+    Options::default().protocol(protocol)
 }
 
 /// What a protocol is tested with: its options, and whether columns are labelled to be split, and
@@ -108,9 +118,15 @@ fn moving(options: Options) -> Entrant {
 
 fn named(protocol: &str, entrants: Vec<Entrant>) -> Vec<Subject> {
     let kind: ProtocolKind = protocol.parse().expect("a protocol");
+    for Entrant { options, .. } in &entrants {
+        assert!(
+            format!("{options:?}").contains(&format!("kind: {kind:?},")),
+            "{options:?} is not {protocol}"
+        );
+    }
     let subject = |(number, entrant): (usize, Entrant)| Subject {
         name: format!("{protocol}, {number}"),
-        options: entrant.options.protocol(kind),
+        options: entrant.options,
         labels: entrant.labels,
         moves: entrant.moves,
     };

@@ -13,8 +13,9 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
-    Range, Result, Table, TableDefinition, Value, ValueRef, args, key, row,
+    Action, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
+    ProcedureDefinition, ProtocolKind, ProtocolOptions, Range, Result, Table, TableDefinition, Value,
+    ValueRef, args, key, row,
 };
 use logged::*;
 
@@ -165,12 +166,13 @@ impl Ledger {
 
 /// The smallest segments, and groups that fill them soon.
 fn tiny(disk: &SimulatedDisk) -> Options {
-    small_options(disk).max_worker_contexts(16)
+    small_options(disk).threads(|threads| threads.max_worker_contexts(16))
 }
 
 /// The same under a protocol; where executors own the rows, there are several, and transfers are over two of them.
 fn tiny_under(protocol: ProtocolKind, disk: &SimulatedDisk) -> Options {
-    tiny(disk).protocol(protocol).executors(3)
+    tiny(disk)
+        .protocol(ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(3)))
 }
 
 /// Threads make transfers; images of the disk are taken in between, and each must hold what had been acknowledged
@@ -582,7 +584,9 @@ fn with_async_a_crash_keeps_a_consistent_beginning() {
     in_time("async", || {
         let disk = SimulatedDisk::new();
         drop(Ledger::create(tiny(&disk)).expect("new"));
-        let options = |disk: &SimulatedDisk| tiny(disk).durability(Durability::Async).group_milliseconds(2.0);
+        let options = |disk: &SimulatedDisk| {
+            tiny(disk).durability(Durability::Async).log(|log| log.group_milliseconds(2.0))
+        };
         let ledger = Arc::new(Ledger::open(options(&disk)).expect("opens"));
         let threads: Vec<_> = (0..3)
             .map(|thread| {

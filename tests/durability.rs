@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Args, Database, Durability, Error, Executed, Output, Procedure, ProtocolKind, Range, Result,
+    Args, Database, Durability, Error, Executed, Output, Procedure, Range, Result, SerialOptions,
     SerialVariant, Stages, Value, args, key, row,
 };
 use logged::*;
@@ -308,7 +308,8 @@ fn a_body_that_spans_epochs_commits_in_the_later_one_and_is_recovered() {
 fn with_async_results_are_told_at_once_and_a_crash_keeps_a_beginning_of_them() {
     let disk = SimulatedDisk::new();
     bank(&disk).db.close().expect("durable");
-    let bank = reopened_with(options(&disk).durability(Durability::Async).group_milliseconds(1.0));
+    let bank =
+        reopened_with(options(&disk).durability(Durability::Async).log(|log| log.group_milliseconds(1.0)));
     for value in 1..=200 {
         bank.db
             .run(|tx| {
@@ -336,7 +337,7 @@ fn with_async_results_are_told_at_once_and_a_crash_keeps_a_beginning_of_them() {
 #[test]
 fn with_async_nobody_waits_for_held_syncs() {
     let disk = SimulatedDisk::new();
-    let bank = bank_with(options(&disk).durability(Durability::Async).group_milliseconds(1.0));
+    let bank = bank_with(options(&disk).durability(Durability::Async).log(|log| log.group_milliseconds(1.0)));
     bank.wait_for_segments(&disk);
     let held = HeldSyncs::of(&disk);
     let executed = bank.db.worker().expect("open").execute(&bank.set, args![1, 5]);
@@ -433,7 +434,9 @@ fn the_rule_holds_in_every_layout_of_the_stages_and_every_variant() {
         for variant in SerialVariant::ALL.iter().filter(|variant| **variant != SerialVariant::Naive) {
             let disk = SimulatedDisk::new();
             let bank = bank_with(
-                options(&disk).stages(*stages).protocol(ProtocolKind::Serial).serial_variant(*variant),
+                options(&disk)
+                    .threads(|threads| threads.stages(*stages))
+                    .protocol(SerialOptions::default().variant(*variant)),
             );
             bank.wait_for_segments(&disk);
             let held = HeldSyncs::of(&disk);
@@ -453,7 +456,7 @@ fn the_rule_holds_in_every_layout_of_the_stages_and_every_variant() {
 fn with_precommit_a_reader_of_durable_data_waits_for_the_log_and_with_sp_not() {
     for (variant, waits) in [(SerialVariant::Precommit, true), (SerialVariant::Sp, false)] {
         let disk = SimulatedDisk::new();
-        let bank = bank_with(options(&disk).protocol(ProtocolKind::Serial).serial_variant(variant));
+        let bank = bank_with(options(&disk).protocol(SerialOptions::default().variant(variant)));
         bank.wait_for_segments(&disk);
         let held = HeldSyncs::of(&disk);
         let mut worker = bank.db.worker().expect("open");
@@ -468,7 +471,7 @@ fn with_precommit_a_reader_of_durable_data_waits_for_the_log_and_with_sp_not() {
 #[test]
 fn a_ring_of_two_places_tells_everybody_in_time() {
     let disk = SimulatedDisk::new();
-    let bank = Arc::new(bank_with(options(&disk).waiter_slots(2)));
+    let bank = Arc::new(bank_with(options(&disk).log(|log| log.waiter_slots(2))));
     let threads: Vec<_> = (1..5)
         .map(|id| {
             let bank = bank.clone();

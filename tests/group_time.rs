@@ -14,7 +14,7 @@ const NEVER: f64 = 60_000.0;
 const GROUP: usize = 5;
 
 fn layouts() -> [Options; 3] {
-    let with = |stages| small().stages(stages).workers(1);
+    let with = |stages| small().threads(|threads| threads.stages(stages)).workers(1);
     [with(Stages::Single), with(Stages::Folded), with(Stages::Staged)]
 }
 
@@ -33,7 +33,7 @@ fn a_group_is_written_when_its_number_is_full_in_every_layout() {
             accounts(&db, 10);
             // Neither the table nor its rows are to wait for a group.
             db.close().expect("durable");
-            let options = options.group_size(GROUP).group_milliseconds(NEVER);
+            let options = options.log(|log| log.group_size(GROUP).group_milliseconds(NEVER));
             let db = support::open(&disk, options);
             let table = db.table("account").expect("there");
             let deposit = deposit(&db, &table);
@@ -61,7 +61,7 @@ fn closures_and_workers_fill_groups_too() {
             let (db, disk) = on_disk(small().protocol(protocol));
             accounts(&db, 10);
             db.close().expect("durable");
-            let options = small().protocol(protocol).group_size(2).group_milliseconds(NEVER);
+            let options = small().protocol(protocol).log(|log| log.group_size(2).group_milliseconds(NEVER));
             let db = support::open(&disk, options);
             let table = db.table("account").expect("there");
             let procedure = deposit(&db, &table);
@@ -93,7 +93,7 @@ fn a_group_waits_for_its_time_and_no_longer() {
     const TIME: Duration = Duration::from_millis(80);
     watched(|| {
         for options in layouts() {
-            let (db, _disk) = on_disk(options.group_milliseconds(TIME.as_millis() as f64));
+            let (db, _disk) = on_disk(options.log(|log| log.group_milliseconds(TIME.as_millis() as f64)));
             let table = accounts(&db, 10);
             let deposit = deposit(&db, &table);
             let start = Instant::now();
@@ -107,7 +107,7 @@ fn a_group_waits_for_its_time_and_no_longer() {
 fn by_default_no_group_waits_and_a_checkpoint_waits_for_none() {
     watched(|| {
         for options in layouts() {
-            let (db, _disk) = on_disk(options.clone().group_size(GROUP));
+            let (db, _disk) = on_disk(options.clone().log(|log| log.group_size(GROUP)));
             let table = accounts(&db, 10);
             // Far fewer than fill a group for each; nothing else would end it.
             for id in 0..20 {
@@ -116,7 +116,10 @@ fn by_default_no_group_waits_and_a_checkpoint_waits_for_none() {
             let (db, disk) = on_disk(options.clone());
             accounts(&db, 10);
             db.close().expect("durable");
-            let db = support::open(&disk, options.durability(Durability::Group).group_milliseconds(NEVER));
+            let db = support::open(
+                &disk,
+                options.durability(Durability::Group).log(|log| log.group_milliseconds(NEVER)),
+            );
             let table = db.table("account").expect("there");
             let waiting = db.submit(&deposit(&db, &table), args![1, 1]).expect("room");
             while db.statistics().committed == 0 {

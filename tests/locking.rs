@@ -9,8 +9,8 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    Action, DataType, Database, Error, LockConflict, Options, PrimaryIndex, ProcedureDefinition,
-    ProtocolKind, Range, Result, Table, TableDefinition, Tx, args, fail, key, row,
+    Action, DataType, Database, Error, LockConflict, LockingOptions, Options, PrimaryIndex,
+    ProcedureDefinition, ProtocolKind, Range, Result, Table, TableDefinition, Tx, args, fail, key, row,
 };
 use support::{accounts, audit, balance, deposit, in_memory, total, transfer, watched};
 
@@ -296,7 +296,7 @@ fn ranges_of_hash_tables_and_of_secondary_indexes_keep_phantoms_out_too() {
 #[test]
 fn without_waiting_a_rival_gives_up_at_once_and_runs_again() {
     watched(|| {
-        let db = in_memory(options().lock_conflict(LockConflict::NoWait));
+        let db = in_memory(options().protocol(LockingOptions::default().conflict(LockConflict::NoWait)));
         let table = accounts(&db, 2);
         thread::scope(|scope| {
             let holder = Holder::start(scope, &db, |tx| add(tx, &table, 0, 1));
@@ -314,7 +314,7 @@ fn without_waiting_a_rival_gives_up_at_once_and_runs_again() {
 #[test]
 fn a_body_that_makes_light_of_a_denied_lock_is_run_again_all_the_same() {
     watched(|| {
-        let db = in_memory(options().lock_conflict(LockConflict::NoWait));
+        let db = in_memory(options().protocol(LockingOptions::default().conflict(LockConflict::NoWait)));
         let table = accounts(&db, 3);
         let (swallowed, renamed, panicked) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let count = |counter: &AtomicU32, failed| counter.fetch_add(u32::from(failed), Ordering::SeqCst);
@@ -523,7 +523,7 @@ fn locks_are_given_up_at_the_end_of_each_call_of_a_group() {
 #[test]
 fn with_all_seats_taken_by_who_waits_the_holder_ends_nevertheless() {
     watched(|| {
-        let db = in_memory(options().workers(1).max_worker_contexts(4));
+        let db = in_memory(options().workers(1).threads(|threads| threads.max_worker_contexts(4)));
         let table = accounts(&db, 1);
         thread::scope(|scope| {
             let holder = Holder::start(scope, &db, |tx| add(tx, &table, 0, 1));
@@ -565,7 +565,7 @@ fn a_thread_may_call_several_databases_in_turn() {
 fn deadlocks_of_every_kind_are_broken_and_nothing_is_lost() {
     watched(|| {
         for conflict in [LockConflict::Wait, LockConflict::NoWait] {
-            let db = in_memory(options().lock_conflict(conflict));
+            let db = in_memory(options().protocol(LockingOptions::default().conflict(conflict)));
             let table = accounts(&db, 6);
             let transfer = transfer(&db, &table);
             let stop = AtomicBool::new(false);

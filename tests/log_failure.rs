@@ -32,7 +32,7 @@ fn updates_are_refused_and_reads_go_on(bank: &Bank, reason: &str) {
 fn a_failure_of(operation: Operation, fault: Fault, reason: &'static str, stages: Stages) {
     in_time("a failed log", move || {
         let disk = SimulatedDisk::new();
-        let bank = bank_with(options(&disk).stages(stages));
+        let bank = bank_with(options(&disk).threads(|threads| threads.stages(stages)));
         bank.wait_for_segments(&disk);
         bank.db.call(&bank.set, args![1, 1]).expect("durable");
         disk.fail_next(operation, fault);
@@ -190,7 +190,8 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
     in_time("a commit after the failure", || {
         let disk = SimulatedDisk::new();
         bank(&disk).db.close().expect("durable");
-        let options = options(&disk).durability(heddledb::Durability::Async).group_milliseconds(1.0);
+        let options =
+            options(&disk).durability(heddledb::Durability::Async).log(|log| log.group_milliseconds(1.0));
         let bank = reopened_with(options);
         let held = HeldSyncs::of(&disk);
         bank.db.call(&bank.set, args![2, 1]).expect("told at once");
@@ -232,8 +233,10 @@ fn with_async_only_results_of_durable_data_are_told_after_the_failure() {
         in_time("results after the failure", || {
             let disk = SimulatedDisk::new();
             bank(&disk).db.close().expect("durable");
-            let options = options(&disk).stages(*stages).durability(heddledb::Durability::Async);
-            let bank = reopened_with(options.group_milliseconds(1.0));
+            let options = options(&disk)
+                .threads(|threads| threads.stages(*stages))
+                .durability(heddledb::Durability::Async);
+            let bank = reopened_with(options.log(|log| log.group_milliseconds(1.0)));
             bank.wait_for_segments(&disk);
             let held = HeldSyncs::of(&disk);
             let mut worker = bank.db.worker().expect("open");

@@ -211,7 +211,8 @@ fn a_full_disk_requests_a_checkpoint_which_frees_the_log() {
     const CAPACITY: u64 = 12 * SMALL_SEGMENT;
     for automatic_bytes in [0, 1 << 30] {
         let disk = SimulatedDisk::new();
-        let options = small_options(&disk).checkpoint_log_bytes(automatic_bytes).checkpoint_threads(2);
+        let options =
+            small_options(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(automatic_bytes).threads(2));
         in_time("updates on a small disk", move || {
             let bank = bank_with(options);
             disk.set_capacity(CAPACITY);
@@ -233,7 +234,7 @@ fn a_full_disk_requests_a_checkpoint_which_frees_the_log() {
 #[test]
 fn a_checkpoint_that_does_not_fit_either_is_tried_again() {
     let disk = SimulatedDisk::new();
-    let options = small_options(&disk).checkpoint_log_bytes(0);
+    let options = small_options(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(0));
     in_time("a disk that is full for a time", move || {
         let bank = bank_with(options);
         bank.wait_for_segments(&disk);
@@ -255,7 +256,7 @@ fn a_checkpoint_that_does_not_fit_either_is_tried_again() {
 #[test]
 fn every_worker_is_refused_once_there_is_no_space_and_no_commit_hangs() {
     let disk = SimulatedDisk::new();
-    let options = options(&disk).segment_bytes(SMALL_SEGMENT).log_buffer_bytes(64 << 10);
+    let options = options(&disk).log(|log| log.segment_bytes(SMALL_SEGMENT).buffer_bytes(64 << 10));
     in_time("workers on a full disk", move || {
         let bank = bank_with(options);
         wait_until("room is prepared", || disk.bytes(&segment(4)).is_ok());
@@ -364,7 +365,12 @@ fn a_segment_that_cannot_be_made_once_is_made_the_next_time() {
 fn a_group_never_has_more_transactions_than_its_limit() {
     for (limit, durability) in [(1, Durability::Group), (3, Durability::Group), (5, Durability::Async)] {
         let disk = SimulatedDisk::new();
-        let bank = bank_with(options(&disk).group_size(limit).durability(durability).group_milliseconds(5.0));
+        let bank = bank_with(
+            options(&disk)
+                .log(|log| log.group_size(limit))
+                .durability(durability)
+                .log(|log| log.group_milliseconds(5.0)),
+        );
         let shared = Arc::new(bank);
         let threads: Vec<_> = (1..7)
             .map(|id| {
@@ -415,7 +421,7 @@ fn group_sizes(bank: Arc<Bank>, disk: &SimulatedDisk) -> Vec<u64> {
 #[test]
 fn who_only_reads_is_not_held_up_by_a_full_group() {
     let disk = SimulatedDisk::new();
-    let bank = Arc::new(bank_with(options(&disk).group_size(1)));
+    let bank = Arc::new(bank_with(options(&disk).log(|log| log.group_size(1))));
     bank.wait_for_segments(&disk);
     let held = HeldSyncs::of(&disk);
     let mut worker = bank.db.worker().expect("open");
@@ -437,7 +443,7 @@ fn who_only_reads_is_not_held_up_by_a_full_group() {
 #[test]
 fn with_async_a_group_waits_for_its_time_and_no_longer() {
     let disk = SimulatedDisk::new();
-    let options = options(&disk).durability(Durability::Async).group_milliseconds(150.0);
+    let options = options(&disk).durability(Durability::Async).log(|log| log.group_milliseconds(150.0));
     let bank = bank_with(options);
     wait_until("the first group", || bank.db.statistics().log_groups > 0);
     // Everything here fits into few groups; without the group's time there would be one for nearly each.

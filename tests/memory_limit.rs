@@ -1,4 +1,4 @@
-//! `Options::memory_limit`: at the limit inserts and long values are refused, everything else goes on, and deletes make
+//! `MemoryOptions::limit`: at the limit inserts and long values are refused, everything else goes on, and deletes make
 //! room. Under every protocol.
 
 use std::thread;
@@ -19,7 +19,7 @@ fn database(protocol: ProtocolKind) -> (Database, Table) {
 }
 
 fn options(protocol: ProtocolKind) -> Options {
-    Options::default().protocol(protocol).durability(Durability::None).memory_limit(LIMIT)
+    Options::default().protocol(protocol).durability(Durability::None).memory(|memory| memory.limit(LIMIT))
 }
 
 fn definition() -> TableDefinition {
@@ -128,7 +128,7 @@ fn deleted_memory_is_available(db: &Database, delete: impl Fn(&Database, &Table,
 fn what_was_deleted_is_available_without_further_transactions() {
     for &protocol in ProtocolKind::ALL {
         // One, so that each worker context has fetched its first memory before what is used is measured.
-        let options = options(protocol).workers(1).executors(1);
+        let options = options(protocol).workers(1);
         let db = Database::in_memory(options).unwrap();
         let table = db.create_table(definition()).unwrap();
         let remove = Action::write(&table)
@@ -151,7 +151,7 @@ fn what_was_deleted_is_available_without_further_transactions() {
 #[test]
 fn what_was_deleted_durably_is_available_without_further_transactions() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options::default().durability(Durability::Async).memory_limit(LIMIT);
+    let options = Options::default().durability(Durability::Async).memory(|memory| memory.limit(LIMIT));
     let db = Database::open(directory.path().join("notes"), options).unwrap();
     deleted_memory_is_available(&db, |db, table, id| {
         db.run(|tx| tx.delete(table, key![id])).map(drop).unwrap();
@@ -216,7 +216,7 @@ fn a_larger_database_is_opened_and_takes_no_more() {
     assert!(db.statistics().memory_bytes > 0);
     db.close().unwrap();
     for with_checkpoint in [false, true] {
-        let db = Database::open(&path, Options::default().memory_limit(LIMIT)).unwrap();
+        let db = Database::open(&path, Options::default().memory(|memory| memory.limit(LIMIT))).unwrap();
         let table = db.table("note").unwrap();
         assert_eq!(rows(&db, &table), 4_000);
         assert!(db.statistics().memory_bytes > 4_000 * LONG as u64, "recovered rows count");

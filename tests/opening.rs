@@ -262,7 +262,7 @@ const SECOND_PROCESS: &str = "HEDDLE_TEST_SECOND_PROCESS";
 #[test]
 fn a_database_that_is_open_in_another_process_is_in_use() {
     let directory = tempfile::tempdir().unwrap();
-    let options = || Options::default().segment_bytes(64 << 10);
+    let options = || Options::default().log(|log| log.segment_bytes(64 << 10));
     let db = Database::open(directory.path(), options()).unwrap();
     let second = |path: &Path| {
         let output = Command::new(std::env::current_exe().unwrap())
@@ -284,7 +284,7 @@ fn a_database_that_is_open_in_another_process_is_in_use() {
 #[test]
 fn the_second_process() {
     let Some(path) = std::env::var_os(SECOND_PROCESS) else { return };
-    match Database::open(Path::new(&path), Options::default().segment_bytes(64 << 10)) {
+    match Database::open(Path::new(&path), Options::default().log(|log| log.segment_bytes(64 << 10))) {
         Ok(_) => println!("opened by the second"),
         Err(error) => println!("{error}"),
     }

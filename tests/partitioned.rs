@@ -10,15 +10,18 @@ use std::thread;
 use std::time::Duration;
 
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
-    ProtocolKind, Range, Result, Submitted, Table, TableDefinition, Value, args, key, row,
+    Action, Args, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
+    ProcedureDefinition, ProtocolKind, ProtocolOptions, Range, Result, SerialOptions, Submitted, Table,
+    TableDefinition, Value, args, key, row,
 };
 
 const EXECUTORS: usize = 4;
 const ROWS: i64 = 64;
 
 fn options() -> Options {
-    Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None).executors(EXECUTORS)
+    Options::default()
+        .protocol(PartitionedOptions::default().executors(EXECUTORS))
+        .durability(Durability::None)
 }
 
 /// Rows 0 to 63, each with 100, on four executors.
@@ -526,7 +529,7 @@ fn move_and_sum(db: &Database, table: &Table, moves: &Procedure, sums: &Procedur
 #[test]
 fn a_table_may_be_routed_by_any_columns_of_its_key() {
     let disk = heddledb::testing::SimulatedDisk::new();
-    let options = || Options::default().protocol(ProtocolKind::Partitioned).executors(EXECUTORS);
+    let options = || Options::default().protocol(PartitionedOptions::default().executors(EXECUTORS));
     let db = concurrent::open(&disk, options());
     let table = routed_by_account(&db);
     let (moves, sums) = moves_and_sums(&db, &table);
@@ -547,7 +550,11 @@ fn a_table_may_be_routed_by_any_columns_of_its_key() {
 #[test]
 fn routing_changes_nothing_about_results_under_any_protocol() {
     for protocol in ProtocolKind::ALL {
-        let options = Options::default().protocol(*protocol).workers(3).executors(3).serial_partitions(3);
+        let options = Options::default().workers(3).protocol(
+            ProtocolOptions::from(*protocol)
+                .serial(SerialOptions::default().partitions(3))
+                .partitioned(PartitionedOptions::default().executors(3)),
+        );
         let db = concurrent::in_memory(options);
         let table = routed_by_account(&db);
         let (moves, sums) = moves_and_sums(&db, &table);
@@ -657,8 +664,9 @@ fn closing_waits_for_active_transactions() {
 #[test]
 fn a_small_log_buffer_causes_no_deadlock() {
     concurrent::watched(|| {
-        let options =
-            Options::default().protocol(ProtocolKind::Partitioned).executors(3).log_buffer_bytes(4 << 10);
+        let options = Options::default()
+            .protocol(PartitionedOptions::default().executors(3))
+            .log(|log| log.buffer_bytes(4 << 10));
         let (db, _disk) = concurrent::on_disk(options);
         let table = account_table(&db);
         db.run(|tx| (0..ROWS).try_for_each(|id| tx.insert(&table, row![id, 100]))).unwrap();

@@ -10,15 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Error, Options, Plan, Procedure, ProcedureDefinition,
-    ProtocolKind, Range, Table, TableDefinition, Value, args, key, row,
+    Action, Args, DataType, Database, Durability, Error, Options, PartitionedOptions, Plan, Procedure,
+    ProcedureDefinition, Range, Table, TableDefinition, Value, args, key, row,
 };
 
 const EXECUTORS: usize = 2;
 const ROWS: i64 = 32;
 
 fn options() -> Options {
-    Options::default().protocol(ProtocolKind::Partitioned).executors(EXECUTORS)
+    Options::default().protocol(PartitionedOptions::default().executors(EXECUTORS))
 }
 
 /// Rows 0 to 31, each with 100.
@@ -43,14 +43,17 @@ fn total(db: &Database, table: &Table) -> i64 {
 #[test]
 fn there_are_at_most_as_many_executors_as_processors_unless_set() {
     let executors = |options: Options| {
-        let options = options.protocol(ProtocolKind::Partitioned).durability(Durability::None);
-        Database::in_memory(options).map(|db| db.partitions().len())
+        Database::in_memory(options.durability(Durability::None)).map(|db| db.partitions().len())
     };
+    let of = |protocol: PartitionedOptions| Options::default().protocol(protocol);
     let processors = thread::available_parallelism().unwrap().get();
-    assert_eq!(executors(Options::default().workers(64)).unwrap(), processors.min(64));
-    assert_eq!(executors(Options::default().workers(1)).unwrap(), 1);
-    assert_eq!(executors(Options::default().workers(2).executors(5)).unwrap(), 5);
-    for wrong in [Options::default().executors(0), Options::default().executors(8).max_worker_contexts(8)] {
+    assert_eq!(executors(of(PartitionedOptions::default()).workers(64)).unwrap(), processors.min(64));
+    assert_eq!(executors(of(PartitionedOptions::default()).workers(1)).unwrap(), 1);
+    assert_eq!(executors(of(PartitionedOptions::default().executors(5)).workers(2)).unwrap(), 5);
+    for wrong in [
+        of(PartitionedOptions::default().executors(0)),
+        of(PartitionedOptions::default().executors(8)).threads(|threads| threads.max_worker_contexts(8)),
+    ] {
         assert!(matches!(executors(wrong), Err(Error::InvalidOption { .. })));
     }
 }
@@ -63,7 +66,8 @@ fn own_executor() -> Option<usize> {
 
 /// Rows 0 to 31 with the numbers 100 to 131, at four executors that keep their ranges.
 fn numbered(plan: Plan) -> (Database, Table) {
-    let options = options().executors(4).plan(plan).repartitioning(false).durability(Durability::None);
+    let protocol = PartitionedOptions::default().executors(4).plan(plan).repartitioning(false);
+    let options = Options::default().protocol(protocol).durability(Durability::None);
     let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
@@ -368,7 +372,7 @@ fn a_panic_in_a_batch_ends_its_transaction_only() {
 #[test]
 fn batches_wait_for_log_space() {
     concurrent::watched(|| {
-        let (db, _disk) = concurrent::on_disk(options().log_buffer_bytes(4 << 10));
+        let (db, _disk) = concurrent::on_disk(options().log(|log| log.buffer_bytes(4 << 10)));
         let table = account_table(&db);
         let transfers = [transfer(&db, &table, false), transfer(&db, &table, true)];
         thread::scope(|scope| {

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
-    ProtocolKind, Range, Result, Table, TableDefinition, Value, args, key, row,
+    Action, Args, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
+    ProcedureDefinition, Range, Result, Table, TableDefinition, Value, args, key, row,
 };
 
 const ROWS: i64 = 64;
@@ -39,7 +39,7 @@ fn table(db: &Database, name: &str, columns: &[&str], more: fn(TableDefinition) 
 }
 
 fn hospital(executors: usize) -> Hospital {
-    let options = Options::default().protocol(ProtocolKind::Partitioned).executors(executors);
+    let options = Options::default().protocol(PartitionedOptions::default().executors(executors));
     let db = Database::in_memory(options.durability(Durability::None)).unwrap();
     let duty = table(&db, "duty", &["id", "ward", "on"], |duty| {
         duty.primary_key(["id"]).index("by ward", ["ward", "on"])

@@ -5,8 +5,8 @@
 use std::thread;
 
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
-    Range, Result, Table, TableDefinition, args, fail, key, row,
+    Action, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
+    ProcedureDefinition, ProtocolKind, Range, Result, Table, TableDefinition, args, fail, key, row,
 };
 
 const EXECUTORS: usize = 4;
@@ -15,9 +15,8 @@ const ROWS: i64 = 16;
 /// Rows 0 to 15 with the numbers 100 to 115, each with a count of 0.
 fn numbered() -> (Database, Table) {
     let options = Options::default()
-        .protocol(ProtocolKind::Partitioned)
-        .durability(Durability::None)
-        .executors(EXECUTORS);
+        .protocol(PartitionedOptions::default().executors(EXECUTORS))
+        .durability(Durability::None);
     let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("id", DataType::Int64)
@@ -103,9 +102,8 @@ fn transactions_with_resolved_keys_run_at_one_executor() {
 #[test]
 fn an_index_leads_to_the_owner_by_any_routing_columns() {
     let options = Options::default()
-        .protocol(ProtocolKind::Partitioned)
-        .durability(Durability::None)
-        .executors(EXECUTORS);
+        .protocol(PartitionedOptions::default().executors(EXECUTORS))
+        .durability(Durability::None);
     let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("region", DataType::Text)
@@ -260,8 +258,10 @@ fn reads_beyond_a_declared_key_fail_the_transaction_even_if_the_body_ignores_the
 /// An index read within a declared prefix is no read beyond it.
 #[test]
 fn index_reads_within_a_declared_prefix_are_allowed() {
-    let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
-    let db = Database::in_memory(options.executors(EXECUTORS)).unwrap();
+    let options = Options::default()
+        .protocol(PartitionedOptions::default().executors(EXECUTORS))
+        .durability(Durability::None);
+    let db = Database::in_memory(options).unwrap();
     let definition = TableDefinition::new("line")
         .column("region", DataType::Int64)
         .column("id", DataType::Int64)

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use concurrent::watched;
 use heddledb::{
-    Action, Args, DataType, Database, Durability, Error, Options, Plan, Procedure, ProcedureDefinition,
-    ProtocolKind, Range, Result, Statistics, Table, TableDefinition, args, fail, key, row,
+    Action, Args, DataType, Database, Durability, Error, Options, PartitionedOptions, Plan, Procedure,
+    ProcedureDefinition, Range, Result, Statistics, Table, TableDefinition, args, fail, key, row,
 };
 
 const ROWS: i64 = 64;
 const EXECUTORS: usize = 4;
 
 fn database(plan: Plan) -> Database {
-    let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
-    Database::in_memory(options.executors(EXECUTORS).plan(plan).repartitioning(false)).unwrap()
+    let protocol = PartitionedOptions::default().executors(EXECUTORS).plan(plan).repartitioning(false);
+    Database::in_memory(Options::default().protocol(protocol).durability(Durability::None)).unwrap()
 }
 
 fn accounts(db: &Database) -> Table {

@@ -7,16 +7,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, ProtocolKind, Result,
-    SplitOperation, Table, TableDefinition, args, key, row,
+    Action, DataType, Database, Durability, Error, Options, PhasedOptions, ProcedureDefinition, ProtocolKind,
+    ProtocolOptions, Result, SplitOperation, Table, TableDefinition, args, key, row,
 };
 
 /// What does not end within this time never ends: it is far more than anything here takes.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 fn in_memory(protocol: ProtocolKind, phase_milliseconds: f64) -> Database {
-    let options = Options::default().protocol(protocol).durability(Durability::None);
-    Database::in_memory(options.phase_milliseconds(phase_milliseconds)).expect("a database")
+    let options = Options::default().durability(Durability::None);
+    let phased = PhasedOptions::default().phase_milliseconds(phase_milliseconds);
+    Database::in_memory(options.protocol(ProtocolOptions::from(protocol).phased(phased))).expect("a database")
 }
 
 /// Counters 0 to 9, with two columns that can be split.

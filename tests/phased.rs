@@ -30,12 +30,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    DataType, Database, Durability, Error, Options, ProtocolKind, Result, SplitOperation, Table,
+    DataType, Database, Durability, Error, Options, PhasedOptions, Result, SplitOperation, Table,
     TableDefinition, key, row,
 };
 
+fn options_with(phase_milliseconds: f64) -> Options {
+    let phased = PhasedOptions::default().phase_milliseconds(phase_milliseconds);
+    Options::default().protocol(phased).durability(Durability::None)
+}
+
 fn options() -> Options {
-    Options::default().protocol(ProtocolKind::Phased).durability(Durability::None).phase_milliseconds(2.0)
+    options_with(2.0)
 }
 
 /// Counters 0 to 9.
@@ -105,7 +110,7 @@ fn additions_to_a_split_column_are_all_there_and_readers_see_whole_states() {
 
 #[test]
 fn other_columns_of_a_split_row_are_read_and_written_as_usual() -> Result<()> {
-    let db = Database::in_memory(options().phase_milliseconds(200.0))?;
+    let db = Database::in_memory(options_with(200.0))?;
     let table = counters(&db);
     db.split(&table, key![3], "n", SplitOperation::ADD)?;
     wait_for_split(&db, &table);

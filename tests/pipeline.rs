@@ -1,9 +1,10 @@
 //! The pipeline: every way to run a call, their bounds, and how a database goes down while they are under way.
 
+#[path = "pipeline/nested_calls.rs"]
+mod nested_calls;
 #[path = "support/concurrent.rs"]
 mod support;
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,8 +15,8 @@ use std::time::Duration;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, Result, Stages,
-    Table, TableDefinition, Tx, Value, args, fail, key, row,
+    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, Result,
+    SerialOptions, Stages, Table, TableDefinition, Tx, Value, args, fail, key, row,
 };
 use support::{Gate, accounts, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched};
 
@@ -55,8 +56,9 @@ fn every_call_gets_its_own_result_in_every_layout_of_stages() {
             (Stages::Staged, 3, 3),
         ] {
             for workers in [1, 3] {
-                let options =
-                    small().stages(stages).input_threads(inputs).output_threads(outputs).workers(workers);
+                let options = small()
+                    .threads(|threads| threads.stages(stages).input(inputs).output(outputs))
+                    .workers(workers);
                 let (db, _disk) = on_disk(options);
                 let table = accounts(&db, 2);
                 let echo = echo(&db, &table);
@@ -84,7 +86,11 @@ fn every_call_gets_its_own_result_in_every_layout_of_stages() {
 fn wrong_arguments_are_told_in_every_layout_and_take_no_place_in_flight() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
-            let db = in_memory(Options::default().stages(stages).max_in_flight(2));
+            let db = in_memory(
+                Options::default()
+                    .threads(|threads| threads.stages(stages))
+                    .queues(|queues| queues.max_in_flight(2)),
+            );
             let table = accounts(&db, 1);
             let deposit = deposit(&db, &table);
             for _ in 0..10 {
@@ -103,7 +109,12 @@ fn wrong_arguments_are_told_in_every_layout_and_take_no_place_in_flight() {
 fn calls_in_flight_are_bounded() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
-            let db = in_memory(Options::default().stages(stages).max_in_flight(2).workers(1));
+            let db = in_memory(
+                Options::default()
+                    .threads(|threads| threads.stages(stages))
+                    .queues(|queues| queues.max_in_flight(2))
+                    .workers(1),
+            );
             let table = accounts(&db, 1);
             let gate = Arc::new(Gate::default());
             let gated = gated(&db, &table, &gate);
@@ -193,7 +204,7 @@ fn a_submitted_call_is_a_future() {
 #[test]
 fn dropping_a_handle_does_not_cancel_the_call() {
     watched(|| {
-        let db = in_memory(Options::default().max_in_flight(4));
+        let db = in_memory(Options::default().queues(|queues| queues.max_in_flight(4)));
         let table = accounts(&db, 1);
         let deposit = deposit(&db, &table);
         for _ in 0..100 {
@@ -202,98 +213,6 @@ fn dropping_a_handle_does_not_cancel_the_call() {
         db.clone().close().expect("closed");
         let after = db.statistics();
         assert!(after.committed >= 100, "{} calls committed", after.committed);
-    });
-}
-
-fn assert_nested<T>(result: Result<T>, what: &str) {
-    match result {
-        Err(Error::Nested { .. }) => {}
-        Err(other) => panic!("{what}: {other}"),
-        Ok(_) => panic!("{what} ran inside a transaction"),
-    }
-}
-
-/// Tries every kind of call that a body must not make.
-fn try_everything(db: &Database, deposit: &Procedure) {
-    assert_nested(db.run(|_| Ok(())), "run");
-    assert_nested(db.call(deposit, args![0, 1]), "call");
-    assert_nested(db.submit(deposit, args![0, 1]), "submit");
-    assert_nested(db.try_submit(deposit, args![0, 1]), "try_submit");
-    assert_nested(db.worker(), "worker");
-    assert_nested(db.check(), "check");
-    assert_nested(db.clone().close(), "close");
-    let table = TableDefinition::new("late").column("id", DataType::Int64).primary_key(["id"]);
-    assert_nested(db.create_table(table), "create_table");
-    assert_nested(Database::open("/nowhere", Options::default()), "open");
-}
-
-#[test]
-fn nested_calls_of_every_kind_are_errors_and_the_outer_transaction_goes_on() {
-    watched(|| {
-        for stages in [Stages::Folded, Stages::Staged] {
-            let db = in_memory(Options::default().stages(stages));
-            let table = accounts(&db, 2);
-            let deposit = deposit(&db, &table);
-            let worker = RefCell::new(db.worker().expect("a free context"));
-            let executed = RefCell::new(Some(worker.borrow_mut().execute(&deposit, args![1, 1])));
-            let submitted = RefCell::new(Some(db.submit(&deposit, args![1, 1]).expect("room")));
-            let polled = RefCell::new(Some(db.submit(&deposit, args![1, 1]).expect("room")));
-            db.run(|tx| {
-                tx.add(&table, key![0], "balance", 1)?;
-                try_everything(&db, &deposit);
-                let refused = worker.borrow_mut().execute(&deposit, args![0, 50]);
-                assert!(refused.failed());
-                if let (Some(executed), Some(submitted), Some(polled)) =
-                    (executed.take(), submitted.take(), polled.take())
-                {
-                    assert_nested(executed.wait(), "waiting for an executed call");
-                    assert_nested(submitted.wait(), "waiting for a submitted call");
-                    let waker = Waker::noop();
-                    match pin!(polled).poll(&mut Context::from_waker(waker)) {
-                        Poll::Ready(Err(Error::Nested { .. })) => {}
-                        other => panic!("polling inside a transaction gave {other:?}"),
-                    }
-                }
-                tx.add(&table, key![0], "balance", 1)
-            })
-            .expect("the outer transaction");
-            assert_eq!(balance(&db, &table, 0), Some(102));
-            assert!(db.table("late").is_err());
-        }
-    });
-}
-
-#[test]
-fn nested_calls_inside_procedures_and_their_keys_are_errors() {
-    watched(|| {
-        for stages in [Stages::Folded, Stages::Staged] {
-            let db = in_memory(Options::default().stages(stages));
-            let table = accounts(&db, 2);
-            let deposit = deposit(&db, &table);
-            let (inside, inner) = (db.clone(), deposit.clone());
-            let in_body = ProcedureDefinition::new("in body").phase([Action::commute(&table)
-                .key(|_, key| key.push(0))
-                .body(move |action| {
-                    action.add("balance", 1)?;
-                    try_everything(&inside, &inner);
-                    action.add("balance", 1)
-                })]);
-            let in_body = db.register(in_body).expect("a procedure");
-            let (inside, inner) = (db.clone(), deposit.clone());
-            let in_key = ProcedureDefinition::new("in key").phase([Action::commute(&table)
-                .key(move |_, key| {
-                    try_everything(&inside, &inner);
-                    key.push(0)
-                })
-                .body(|action| action.add("balance", 1))]);
-            let in_key = db.register(in_key).expect("a procedure");
-            db.call(&in_body, args![]).expect("the body caught every error");
-            db.call(&in_key, args![]).expect("the key caught every error");
-            let mut worker = db.worker().expect("a free context");
-            worker.execute(&in_body, args![]).wait().expect("as above");
-            worker.execute(&in_key, args![]).wait().expect("as above");
-            assert_eq!(balance(&db, &table, 0), Some(106));
-        }
     });
 }
 
@@ -315,7 +234,7 @@ fn boom() -> ! {
 fn a_panic_in_a_closure_leaves_no_trace() {
     watched(|| {
         for sites in [1, 4] {
-            let db = in_memory(Options::default().serial_partitions(sites));
+            let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(sites)));
             let table = accounts(&db, 3);
             let attempts = AtomicUsize::new(0);
             assert_panicked(db.run(|tx| -> Result<()> {
@@ -394,8 +313,12 @@ fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharm
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
             for sites in [1, 2] {
-                let db =
-                    in_memory(Options::default().stages(stages).serial_partitions(sites).max_in_flight(4));
+                let db = in_memory(
+                    Options::default()
+                        .threads(|threads| threads.stages(stages))
+                        .protocol(SerialOptions::default().partitions(sites))
+                        .queues(|queues| queues.max_in_flight(4)),
+                );
                 let table = accounts(&db, 2);
                 let shaky = shaky(&db, &table);
                 for mode in [1, 2, 3, 1, 2, 3, 1, 2, 3] {
@@ -424,7 +347,12 @@ fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharm
 #[test]
 fn closures_calls_and_workers_mix_with_few_participants() {
     watched(|| {
-        let db = in_memory(Options::default().max_worker_contexts(8).workers(2).serial_partitions(2));
+        let db = in_memory(
+            Options::default()
+                .threads(|threads| threads.max_worker_contexts(8))
+                .workers(2)
+                .protocol(SerialOptions::default().partitions(2)),
+        );
         let table = accounts(&db, 8);
         let (deposit, transfer) = (deposit(&db, &table), transfer(&db, &table));
         thread::scope(|scope| {
@@ -487,7 +415,8 @@ fn a_workers_results_come_in_the_order_of_its_calls() {
 fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
     watched(|| {
         for workers_own in [true, false] {
-            let db = in_memory(Options::default().max_worker_contexts(2).workers(1));
+            let db =
+                in_memory(Options::default().threads(|threads| threads.max_worker_contexts(2)).workers(1));
             let table = accounts(&db, 200);
             let remove =
                 ProcedureDefinition::new("remove").parameter("id", DataType::Int64).phase([Action::write(
@@ -542,7 +471,11 @@ fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
 #[test]
 fn idle_participants_do_not_keep_the_log_buffer_from_others() {
     watched(|| {
-        let (db, _disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).max_worker_contexts(32));
+        let (db, _disk) = on_disk(
+            Options::default()
+                .log(|log| log.buffer_bytes(4 << 10))
+                .threads(|threads| threads.max_worker_contexts(32)),
+        );
         let table = accounts(&db, 4);
         let deposit = deposit(&db, &table);
         let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a free context")).collect();
@@ -563,7 +496,12 @@ fn idle_participants_do_not_keep_the_log_buffer_from_others() {
 fn a_full_log_buffer_delays_calls_and_loses_none() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
-            let (db, disk) = on_disk(Options::default().log_buffer_bytes(4 << 10).stages(stages).workers(2));
+            let (db, disk) = on_disk(
+                Options::default()
+                    .log(|log| log.buffer_bytes(4 << 10))
+                    .threads(|threads| threads.stages(stages))
+                    .workers(2),
+            );
             let table = accounts(&db, 4);
             let deposit = deposit(&db, &table);
             thread::scope(|scope| {
@@ -636,7 +574,7 @@ fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
             [Durability::Group, Durability::Async].into_iter().cycle().take(16).enumerate()
         {
             let stages = [Stages::Folded, Stages::Staged][round / 2 % 2];
-            let options = small().durability(durability).stages(stages).workers(2);
+            let options = small().durability(durability).threads(|threads| threads.stages(stages)).workers(2);
             let (db, disk) = on_disk(options.clone());
             let table = accounts(&db, 8);
             let deposit = deposit(&db, &table);
@@ -694,7 +632,7 @@ fn a_body_that_comes_back_after_the_end_is_not_told_that_it_committed() {
 fn a_closed_database_refuses_everything() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
-            let (db, _disk) = on_disk(small().stages(stages));
+            let (db, _disk) = on_disk(small().threads(|threads| threads.stages(stages)));
             let table = accounts(&db, 1);
             let deposit = deposit(&db, &table);
             let mut worker = db.worker().expect("a free context");
@@ -721,7 +659,7 @@ fn a_closed_database_refuses_everything() {
 fn dropping_the_last_handle_waits_for_durability() {
     watched(|| {
         // A group's time that never ends on its own.
-        let options = small().durability(Durability::Async).group_milliseconds(60_000.0);
+        let options = small().durability(Durability::Async).log(|log| log.group_milliseconds(60_000.0));
         let (db, disk) = on_disk(options.clone());
         let table = accounts(&db, 3);
         let deposit = deposit(&db, &table);
@@ -768,7 +706,7 @@ fn a_procedure_may_hold_the_last_handle() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
             let disk = SimulatedDisk::new();
-            let db = open(&disk, small().stages(stages));
+            let db = open(&disk, small().threads(|threads| threads.stages(stages)));
             let table = accounts(&db, 1);
             let gate = Arc::new(Gate::default());
             let (handle, at) = (db.clone(), gate.clone());
@@ -787,7 +725,7 @@ fn a_procedure_may_hold_the_last_handle() {
             submitted.wait().expect("the call was under way");
             // The directory is free some time after.
             let db = loop {
-                let options = small().segment_bytes(1 << 20).disk(Arc::new(disk.clone()));
+                let options = small().log(|log| log.segment_bytes(1 << 20)).disk(Arc::new(disk.clone()));
                 match Database::open("/db", options) {
                     Ok(db) => break db,
                     Err(Error::InUse { .. }) => thread::yield_now(),

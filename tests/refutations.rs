@@ -9,8 +9,8 @@ use std::time::Duration;
 use heddledb::testing::simulated_disk::SimulatedDisk;
 use heddledb::{
     Action, ActionContext, DataType, Database, Durability, Error, Options, PrimaryIndex, Procedure,
-    ProcedureDefinition, ProtocolKind, Range, Result, Stages, Table, TableDefinition, Value, ValueRef, args,
-    fail, key, row,
+    ProcedureDefinition, ProtocolKind, Range, Result, SerialOptions, Stages, Table, TableDefinition, Value,
+    ValueRef, args, fail, key, row,
 };
 
 /// What does not end within this time never ends: it is far more than anything here takes.
@@ -21,7 +21,9 @@ fn in_memory() -> Database {
 }
 
 fn on_disk(disk: &SimulatedDisk) -> Options {
-    Options::default().disk(Arc::new(disk.clone())).segment_bytes(64 << 10).log_buffer_bytes(16 << 10)
+    Options::default()
+        .disk(Arc::new(disk.clone()))
+        .log(|log| log.segment_bytes(64 << 10).buffer_bytes(16 << 10))
 }
 
 fn counters(db: &Database) -> Table {
@@ -155,7 +157,8 @@ fn a_transaction_never_loses_sight_of_its_own_insert() {
 fn idle_workers_do_not_hold_all_room_in_the_log() {
     ends(|| {
         let disk = SimulatedDisk::new();
-        let db = Database::open("db", on_disk(&disk).log_buffer_bytes(4 << 10)).expect("a database");
+        let db =
+            Database::open("db", on_disk(&disk).log(|log| log.buffer_bytes(4 << 10))).expect("a database");
         let table = counters(&db);
         let insert = inserting(&db, &table);
         let mut workers: Vec<_> = (0..8).map(|_| db.worker().expect("a worker")).collect();
@@ -172,7 +175,8 @@ fn idle_workers_do_not_hold_all_room_in_the_log() {
 fn room_reserved_by_calls_that_fail_is_given_back() {
     ends(|| {
         let disk = SimulatedDisk::new();
-        let db = Database::open("db", on_disk(&disk).log_buffer_bytes(4 << 10)).expect("a database");
+        let db =
+            Database::open("db", on_disk(&disk).log(|log| log.buffer_bytes(4 << 10))).expect("a database");
         let table = counters(&db);
         let tries = Arc::new(AtomicBool::new(false));
         let again = tries.clone();
@@ -229,7 +233,8 @@ fn an_error_at_commit_is_told_only_if_what_was_read_still_holds() {
 fn a_panic_while_a_key_is_made_fails_that_call_only() {
     for stages in [Stages::Folded, Stages::Staged] {
         ends(move || {
-            let options = Options::default().durability(Durability::None).stages(stages);
+            let options =
+                Options::default().durability(Durability::None).threads(|threads| threads.stages(stages));
             let db = Database::in_memory(options).expect("a database");
             let table = counters(&db);
             db.run(|tx| tx.insert(&table, row![1, 0, ValueRef::Null])).expect("inserted");
@@ -262,8 +267,10 @@ fn a_panic_while_a_key_is_made_fails_that_call_only() {
 #[test]
 fn with_few_participants_a_caller_still_gets_in() {
     ends(|| {
-        let options =
-            Options::default().durability(Durability::None).serial_partitions(8).max_worker_contexts(2);
+        let options = Options::default()
+            .durability(Durability::None)
+            .protocol(SerialOptions::default().partitions(8))
+            .threads(|threads| threads.max_worker_contexts(2));
         let db = Database::in_memory(options).expect("a database");
         let table = counters(&db);
         let insert = inserting(&db, &table);
@@ -399,7 +406,8 @@ fn a_database_whose_last_handle_goes_on_its_own_thread_closes() {
 fn a_full_disk_refuses_those_who_have_room_reserved() {
     ends(|| {
         let disk = SimulatedDisk::new();
-        let db = Database::open("db", on_disk(&disk).log_buffer_bytes(1 << 20)).expect("a database");
+        let db =
+            Database::open("db", on_disk(&disk).log(|log| log.buffer_bytes(1 << 20))).expect("a database");
         let table = counters(&db);
         let insert = inserting(&db, &table);
         let mut workers: Vec<_> = (0..16).map(|_| db.worker().expect("a worker")).collect();

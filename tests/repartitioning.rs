@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 
 use concurrent::watched;
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition, ProtocolKind,
-    Range, Result, Table, TableDefinition, Value, args, key, row,
+    Action, DataType, Database, Durability, Error, Options, PartitionedOptions, Procedure,
+    ProcedureDefinition, ProtocolKind, Range, Result, Table, TableDefinition, Value, args, key, row,
 };
 use mover::Mover;
 
 const ROWS: i64 = 64;
 const EXECUTORS: usize = 4;
 
-fn database(options: Options) -> Database {
-    let options = options.protocol(ProtocolKind::Partitioned).durability(Durability::None);
-    Database::in_memory(options.executors(EXECUTORS)).unwrap()
+fn database(protocol: PartitionedOptions) -> Database {
+    let options = Options::default().protocol(protocol.executors(EXECUTORS));
+    Database::in_memory(options.durability(Durability::None)).unwrap()
 }
 
 /// Rows 0 to 63 with a count of 0. Reads are locked and not validated: two transactions that ran at the same time would lose
@@ -75,7 +75,7 @@ fn total(db: &Database, table: &Table) -> i64 {
 #[test]
 fn repartitioning_under_load_loses_and_doubles_nothing() {
     watched(|| {
-        let db = database(Options::default());
+        let db = database(PartitionedOptions::default());
         let table = accounts(&db);
         let procedures = Arc::new(counting(&db, &table));
         let counted = Arc::new(AtomicI64::new(0));
@@ -116,7 +116,7 @@ fn repartitioning_under_load_loses_and_doubles_nothing() {
 #[test]
 fn groups_take_effect_in_order_under_repartitioning() {
     watched(|| {
-        let db = database(Options::default());
+        let db = database(PartitionedOptions::default());
         let table = accounts(&db);
         // Writes its argument and returns the former number.
         let set = |which: usize, value: usize| {
@@ -165,7 +165,7 @@ fn groups_take_effect_in_order_under_repartitioning() {
 #[test]
 fn transactions_with_resolved_keys_are_done_once_while_ranges_and_the_index_change() {
     watched(|| {
-        let db = database(Options::default());
+        let db = database(PartitionedOptions::default());
         let definition = TableDefinition::new("line")
             .column("id", DataType::Int64)
             .column("number", DataType::Int64)
@@ -230,7 +230,7 @@ fn transactions_with_resolved_keys_are_done_once_while_ranges_and_the_index_chan
 
 #[test]
 fn ranges_are_what_a_caller_has_set() {
-    let db = database(Options::default().repartitioning(false));
+    let db = database(PartitionedOptions::default().repartitioning(false));
     let table = accounts(&db);
     let ranges = |db: &Database| -> Vec<_> {
         db.partitions().iter().map(|one| (one.from, one.to, one.moves)).collect()
@@ -304,7 +304,7 @@ fn is_even(db: &Database) -> bool {
 #[test]
 fn load_on_one_executor_is_balanced() {
     watched(|| {
-        let db = database(Options::default());
+        let db = database(PartitionedOptions::default());
         let table = accounts(&db);
         assert!(load_one_range(&db, &table, at_random(), is_even), "{:?}", db.partitions());
         let moves = |db: &Database| db.partitions().iter().map(|one| one.moves).sum::<u64>();
@@ -318,7 +318,7 @@ fn load_on_one_executor_is_balanced() {
 #[test]
 fn load_on_rows_in_turn_is_balanced() {
     watched(|| {
-        let db = database(Options::default());
+        let db = database(PartitionedOptions::default());
         let table = accounts(&db);
         let mut round = 0;
         let in_turns = |rows| {
@@ -350,7 +350,7 @@ fn in_use(db: &Database) -> usize {
 /// Rows of one executor, without requests.
 #[test]
 fn rows_without_requests_are_balanced() {
-    let db = database(Options::default());
+    let db = database(PartitionedOptions::default());
     let accounts = accounts(&db);
     let of_one = |id: &i64| db.executor_of(&accounts, key![*id]).unwrap() == Some(1);
     let owners: Vec<i64> = (0..ROWS).filter(of_one).collect();
@@ -377,7 +377,7 @@ fn owners(db: &Database, table: &Table, ids: &[i64]) -> usize {
 #[test]
 fn an_idle_table_gives_its_executors_up_and_gets_them_back() {
     watched(|| {
-        let db = database(Options::default());
+        let db = database(PartitionedOptions::default());
         let north = accounts(&db);
         let definition =
             TableDefinition::new("south").column("id", DataType::Int64).column("n", DataType::Int64);
@@ -437,7 +437,7 @@ fn a_few_rows_have_one_executor_until_it_is_busy() {
 
 #[test]
 fn ranges_stay_if_repartitioning_is_off() {
-    let db = database(Options::default().repartitioning(false));
+    let db = database(PartitionedOptions::default().repartitioning(false));
     let table = accounts(&db);
     let start = Instant::now();
     let ended = load_one_range(&db, &table, at_random(), |_| start.elapsed() > Duration::from_secs(1));
@@ -450,7 +450,7 @@ fn ranges_stay_if_repartitioning_is_off() {
 fn a_database_is_closed_under_repartitioning() {
     watched(|| {
         for round in 0..20 {
-            let db = database(Options::default());
+            let db = database(PartitionedOptions::default());
             let table = accounts(&db);
             let procedures = counting(&db, &table);
             let mover = {

@@ -5,7 +5,7 @@ mod tables;
 
 use heddledb::{
     Action, Args, DataType, Database, Durability, Error, Options, Procedure, ProcedureDefinition,
-    ProtocolKind, Result, Table, Value, args, fail, key, row,
+    ProtocolKind, ProtocolOptions, Result, SerialOptions, Table, Value, args, fail, key, row,
 };
 use tables::{counter_definition, in_memory, refused};
 
@@ -239,8 +239,9 @@ fn a_repeated_action_has_one_key_and_one_body() {
 fn every_protocol_counts_the_same() {
     const CALLS: i64 = 300;
     for protocol in ProtocolKind::ALL {
-        let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
-        let options = if protocol.name() == "serial" { options.serial_partitions(3) } else { options };
+        let options = Options::default().durability(Durability::None).workers(2);
+        let serial = SerialOptions::default().partitions(3);
+        let options = options.protocol(ProtocolOptions::from(*protocol).serial(serial));
         let db = Database::in_memory(options).unwrap();
         let table = fill(&db);
         let read_first = Action::write(&table)

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, Policy, Predicate, Procedure,
-    ProcedureDefinition, ProtocolKind, Retry, ScheduleKind, Stages, StatePrune, Table, TableDefinition, args,
-    key, row,
+    Action, DataType, Database, Durability, Error, Options, Policy, Predicate, PredictOptions, Procedure,
+    ProcedureDefinition, ProtocolKind, Retry, ScheduleKind, ScheduleOptions, Stages, StatePrune, Table,
+    TableDefinition, args, key, row,
 };
 
 const GROUPS: i64 = 8;
@@ -69,8 +69,17 @@ fn beside_each_other() -> impl Iterator<Item = ProtocolKind> {
     ProtocolKind::ALL.iter().copied().filter(|protocol| !["serial", "partitioned"].contains(&protocol.name()))
 }
 
+/// The schedule, with the key or the short history that it needs.
+fn by_id(kind: ScheduleKind) -> ScheduleOptions {
+    match kind {
+        ScheduleKind::Random => kind.into(),
+        ScheduleKind::Partition => ScheduleOptions::partition_by("id"),
+        ScheduleKind::Predict => PredictOptions::default().history_seconds(0.2).into(),
+    }
+}
+
 fn scheduled(kind: ScheduleKind) -> Options {
-    Options::default().schedule(kind).partition_key("id").history_seconds(0.2).workers(4)
+    Options::default().schedule(by_id(kind)).workers(4)
 }
 
 #[test]
@@ -80,7 +89,10 @@ fn every_schedule_runs_every_call_once_under_every_protocol_and_layout() {
             for protocol in beside_each_other() {
                 let workers = if *stages == Stages::Single { 1 } else { 4 };
                 let options = scheduled(*kind).workers(workers);
-                let options = options.protocol(protocol).stages(*stages).queue_calls(4);
+                let options = options
+                    .protocol(protocol)
+                    .threads(|threads| threads.stages(*stages))
+                    .queues(|queues| queues.capacity(4));
                 let counters = counters(options, Duration::ZERO);
                 counters.submit(2_000);
                 assert_eq!(counters.sum(), 4_000, "{kind} {stages} {protocol}");
@@ -94,7 +106,7 @@ fn every_schedule_runs_every_call_once_under_every_protocol_and_layout() {
 fn predict_with_a_protocol_that_places_calls_itself_is_an_error_that_says_what_to_do() {
     for protocol in [ProtocolKind::Serial, ProtocolKind::Partitioned] {
         for schedule in [ScheduleKind::Predict, ScheduleKind::Partition] {
-            let options = Options::default().schedule(schedule).partition_key("id").protocol(protocol);
+            let options = Options::default().schedule(by_id(schedule)).protocol(protocol);
             let error = Database::in_memory(options.durability(Durability::None)).map(|_| ()).unwrap_err();
             let text = error.to_string();
             let (schedule, protocol) = (schedule.to_string(), protocol.to_string());
@@ -113,16 +125,22 @@ fn options_out_of_range_are_refused_by_name() {
         Database::in_memory(options.durability(Durability::None)).map(|_| ()).unwrap_err().to_string()
     };
     let usual = Options::default;
-    assert!(refused(usual().schedule(ScheduleKind::Partition)).contains("partition_key"));
-    assert!(refused(usual().history_seconds(-1.0)).contains("history_seconds"));
-    assert!(refused(usual().history_renewal_seconds(f64::NAN)).contains("history_renewal_seconds"));
-    assert!(refused(usual().queue_calls(0)).contains("queue_calls"));
-    assert!(refused(usual().schedule_memory_bytes(10)).contains("schedule_memory_bytes"));
+    assert!(refused(usual().schedule(ScheduleKind::Partition)).contains("partition_by"));
+    let predict = PredictOptions::default;
+    for (options, name) in [
+        (predict().history_seconds(-1.0), "predict.history_seconds"),
+        (predict().history_renewal_seconds(f64::NAN), "predict.history_renewal_seconds"),
+        (predict().memory_bytes(10), "predict.memory_bytes"),
+    ] {
+        assert!(refused(usual().schedule(options)).contains(name));
+    }
+    assert!(refused(usual().queues(|queues| queues.capacity(0))).contains("queues.capacity"));
 }
 
 #[test]
 fn predict_learns_from_aborts_and_then_keeps_rivals_in_one_queue() {
-    let options = scheduled(ScheduleKind::Predict).workers(8).retry(Retry::Immediate).history_seconds(1.0);
+    let options = scheduled(ScheduleKind::Predict).workers(8).retry(Retry::Immediate);
+    let options = options.schedule(PredictOptions::default().history_seconds(1.0));
     let counters = counters(options, Duration::from_micros(200));
     let filling = counters.db.schedule().unwrap();
     assert!(filling.is_filling && filling.history_references == 0);
@@ -150,8 +168,10 @@ fn predict_learns_from_aborts_and_then_keeps_rivals_in_one_queue() {
 #[test]
 fn partition_keeps_calls_with_the_same_key_apart_from_nobody_but_rivals() {
     let rate = |kind| {
-        let options =
-            scheduled(kind).workers(8).retry(Retry::Immediate).work_stealing(kind != ScheduleKind::Partition);
+        let options = scheduled(kind)
+            .workers(8)
+            .retry(Retry::Immediate)
+            .queues(|queues| queues.work_stealing(kind != ScheduleKind::Partition));
         let counters = counters(options, Duration::from_micros(200));
         counters.submit(1_500);
         let statistics = counters.db.statistics();
@@ -163,7 +183,10 @@ fn partition_keeps_calls_with_the_same_key_apart_from_nobody_but_rivals() {
 
 #[test]
 fn an_idle_worker_steals_from_the_queue_that_gets_everything() {
-    let options = scheduled(ScheduleKind::Partition).workers(4).retry(Retry::Immediate).queue_calls(16);
+    let options = scheduled(ScheduleKind::Partition)
+        .workers(4)
+        .retry(Retry::Immediate)
+        .queues(|queues| queues.capacity(16));
     let counters = counters(options, Duration::from_millis(1));
     let calls: Vec<_> =
         (0..100).map(|number| counters.db.submit(&counters.count, args![4, 8 + number]).unwrap()).collect();
@@ -179,10 +202,9 @@ fn short_calls_do_not_overtake_long_ones_without_end() {
     // As many long calls as short ones, sorted into different queues: what ends is a half of each all the same.
     let db = Database::in_memory(
         Options::default()
-            .schedule(ScheduleKind::Partition)
-            .partition_key("id")
+            .schedule(ScheduleOptions::partition_by("id"))
             .workers(2)
-            .queue_calls(16)
+            .queues(|queues| queues.capacity(16))
             .durability(Durability::None),
     )
     .unwrap();
@@ -229,7 +251,10 @@ fn short_calls_do_not_overtake_long_ones_without_end() {
 #[test]
 fn a_full_queue_refuses_a_caller_that_does_not_wait() {
     // Folded on every machine: where input has threads of its own, they wait for room in the queue, and no caller does.
-    let options = scheduled(ScheduleKind::Partition).stages(Stages::Folded).workers(1).queue_calls(1);
+    let options = scheduled(ScheduleKind::Partition)
+        .threads(|threads| threads.stages(Stages::Folded))
+        .workers(1)
+        .queues(|queues| queues.capacity(1));
     let counters = counters(options, Duration::from_millis(20));
     let mut submitted = Vec::new();
     let mut busy = 0;
@@ -264,7 +289,8 @@ fn closing_answers_every_call_that_was_let_in() {
 
 #[test]
 fn admission_finds_its_limit_by_itself_and_lets_everything_through() {
-    let options = scheduled(ScheduleKind::Random).automatic_admission(true).max_in_flight(64);
+    let options =
+        scheduled(ScheduleKind::Random).queues(|queues| queues.automatic_admission(true).max_in_flight(64));
     let counters = counters(options, Duration::from_micros(50));
     let begin = Instant::now();
     let mut calls = 0;
@@ -279,8 +305,9 @@ fn admission_finds_its_limit_by_itself_and_lets_everything_through() {
 fn every_policy_and_every_way_of_pruning_runs() {
     for (number, policy) in Policy::ALL.into_iter().enumerate() {
         let prune = StatePrune::ALL[number % 3];
-        let options = scheduled(ScheduleKind::Predict).policy(policy).state_prune(prune).history_seconds(0.0);
-        let counters = counters(options.schedule_memory_bytes(1 << 20), Duration::ZERO);
+        let options = PredictOptions::default().policy(policy).state_prune(prune).history_seconds(0.0);
+        let options = scheduled(ScheduleKind::Predict).schedule(options.memory_bytes(1 << 20));
+        let counters = counters(options, Duration::ZERO);
         counters.submit(500);
         assert_eq!(counters.sum(), 1_000, "{policy} {prune}");
         assert!(counters.db.schedule().unwrap().state_references > 0);
@@ -291,10 +318,9 @@ fn every_policy_and_every_way_of_pruning_runs() {
 fn rows_that_no_key_tells_are_placed_by_a_predicate() {
     let db = Database::in_memory(
         Options::default()
-            .schedule(ScheduleKind::Partition)
-            .partition_key("id")
+            .schedule(ScheduleOptions::partition_by("id"))
             .workers(4)
-            .work_stealing(false)
+            .queues(|queues| queues.work_stealing(false))
             .durability(Durability::None),
     )
     .unwrap();

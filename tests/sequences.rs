@@ -20,7 +20,7 @@ fn under_every_protocol(test: impl Fn(&Database, ProtocolKind)) {
 }
 
 fn on(disk: &SimulatedDisk) -> Database {
-    let options = Options::default().log_buffer_bytes(1 << 18).segment_bytes(1 << 20).workers(2);
+    let options = Options::default().log(|log| log.buffer_bytes(1 << 18).segment_bytes(1 << 20)).workers(2);
     Database::open("/db", options.disk(Arc::new(disk.clone()))).expect("a database")
 }
 

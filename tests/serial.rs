@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use heddledb::{
-    Action, DataType, Database, Error, Options, ProcedureDefinition, ProtocolKind, Range, Result,
+    Action, DataType, Database, Error, Options, ProcedureDefinition, Range, Result, SerialOptions,
     SerialVariant, Table, TableDefinition, Tx, Value, args, fail, key, row,
 };
 use support::{accounts, audit, balance, deposit, in_memory, on_disk, open, small, total, transfer, watched};
@@ -85,10 +85,8 @@ fn for_each_number_of_sites(test: impl Fn(Database) + Send + 'static) {
             for variant in [SerialVariant::Sp, SerialVariant::Precommit] {
                 test(in_memory(
                     Options::default()
-                        .protocol(ProtocolKind::Serial)
-                        .serial_partitions(sites)
-                        .protocol(ProtocolKind::Serial)
-                        .serial_variant(variant),
+                        .protocol(SerialOptions::default().partitions(sites))
+                        .protocol(SerialOptions::default().variant(variant)),
                 ));
             }
         }
@@ -165,7 +163,7 @@ fn no_write_skew() {
 fn no_read_skew() {
     watched(|| {
         for sites in [1, 4] {
-            let db = in_memory(Options::default().protocol(ProtocolKind::Serial).serial_partitions(sites));
+            let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(sites)));
             let table = accounts(&db, 2);
             let (transfer, done) = (transfer(&db, &table), AtomicBool::new(false));
             thread::scope(|scope| {
@@ -401,10 +399,7 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
         for variant in SerialVariant::ALL {
             for sites in [1, 4] {
                 let db = in_memory(
-                    Options::default()
-                        .protocol(ProtocolKind::Serial)
-                        .serial_variant(*variant)
-                        .serial_partitions(sites),
+                    Options::default().protocol(SerialOptions::default().variant(*variant).partitions(sites)),
                 );
                 let table = accounts(&db, 4);
                 let (deposit, audit) = (deposit(&db, &table), audit(&db, &table));
@@ -443,7 +438,7 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
 #[test]
 fn a_ring_of_two_waiting_places_serves_many_epochs_and_waiters() {
     watched(|| {
-        let (db, disk) = on_disk(small().waiter_slots(2).workers(2));
+        let (db, disk) = on_disk(small().log(|log| log.waiter_slots(2)).workers(2));
         let table = accounts(&db, 8);
         let transfer = transfer(&db, &table);
         thread::scope(|scope| {
@@ -476,7 +471,7 @@ fn a_ring_of_two_waiting_places_serves_many_epochs_and_waiters() {
 fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_the_log_so_far() {
     watched(|| {
         for variant in [SerialVariant::Sp, SerialVariant::Precommit] {
-            let (db, disk) = on_disk(small().protocol(ProtocolKind::Serial).serial_variant(variant));
+            let (db, disk) = on_disk(small().protocol(SerialOptions::default().variant(variant)));
             let table = accounts(&db, 2);
             let (deposit, gone) = (deposit(&db, &table), AtomicBool::new(false));
             disk.hold_syncs();
@@ -506,7 +501,7 @@ fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_t
 #[test]
 fn under_naive_nothing_runs_until_the_writer_is_durable() {
     watched(|| {
-        let (db, disk) = on_disk(small().protocol(ProtocolKind::Serial).serial_variant(SerialVariant::Naive));
+        let (db, disk) = on_disk(small().protocol(SerialOptions::default().variant(SerialVariant::Naive)));
         let table = accounts(&db, 2);
         let ran = AtomicBool::new(false);
         disk.hold_syncs();
@@ -533,11 +528,7 @@ fn every_variant_is_correct_with_a_log() {
         for variant in SerialVariant::ALL {
             for sites in [1, 3] {
                 let (db, disk) = on_disk(
-                    small()
-                        .protocol(ProtocolKind::Serial)
-                        .serial_variant(*variant)
-                        .serial_partitions(sites)
-                        .workers(2),
+                    small().protocol(SerialOptions::default().variant(*variant).partitions(sites)).workers(2),
                 );
                 let table = accounts(&db, 6);
                 mixed_work(&db, &table, 4, 12);
@@ -594,9 +585,8 @@ fn mixed_work(db: &Database, table: &Table, threads: i64, rounds: i64) {
 fn sites_neither_deadlock_nor_lose_anything() {
     watched(|| {
         for sites in [1, 2, 4, 8] {
-            let db = in_memory(
-                Options::default().protocol(ProtocolKind::Serial).serial_partitions(sites).workers(3),
-            );
+            let db =
+                in_memory(Options::default().protocol(SerialOptions::default().partitions(sites)).workers(3));
             let table = accounts(&db, 16);
             mixed_work(&db, &table, 6, 25);
             db.check().expect("consistent");
@@ -608,7 +598,7 @@ fn sites_neither_deadlock_nor_lose_anything() {
 #[test]
 fn neighbours_of_different_sites_come_and_go_beside_each_other() {
     watched(|| {
-        let db = in_memory(Options::default().protocol(ProtocolKind::Serial).serial_partitions(4).workers(4));
+        let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(4)).workers(4));
         let table = accounts(&db, 0);
         let whole = table.clone();
         let flip =

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, ProtocolKind, SerialVariant,
-    Stages, TableDefinition, args, key, row,
+    Action, DataType, Database, Durability, Error, Options, ProcedureDefinition, ProtocolKind,
+    ProtocolOptions, SerialOptions, SerialVariant, Stages, TableDefinition, args, key, row,
 };
 use logged::*;
 
 const CALLS: i64 = 300;
 
 fn single(options: Options) -> Options {
-    options.stages(Stages::Single).workers(1)
+    options.threads(|threads| threads.stages(Stages::Single)).workers(1)
 }
 
 /// Every protocol whose calls workers run.
@@ -68,7 +68,7 @@ fn what_is_told_is_durable_under_every_protocol() {
 fn calls_that_come_together_share_a_group_and_its_limit_holds() {
     let disk = SimulatedDisk::new();
     in_time("a hundred calls", move || {
-        let bank = bank_with(single(options(&disk)).group_size(16));
+        let bank = bank_with(single(options(&disk)).log(|log| log.group_size(16)));
         let before = bank.db.statistics();
         let calls: Vec<_> = (0..100)
             .map(|id| bank.db.submit(&bank.insert, args![1_000 + id, 5_000 + id]).expect("let in"))
@@ -87,7 +87,8 @@ fn closures_and_calls_of_little_room_wait_for_nobody_who_waits() {
     for variant in [SerialVariant::Naive, SerialVariant::Precommit] {
         let disk = SimulatedDisk::new();
         in_time("closures beside calls", move || {
-            let options = single(small_options(&disk)).protocol(serial).serial_variant(variant);
+            let options = single(small_options(&disk))
+                .protocol(ProtocolOptions::from(serial).serial(SerialOptions::default().variant(variant)));
             let bank = bank_with(options);
             thread::scope(|scope| {
                 scope.spawn(|| insert_from_many(&bank, &disk));
@@ -121,14 +122,15 @@ fn a_full_disk_stops_neither_reads_nor_the_closing() {
 fn one_worker_is_what_it_takes() {
     let refused = |options: Options| {
         let error = Database::in_memory(options.durability(Durability::None)).err().expect("refused");
-        assert!(matches!(error, Error::InvalidOption { option: "stages", .. }), "{error}");
+        assert!(matches!(error, Error::InvalidOption { option: "threads.stages", .. }), "{error}");
     };
-    refused(Options::default().stages(Stages::Single).workers(2));
+    refused(Options::default().threads(|threads| threads.stages(Stages::Single)).workers(2));
     for &protocol in ProtocolKind::ALL.iter().filter(|one| !protocols().any(|other| other == **one)) {
         refused(single(Options::default()).protocol(protocol));
     }
     assert_eq!("single".parse::<Stages>(), Ok(Stages::Single));
-    let plain = Options::default().stages(Stages::Single).durability(Durability::None);
+    let plain =
+        Options::default().threads(|threads| threads.stages(Stages::Single)).durability(Durability::None);
     Database::in_memory(plain).expect("one worker alone").close().expect("closed");
 }
 
@@ -137,8 +139,12 @@ fn one_worker_is_what_it_takes() {
 #[test]
 fn who_waits_for_room_in_a_queue_is_not_busy() {
     in_time("a full queue", || {
-        let options = Options::default().durability(Durability::None).stages(Stages::Staged).workers(1);
-        let db = Database::in_memory(options.work_stealing(true).queue_calls(1)).expect("in memory");
+        let options = Options::default()
+            .durability(Durability::None)
+            .threads(|threads| threads.stages(Stages::Staged))
+            .workers(1);
+        let db = Database::in_memory(options.queues(|queues| queues.work_stealing(true).capacity(1)))
+            .expect("in memory");
         let table = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
         let table = db.create_table(table).expect("a table");
         let slow = ProcedureDefinition::new("slow").phase([Action::commute(&table)
@@ -180,7 +186,10 @@ fn a_thread_that_waits_for_the_log_does_not_work_on_it() {
 #[test]
 fn a_call_says_how_many_of_its_attempts_have_aborted() {
     for stages in [Stages::Folded, Stages::Staged] {
-        let options = Options::default().durability(Durability::None).stages(stages).workers(1);
+        let options = Options::default()
+            .durability(Durability::None)
+            .threads(|threads| threads.stages(stages))
+            .workers(1);
         let db = Database::in_memory(options).expect("a database");
         let definition = TableDefinition::new("counter").column("id", DataType::Int64);
         let definition = definition.column("n", DataType::Int64).not_null().primary_key(["id"]);
@@ -217,8 +226,8 @@ fn layouts() -> impl Iterator<Item = Stages> {
 fn a_group_stays_open_for_its_time_in_every_layout() {
     const TIME: Duration = Duration::from_millis(150);
     for stages in layouts() {
-        let options = options(&SimulatedDisk::new()).workers(1).stages(stages);
-        let bank = bank_with(options.group_milliseconds(TIME.as_secs_f64() * 1_000.0));
+        let options = options(&SimulatedDisk::new()).workers(1).threads(|threads| threads.stages(stages));
+        let bank = bank_with(options.log(|log| log.group_milliseconds(TIME.as_secs_f64() * 1_000.0)));
         let start = Instant::now();
         bank.db.call(&bank.insert, args![1_000, 1]).expect("committed");
         assert!(start.elapsed() >= TIME, "{stages}: {:?}", start.elapsed());
@@ -230,9 +239,9 @@ fn a_group_that_has_its_number_does_not_wait_for_its_time() {
     for stages in layouts() {
         let disk = SimulatedDisk::new();
         in_time("a full group", move || {
-            let options = || options(&disk).stages(stages);
+            let options = || options(&disk).threads(|threads| threads.stages(stages));
             bank_with(options()).db.close().expect("closed");
-            let bank = reopened_with(options().group_milliseconds(60_000.0).group_size(4));
+            let bank = reopened_with(options().log(|log| log.group_milliseconds(60_000.0).group_size(4)));
             let before = bank.db.statistics();
             let calls = |first: i64| {
                 let submit = |id| bank.db.submit(&bank.insert, args![id, id]).expect("let in");
@@ -253,7 +262,8 @@ fn a_worker_that_logs_itself_writes_its_full_groups() {
     in_time("full groups", || {
         let disk = SimulatedDisk::new();
         bank_with(options(&disk)).db.close().expect("closed");
-        let bank = reopened_with(single(options(&disk)).group_size(10).group_milliseconds(2_000.0));
+        let bank =
+            reopened_with(single(options(&disk)).log(|log| log.group_size(10).group_milliseconds(2_000.0)));
         let writers = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::new()));
         let seen = writers.clone();
         disk.watch(move |_| {

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    DataType, Database, Durability, Error, Options, ProtocolKind, Range, Result, ScheduleKind, Stages,
-    TableDefinition, row,
+    DataType, Database, Durability, Error, Options, PartitionedOptions, ProtocolKind, Range, Result,
+    ScheduleKind, Stages, TableDefinition, row,
 };
 
 /// A test that takes this long hangs.
@@ -45,7 +45,7 @@ fn insert(db: &Database, id: i64) -> Result<()> {
 /// Opens a database with one more thread each time, until none is refused. How many threads it has then.
 fn open_with_ever_more_threads(path: &Path, options: &Options) -> usize {
     for threads in 0..200 {
-        let error = match Database::open(path, options.clone().threads_max(threads)) {
+        let error = match Database::open(path, options.clone().threads(|layout| layout.most(threads))) {
             Ok(db) => {
                 wait_for_engine_threads(threads);
                 db.close().expect("closed");
@@ -62,24 +62,27 @@ fn open_with_ever_more_threads(path: &Path, options: &Options) -> usize {
 }
 
 fn layouts() -> Vec<Options> {
-    let base = || Options::default().log_buffer_bytes(1 << 18).segment_bytes(1 << 20);
+    let base = || Options::default().log(|log| log.buffer_bytes(1 << 18).segment_bytes(1 << 20));
     let mut layouts: Vec<Options> = ProtocolKind::ALL
         .iter()
         .flat_map(|&protocol| {
-            let staged = base().protocol(protocol).stages(Stages::Staged);
-            [base().protocol(protocol).workers(3), staged.workers(2).input_threads(2).output_threads(2)]
+            let staged = base().protocol(protocol).threads(|threads| threads.stages(Stages::Staged));
+            [
+                base().protocol(protocol).workers(3),
+                staged.workers(2).threads(|threads| threads.input(2).output(2)),
+            ]
         })
         .collect();
-    layouts.push(base().stages(Stages::Single));
+    layouts.push(base().threads(|threads| threads.stages(Stages::Single)));
     layouts.push(
         base()
             .schedule(ScheduleKind::Predict)
-            .memory_limit(1 << 30)
-            .time_samples(10)
-            .checkpoint_threads(3)
-            .automatic_admission(true),
+            .memory(|memory| memory.limit(1 << 30))
+            .diagnostics(|diagnostics| diagnostics.time_samples(10))
+            .checkpoints(|checkpoints| checkpoints.threads(3))
+            .queues(|queues| queues.automatic_admission(true)),
     );
-    layouts.push(base().durability(Durability::Async).executors(3).protocol(ProtocolKind::Partitioned));
+    layouts.push(base().durability(Durability::Async).protocol(PartitionedOptions::default().executors(3)));
     layouts
 }
 
@@ -99,7 +102,7 @@ fn at_each_thread() {
     }
     assert!(most >= 8, "{most}");
     let in_memory = || Options::default().durability(Durability::None).workers(2);
-    let refused = Database::in_memory(in_memory().threads_max(1)).map(drop);
+    let refused = Database::in_memory(in_memory().threads(|threads| threads.most(1))).map(drop);
     assert!(matches!(refused, Err(Error::ThreadRefused { .. })), "{refused:?}");
     drop(Database::in_memory(in_memory()).expect("opened"));
     wait_for_engine_threads(0);

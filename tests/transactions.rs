@@ -9,7 +9,8 @@ use std::thread;
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
     Action, DataType, Database, Date, Decimal, Durability, Error, Options, PrimaryIndex, ProcedureDefinition,
-    Range, Table, TableDefinition, Timestamp, TupleType, Value, ValueRef, args, fail, key, row,
+    Range, SerialOptions, Table, TableDefinition, Timestamp, TupleType, Value, ValueRef, args, fail, key,
+    row,
 };
 use tables::{
     account_definition, counter_definition, dump, first_column, in_memory, on_disk, open, order_definition,
@@ -746,8 +747,11 @@ fn a_very_large_transaction_is_committed_whole_and_recovered() {
     // Many segments and log buffers in one transaction.
     let rows = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
     let disk = SimulatedDisk::new();
-    let options =
-        || on_disk(&disk).segment_bytes(256 << 10).log_buffer_bytes(64 << 10).durability(Durability::Group);
+    let options = || {
+        on_disk(&disk)
+            .log(|log| log.segment_bytes(256 << 10).buffer_bytes(64 << 10))
+            .durability(Durability::Group)
+    };
     let db = Database::open(tables::DATABASE, options()).unwrap();
     let table = db.create_table(counter_definition().primary_index(PrimaryIndex::Hash)).unwrap();
     db.run(|tx| (0..rows).try_for_each(|id| tx.insert(&table, row![id, id * 2]))).unwrap();
@@ -775,9 +779,7 @@ fn options_of_every_kind_run_the_same_transaction() {
                 let disk = SimulatedDisk::new();
                 let options = || -> Options {
                     on_disk(&disk)
-                        .serial_partitions(sites)
-                        .protocol(heddledb::ProtocolKind::Serial)
-                        .serial_variant(*variant)
+                        .protocol(SerialOptions::default().partitions(sites).variant(*variant))
                         .durability(*durability)
                 };
                 let db = Database::open(tables::DATABASE, options()).unwrap();

@@ -6,14 +6,19 @@ mod support;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use heddledb::{Database, Error, Options, ProtocolKind, Table, args, key, row};
+use heddledb::{
+    Database, Error, Options, PartitionedOptions, ProtocolKind, ProtocolOptions, Table, args, key, row,
+};
 use support::{Gate, accounts, balance, deposit, in_memory, watched};
 
 /// Options of one worker, and this many worker contexts.
 fn options(protocol: ProtocolKind, worker_contexts: usize) -> Options {
-    let options = Options::default().protocol(protocol).workers(1).max_worker_contexts(worker_contexts);
     // The engine's own worker is an executor under the protocol that has them.
-    if protocol == ProtocolKind::Partitioned { options.executors(1) } else { options }
+    let protocol = ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(1));
+    Options::default()
+        .protocol(protocol)
+        .workers(1)
+        .threads(|threads| threads.max_worker_contexts(worker_contexts))
 }
 
 fn add(db: &Database, table: &Table) -> Result<(), Error> {
@@ -34,7 +39,7 @@ fn a_closure_beside_a_worker_that_keeps_the_last_context_fails_and_says_what_to_
         let error = add(&db, &table).expect_err("the worker keeps the context");
         assert_eq!(error, Error::NoFreeSlot { slots: 2 });
         let message = error.to_string();
-        assert!(message.contains("drop a Worker, or raise Options::max_worker_contexts"), "{message}");
+        assert!(message.contains("drop a Worker, or raise ThreadOptions::max_worker_contexts"), "{message}");
         assert_eq!(error.sqlstate(), "53300");
         assert!(matches!(db.worker().map(drop), Err(Error::NoFreeSlot { .. })), "a second worker");
         // What needs no context of the caller's goes on.
@@ -129,7 +134,10 @@ fn options_that_leave_callers_no_context_are_refused() {
         let error = Database::in_memory(options(protocol, 1).durability(heddledb::Durability::None))
             .map(drop)
             .expect_err("the worker takes the only one");
-        assert!(matches!(error, Error::InvalidOption { option: "max_worker_contexts", .. }), "{error}");
+        assert!(
+            matches!(error, Error::InvalidOption { option: "threads.max_worker_contexts", .. }),
+            "{error}"
+        );
     }
 }
 

@@ -49,7 +49,7 @@ impl Database {
     /// [`check`](Self::check) does, so it is held in memory once; nothing is made of one that is not sound.
     ///
     /// The restored database has the identity of the one that was backed up: the two must not put checkpoints into the same
-    /// [`checkpoint_directory`](Options::checkpoint_directory).
+    /// [`CheckpointOptions::directory`](crate::CheckpointOptions::directory).
     ///
     /// # Errors
     /// The backup is damaged, inconsistent or in use; the directory is not empty or cannot be written.

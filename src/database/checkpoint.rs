@@ -8,7 +8,7 @@ use crate::pipeline::nesting;
 impl Database {
     /// Makes a checkpoint beside everything else that goes on, and returns when it is whole: from then on the log before
     /// it is not needed, and is removed. Checkpoints are made without being asked for, too: see
-    /// [`Options::checkpoint_log_bytes`](crate::Options::checkpoint_log_bytes).
+    /// [`CheckpointOptions::log_bytes`](crate::CheckpointOptions::log_bytes).
     ///
     /// ```no_run
     /// # let db = heddledb::Database::open("bank", heddledb::Options::default())?;

@@ -9,13 +9,13 @@ use crate::pipeline::follower::{FollowerReport, follow};
 
 impl Database {
     /// Follows the database in a directory, which another process has open with the same
-    /// [`Options::follower_socket`], until that is closed: keeps a copy of its data, and writes its checkpoints.
+    /// [`CheckpointOptions::follower_socket`](crate::CheckpointOptions::follower_socket), until that is closed: keeps a copy of its data, and writes its checkpoints.
     /// `told` receives what has been done, now and then, and says whether to go on. Of the options only the socket and
     /// the disk count.
     ///
     /// ```no_run
     /// # use heddledb::{Database, Options};
-    /// let options = Options::default().follower_socket("bank/follower.socket");
+    /// let options = Options::default().checkpoints(|checkpoints| checkpoints.follower_socket("bank/follower.socket"));
     /// let report = Database::follow("bank", &options, &mut |_| true)?;
     /// println!("{} checkpoints", report.checkpoints);
     /// # Ok::<(), heddledb::Error>(())
@@ -30,9 +30,9 @@ impl Database {
         told: &mut dyn FnMut(&FollowerReport) -> bool,
     ) -> Result<FollowerReport> {
         let directory = directory.as_ref();
-        let Some(socket) = &options.follower_socket else {
+        let Some(socket) = &options.checkpoints.follower_socket else {
             return Err(Error::InvalidOption {
-                option: "follower_socket",
+                option: "checkpoints.follower_socket",
                 given: "nothing".to_string(),
                 expected: "the socket at which the database waits for a follower".to_string(),
             });

@@ -15,7 +15,7 @@ use crate::database::backup::no_files;
 use crate::durability::progress::{Progress, Release};
 use crate::durability::recovery::{Recovered, Recovery, recover};
 use crate::durability::space::LogSpace;
-use crate::durability::{DatabaseDirectory, LogOptions, LogWriter, repair};
+use crate::durability::{DatabaseDirectory, LogWriter, SegmentSizes, repair};
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options, Stages};
 use crate::pipeline::call::{Answer, Call, InFlight, Submitted};
@@ -30,7 +30,6 @@ use crate::pipeline::sampler::Sampler;
 use crate::pipeline::threads::{ThreadPlan, Threads, in_parallel};
 use crate::pipeline::work_queues::Sharing;
 use crate::procedure::Procedure;
-use crate::protocol::Settings;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::Schedule;
 use crate::sequence::Sequences;
@@ -62,45 +61,48 @@ pub(crate) struct Shared {
 
 /// An empty store with the options' bounds.
 fn new_store(options: &Options, logged: bool) -> Store {
-    let store = Store::new(FIRST, options.max_worker_contexts, logged);
-    store.versions().set_limit(options.snapshot_limit);
-    if let Some(bytes) = options.memory_limit {
+    let store = Store::new(FIRST, options.threads.max_worker_contexts, logged);
+    store.versions().set_limit(options.memory.snapshot_limit);
+    if let Some(bytes) = options.memory.limit {
         store.slabs().budget().set_limit(bytes);
     }
     store
 }
 
-/// The protocol's configuration.
-fn protocol_settings(options: &Options) -> Settings {
-    Settings {
-        partitions: options.serial_partitions,
-        serial_variant: options.serial_variant,
-        lock_conflict: options.lock_conflict,
-        max_worker_contexts: options.max_worker_contexts,
-        phase: Duration::from_secs_f64(options.phase_milliseconds / 1_000.0),
-    }
-}
-
 /// How many workers there will be, or executors if the protocol has them.
 fn workers(options: &Options, useful: usize, processors: usize) -> usize {
+    let partitioned = &options.protocol.partitioned;
     let workers = options.workers.unwrap_or(useful);
-    let bounded =
-        options.protocol.has_executors().then(|| options.executors.unwrap_or(workers.min(processors)));
+    let bounded = options
+        .protocol
+        .kind
+        .has_executors()
+        .then(|| partitioned.executors.unwrap_or(workers.min(processors)));
     bounded.unwrap_or(workers)
 }
 
 /// The way in to the workers, or to the executors if the protocol has them; each of them has a worker context reserved.
 fn way_in(options: &Options, engine: &Arc<Engine>, workers: usize, staged: bool) -> Arc<Input> {
     let executors = engine.protocol().external_locks().map(|place| {
-        let managed = (options.repartitioning, options.executors.is_none());
-        let executors = Arc::new(Executors::new(engine, workers, managed, options.plan));
+        let partitioned = &options.protocol.partitioned;
+        let managed = (partitioned.repartitioning, partitioned.executors.is_none());
+        let executors = Arc::new(Executors::new(engine, workers, managed, partitioned.plan));
         place.get_or_init(|| executors.clone());
         executors
     });
-    let sharing = options.shares_queues().then_some(Sharing { bound: options.queue_calls });
-    let schedule = Schedule::new(options.schedule, options.predict_settings(), workers);
+    let sharing = options
+        .queues
+        .are_shared(options.schedule.kind)
+        .then_some(Sharing { bound: options.queues.capacity });
+    let schedule = Schedule::new(options.schedule.kind, options.schedule.predict_settings(), workers);
     engine.store().worker_contexts().reserve(workers);
-    Arc::new(Input::new(workers, staged, sharing, (schedule, options.partition_key.clone()), executors))
+    Arc::new(Input::new(
+        workers,
+        staged,
+        sharing,
+        (schedule, options.schedule.partition_key.clone()),
+        executors,
+    ))
 }
 
 /// What was read of a directory.
@@ -137,18 +139,19 @@ impl Shared {
 
     fn start(options: &Options, opened: Opened) -> Result<Arc<Shared>> {
         let Opened { mut store, recovery, directory, log, checkpointer } = opened;
-        if let (Some(transactions), true) = (options.group_size, log.is_some()) {
+        if let (Some(transactions), true) = (options.log.group_size, log.is_some()) {
             store.limit_epochs(transactions);
         }
-        if options.access_trace {
+        if options.diagnostics.access_trace {
             store.trace_accesses();
         }
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let protocol = options.protocol.build(&protocol_settings(options));
+        let contexts = options.threads.max_worker_contexts;
+        let protocol = options.protocol.kind.build(&options.protocol.settings(contexts));
         // Workers that the engine chooses itself leave a worker context's place to callers.
-        let most = processors.min(options.max_worker_contexts - 1);
+        let most = processors.min(contexts - 1);
         let default_stages = if processors < 4 { Stages::Folded } else { Stages::Staged };
-        let stages = options.stages.unwrap_or(default_stages);
+        let stages = options.threads.stages.unwrap_or(default_stages);
         let useful = if stages == Stages::Single { 1 } else { protocol.useful_workers().min(most) };
         let workers = workers(options, useful, processors);
         let release = match (&log, options.durability) {
@@ -158,30 +161,31 @@ impl Shared {
         };
         let preparation = log.as_ref().map(|(_, preparation)| preparation);
         let segments = preparation.map(|preparation| preparation.segments().clone());
-        let space = LogSpace::new(options.log_buffer_bytes, segments);
+        let space = LogSpace::new(options.log.buffer_bytes, segments);
         space.set_refused(preparation.and_then(|preparation| preparation.begin()));
         let engine = Engine::new(
             store,
             protocol,
-            Progress::new(recovery.durable_epoch, options.waiter_slots, release),
+            Progress::new(recovery.durable_epoch, options.log.waiter_slots, release),
             space,
             Output::new(stages == Stages::Staged),
-            InFlight::new(options.max_in_flight),
+            InFlight::new(options.queues.max_in_flight),
             options.read_only.then_some(Error::ReadOnly),
             options.retry,
-            (options.time_samples > 0).then(|| Sampler::new(options.time_samples as f64)),
+            (options.diagnostics.time_samples > 0)
+                .then(|| Sampler::new(options.diagnostics.time_samples as f64)),
         );
         let input = way_in(options, &engine, workers, stages != Stages::Folded);
-        let group_time = options.group_time().filter(|_| log.is_some());
+        let group_time = options.log.group_time(options.durability).filter(|_| log.is_some());
         let plan = ThreadPlan {
             engine: &engine,
             input: &input,
-            input_threads: options.input_threads,
-            output_threads: options.output_threads,
+            input_threads: options.threads.input,
+            output_threads: options.threads.output,
             own_log: (stages == Stages::Single && options.durability == Durability::Group)
                 .then_some(group_time),
-            automatic_admission: options.automatic_admission,
-            threads_max: options.threads_max,
+            automatic_admission: options.queues.automatic_admission,
+            threads_max: options.threads.most,
         };
         let threads = Threads::start(&plan, log, checkpointer.clone(), |log, stop| {
             LogStage::new(engine.clone(), log, group_time, stop, checkpointer.clone())
@@ -325,13 +329,13 @@ impl Drop for Shared {
 }
 
 fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
-    let log_options = LogOptions::new(options.segment_bytes, BLOCK_BYTES_MAX);
+    let segment_sizes = SegmentSizes::new(options.log.segment_bytes, BLOCK_BYTES_MAX);
     let disk = options.disk.clone();
-    let log = options.log_directory.as_deref();
+    let log = options.log.directory.as_deref();
     let directory = if options.read_only {
         DatabaseDirectory::open_existing(disk.clone(), path, log)?
     } else {
-        DatabaseDirectory::open(disk.clone(), path, &log_options, log)?
+        DatabaseDirectory::open(disk.clone(), path, &segment_sizes, log)?
     };
     let logged = options.durability != Durability::None && !options.read_only;
     let new_store = || new_store(options, logged);
@@ -344,19 +348,19 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
     }
     let checkpoints = directory.checkpoints(disk);
     // Before anything is changed: what a copy of a database would remove elsewhere may be the original's.
-    checkpoints.claim_all(&options.checkpoint_directories)?;
+    checkpoints.claim_all(&options.checkpoints.directories)?;
     // Before anything is removed that the checkpoint replaces: a process that was killed right after naming it has left
     // its name in the system's cache only.
     checkpoints.make_names_durable()?;
-    let (writer, segments) = LogWriter::open(repair(end)?, &log_options)?;
+    let (writer, segments) = LogWriter::open(repair(end)?, &segment_sizes)?;
     let kept = (recovery.checkpoint > 0).then_some(recovery.checkpoint);
     // Only now: before, what a damaged checkpoint was to replace might still have been needed.
     // What stays does no harm, and the next checkpoint tries again: no reason to refuse the database. It is reported.
-    let leftover = checkpoints.remove_all_but(kept, &options.checkpoint_directories).err();
+    let leftover = checkpoints.remove_all_but(kept, &options.checkpoints.directories).err();
     let settings = checkpoint_settings(options);
-    let post = options.follower_socket.as_deref().map(listen).transpose()?;
+    let post = options.checkpoints.follower_socket.as_deref().map(listen).transpose()?;
     let checkpointer = Checkpointer::new(settings, checkpoints, segments.clone(), leftover, post);
-    let least_bytes = 2 * options.log_buffer_bytes as u64 + (1 << 16);
+    let least_bytes = 2 * options.log.buffer_bytes as u64 + (1 << 16);
     let preparation = Preparation::new(segments, checkpointer.clone(), least_bytes);
     Ok(Opened {
         store,
@@ -370,7 +374,7 @@ fn open_directory(path: &Path, options: &Options) -> Result<Opened> {
 /// Waits for a follower at a socket.
 fn listen(path: &Path) -> Result<FollowerConnection> {
     Listener::bind(path).map(FollowerConnection::new).map_err(|error| Error::InvalidOption {
-        option: "follower_socket",
+        option: "checkpoints.follower_socket",
         given: path.display().to_string(),
         expected: format!(
             "a path of at most 100 bytes at which a socket can be made, and none is in use ({error})"
@@ -380,16 +384,17 @@ fn listen(path: &Path) -> Result<FollowerConnection> {
 
 fn checkpoint_settings(options: &Options) -> CheckpointSettings {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let seconds = options.checkpoint_seconds;
+    let seconds = options.checkpoints.seconds;
     let usual = if processors < 4 { 1 } else { 2 };
     CheckpointSettings {
-        log_bytes: options.checkpoint_log_bytes,
+        log_bytes: options.checkpoints.log_bytes,
         interval: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
-        spread: options.checkpoint_spread,
-        bytes_per_second: options.checkpoint_bytes_per_second,
+        spread: options.checkpoints.spread,
+        bytes_per_second: options.checkpoints.bytes_per_second,
         threads: options
-            .checkpoint_threads
-            .unwrap_or(usual.max(options.checkpoint_directories.len().min(64))),
-        directories: options.checkpoint_directories.clone(),
+            .checkpoints
+            .threads
+            .unwrap_or(usual.max(options.checkpoints.directories.len().min(64))),
+        directories: options.checkpoints.directories.clone(),
     }
 }

@@ -60,13 +60,13 @@ impl Placing {
 #[cfg(test)]
 mod tests {
     use crate::{
-        Action, DataType, Database, Durability, Options, ProcedureDefinition, ScheduleKind, TableDefinition,
-        args,
+        Action, DataType, Database, Durability, Options, PredictOptions, ProcedureDefinition,
+        TableDefinition, args,
     };
 
     #[test]
     fn a_call_can_be_placed_without_running() {
-        let options = Options::default().schedule(ScheduleKind::Predict).history_seconds(0.0).workers(3);
+        let options = Options::default().schedule(PredictOptions::default().history_seconds(0.0)).workers(3);
         let db = Database::in_memory(options.durability(Durability::None)).expect("it opens");
         let table = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
         let table = db.create_table(table).expect("it is made");

@@ -14,7 +14,7 @@ use super::failure::{damaged, reading, writing};
 use super::log_place::{LOG_MARKS, LogPlace};
 use super::manifest::{self, Identity, MANIFEST_BYTES_MAX, Uuid};
 use super::segment::LogFiles;
-use super::{FORMAT_VERSION, LogOptions, PAGE_BYTES};
+use super::{FORMAT_VERSION, PAGE_BYTES, SegmentSizes};
 use crate::base::disk::{Disk, LockGuard, parent_of};
 use crate::base::random::unique_bytes;
 use crate::{Error, Result};
@@ -50,7 +50,7 @@ impl DatabaseDirectory {
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
-        options: &LogOptions,
+        options: &SegmentSizes,
         log: Option<&Path>,
     ) -> Result<DatabaseDirectory> {
         // Looked at before the lock is taken if taking it makes a file; else only under the lock, because another
@@ -255,7 +255,7 @@ pub(super) fn ensure_directory(disk: &dyn Disk, path: &Path) -> Result<()> {
 fn create(
     disk: &Arc<dyn Disk>,
     path: &Path,
-    options: &LogOptions,
+    options: &SegmentSizes,
     log: Option<&Path>,
 ) -> Result<(Uuid, LogPlace)> {
     let place = match log {

@@ -160,7 +160,7 @@ impl LogPlace {
 }
 
 fn invalid(given: &Path, expected: String) -> Error {
-    Error::InvalidOption { option: "log_directory", given: given.display().to_string(), expected }
+    Error::InvalidOption { option: "log.directory", given: given.display().to_string(), expected }
 }
 
 /// Refuses a log's directory that is not the one that the database has: a log is not moved by an option.

@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 use super::follower::Shipper;
 use super::segment::{LogFiles, OpenSegment};
 use super::starts::{GroupStart, GroupStarts};
-use super::{LogOptions, PAGE_BYTES};
+use super::{PAGE_BYTES, SegmentSizes};
 use crate::Result;
 use crate::base::disk::Disk;
 
 /// The segments that are ready to be written.
 pub(crate) struct Segments {
     files: LogFiles,
-    options: LogOptions,
+    options: SegmentSizes,
     ready: Mutex<Ready>,
     /// Held while a file is made: the number of the next one. Taken before `ready`, never after it.
     next_number: Mutex<u32>,
@@ -36,7 +36,7 @@ impl Segments {
     /// Segments behind the writer's present one, which has `current_bytes` left.
     pub(super) fn new(
         files: LogFiles,
-        options: LogOptions,
+        options: SegmentSizes,
         current_bytes: u64,
         queue: VecDeque<OpenSegment>,
         next_number: u32,

@@ -10,7 +10,7 @@ use super::block::{BlockHeader, HEADER_BYTES, block_bytes, checksum, group_bytes
 use super::failure::writing;
 use super::segment::OpenSegment;
 use super::starts::GroupStart;
-use super::{LogOptions, PAGE_BYTES, RepairedLog, Segments, Uuid};
+use super::{PAGE_BYTES, RepairedLog, SegmentSizes, Segments, Uuid};
 use crate::base::disk::has_bug;
 use crate::{Error, Result};
 
@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
 
 impl LogWriter {
     /// Goes on behind the last whole group. The segments behind the present one are ready at once.
-    pub(crate) fn open(log: RepairedLog, options: &LogOptions) -> Result<(LogWriter, Arc<Segments>)> {
+    pub(crate) fn open(log: RepairedLog, options: &SegmentSizes) -> Result<(LogWriter, Arc<Segments>)> {
         let mut open = log.segments[log.position.index..]
             .iter()
             .map(|segment| log.files.open_write(segment))

@@ -2,7 +2,7 @@
 //!
 //! One group is in flight at a time. Where a thread waits for results, a group closes as soon as the log is idle and
 //! anything was appended: whatever came in while the last group was written makes up the next. Where no thread waits
-//! (`Async`), or a time is given (`Options::group_milliseconds`), a group closes when its time, counted from its first
+//! (`Async`), or a time is given (`LogOptions::group_milliseconds`), a group closes when its time, counted from its first
 //! record, is over, or its number is full.
 //!
 //! Usually all that is this stage's own thread's. Where execution, log and output share a thread ([`OwnLog`]), the worker

@@ -1,6 +1,6 @@
 //! The sampler: a thread that looks, some hundred times a second, what the threads that execute are at.
 //!
-//! It is started only where time is sampled ([`Options::time_samples`](crate::Options::time_samples)), and reads one word
+//! It is started only where time is sampled ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)), and reads one word
 //! of each worker context's slot in use; no thread waits for it. A thread that could run and has no processor shows
 //! what it was at when it lost it, and is counted as at that.
 //!

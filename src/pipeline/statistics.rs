@@ -81,14 +81,14 @@ pub struct Statistics {
     pub went_parallel: u64,
     /// Those whose actions ran one after the other.
     pub went_serial: u64,
-    /// Bytes of memory that rows take now, as [`Options::memory_limit`](crate::Options::memory_limit) counts them;
+    /// Bytes of memory that rows take now, as [`MemoryOptions::limit`](crate::MemoryOptions::limit) counts them;
     /// long values are counted only where there is a limit.
     pub memory_bytes: u64,
     /// Snapshots that were opened; callers that ask at one time share one.
     pub snapshots_opened: u64,
     /// Snapshots that are open now.
     pub snapshots_open: u64,
-    /// Snapshots that have failed, because versions exceeded [`Options::snapshot_limit`](crate::Options::snapshot_limit).
+    /// Snapshots that have failed, because versions exceeded [`MemoryOptions::snapshot_limit`](crate::MemoryOptions::snapshot_limit).
     pub snapshots_failed: u64,
     /// Versions of rows that only open snapshots need now.
     pub snapshot_versions: u64,
@@ -169,7 +169,7 @@ impl Sub for Statistics {
 }
 
 /// What the threads that execute calls were at when the sampler looked: how often each was seen
-/// ([`Options::time_samples`](crate::Options::time_samples)). These are workers, executors, and callers' threads inside of
+/// ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)). These are workers, executors, and callers' threads inside of
 /// the engine. A thread that could run and has no processor is counted as at what it was at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -48,7 +48,7 @@ use crate::transaction::Tx;
 /// other by [`Tx::get_for_update`].
 ///
 /// Until its first write a session reads from one snapshot, so a transaction that only reads never fails. While such a
-/// transaction is open, versions of rows that change are kept for it, up to [`Options::snapshot_limit`](crate::Options::snapshot_limit).
+/// transaction is open, versions of rows that change are kept for it, up to [`MemoryOptions::snapshot_limit`](crate::MemoryOptions::snapshot_limit).
 ///
 /// ```
 /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};

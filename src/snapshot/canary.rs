@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::PhasedOptions;
+use crate::ProtocolOptions;
 use crate::database::Database;
 use crate::options::Options;
 use crate::protocol::ProtocolKind;
@@ -10,7 +12,8 @@ use crate::testing::conformance::{Subject, histories};
 
 /// A database whose snapshots are broken in this way.
 fn broken(protocol: ProtocolKind, broken: Break) -> Database {
-    let options = Options::default().protocol(protocol).phase_milliseconds(0.5);
+    let options = Options::default()
+        .protocol(ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(0.5)));
     let subject = Subject { name: format!("{protocol} {broken:?}"), options, labels: true, moves: false };
     let db = subject.database();
     db.engine().store().versions().break_on_purpose(broken);

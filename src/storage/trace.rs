@@ -4,7 +4,7 @@
 //! [`KEPT_MAX`] of a table, it forgets every second one, and notes half as many from there on. So what is kept is spread
 //! evenly over all accesses since the trace was last taken, however many they were.
 //!
-//! It is there only where it was asked for ([`Options::access_trace`](crate::Options::access_trace)).
+//! It is there only where it was asked for ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -137,7 +137,8 @@ fn an_empty_database_can_have_a_checkpoint_too() {
 #[test]
 fn with_async_durability_a_checkpoint_makes_durable_what_it_holds() {
     let disk = SimulatedDisk::new();
-    let journal = Journal::create(plain(&disk).durability(Durability::Async).group_milliseconds(50.0));
+    let journal =
+        Journal::create(plain(&disk).durability(Durability::Async).log(|log| log.group_milliseconds(50.0)));
     (0..10).for_each(|number| journal.call(0, number).expect("committed"));
     journal.db.checkpoint().expect("whole");
     let image = disk.crash_image(0);
@@ -147,7 +148,8 @@ fn with_async_durability_a_checkpoint_makes_durable_what_it_holds() {
 #[test]
 fn parts_are_striped_over_directories_and_found_again_without_being_told() {
     let disk = SimulatedDisk::new();
-    let striped = || plain(&disk).checkpoint_directory("one/parts").checkpoint_directory("two");
+    let striped =
+        || plain(&disk).checkpoints(|checkpoints| checkpoints.directory("one/parts").directory("two"));
     let journal = Journal::create(striped());
     (0..10).for_each(|number| journal.call(0, number).expect("committed"));
     let list = |path: &str| heddledb::testing::Disk::list(&disk, path.as_ref()).expect("a directory");

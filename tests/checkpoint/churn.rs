@@ -200,8 +200,9 @@ impl Churn {
 
 /// Loads, checkpoints and crash images, all at once; then the same again on what the last crash has left.
 fn churn(protocol: ProtocolKind, durability: Durability) {
-    let settings =
-        |disk: &SimulatedDisk| options(disk, protocol).durability(durability).checkpoint_threads(3);
+    let settings = |disk: &SimulatedDisk| {
+        options(disk, protocol).durability(durability).checkpoints(|checkpoints| checkpoints.threads(3))
+    };
     let mut disk = SimulatedDisk::new();
     for round in 0..3 {
         let churn = Churn::open(settings(&disk)).expect("opens");

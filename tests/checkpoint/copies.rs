@@ -15,7 +15,7 @@ fn plain(disk: &SimulatedDisk) -> Options {
 }
 
 fn elsewhere(disk: &SimulatedDisk) -> Options {
-    plain(disk).checkpoint_directory("elsewhere")
+    plain(disk).checkpoints(|checkpoints| checkpoints.directory("elsewhere"))
 }
 
 fn list(disk: &SimulatedDisk, directory: &str) -> Vec<String> {
@@ -80,7 +80,11 @@ fn a_copy_is_refused_before_it_removes_the_originals_parts() {
     copy(&disk, DIRECTORY, "copy");
     let before = (list(&disk, "elsewhere"), disk.operations());
     // By the manifest, whether the directory is given or not; and another one is no help.
-    for options in [plain(&disk), elsewhere(&disk), plain(&disk).checkpoint_directory("another")] {
+    for options in [
+        plain(&disk),
+        elsewhere(&disk),
+        plain(&disk).checkpoints(|checkpoints| checkpoints.directory("another")),
+    ] {
         let refused = Database::open("copy", options).err().expect("it is a copy");
         let expected =
             Error::ForeignCheckpoints { path: "elsewhere".to_string(), owner: DIRECTORY.to_string() };
@@ -192,7 +196,7 @@ fn a_damaged_mark_is_refused_by_its_name() {
 fn a_directory_that_gets_another_path_is_not_given_up() {
     let disk = SimulatedDisk::new();
     let made = striped(&disk);
-    let options = || plain(&disk).checkpoint_directory("/elsewhere");
+    let options = || plain(&disk).checkpoints(|checkpoints| checkpoints.directory("/elsewhere"));
     let journal = Journal::survives(options(), &made, "by another path");
     for _ in 0..2 {
         journal.db.checkpoint().expect("whole");
@@ -254,7 +258,8 @@ fn a_copy_that_is_refused_claims_nothing() {
     copy(&disk, DIRECTORY, "copy");
     disk.create_dir_all(Path::new("another")).expect("a directory");
     // It comes before the one that is the original's.
-    let both = || plain(&disk).checkpoint_directory("another").checkpoint_directory("elsewhere");
+    let both =
+        || plain(&disk).checkpoints(|checkpoints| checkpoints.directory("another").directory("elsewhere"));
     assert!(matches!(Database::open("copy", both()), Err(Error::ForeignCheckpoints { .. })));
     assert_eq!(list(&disk, "another"), Vec::<String>::new());
     let journal = Journal::survives(both(), &made, "the original has both");
@@ -292,7 +297,7 @@ fn a_database_whose_path_is_no_text_claims_nothing() {
 fn a_database_was_moved_if_its_path_leads_nowhere() {
     let directory = tempfile::tempdir().expect("a directory");
     let [old, new, parts] = ["old", "new", "parts"].map(|name| directory.path().join(name));
-    let options = || Options::default().checkpoint_directory(&parts);
+    let options = || Options::default().checkpoints(|checkpoints| checkpoints.directory(&parts));
     let db = Database::open(old.join("bank"), options()).expect("a new database");
     db.checkpoint().expect("whole");
     db.close().expect("durable");

@@ -136,7 +136,8 @@ fn closing_ends_a_checkpoint_that_would_take_long() {
     in_time(|| {
         let disk = SimulatedDisk::new();
         // At this rate it would take minutes.
-        let journal = Journal::create(plain(&disk).checkpoint_bytes_per_second(20));
+        let journal =
+            Journal::create(plain(&disk).checkpoints(|checkpoints| checkpoints.bytes_per_second(20)));
         (0..10).for_each(|number| journal.call(0, number).expect("committed"));
         let asking = {
             let db = journal.db.clone();

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use heddledb::testing::{Disk, SimulatedDisk};
 use heddledb::{
-    DataType, Database, Error, Options, ProtocolKind, Range, Result, Table, TableDefinition, Value, key, row,
+    DataType, Database, Error, Options, PartitionedOptions, PhasedOptions, ProtocolKind, ProtocolOptions,
+    Range, Result, Table, TableDefinition, Value, key, row,
 };
 
 use crate::split::{TOP, board, entries, label_row};
@@ -27,17 +28,17 @@ pub const ROWS: i64 = 3;
 /// Small segments, checkpoints by hand only, and split phases that are short.
 pub fn options(disk: &SimulatedDisk, protocol: ProtocolKind) -> Options {
     Options::default()
-        .protocol(protocol)
-        // A few rows would have one, in time.
-        .executors(2)
-        .phase_milliseconds(0.5)
+        .protocol(
+            ProtocolOptions::from(protocol)
+                // A few rows would have one, in time.
+                .partitioned(PartitionedOptions::default().executors(2))
+                .phased(PhasedOptions::default().phase_milliseconds(0.5)),
+        )
         .disk(Arc::new(disk.clone()))
-        .segment_bytes(64 << 10)
-        .log_buffer_bytes(4 << 10)
-        .checkpoint_log_bytes(0)
-        .checkpoint_threads(2)
+        .log(|log| log.segment_bytes(64 << 10).buffer_bytes(4 << 10))
+        .checkpoints(|checkpoints| checkpoints.log_bytes(0).threads(2))
         .workers(1)
-        .max_worker_contexts(16)
+        .threads(|threads| threads.max_worker_contexts(16))
 }
 
 /// The names of the files in one of the database's directories.

@@ -15,7 +15,7 @@ fn plain(disk: &SimulatedDisk) -> Options {
 
 /// With parts in other directories.
 fn striped(disk: &SimulatedDisk) -> Options {
-    plain(disk).checkpoint_directory("elsewhere").checkpoint_directory("beyond")
+    plain(disk).checkpoints(|checkpoints| checkpoints.directory("elsewhere").directory("beyond"))
 }
 
 /// Calls that fill a few segments.

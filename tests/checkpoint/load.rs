@@ -5,7 +5,8 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, PrimaryIndex, ProtocolKind, Range, Table, TableDefinition, Value, key, row,
+    DataType, Database, PhasedOptions, PrimaryIndex, ProtocolKind, Range, Table, TableDefinition, Value, key,
+    row,
 };
 
 use crate::journal::{DIRECTORY, options};
@@ -55,7 +56,7 @@ fn change(db: &Database, tables: &[Table], random: &mut fastrand::Rng) {
 
 fn checkpoints_under_load(protocol: ProtocolKind) {
     let disk = SimulatedDisk::new();
-    let options = || options(&disk, protocol).segment_bytes(1 << 20);
+    let options = || options(&disk, protocol).log(|log| log.segment_bytes(1 << 20));
     let db = Database::open(DIRECTORY, options()).expect("a new database");
     let tables: Vec<Table> = KINDS
         .iter()
@@ -108,7 +109,10 @@ fn what_recovery_makes_of_a_checkpoint_under_load_is_what_there_was() {
 fn a_checkpoint_inside_of_one_split_phase_holds_what_was_made_in_it() {
     in_time(|| {
         let disk = SimulatedDisk::new();
-        let options = || options(&disk, ProtocolKind::Phased).phase_milliseconds(4_000.0);
+        let options = || {
+            options(&disk, ProtocolKind::Phased)
+                .protocol(PhasedOptions::default().phase_milliseconds(4_000.0))
+        };
         let db = Database::open(DIRECTORY, options()).expect("a new database");
         let board = board(&db);
         label_row(&db, &board, 1);

@@ -16,7 +16,7 @@ const ROWS: i64 = 6_000;
 const LIMIT: u64 = 400 * 4_096;
 
 fn plain(disk: &SimulatedDisk) -> Options {
-    options(disk, ProtocolKind::default()).segment_bytes(4 << 20)
+    options(disk, ProtocolKind::default()).log(|log| log.segment_bytes(4 << 20))
 }
 
 /// A database with rows enough, none of them in any checkpoint.
@@ -54,7 +54,8 @@ fn beside_inserts<T>(db: &Database, table: &Table, work: impl FnOnce() -> T) -> 
 /// By how many pages the log grows while the second of two checkpoints is made by the log's size.
 fn pages_beside_a_checkpoint(spread: f64) -> u64 {
     let disk = SimulatedDisk::new();
-    let (db, table) = filled(plain(&disk).checkpoint_log_bytes(LIMIT).checkpoint_spread(spread));
+    let (db, table) =
+        filled(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT).spread(spread)));
     let flushes = || db.statistics().log_flushes;
     beside_inserts(&db, &table, || {
         wait_until("the first checkpoint", || db.checkpoints().made == 1);
@@ -91,7 +92,7 @@ fn without_a_spread_it_is_made_at_once() {
 
 /// The plan would take most of an hour.
 fn patient(disk: &SimulatedDisk) -> Options {
-    plain(disk).checkpoint_seconds(3_600.0)
+    plain(disk).checkpoints(|checkpoints| checkpoints.seconds(3_600.0))
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn who_waits_for_one_does_not_wait_for_the_plan() {
 fn one_that_is_under_way_hurries_when_somebody_asks_for_another() {
     in_time(|| {
         let disk = SimulatedDisk::new();
-        let (db, table) = filled(plain(&disk).checkpoint_log_bytes(LIMIT));
+        let (db, table) = filled(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT)));
         beside_inserts(&db, &table, || wait_until("a checkpoint", || db.checkpoints().running));
         // At this pace the log takes many seconds to call for the next one.
         let pause = || thread::sleep(Duration::from_millis(25));
@@ -136,7 +137,7 @@ fn one_that_is_under_way_hurries_when_somebody_asks_for_another() {
 fn closing_waits_for_no_plan() {
     in_time(|| {
         let disk = SimulatedDisk::new();
-        let (db, table) = filled(plain(&disk).checkpoint_log_bytes(LIMIT));
+        let (db, table) = filled(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT)));
         beside_inserts(&db, &table, || wait_until("a checkpoint", || db.checkpoints().running));
         let begun = Instant::now();
         db.close().expect("durable");

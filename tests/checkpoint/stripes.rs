@@ -13,9 +13,11 @@ use heddledb::{DataType, Database, Options, TableDefinition, row};
 fn every_directory_has_a_thread_that_writes() {
     let disk = SimulatedDisk::new();
     let directories = ["one", "two", "three", "four"];
-    let options = Options::default().disk(Arc::new(disk.clone())).checkpoint_log_bytes(0);
     let options =
-        directories.iter().fold(options, |options, directory| options.checkpoint_directory(directory));
+        Options::default().disk(Arc::new(disk.clone())).checkpoints(|checkpoints| checkpoints.log_bytes(0));
+    let options = directories.iter().fold(options, |options, directory| {
+        options.checkpoints(|checkpoints| checkpoints.directory(directory))
+    });
     let db = Database::open("database", options).expect("a database");
     let definition = TableDefinition::new("t").column("id", DataType::Int64).column("text", DataType::Text);
     let table = db.create_table(definition.primary_key(["id"])).expect("a table");

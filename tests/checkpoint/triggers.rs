@@ -18,7 +18,7 @@ fn a_long_run_stays_on_a_disk_of_bounded_size() {
     in_time(|| {
         const LIMIT: u64 = 256 << 10;
         let disk = SimulatedDisk::new();
-        let journal = Journal::create(plain(&disk).checkpoint_log_bytes(LIMIT));
+        let journal = Journal::create(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT)));
         let (mut most, mut number) = (0, 0);
         while journal.db.statistics().log_flushes < 4_000 {
             journal.call(0, number).expect("committed");
@@ -50,7 +50,7 @@ fn a_long_run_stays_on_a_disk_of_bounded_size() {
 fn time_makes_checkpoints_if_there_is_anything_new() {
     in_time(|| {
         let disk = SimulatedDisk::new();
-        let journal = Journal::create(plain(&disk).checkpoint_seconds(0.05));
+        let journal = Journal::create(plain(&disk).checkpoints(|checkpoints| checkpoints.seconds(0.05)));
         for number in 0..2 {
             journal.call(0, number).expect("committed");
             wait_until("a checkpoint", || journal.db.checkpoints().made > number as u64);
@@ -70,7 +70,8 @@ fn a_log_that_took_long_to_replay_calls_for_a_checkpoint_at_once() {
         let journal = Journal::create(plain(&disk));
         (0..40).for_each(|number| journal.call(0, number).expect("committed"));
         journal.db.close().expect("durable");
-        let journal = Journal::open(plain(&disk).checkpoint_log_bytes(64 << 10)).expect("a database");
+        let journal = Journal::open(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(64 << 10)))
+            .expect("a database");
         wait_until("a checkpoint", || journal.db.checkpoints().made == 1);
         journal.db.close().expect("durable");
         let journal = Journal::open(plain(&disk)).expect("a database");
@@ -83,7 +84,11 @@ fn a_log_that_took_long_to_replay_calls_for_a_checkpoint_at_once() {
 fn what_failed_is_tried_again_after_a_while() {
     in_time(|| {
         let disk = SimulatedDisk::new();
-        let journal = Journal::create(plain(&disk).segment_bytes(2 << 20).checkpoint_log_bytes(32 << 10));
+        let journal = Journal::create(
+            plain(&disk)
+                .log(|log| log.segment_bytes(2 << 20))
+                .checkpoints(|checkpoints| checkpoints.log_bytes(32 << 10)),
+        );
         (0..10).for_each(|number| journal.call(0, number).expect("committed"));
         wait_until("a checkpoint", || journal.db.checkpoints().made > 0);
         disk.fail_from_now(Operation::Create, Fault::InputOutput);
@@ -112,13 +117,13 @@ fn what_failed_is_tried_again_after_a_while() {
 fn options_out_of_range_are_refused() {
     let disk = SimulatedDisk::new();
     for (options, named) in [
-        (plain(&disk).checkpoint_seconds(-1.0), "checkpoint_seconds"),
-        (plain(&disk).checkpoint_seconds(f64::NAN), "checkpoint_seconds"),
-        (plain(&disk).checkpoint_spread(-0.1), "checkpoint_spread"),
-        (plain(&disk).checkpoint_spread(1.5), "checkpoint_spread"),
-        (plain(&disk).checkpoint_spread(f64::NAN), "checkpoint_spread"),
-        (plain(&disk).checkpoint_threads(0), "checkpoint_threads"),
-        (plain(&disk).checkpoint_threads(65), "checkpoint_threads"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.seconds(-1.0)), "checkpoints.seconds"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.seconds(f64::NAN)), "checkpoints.seconds"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.spread(-0.1)), "checkpoints.spread"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.spread(1.5)), "checkpoints.spread"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.spread(f64::NAN)), "checkpoints.spread"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.threads(0)), "checkpoints.threads"),
+        (plain(&disk).checkpoints(|checkpoints| checkpoints.threads(65)), "checkpoints.threads"),
     ] {
         let error = heddledb::Database::open(DIRECTORY, options).err().expect("out of range");
         assert!(matches!(error, Error::InvalidOption { option, .. } if option == named), "{error}");

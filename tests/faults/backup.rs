@@ -148,7 +148,7 @@ fn a_backup_is_restored_and_is_small_and_says_how_far_it_is() {
 #[test]
 fn parts_in_other_directories_come_home() {
     let disk = SimulatedDisk::new();
-    let striped = |disk| plain(disk).checkpoint_directory("one").checkpoint_directory("two");
+    let striped = |disk| plain(disk).checkpoints(|checkpoints| checkpoints.directory("one").directory("two"));
     let journal = Journal::create(striped(&disk));
     (0..10).for_each(|number| journal.call(0, number).expect("committed"));
     journal.db.checkpoint().expect("whole");

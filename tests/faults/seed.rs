@@ -44,7 +44,7 @@ pub fn make(with_checkpoint: bool, log: Option<&str>) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let protocol = ProtocolKind::Phased;
     let plain = options(&disk, protocol);
-    let created = log.into_iter().fold(plain, |options, log| options.log_directory(log));
+    let created = log.into_iter().fold(plain, |options, path| options.log(|log| log.directory(path)));
     Journal::create(created).db.close().expect("durable");
     let journal = Journal::open(options(&disk, protocol)).expect("opens");
     let table = journal.db.create_table(every_type()).expect("a table");

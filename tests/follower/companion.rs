@@ -26,7 +26,7 @@ impl Place {
 
     /// With this socket.
     pub fn with(&self, options: Options) -> Options {
-        options.follower_socket(self.socket())
+        options.checkpoints(|checkpoints| checkpoints.follower_socket(self.socket()))
     }
 
     /// Starts a follower of the usual directory.

@@ -61,7 +61,9 @@ fn who_looks_into_a_copys_directory_is_no_follower_of_the_original() {
     in_time(|| {
         let (disk, place) = (SimulatedDisk::new(), Place::new());
         // Parts go elsewhere, where the original would look for them.
-        let journal = Journal::create(place.with(plain(&disk)).checkpoint_directory("elsewhere"));
+        let journal = Journal::create(
+            place.with(plain(&disk)).checkpoints(|checkpoints| checkpoints.directory("elsewhere")),
+        );
         journal.call(0, 0).expect("committed");
         journal.db.checkpoint().expect("whole");
         copy(&disk, "copy");

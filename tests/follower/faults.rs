@@ -172,7 +172,8 @@ fn a_follower_that_does_nothing_lets_the_log_grow_by_a_bound_only() {
     in_time(|| {
         const LIMIT: u64 = 128 << 10;
         let (disk, place) = (SimulatedDisk::new(), Place::new());
-        let journal = Journal::create(place.with(plain(&disk).checkpoint_log_bytes(LIMIT)));
+        let journal =
+            Journal::create(place.with(plain(&disk).checkpoints(|checkpoints| checkpoints.log_bytes(LIMIT))));
         let (mut most, mut number, mut lines) = (0, 0, Vec::new());
         while journal.db.checkpoints().made < 6 {
             if !journal.db.checkpoints().follower.is_some_and(|follower| follower.attached) {

@@ -68,7 +68,9 @@ fn a_follower_writes_every_checkpoint_under_every_protocol() {
 
 #[test]
 fn a_follower_writes_to_other_directories_too() {
-    let striped = |options: Options| options.checkpoint_directory("elsewhere").checkpoint_directory("beyond");
+    let striped = |options: Options| {
+        options.checkpoints(|checkpoints| checkpoints.directory("elsewhere").directory("beyond"))
+    };
     in_time(move || busy_life(ProtocolKind::Phased, striped));
 }
 
@@ -166,13 +168,16 @@ fn a_socket_that_is_in_use_or_makes_no_sense_is_refused() {
     let journal = Journal::create(place.with(plain(&disk)));
     let refused = |options: Options| {
         let error = Database::open("another", options).err().expect("refused");
-        assert!(matches!(error, Error::InvalidOption { option: "follower_socket", .. }), "{error}");
+        assert!(
+            matches!(error, Error::InvalidOption { option: "checkpoints.follower_socket", .. }),
+            "{error}"
+        );
     };
     refused(place.with(plain(&disk)));
-    refused(plain(&disk).follower_socket("x".repeat(300)));
-    refused(plain(&disk).follower_socket("no such directory/socket"));
+    refused(plain(&disk).checkpoints(|checkpoints| checkpoints.follower_socket("x".repeat(300))));
+    refused(plain(&disk).checkpoints(|checkpoints| checkpoints.follower_socket("no such directory/socket")));
     let nobody = Database::follow(DIRECTORY, &plain(&disk), &mut |_| true);
-    assert!(matches!(nobody, Err(Error::InvalidOption { option: "follower_socket", .. })));
+    assert!(matches!(nobody, Err(Error::InvalidOption { option: "checkpoints.follower_socket", .. })));
     journal.db.close().expect("durable");
     let nobody = Database::follow(DIRECTORY, &place.with(plain(&disk)), &mut |_| true);
     assert!(matches!(nobody, Err(Error::DatabaseLost { .. })), "{nobody:?}");

@@ -90,5 +90,9 @@ fn nor_while_columns_are_split() {
 
 #[test]
 fn nor_with_parts_in_other_directories() {
-    in_time(|| nothing_is_lost(ProtocolKind::default(), |options| options.checkpoint_directory("elsewhere")));
+    in_time(|| {
+        nothing_is_lost(ProtocolKind::default(), |options| {
+            options.checkpoints(|checkpoints| checkpoints.directory("elsewhere"))
+        })
+    });
 }

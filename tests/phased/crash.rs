@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Error, Options, ProtocolKind, Range, Result, Table, TableDefinition, Value, key, row,
+    DataType, Database, Error, Options, PhasedOptions, Range, Result, Table, TableDefinition, Value, key, row,
 };
 
 use crate::split::*;
@@ -26,13 +26,11 @@ const CALLS: i64 = 9;
 
 fn options(disk: &SimulatedDisk, phase_milliseconds: f64) -> Options {
     Options::default()
-        .protocol(ProtocolKind::Phased)
-        .phase_milliseconds(phase_milliseconds)
+        .protocol(PhasedOptions::default().phase_milliseconds(phase_milliseconds))
         .disk(Arc::new(disk.clone()))
-        .segment_bytes(64 << 10)
-        .log_buffer_bytes(4 << 10)
+        .log(|log| log.segment_bytes(64 << 10).buffer_bytes(4 << 10))
         .workers(1)
-        .max_worker_contexts(16)
+        .threads(|threads| threads.max_worker_contexts(16))
 }
 
 struct Journal {

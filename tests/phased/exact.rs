@@ -3,7 +3,10 @@
 use std::sync::Barrier;
 use std::thread;
 
-use heddledb::{Database, Durability, Error, Options, ProtocolKind, SplitOperation, Table, key};
+use heddledb::{
+    Database, Durability, Error, Options, PhasedOptions, ProtocolKind, ProtocolOptions, SplitOperation,
+    Table, key,
+};
 
 use crate::split::*;
 
@@ -37,7 +40,9 @@ fn fill(db: &Database, table: &Table, column: &str, (room, maximum): (i64, i64))
 }
 
 fn a_nearly_full_counter(protocol: ProtocolKind, labelled: bool, room: i64) {
-    let options = Options::default().protocol(protocol).durability(Durability::None).phase_milliseconds(3.0);
+    let options = Options::default()
+        .protocol(ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(3.0)))
+        .durability(Durability::None);
     let db = Database::in_memory(options).expect("options");
     let table = board(&db);
     for (column, maximum) in [("small", i64::from(i32::MAX)), ("n", i64::MAX)] {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::testing::{Fault, Operation, SimulatedDisk};
-use heddledb::{Database, Error, Options, ProtocolKind, Result, SplitOperation, Table, key};
+use heddledb::{Database, Error, Options, PhasedOptions, Result, SplitOperation, Table, key};
 
 use crate::split::*;
 
@@ -18,11 +18,9 @@ const BOUND: Duration = Duration::from_secs(5);
 
 fn options(disk: &SimulatedDisk, phase_milliseconds: f64) -> Options {
     Options::default()
-        .protocol(ProtocolKind::Phased)
-        .phase_milliseconds(phase_milliseconds)
+        .protocol(PhasedOptions::default().phase_milliseconds(phase_milliseconds))
         .disk(Arc::new(disk.clone()))
-        .segment_bytes(SEGMENT)
-        .log_buffer_bytes(4 << 10)
+        .log(|log| log.segment_bytes(SEGMENT).buffer_bytes(4 << 10))
         .workers(1)
 }
 

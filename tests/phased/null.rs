@@ -7,7 +7,7 @@ use std::thread;
 
 use heddledb::testing::SimulatedDisk;
 use heddledb::{
-    DataType, Database, Error, Options, ProtocolKind, SplitOperation, Table, TableDefinition, Value,
+    DataType, Database, Error, Options, PhasedOptions, SplitOperation, Table, TableDefinition, Value,
     ValueRef, key, row,
 };
 
@@ -202,10 +202,9 @@ fn what_was_given_to_null_is_recovered() {
             let disk = SimulatedDisk::new();
             let open = |disk: &SimulatedDisk| {
                 let options = Options::default()
-                    .protocol(ProtocolKind::Phased)
-                    .phase_milliseconds(5.0)
+                    .protocol(PhasedOptions::default().phase_milliseconds(5.0))
                     .disk(Arc::new(disk.clone()))
-                    .log_buffer_bytes(64 << 10);
+                    .log(|log| log.buffer_bytes(64 << 10));
                 Database::open("db", options).expect("a database")
             };
             let db = open(&disk);

@@ -31,7 +31,8 @@ impl Drop for HeldSyncs<'_> {
 
 fn open(disk: &SimulatedDisk, protocol: ProtocolKind) -> Database {
     let options = Options::default().protocol(protocol).workers(2);
-    let options = options.log_buffer_bytes(1 << 18).segment_bytes(1 << 20).disk(Arc::new(disk.clone()));
+    let options =
+        options.log(|log| log.buffer_bytes(1 << 18).segment_bytes(1 << 20)).disk(Arc::new(disk.clone()));
     Database::open("/db", options).expect("a database")
 }
 

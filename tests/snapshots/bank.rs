@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use heddledb::{Database, Options, ProtocolKind, Range, Snapshot, SplitOperation, Table, key, row};
+use heddledb::{
+    Database, Options, PhasedOptions, ProtocolKind, ProtocolOptions, Range, Snapshot, SplitOperation, Table,
+    key, row,
+};
 
 use super::concurrent::{accounts, in_memory, on_disk, small, watched};
 
@@ -91,7 +94,7 @@ fn transfers_and_sums(db: &Database, threads: u64) {
 }
 
 fn bank_options(protocol: ProtocolKind) -> Options {
-    small().protocol(protocol).phase_milliseconds(1.0)
+    small().protocol(ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(1.0)))
 }
 
 #[test]

@@ -37,7 +37,8 @@ fn is_whole(snapshot: &Snapshot, table: &Table) -> bool {
 #[test]
 fn beyond_the_limit_the_oldest_snapshot_fails_and_no_writer() {
     for &protocol in ProtocolKind::ALL {
-        let (db, table) = database(Options::default().protocol(protocol).snapshot_limit(LIMIT));
+        let (db, table) =
+            database(Options::default().protocol(protocol).memory(|memory| memory.snapshot_limit(LIMIT)));
         let oldest = db.snapshot().expect("a snapshot");
         change(&db, &table, 0..ROWS / 2);
         assert!(is_whole(&oldest, &table));
@@ -63,7 +64,8 @@ fn beyond_the_limit_the_oldest_snapshot_fails_and_no_writer() {
 #[test]
 fn a_body_that_ignores_that_its_snapshot_is_too_old_has_no_result() {
     for &protocol in ProtocolKind::ALL {
-        let (db, table) = database(Options::default().protocol(protocol).snapshot_limit(0));
+        let (db, table) =
+            database(Options::default().protocol(protocol).memory(|memory| memory.snapshot_limit(0)));
         let counted = db.read(|snapshot| {
             change(&db, &table, 0..1);
             Ok(snapshot.scan(&table, Range::all())?.count())
@@ -77,7 +79,8 @@ fn a_body_that_ignores_that_its_snapshot_is_too_old_has_no_result() {
 #[test]
 fn what_is_read_is_right_until_it_is_too_old() {
     for &protocol in ProtocolKind::ALL {
-        let (db, table) = database(Options::default().protocol(protocol).snapshot_limit(LIMIT / 4));
+        let (db, table) =
+            database(Options::default().protocol(protocol).memory(|memory| memory.snapshot_limit(LIMIT / 4)));
         thread::scope(|scope| {
             for writer in 0..2 {
                 let (db, table) = (&db, &table);
@@ -125,7 +128,8 @@ fn what_is_read_is_right_until_it_is_too_old() {
 fn what_snapshots_need_takes_no_room_from_rows() {
     for &protocol in ProtocolKind::ALL {
         let limit = 4 << 20;
-        let (db, table) = database(Options::default().protocol(protocol).workers(1).memory_limit(limit));
+        let (db, table) =
+            database(Options::default().protocol(protocol).workers(1).memory(|memory| memory.limit(limit)));
         let text = "z".repeat(2_000);
         let insert = |id: i64| db.run(|tx| tx.insert(&table, row![id, 0, text.as_str()]));
         let fill = |from: i64| (from..).find(|&id| insert(id).is_err()).expect("it ends") - from;

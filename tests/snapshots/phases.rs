@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use heddledb::{Database, Options, ProtocolKind, SplitOperation, Table, key};
+use heddledb::{
+    Database, Options, PartitionedOptions, PhasedOptions, ProtocolKind, ProtocolOptions, SplitOperation,
+    Table, key,
+};
 
 use super::concurrent::{accounts, in_memory, on_disk, small, watched};
 
@@ -61,7 +64,9 @@ fn adds_in_slices_are_in_the_snapshot_and_go_on_in_slices() {
         println!("{protocol}");
         watched(move || {
             // One long phase: snapshots merge within it.
-            let db = in_memory(Options::default().protocol(protocol).phase_milliseconds(60_000.0));
+            let db = in_memory(Options::default().protocol(
+                ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(60_000.0)),
+            ));
             let table = labelled(&db);
             adds_are_exact(&db, &table);
             if let Some(report) = db.phases() {
@@ -71,12 +76,16 @@ fn adds_in_slices_are_in_the_snapshot_and_go_on_in_slices() {
             db.check().expect("consistent");
         });
         watched(move || {
-            let db = in_memory(Options::default().protocol(protocol).phase_milliseconds(0.3));
+            let db = in_memory(Options::default().protocol(
+                ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(0.3)),
+            ));
             let table = labelled(&db);
             adds_are_exact(&db, &table);
         });
         watched(move || {
-            let (db, _disk) = on_disk(small().protocol(protocol).phase_milliseconds(2.0));
+            let (db, _disk) = on_disk(small().protocol(
+                ProtocolOptions::from(protocol).phased(PhasedOptions::default().phase_milliseconds(2.0)),
+            ));
             let table = labelled(&db);
             adds_are_exact(&db, &table);
         });
@@ -86,7 +95,9 @@ fn adds_in_slices_are_in_the_snapshot_and_go_on_in_slices() {
 #[test]
 fn snapshots_are_exact_while_boundaries_move() {
     for &protocol in ProtocolKind::ALL {
-        let db = in_memory(Options::default().protocol(protocol).executors(3));
+        let db = in_memory(Options::default().protocol(
+            ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(3)),
+        ));
         let boundaries = db.partitions().len().saturating_sub(1);
         if boundaries == 0 {
             continue;

@@ -47,13 +47,13 @@ pub fn on_disk(options: Options) -> (Database, SimulatedDisk) {
 
 /// Opens the database of a simulated disk.
 pub fn open(disk: &SimulatedDisk, options: Options) -> Database {
-    let options = options.segment_bytes(1 << 20).disk(Arc::new(disk.clone()));
+    let options = options.log(|log| log.segment_bytes(1 << 20)).disk(Arc::new(disk.clone()));
     Database::open("/db", options).expect("a database")
 }
 
 /// A small log buffer, so that little is prepared on the disk.
 pub fn small() -> Options {
-    Options::default().log_buffer_bytes(1 << 18)
+    Options::default().log(|log| log.buffer_bytes(1 << 18))
 }
 
 /// Accounts 0 to `count`, each with a balance of 100.

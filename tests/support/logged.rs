@@ -24,14 +24,13 @@ const GRACE: Duration = Duration::from_millis(30);
 pub fn options(disk: &SimulatedDisk) -> Options {
     Options::default()
         .disk(Arc::new(disk.clone()))
-        .segment_bytes(4 * SMALL_SEGMENT)
-        .log_buffer_bytes(16 << 10)
+        .log(|log| log.segment_bytes(4 * SMALL_SEGMENT).buffer_bytes(16 << 10))
         .workers(1)
 }
 
 /// The smallest segments and the smallest log buffer.
 pub fn small_options(disk: &SimulatedDisk) -> Options {
-    options(disk).segment_bytes(SMALL_SEGMENT).log_buffer_bytes(4 << 10)
+    options(disk).log(|log| log.segment_bytes(SMALL_SEGMENT).buffer_bytes(4 << 10))
 }
 
 pub fn open(disk: &SimulatedDisk) -> Result<Database> {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use heddledb::{
-    DataType, Database, Durability, Error, Options, OrderedTuple, PhaseReport, ProtocolKind, Result,
+    DataType, Database, Durability, Error, Options, OrderedTuple, PhaseReport, PhasedOptions, Result,
     SplitOperation, Table, TableDefinition, TopK, TupleType, Tx, Value, ValueRef, key, row,
 };
 
@@ -22,9 +22,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Phased, without a log.
 pub fn options(phase_milliseconds: f64) -> Options {
     Options::default()
-        .protocol(ProtocolKind::Phased)
+        .protocol(PhasedOptions::default().phase_milliseconds(phase_milliseconds))
         .durability(Durability::None)
-        .phase_milliseconds(phase_milliseconds)
 }
 
 /// Without a log.

@@ -20,7 +20,7 @@ pub fn in_memory() -> Database {
 
 /// The options for a database on a simulated disk, with segments that are small but roomy.
 pub fn on_disk(disk: &SimulatedDisk) -> Options {
-    Options::default().segment_bytes(1 << 20).disk(Arc::new(disk.clone()))
+    Options::default().log(|log| log.segment_bytes(1 << 20)).disk(Arc::new(disk.clone()))
 }
 
 /// The database on this disk.

@@ -51,7 +51,7 @@ pub fn usual_socket(directory: &Path) -> PathBuf {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
     let socket = arguments.socket.clone().unwrap_or_else(|| usual_socket(&arguments.directory));
-    let options = Options::default().follower_socket(&socket);
+    let options = Options::default().checkpoints(|checkpoints| checkpoints.follower_socket(&socket));
     require_database(arguments)?;
     loop {
         wait_for(&socket);

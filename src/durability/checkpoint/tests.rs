@@ -33,9 +33,12 @@ fn crew(job: &(dyn Fn() + Sync)) {
 
 /// A store whose catalog and rows are those of a real database: tables `a` and `b` of this many rows.
 fn database(disk: &SimulatedDisk, rows: i64) -> Database {
-    let options =
-        Options::default().disk(Arc::new(disk.clone())).segment_bytes(1 << 20).checkpoint_log_bytes(0);
-    let db = Database::open("bank", options.checkpoint_threads(3)).expect("a new database");
+    let options = Options::default()
+        .disk(Arc::new(disk.clone()))
+        .log(|log| log.segment_bytes(1 << 20))
+        .checkpoints(|checkpoints| checkpoints.log_bytes(0));
+    let db = Database::open("bank", options.checkpoints(|checkpoints| checkpoints.threads(3)))
+        .expect("a new database");
     for name in ["a", "b"] {
         let table = TableDefinition::new(name).column("id", DataType::Int64).column("text", DataType::Text);
         let table = db.create_table(table.primary_key(["id"]).index(format!("{name}_by_text"), ["text"]));

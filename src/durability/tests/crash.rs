@@ -5,7 +5,7 @@ use crate::testing::Disk;
 
 const SEEDS: u64 = 8;
 
-fn options() -> LogOptions {
+fn options() -> SegmentSizes {
     pages(4, 2)
 }
 

@@ -6,7 +6,7 @@ use crate::testing::{Disk, Fault, Operation};
 
 const LOG: &str = "fast/bank-log";
 
-fn options() -> LogOptions {
+fn options() -> SegmentSizes {
     pages(4, 2)
 }
 
@@ -78,7 +78,7 @@ fn the_log_is_there_and_found_again_with_and_without_the_option() {
 fn a_log_does_not_move_by_an_option() {
     let disk = database();
     let error = refusal(&disk, DATABASE, Some("elsewhere"));
-    assert!(matches!(error, Error::InvalidOption { option: "log_directory", .. }), "{error}");
+    assert!(matches!(error, Error::InvalidOption { option: "log.directory", .. }), "{error}");
     assert!(error.to_string().contains(LOG), "{error}");
     assert!(!disk.exists(Path::new("elsewhere")).expect("healthy"));
     let plain = database_with(&groups(), &options());

@@ -30,8 +30,8 @@ struct Opened {
 }
 
 /// Segments of this many pages, header included, and blocks of at most this many.
-fn pages(segment: u64, block: u64) -> LogOptions {
-    LogOptions::new(segment * PAGE_BYTES, block * PAGE_BYTES)
+fn pages(segment: u64, block: u64) -> SegmentSizes {
+    SegmentSizes::new(segment * PAGE_BYTES, block * PAGE_BYTES)
 }
 
 fn shared(disk: &SimulatedDisk) -> Arc<dyn crate::base::disk::Disk> {
@@ -39,12 +39,12 @@ fn shared(disk: &SimulatedDisk) -> Arc<dyn crate::base::disk::Disk> {
 }
 
 /// Opens the database as the engine does: lock, read, repair, write.
-fn open(disk: &SimulatedDisk, options: &LogOptions) -> Result<Opened> {
+fn open(disk: &SimulatedDisk, options: &SegmentSizes) -> Result<Opened> {
     open_with_log(disk, options, None)
 }
 
 /// The same, with the log in this directory.
-fn open_with_log(disk: &SimulatedDisk, options: &LogOptions, log: Option<&str>) -> Result<Opened> {
+fn open_with_log(disk: &SimulatedDisk, options: &SegmentSizes, log: Option<&str>) -> Result<Opened> {
     let directory = DatabaseDirectory::open(shared(disk), Path::new(DATABASE), options, log.map(Path::new))?;
     let (groups, end) = read_log(&directory)?;
     let repaired = repair(end)?;
@@ -87,7 +87,7 @@ impl Opened {
 }
 
 /// A database that holds these groups, and that no process has open.
-fn database_with(groups: &[Group], options: &LogOptions) -> SimulatedDisk {
+fn database_with(groups: &[Group], options: &SegmentSizes) -> SimulatedDisk {
     let disk = SimulatedDisk::new();
     let mut opened = open(&disk, options).expect("a new database");
     for group in groups {

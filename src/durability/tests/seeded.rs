@@ -29,11 +29,9 @@ const ROUNDS: u64 = 40;
 fn options(disk: &SimulatedDisk) -> Options {
     Options::default()
         .disk(Arc::new(disk.clone()))
-        .segment_bytes(64 << 10)
-        .log_buffer_bytes(16 << 10)
-        .checkpoint_log_bytes(0)
-        .checkpoint_threads(1)
-        .max_worker_contexts(8)
+        .log(|log| log.segment_bytes(64 << 10).buffer_bytes(16 << 10))
+        .checkpoints(|checkpoints| checkpoints.log_bytes(0).threads(1))
+        .threads(|threads| threads.max_worker_contexts(8))
         .workers(1)
 }
 
@@ -211,8 +209,8 @@ fn checkpoint_and_look(bug: Option<Bug>) -> Found {
     let disk = SimulatedDisk::new();
     drop(told("a new ledger", Ledger::create(&disk))?);
     bug.into_iter().for_each(|bug| disk.seed_bug(bug));
-    let late = options(&disk).durability(Durability::Async).group_milliseconds(1_000.0);
-    let ledger = told("opening", Ledger::open_with(late.log_buffer_bytes(4 << 20)))?;
+    let late = options(&disk).durability(Durability::Async).log(|log| log.group_milliseconds(1_000.0));
+    let ledger = told("opening", Ledger::open_with(late.log(|log| log.buffer_bytes(4 << 20))))?;
     let stop = AtomicBool::new(false);
     let images = thread::scope(|scope| {
         let ledger = &ledger;

@@ -20,7 +20,7 @@ fn in_memory() -> Database {
 }
 
 fn on_disk(disk: &SimulatedDisk) -> Database {
-    let options = Options::default().log_buffer_bytes(1 << 18).segment_bytes(1 << 20);
+    let options = Options::default().log(|log| log.buffer_bytes(1 << 18).segment_bytes(1 << 20));
     Database::open("/db", options.disk(Arc::new(disk.clone()))).expect("a database")
 }
 

@@ -13,9 +13,12 @@ use crate::testing::SimulatedDisk;
 use crate::{Error, TableDefinition, row};
 
 fn open(disk: &SimulatedDisk, socket: &Path) -> Database {
-    let options = Options::default().disk(Arc::new(disk.clone())).follower_socket(socket).workers(1);
-    let db =
-        Database::open("bank", options.segment_bytes(64 << 10).log_buffer_bytes(4 << 10)).expect("opens");
+    let options = Options::default()
+        .disk(Arc::new(disk.clone()))
+        .checkpoints(|checkpoints| checkpoints.follower_socket(socket))
+        .workers(1);
+    let db = Database::open("bank", options.log(|log| log.segment_bytes(64 << 10).buffer_bytes(4 << 10)))
+        .expect("opens");
     let table = TableDefinition::new("t").column("id", crate::DataType::Int64).primary_key(["id"]);
     let table = db.create_table(table).expect("a table");
     db.run(|tx| tx.insert(&table, row![1])).expect("committed");

@@ -5,13 +5,13 @@ use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
 use crate::procedure::{Action, Predicate, Procedure, ProcedureDefinition};
 use crate::protocol::footprint::Footprint;
+use crate::schedule::ScheduleKind;
 use crate::schedule::reference::{Attribute, Collector, Form, References, Scalar, Term};
-use crate::schedule::{Policy, ScheduleKind};
 use crate::storage::definition::TableDefinition;
 use crate::table::Table;
 use crate::types::DataType::{Int32, Int64, Text};
 use crate::types::{Args, DataType};
-use crate::{args, row};
+use crate::{ScheduleOptions, args, row};
 
 const LITERAL: Form = Form { canonical: false, whole: false };
 const CANONICAL: Form = Form { canonical: true, whole: false };
@@ -236,7 +236,7 @@ fn what_cannot_be_spoken_of_is_refused_when_the_procedure_is_registered() {
 
 #[test]
 fn the_partition_key_is_found_through_what_references_it() {
-    let partition = |key: &str| shop(Options::default().schedule(ScheduleKind::Partition).partition_key(key));
+    let partition = |key: &str| shop(Options::default().schedule(ScheduleOptions::partition_by(key)));
     for key in ["w_id", "warehouse.w_id", "s_w_id"] {
         let shop = partition(key);
         let update = update(&shop);
@@ -261,7 +261,7 @@ fn the_partition_key_is_found_through_what_references_it() {
 
 #[test]
 fn errors_and_panics_in_a_predicate_end_the_call_and_nothing_else() {
-    let shop = shop(Options::default().schedule(ScheduleKind::Predict).policy(Policy::default()));
+    let shop = shop(Options::default().schedule(ScheduleKind::Predict));
     let predicate = Predicate::on(&shop.stock).equals("s_i_id", |args| match args.int(0)? {
         0 => panic!("no item"),
         1 => Err(crate::transaction::fail("not this one")),

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// When checkpoints are made, and where they are.
 #[derive(Args, Clone, Debug, Default)]
-pub struct CheckpointOptions {
+pub struct CheckpointArguments {
     /// Make checkpoints when the log has grown enough, or only as --checkpoint-seconds says [default: auto]
     #[arg(long, value_name = "WHEN", value_enum, help_heading = "Engine")]
     pub checkpoint: Option<When>,
@@ -61,25 +61,27 @@ impl When {
     }
 }
 
-impl CheckpointOptions {
+impl CheckpointArguments {
     /// The engine's options; what was left out is its own choice.
     pub fn apply(&self, mut options: Options) -> Options {
         if self.checkpoint == Some(When::Never) {
-            options = options.checkpoint_log_bytes(0);
+            options = options.checkpoints(|checkpoints| checkpoints.log_bytes(0));
         }
         if let Some(seconds) = self.checkpoint_seconds {
-            options = options.checkpoint_seconds(seconds);
+            options = options.checkpoints(|checkpoints| checkpoints.seconds(seconds));
         }
         if let Some(share) = self.checkpoint_spread {
-            options = options.checkpoint_spread(share);
+            options = options.checkpoints(|checkpoints| checkpoints.spread(share));
         }
         if let Some(threads) = self.checkpoint_threads {
-            options = options.checkpoint_threads(threads);
+            options = options.checkpoints(|checkpoints| checkpoints.threads(threads));
         }
         if let Some(socket) = &self.follower_socket {
-            options = options.follower_socket(socket);
+            options = options.checkpoints(|checkpoints| checkpoints.follower_socket(socket));
         }
-        self.checkpoint_dir.iter().fold(options, Options::checkpoint_directory)
+        self.checkpoint_dir
+            .iter()
+            .fold(options, |options, path| options.checkpoints(|checkpoints| checkpoints.directory(path)))
     }
 
     /// Does something, and makes a checkpoint beside it after every this many calls. Those that are due at its end are
@@ -132,17 +134,22 @@ mod tests {
     #[test]
     fn a_checkpoint_is_made_after_every_so_many_calls_and_what_is_due_at_the_end_is_made() {
         let place = tempfile::tempdir().unwrap();
-        let db = Database::open(place.path(), Options::default().checkpoint_log_bytes(0)).unwrap();
+        let db = Database::open(
+            place.path(),
+            Options::default().checkpoints(|checkpoints| checkpoints.log_bytes(0)),
+        )
+        .unwrap();
         let definition = TableDefinition::new("t").column("id", DataType::Int64).primary_key(["id"]);
         let table = db.create_table(definition).unwrap();
-        let options = CheckpointOptions { checkpoint_transactions: Some(10), ..CheckpointOptions::default() };
+        let options =
+            CheckpointArguments { checkpoint_transactions: Some(10), ..CheckpointArguments::default() };
         let calls = |from: i64| {
             (from..from + 35).try_for_each(|id| db.run(|tx| tx.insert(&table, row![id])))?;
             Ok(())
         };
         options.beside(&db, || calls(0)).unwrap();
         assert_eq!(db.checkpoints().made, 3);
-        CheckpointOptions::default().beside(&db, || calls(100)).unwrap();
+        CheckpointArguments::default().beside(&db, || calls(100)).unwrap();
         assert_eq!(db.checkpoints().made, 3);
     }
 }

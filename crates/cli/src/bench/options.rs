@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 use heddle_workloads::driver::{CallPath, Settings};
-use heddledb::{Durability, LockConflict, Options, ProtocolKind, Retry, SerialVariant, Stages};
+use heddledb::{
+    Durability, LockConflict, LockingOptions, Options, PhasedOptions, ProtocolKind, ProtocolOptions, Retry,
+    SerialOptions, SerialVariant, Stages,
+};
 
-use super::checkpoints::CheckpointOptions;
-use super::partitions::PartitionOptions;
-use super::schedule::ScheduleOptions;
+use super::checkpoints::CheckpointArguments;
+use super::partitions::PartitionArguments;
+use super::schedule::ScheduleArguments;
 use super::split::SplitLabel;
 use crate::failure::{Failure, Result};
 
@@ -76,11 +79,11 @@ pub struct CommonOptions {
     #[arg(long, value_name = "TABLE.COLUMN:KEY:OPERATION", help_heading = "Engine")]
     pub split: Vec<SplitLabel>,
     #[command(flatten)]
-    pub schedule: ScheduleOptions,
+    pub schedule: ScheduleArguments,
     #[command(flatten)]
-    pub partitions: PartitionOptions,
+    pub partitions: PartitionArguments,
     #[command(flatten)]
-    pub checkpoints: CheckpointOptions,
+    pub checkpoints: CheckpointArguments,
     /// Keep the database in this directory [default: a temporary directory on disk, removed at the end]
     #[arg(long, value_name = "PATH", help_heading = "Engine")]
     pub dir: Option<PathBuf>,
@@ -232,45 +235,53 @@ impl CommonOptions {
     /// `partition_key`: the workload's usual one.
     pub fn engine(&self, partition_key: Option<&str>) -> Options {
         let mut options = Options::default()
-            .protocol(self.protocol)
+            .protocol(self.protocol_options())
             .durability(self.durability)
             .retry(self.retry)
-            .lock_conflict(self.lock_conflict.unwrap_or_default())
-            .time_samples(self.time_samples)
-            .access_trace(self.access_trace.is_some());
+            .diagnostics(|diagnostics| {
+                diagnostics.time_samples(self.time_samples).access_trace(self.access_trace.is_some())
+            });
         if let Some(threads) = self.threads {
             options = options.workers(threads);
         }
         if let Some(size) = self.group_size {
-            options = options.group_size(size);
+            options = options.log(|log| log.group_size(size));
         }
         if let Some(milliseconds) = self.group_ms {
-            options = options.group_milliseconds(milliseconds);
+            options = options.log(|log| log.group_milliseconds(milliseconds));
         }
         if let Some(stages) = self.stages {
-            options = options.stages(stages);
+            options = options.threads(|threads| threads.stages(stages));
         }
-        if let Some(threads) = self.input_threads {
-            options = options.input_threads(threads);
+        if let Some(input) = self.input_threads {
+            options = options.threads(|threads| threads.input(input));
         }
-        if let Some(threads) = self.output_threads {
-            options = options.output_threads(threads);
+        if let Some(output) = self.output_threads {
+            options = options.threads(|threads| threads.output(output));
         }
         match self.max_in_flight {
             None => {}
-            Some(Limit::Auto) => options = options.automatic_admission(true),
-            Some(Limit::Most(calls)) => options = options.max_in_flight(calls),
+            Some(Limit::Auto) => options = options.queues(|queues| queues.automatic_admission(true)),
+            Some(Limit::Most(calls)) => options = options.queues(|queues| queues.max_in_flight(calls)),
         }
-        if let Some(sites) = self.sites {
-            options = options.serial_partitions(sites);
+        self.checkpoints.apply(self.schedule.apply(options, partition_key))
+    }
+
+    /// The protocol with its options: those of other protocols have been refused.
+    fn protocol_options(&self) -> ProtocolOptions {
+        let mut serial = SerialOptions::default().variant(self.variant.unwrap_or_default());
+        if let Some(partitions) = self.sites {
+            serial = serial.partitions(partitions);
         }
-        if let Some(variant) = self.variant {
-            options = options.serial_variant(variant);
-        }
+        let mut phased = PhasedOptions::default();
         if let Some(milliseconds) = self.phase_ms {
-            options = options.phase_milliseconds(milliseconds);
+            phased = phased.phase_milliseconds(milliseconds);
         }
-        self.checkpoints.apply(self.partitions.apply(self.schedule.apply(options, partition_key)))
+        ProtocolOptions::from(self.protocol)
+            .serial(serial)
+            .locking(LockingOptions::default().conflict(self.lock_conflict.unwrap_or_default()))
+            .phased(phased)
+            .partitioned(self.partitions.engine())
     }
 
     /// Options that were given and belong with the results, beside the workload's own.

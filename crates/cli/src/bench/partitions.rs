@@ -1,12 +1,12 @@
 //! The executors' partitions under `partitioned`: repartitioning, and the ranges at the end.
 
 use clap::{Args, ValueEnum};
-use heddledb::{Options, Partition, Plan, Statistics};
+use heddledb::{Partition, PartitionedOptions, Plan, Statistics};
 use serde_json::{Value, json};
 
 /// Options of the protocol with executors.
 #[derive(Args, Clone, Copy)]
-pub struct PartitionOptions {
+pub struct PartitionArguments {
     /// Executors that own the data (the partitioned protocol) [default: as many as --threads, at most one for each processor]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub executors: Option<usize>,
@@ -25,11 +25,12 @@ pub enum Boundaries {
     Fixed,
 }
 
-impl PartitionOptions {
-    /// Sets the engine's options.
-    pub fn apply(self, options: Options) -> Options {
+impl PartitionArguments {
+    /// The engine's options of the protocol.
+    pub fn engine(self) -> PartitionedOptions {
         let moving = self.boundaries != Some(Boundaries::Fixed);
-        let options = options.repartitioning(moving).plan(self.plan.unwrap_or_default());
+        let options =
+            PartitionedOptions::default().repartitioning(moving).plan(self.plan.unwrap_or_default());
         match self.executors {
             Some(executors) => options.executors(executors),
             None => options,
@@ -75,12 +76,12 @@ pub enum Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heddledb::{Database, Durability, ProtocolKind};
+    use heddledb::{Database, Durability, Options};
 
     #[test]
     fn executors_are_told_in_order_with_their_ranges() {
-        let options = Options::default().protocol(ProtocolKind::Partitioned).durability(Durability::None);
-        let db = Database::in_memory(options.executors(2)).expect("a database");
+        let options = Options::default().protocol(PartitionedOptions::default().executors(2));
+        let db = Database::in_memory(options.durability(Durability::None)).expect("a database");
         db.repartition(&[0.25]).expect("they move");
         let told = partitions(&db.partitions());
         assert_eq!(told[0], json!({ "from": 0.0, "to": 0.25, "share": 0.0, "moves": 1 }));

@@ -54,8 +54,8 @@ impl Place {
 
     /// Opens the database; a second time, it recovers.
     pub fn open(&self, mut options: Options) -> Result<Database> {
-        if let Some(log) = self.log.as_ref().and_then(Home::directory) {
-            options = options.log_directory(log);
+        if let Some(path) = self.log.as_ref().and_then(Home::directory) {
+            options = options.log(|log| log.directory(path));
         }
         Ok(match self.home.directory() {
             None => Database::in_memory(options)?,

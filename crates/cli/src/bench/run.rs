@@ -169,7 +169,7 @@ fn open_followed(plan: &Plan, place: &Place, engine: Options) -> Result<(Databas
     let directories = place.directories().filter(|_| plan.options.checkpoints.follower);
     let Some((directory, _)) = directories else { return Ok((place.open(engine)?, None)) };
     let socket = socket_in(directory);
-    let db = place.open(engine.follower_socket(&socket))?;
+    let db = place.open(engine.checkpoints(|checkpoints| checkpoints.follower_socket(&socket)))?;
     let follower = Follower::start(directory, &socket)?;
     Ok((db, Some(follower)))
 }

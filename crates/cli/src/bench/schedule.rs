@@ -2,14 +2,14 @@
 
 use clap::Args;
 use heddle_workloads::driver::CallPath;
-use heddledb::{Options, Policy, ScheduleKind, StatePrune};
+use heddledb::{Options, Policy, PredictOptions, ScheduleKind, ScheduleOptions, StatePrune};
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
 
 /// Which queue a call goes to, which threads make the calls, and what is learned from them.
 #[derive(Args, Clone, Debug)]
-pub struct ScheduleOptions {
+pub struct ScheduleArguments {
     /// Which worker's queue a call goes to: random, partition (by a key), predict (to probable rivals) [default: random]
     #[arg(long, value_name = "NAME", help_heading = "Schedule")]
     schedule: Option<ScheduleKind>,
@@ -45,7 +45,7 @@ const HISTORY_SECONDS: f64 = 5.0;
 /// The engine looks at the time ten times a second: when the first call comes, and when the History is to be complete.
 const LATE_SECONDS: f64 = 0.3;
 
-impl ScheduleOptions {
+impl ScheduleArguments {
     /// The schedule.
     pub fn kind(&self) -> ScheduleKind {
         self.schedule.unwrap_or_default()
@@ -122,14 +122,9 @@ impl ScheduleOptions {
         }
     }
 
-    /// The engine's options; what was left out is its own choice.
-    pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
-        let mut options = options.schedule(self.kind()).history_seconds(self.history());
-        if let (ScheduleKind::Partition, Some(key)) =
-            (self.kind(), self.partition_key.as_deref().or(usual_key))
-        {
-            options = options.partition_key(key);
-        }
+    /// The options of the schedule that predicts conflicts.
+    fn predict(&self) -> PredictOptions {
+        let mut options = PredictOptions::default().history_seconds(self.history());
         if let Some(policy) = self.policy {
             options = options.policy(policy);
         }
@@ -140,13 +135,28 @@ impl ScheduleOptions {
             options = options.state_prune(prune);
         }
         if let Some(mebibytes) = self.schedule_memory_mib {
-            options = options.schedule_memory_bytes(mebibytes.saturating_mul(1 << 20));
+            options = options.memory_bytes(mebibytes.saturating_mul(1 << 20));
         }
+        options
+    }
+
+    /// The engine's options; what was left out is its own choice.
+    pub fn apply(&self, options: Options, usual_key: Option<&str>) -> Options {
+        let schedule = match (self.kind(), self.partition_key.as_deref().or(usual_key)) {
+            (ScheduleKind::Predict, _) => self.predict().into(),
+            (ScheduleKind::Partition, Some(key)) => ScheduleOptions::partition_by(key),
+            (kind, _) => kind.into(),
+        };
+        let mut options = options.schedule(schedule);
         if let Some(calls) = self.queue_calls {
-            options = options.queue_calls(calls);
+            options = options.queues(|queues| queues.capacity(calls));
         }
         // So schedules differ in where they place calls, and in nothing else.
-        if self.generators().is_some() { options.work_stealing(true) } else { options }
+        if self.generators().is_some() {
+            options.queues(|queues| queues.work_stealing(true))
+        } else {
+            options
+        }
     }
 
     /// What was given and belongs with the results.
@@ -174,10 +184,10 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        options: ScheduleOptions,
+        options: ScheduleArguments,
     }
 
-    fn parse(line: &str) -> ScheduleOptions {
+    fn parse(line: &str) -> ScheduleArguments {
         Line::try_parse_from(line.split(' '))
             .map(|line| line.options)
             .unwrap_or_else(|error| panic!("{error}"))

@@ -31,11 +31,10 @@ fn definition() -> TableDefinition {
 fn options(disk: &SimulatedDisk) -> Options {
     Options::default()
         .disk(Arc::new(disk.clone()))
-        .segment_bytes(64 << 10)
-        .log_buffer_bytes(4 << 10)
-        .max_worker_contexts(4)
-        .waiter_slots(2)
-        .stages(Stages::Staged)
+        .log(|log| log.segment_bytes(64 << 10).buffer_bytes(4 << 10))
+        .threads(|threads| threads.max_worker_contexts(4))
+        .log(|log| log.waiter_slots(2))
+        .threads(|threads| threads.stages(Stages::Staged))
         .workers(1)
 }
 
@@ -70,7 +69,8 @@ fn what_was_told_is_on_disk() {
 fn every_protocol_adds_all() {
     for &protocol in ProtocolKind::ALL {
         let options = Options::default().protocol(protocol).durability(Durability::None).workers(1);
-        let db = Database::in_memory(options.max_worker_contexts(4)).expect("a new database");
+        let db = Database::in_memory(options.threads(|threads| threads.max_worker_contexts(4)))
+            .expect("a new database");
         let table = db.create_table(definition()).expect("a new table");
         db.run(|tx| tx.insert(&table, [ValueRef::Int(1), ValueRef::Int(0)])).expect("it commits");
         let add = {

@@ -1,6 +1,6 @@
 //! The executors that each transaction uses under `partitioned`, and its central locks.
 
-use heddledb::{Durability, Options, ProtocolKind, Statistics};
+use heddledb::{Durability, Options, PartitionedOptions, Statistics};
 
 use super::*;
 use crate::workload::next_calls;
@@ -8,7 +8,7 @@ use crate::workload::next_calls;
 const EXECUTORS: u64 = 4;
 
 fn partitioned() -> Options {
-    let options = Options::default().protocol(ProtocolKind::Partitioned).executors(EXECUTORS as usize);
+    let options = Options::default().protocol(PartitionedOptions::default().executors(EXECUTORS as usize));
     options.durability(Durability::None)
 }
 

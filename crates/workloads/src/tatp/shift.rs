@@ -69,11 +69,13 @@ impl Shifting {
 mod tests {
     use super::*;
     use crate::workload::Workload;
-    use heddledb::{Durability, Options, ProtocolKind};
+    use heddledb::{Durability, Options, PartitionedOptions, ProtocolKind, ProtocolOptions};
 
     fn shift(protocol: ProtocolKind) -> (Database, Tables, Shift) {
         let settings = Tatp { subscribers: 300, shift_seconds: 0.001, ..Tatp::default() };
-        let options = Options::default().durability(Durability::None).protocol(protocol).executors(3);
+        let options = Options::default().durability(Durability::None).protocol(
+            ProtocolOptions::from(protocol).partitioned(PartitionedOptions::default().executors(3)),
+        );
         let db = Database::in_memory(options).unwrap();
         settings.load(&db).unwrap();
         let tables = Tables::open(&db).unwrap();

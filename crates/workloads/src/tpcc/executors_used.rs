@@ -11,7 +11,7 @@ fn small(transactions: Transactions) -> Tpcc {
 }
 
 fn loaded(settings: &Tpcc, protocol: ProtocolKind) -> (Database, Box<dyn Bound>) {
-    let options = Options::default().durability(Durability::None).protocol(protocol).workers(4).executors(4);
+    let options = Options::default().durability(Durability::None).protocol(protocol).workers(4);
     let db = Database::in_memory(options).unwrap();
     settings.load(&db).unwrap();
     let bound = settings.bind(&db, 1).unwrap();

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use heddledb::{Args, Durability, Error, Options, ProtocolKind, Range, Value, ValueRef, args, key, row};
+use heddledb::{
+    Args, Durability, Error, Options, ProtocolKind, ProtocolOptions, Range, SerialOptions, Value, ValueRef,
+    args, key, row,
+};
 
 use super::load::{delivered_at_first, money};
 use super::procedure::{UNUSED_ITEM, new_order_argument as order, payment_argument as payment, place};
@@ -102,8 +105,9 @@ fn the_mix_is_as_specified_and_one_order_in_a_hundred_fails() {
 #[test]
 fn every_protocol_keeps_the_books() {
     for protocol in ProtocolKind::ALL {
-        let options = Options::default().durability(Durability::None).protocol(*protocol).workers(2);
-        let options = if protocol.name() == "serial" { options.serial_partitions(2) } else { options };
+        let options = Options::default().durability(Durability::None).workers(2);
+        let serial = SerialOptions::default().partitions(2);
+        let options = options.protocol(ProtocolOptions::from(*protocol).serial(serial));
         let db = Database::in_memory(options).unwrap();
         let settings = Tpcc { remote_percent: 50.0, ..small() };
         settings.load(&db).unwrap();

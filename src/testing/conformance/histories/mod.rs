@@ -40,7 +40,8 @@ pub fn random(subject: &Subject) {
 
 fn on_simulated_disk(options: Options) -> Database {
     let disk = Arc::new(SimulatedDisk::new());
-    let options = options.log_buffer_bytes(1 << 18).segment_bytes(1 << 20).waiter_slots(2).disk(disk);
+    let options =
+        options.log(|log| log.buffer_bytes(1 << 18).segment_bytes(1 << 20).waiter_slots(2)).disk(disk);
     Database::open("/db", options).expect("a database")
 }
 

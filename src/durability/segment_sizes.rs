@@ -5,19 +5,19 @@ use super::PAGE_BYTES;
 /// Sizes of the log's parts. They may change from one opening of a database to the next: every file and block
 /// says how large it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogOptions {
+pub(crate) struct SegmentSizes {
     segment_bytes: u64,
     block_bytes_max: u64,
 }
 
-impl LogOptions {
+impl SegmentSizes {
     /// Sizes of new segments and of the largest block, rounded to pages; a segment has at least one page behind
     /// its header page, a block has between one page and a segment's body.
-    pub(crate) fn new(segment_bytes: u64, block_bytes_max: u64) -> LogOptions {
+    pub(crate) fn new(segment_bytes: u64, block_bytes_max: u64) -> SegmentSizes {
         let segment_bytes = (segment_bytes / PAGE_BYTES).clamp(2, 1 << 20) * PAGE_BYTES;
         let body_pages = segment_bytes / PAGE_BYTES - 1;
         let block_bytes_max = (block_bytes_max / PAGE_BYTES).clamp(1, body_pages) * PAGE_BYTES;
-        LogOptions { segment_bytes, block_bytes_max }
+        SegmentSizes { segment_bytes, block_bytes_max }
     }
 
     /// Bytes of a new segment, its header included.
@@ -31,9 +31,9 @@ impl LogOptions {
     }
 }
 
-impl Default for LogOptions {
+impl Default for SegmentSizes {
     fn default() -> Self {
-        LogOptions::new(64 << 20, 8 << 20)
+        SegmentSizes::new(64 << 20, 8 << 20)
     }
 }
 
@@ -43,13 +43,13 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_pages_within_bounds() {
-        let smallest = LogOptions::new(0, 0);
+        let smallest = SegmentSizes::new(0, 0);
         assert_eq!((smallest.segment_bytes(), smallest.block_bytes_max()), (8192, 4096));
-        let odd = LogOptions::new(20_000, 1 << 40);
+        let odd = SegmentSizes::new(20_000, 1 << 40);
         assert_eq!((odd.segment_bytes(), odd.block_bytes_max()), (16_384, 12_288));
-        let largest = LogOptions::new(u64::MAX, u64::MAX);
+        let largest = SegmentSizes::new(u64::MAX, u64::MAX);
         assert_eq!(largest.segment_bytes(), 4 << 30);
         assert!(u32::try_from(largest.block_bytes_max()).is_ok(), "a block's length fits its field");
-        assert_eq!(LogOptions::default().block_bytes_max(), 8 << 20);
+        assert_eq!(SegmentSizes::default().block_bytes_max(), 8 << 20);
     }
 }

@@ -1,0 +1,37 @@
+//! Options of memory: how much rows and their versions may take.
+
+/// Options of memory, for [`Options::memory`](crate::Options::memory).
+#[derive(Clone, Debug)]
+pub struct MemoryOptions {
+    pub(crate) limit: Option<u64>,
+    pub(crate) snapshot_limit: u64,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        MemoryOptions { limit: None, snapshot_limit: 1 << 30 }
+    }
+}
+
+impl MemoryOptions {
+    /// How many bytes rows may take: records, and their values of more than 7 bytes, but not indexes, buffers and threads,
+    /// which come on top. Beyond it inserts end in [`Error::MemoryFull`](crate::Error::MemoryFull), and updates that bring long values; reads,
+    /// deletes and all other updates go on. What is deleted makes room within a tenth of a second of being durable,
+    /// unless a transaction that is still running may read it. The limit is kept to within a few hundred kilobytes. A
+    /// database that is larger can be opened. Default: no limit.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.limit = Some(bytes);
+        self
+    }
+
+    /// How many bytes versions of rows may take that only open snapshots need
+    /// ([`Database::snapshot`](crate::Database::snapshot)), apart from [`limit`](Self::limit); a long
+    /// value counts for each version that has it. Beyond it the oldest snapshot fails with [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld);
+    /// transactions go on. Default: 1 GiB.
+    #[must_use]
+    pub fn snapshot_limit(mut self, bytes: u64) -> Self {
+        self.snapshot_limit = bytes;
+        self
+    }
+}
