@@ -274,7 +274,7 @@ fn flights_are_read_from_standard_input() {
 }
 
 /// Small runs of the workloads whose calls touch single records.
-const SINGLE_RECORDS: [&[&str]; 9] = [
+const SINGLE_RECORDS: [&[&str]; 10] = [
     &["incr1", "--keys=200", "--hot-percent=50", "--rmw"],
     &["incr1", "--keys=20", "--operation=top-k"],
     &["incr1", "--keys=20", "--rotate-operation", "--rotate-seconds=0.02"],
@@ -282,6 +282,7 @@ const SINGLE_RECORDS: [&[&str]; 9] = [
     &["incr1", "--keys=200", "--rotate-seconds=0.1"],
     &["incrz", "--keys=200", "--alpha=1.4"],
     &["like", "--users=200", "--pages=200"],
+    &["bookings", "--nights=60", "--guides=5"],
     &["ycsb", "--records=200", "--rmw", "--theta=0.99"],
     &["ycsb", "--records=200", "--value-size=100"],
 ];

@@ -19,7 +19,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 15] = [
+    let commands: [&[&str]; 16] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
@@ -28,6 +28,7 @@ fn help_has_examples_for_every_command() {
         &["bench", "incr1", "--help"],
         &["bench", "incrz", "--help"],
         &["bench", "like", "--help"],
+        &["bench", "bookings", "--help"],
         &["bench", "ycsb", "--help"],
         &["bench", "tatp", "--help"],
         &["bench", "tpcc", "--help"],
@@ -98,6 +99,8 @@ fn values_out_of_range_are_refused_by_name() {
         ("incrz", "--alpha=-1"),
         ("like", "--users=0"),
         ("like", "--write-percent=101"),
+        ("bookings", "--longest-stay=366"),
+        ("bookings", "--tour-percent=101"),
         ("ycsb", "--ops=65"),
         ("ycsb", "--value-size=7"),
         ("tatp", "--subscribers=0"),

@@ -11,6 +11,7 @@
 //! | [`flights`] | real rows with real skew: one transaction over six tables for each row of a file |
 //! | [`incr`] | a call adds 1 to one key, hot or not |
 //! | [`like`] | users like pages, of which some are popular |
+//! | [`bookings`] | stays of some nights, tours of a guide: conflicts that only intervals and inserted values predict |
 //! | [`ycsb`] | a number of reads and writes of single records |
 //! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
 //! | [`smallbank`] | customers with two accounts each, of whom some are hot |
@@ -20,6 +21,7 @@
 //!
 //! A workload knows neither the driver nor the command line; the driver knows workloads only by their trait.
 
+pub mod bookings;
 pub mod calls;
 pub mod catalog;
 pub mod contender;
@@ -54,6 +56,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(incr::Operations::new(incr::Increment::one_hot(), Some(incr::Operation::Add))),
         Box::new(incr::Increment::zipf()),
         Box::new(like::Like::default()),
+        Box::new(bookings::Bookings::default()),
         Box::new(ycsb::Ycsb::default()),
         Box::new(ycsb::Ycsb::read_modify_write()),
         Box::new(tatp::Tatp::default()),

@@ -19,6 +19,7 @@
 
 mod applicable;
 mod beside;
+mod bookings;
 mod checkpoints;
 mod disk;
 mod follower;

@@ -12,6 +12,7 @@ use heddle_workloads::pause::Pause;
 use heddle_workloads::probe::Probe;
 use heddledb::Stages;
 
+use super::bookings::{BOOKINGS_EXAMPLES, BookingsArguments};
 use super::checkpoints::When;
 use super::microbenchmarks::{
     INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
@@ -45,6 +46,9 @@ pub enum WorkloadArguments {
     /// Users like pages, of which some are popular; others read how many likes a page has
     #[command(after_help = LIKE_EXAMPLES)]
     Like(LikeArguments),
+    /// Stays of some nights and tours of a guide, whose conflicts only intervals and inserted values predict
+    #[command(after_help = BOOKINGS_EXAMPLES)]
+    Bookings(BookingsArguments),
     /// Operations on single records: reads, and writes that are blind or read first
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(YcsbArguments),
@@ -223,6 +227,7 @@ impl WorkloadArguments {
             WorkloadArguments::Incr1(arguments) => arguments.plan(),
             WorkloadArguments::Incrz(arguments) => arguments.plan(),
             WorkloadArguments::Like(arguments) => arguments.plan(),
+            WorkloadArguments::Bookings(arguments) => arguments.plan(),
             WorkloadArguments::Ycsb(arguments) => arguments.plan(),
             WorkloadArguments::Tatp(arguments) => arguments.plan(),
             WorkloadArguments::SmallBank(arguments) => arguments.plan(),
