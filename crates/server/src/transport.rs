@@ -3,7 +3,8 @@
 //!
 //! # Invariants
 //! A message's body is buffered only as it arrives: a length alone makes the buffer grow by at most [`READ_BYTES`].
-//! What is buffered is at most one message of the limit in force, and one read.
+//! What is buffered is at most one message of the limit in force, one read, and [`REPLAY_BYTES_MAX`] of messages that
+//! may be read again. These are forgotten as soon as anything is written: the client has seen an answer.
 //!
 //! # Concurrency
 //! One thread, the connection's own, uses a transport. Others only wake it, through its [`Waker`], or shut its socket
@@ -24,8 +25,14 @@ use crate::wire::decode;
 /// How much is read from the socket at once.
 const READ_BYTES: usize = 16 << 10;
 
+/// A message's type and length.
+const HEADER_BYTES: usize = 5;
+
 /// The least that a buffer keeps when it is shrunk after a large message.
 const KEPT_BYTES: usize = 64 << 10;
+
+/// The most that is kept of messages that were read, so that they can be read again.
+const REPLAY_BYTES_MAX: usize = 256 << 10;
 
 /// Why no message came.
 #[derive(Debug, thiserror::Error)]
@@ -69,13 +76,30 @@ pub(crate) struct Buffered {
     end: usize,
 }
 
+/// A buffer that the transport has lent, with the message in it.
+pub(crate) struct Lent {
+    bytes: Vec<u8>,
+    message: Buffered,
+}
+
+impl Lent {
+    /// The message's body.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[self.message.start..self.message.end]
+    }
+}
+
 pub(crate) struct Transport {
     socket: TcpStream,
     tls: Option<Box<ServerConnection>>,
     waker: Waker,
+    /// Its first `filled` bytes came from the client; those behind are room for the next read.
     input: Vec<u8>,
+    filled: usize,
     /// Where the first byte lies that belongs to no message yet.
     next: usize,
+    /// Where the message begins that [`rewind`](Self::rewind) returns to.
+    pinned: Option<usize>,
     max_message_bytes: usize,
 }
 
@@ -85,7 +109,16 @@ impl Transport {
     pub(crate) fn new(socket: TcpStream, max_message_bytes: usize) -> io::Result<Transport> {
         socket.set_nodelay(true)?;
         let waker = Waker::new()?;
-        Ok(Transport { socket, tls: None, waker, input: Vec::new(), next: 0, max_message_bytes })
+        Ok(Transport {
+            socket,
+            tls: None,
+            waker,
+            input: Vec::new(),
+            filled: 0,
+            next: 0,
+            pinned: None,
+            max_message_bytes,
+        })
     }
 
     pub(crate) fn waker(&self) -> Waker {
@@ -108,7 +141,7 @@ impl Transport {
     /// Whether bytes have come that belong to no message yet: before TLS begins there must be none, since they are
     /// not authenticated.
     pub(crate) fn has_unread_bytes(&self) -> bool {
-        self.next < self.input.len()
+        self.next < self.filled
     }
 
     /// Begins TLS and completes the handshake.
@@ -151,7 +184,7 @@ impl Transport {
 
     /// Whether a whole message waits in the buffer.
     pub(crate) fn has_message(&self) -> bool {
-        let rest = &self.input[self.next..];
+        let rest = &self.input[self.next..self.filled];
         length(rest, 1).is_some_and(|length| rest.len() > length)
     }
 
@@ -161,14 +194,14 @@ impl Transport {
     /// [`ReadError`].
     pub(crate) fn read_message(&mut self, deadline: Option<Instant>) -> Result<Buffered, ReadError> {
         self.discard_read();
-        self.fill(5, deadline)?;
+        self.fill(HEADER_BYTES, deadline)?;
         let tag = self.input[self.next];
         if !decode::is_known(tag) {
             return Err(ProtocolError::new(format!("invalid frontend message type {tag}")).into());
         }
         let end = 1 + self.checked_length(1)?;
         self.fill(end, deadline)?;
-        let buffered = Buffered { tag, start: self.next + 5, end: self.next + end };
+        let buffered = Buffered { tag, start: self.next + HEADER_BYTES, end: self.next + end };
         self.next += end;
         Ok(buffered)
     }
@@ -192,8 +225,52 @@ impl Transport {
         &self.input[message.start..message.end]
     }
 
+    /// The type of the message that [`read_message`](Self::read_message) gives next; waits for it as that does.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn peek_tag(&mut self, deadline: Option<Instant>) -> Result<u8, ReadError> {
+        self.fill(1, deadline)?;
+        Ok(self.input[self.next])
+    }
+
+    /// Keeps this message, which was read last, and those behind it, so that [`rewind`](Self::rewind) can return here.
+    pub(crate) fn pin(&mut self, message: Buffered) {
+        self.pinned = Some(message.start - HEADER_BYTES);
+    }
+
+    /// Whether the pinned message is still there, and nothing was written since.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+
+    pub(crate) fn unpin(&mut self) {
+        self.pinned = None;
+    }
+
+    /// Makes the pinned message the next one that is read.
+    pub(crate) fn rewind(&mut self) {
+        self.next = self.pinned.take().unwrap_or(self.next);
+    }
+
+    /// Hands out the buffer that holds the message read last, so that the transport can be used beside it; the
+    /// buffer is to come back by [`put_back`](Self::put_back).
+    pub(crate) fn lend(&mut self, message: Buffered) -> Lent {
+        self.pinned = None;
+        let rest = self.input[self.next..self.filled].to_vec();
+        (self.filled, self.next) = (rest.len(), 0);
+        Lent { bytes: std::mem::replace(&mut self.input, rest), message }
+    }
+
+    /// Takes a lent buffer back, to read into it again.
+    pub(crate) fn put_back(&mut self, lent: Lent) {
+        if !self.has_unread_bytes() {
+            (self.input, self.filled, self.next) = (lent.bytes, 0, 0);
+        }
+    }
+
     fn checked_length(&self, at: usize) -> Result<usize, ReadError> {
-        let length = length(&self.input[self.next..], at).unwrap_or(0);
+        let length = length(&self.input[self.next..self.filled], at).unwrap_or(0);
         if length < 4 {
             return Err(ProtocolError::new(format!("invalid message length: {length}")).into());
         }
@@ -207,24 +284,37 @@ impl Transport {
         Ok(length)
     }
 
-    /// Forgets the messages that were read, and the memory that a large one took.
+    /// Forgets the messages that were read and are not pinned, once they are all there is.
     fn discard_read(&mut self) {
-        self.input.drain(..self.next);
-        self.next = 0;
-        if self.input.capacity() > 4 * KEPT_BYTES && self.input.len() < KEPT_BYTES {
+        self.pinned = self.pinned.filter(|pinned| self.next - pinned <= REPLAY_BYTES_MAX);
+        if self.pinned.is_none() && self.next == self.filled {
+            self.compact();
+        }
+    }
+
+    /// Makes room behind what is still needed, and gives back the memory that a large message took.
+    fn compact(&mut self) {
+        let start = self.pinned.unwrap_or(self.next);
+        self.input.copy_within(start..self.filled, 0);
+        self.filled -= start;
+        self.next -= start;
+        self.pinned = self.pinned.map(|_| 0);
+        if self.input.len() > 4 * KEPT_BYTES && self.filled < KEPT_BYTES {
+            self.input.truncate(KEPT_BYTES);
             self.input.shrink_to(KEPT_BYTES);
         }
     }
 
     /// Reads until `bytes` bytes of the next message are buffered.
     fn fill(&mut self, bytes: usize, deadline: Option<Instant>) -> Result<(), ReadError> {
-        while self.input.len() - self.next < bytes {
-            let before = self.input.len();
-            self.input.resize(before + READ_BYTES, 0);
-            let read = self.read_some(before, deadline);
-            self.input.truncate(before + *read.as_ref().unwrap_or(&0));
-            if read? == 0 {
-                return Err(ReadError::Closed);
+        while self.filled - self.next < bytes {
+            if self.input.len() - self.filled < READ_BYTES / 2 {
+                self.compact();
+                self.input.resize(self.input.len().max(self.filled + READ_BYTES), 0);
+            }
+            match self.read_some(self.filled, deadline)? {
+                0 => return Err(ReadError::Closed),
+                read => self.filled += read,
             }
         }
         Ok(())
@@ -260,6 +350,7 @@ impl Transport {
     /// # Errors
     /// The connection is gone.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pinned = None;
         let Some(session) = &mut self.tls else { return self.socket.write_all(bytes) };
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -140,7 +140,7 @@ fn portals_give_rows_in_portions() {
     connection.query("begin").expect("a block");
     connection.prepare("s", "select id from t where id >= $1 order by id", &[0]).expect("it is right");
     let (types, fields) = connection.describe_statement("s").expect("it is there");
-    assert_eq!(types, [Type::Int4]);
+    assert_eq!(*types, [Type::Int4]);
     assert_eq!(fields.expect("columns")[0].name, "id");
     connection.bind("p", "s", vec![Value::Int4(1)]).expect("one parameter");
     let mut sink = Rows::default();

@@ -4,33 +4,40 @@ use std::collections::HashMap;
 
 use heddle_sql::{Connection, Field, SqlError, SqlState, Type, Value};
 
+use super::backend::Backend;
 use super::results::column;
-use super::session::Session;
 use crate::wire::decode::{Bind, Format, Formats, Message, Named};
 
 /// The formats that clients asked for when they bound their portals.
 #[derive(Debug, Default)]
 pub(super) struct Portals {
-    formats: HashMap<String, Formats>,
+    unnamed: Formats,
+    named: HashMap<String, Formats>,
 }
 
 impl Portals {
-    pub(super) fn formats(&self, portal: &str) -> Option<Formats> {
-        self.formats.get(portal).cloned()
+    pub(super) fn formats(&self, portal: &str) -> Formats {
+        match portal {
+            "" => self.unnamed.clone(),
+            // A cursor of DECLARE is none of the protocol's portals: its rows are texts.
+            named => self.named.get(named).cloned().unwrap_or_default(),
+        }
     }
 
-    /// The unnamed portal ends with the next simple query.
-    pub(super) fn remove_unnamed(&mut self) {
-        self.formats.remove("");
+    fn insert(&mut self, portal: &str, formats: Formats) {
+        match portal {
+            "" => self.unnamed = formats,
+            named => drop(self.named.insert(named.to_owned(), formats)),
+        }
     }
 
     /// Portals end with their transaction.
     pub(super) fn end_of_transaction(&mut self, connection: &Connection) {
-        self.formats.retain(|name, _| connection.has_portal(name));
+        self.named.retain(|name, _| connection.has_portal(name));
     }
 }
 
-impl Session<'_> {
+impl Backend {
     /// Parse, Bind, Describe or Close.
     pub(super) fn prepare_or_describe(&mut self, message: Message<'_>) -> Result<(), SqlError> {
         match message {
@@ -39,17 +46,16 @@ impl Session<'_> {
                 self.output.parse_complete();
                 Ok(())
             }
-            Message::Bind(bind) => self.bind(&bind),
+            Message::Bind(bind) => self.bind(bind),
             Message::Describe(Named::Statement(name)) => {
                 let (parameters, fields) = self.connection.describe_statement(name)?;
-                let types: Vec<u32> = parameters.iter().map(|ty| ty.oid()).collect();
-                self.output.parameter_description(&types);
+                self.output.parameter_description(parameters.iter().map(|ty| ty.oid()));
                 self.describe(fields.as_deref(), &Formats::default());
                 Ok(())
             }
             Message::Describe(Named::Portal(name)) => {
                 let fields = self.connection.describe_portal(name)?;
-                let formats = self.portals.formats(name).unwrap_or_default();
+                let formats = self.portals.formats(name);
                 self.describe(fields.as_deref(), &formats);
                 Ok(())
             }
@@ -59,8 +65,8 @@ impl Session<'_> {
                 Ok(())
             }
             Message::Close(Named::Portal(name)) => {
+                // Its formats are left, since a replay of the pipeline may bring it back.
                 self.connection.close_portal(name);
-                self.portals.formats.remove(name);
                 self.output.close_complete();
                 Ok(())
             }
@@ -68,7 +74,7 @@ impl Session<'_> {
         }
     }
 
-    fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
+    fn bind(&mut self, bind: Bind<'_>) -> Result<(), SqlError> {
         let types = self.connection.parameter_types(bind.statement)?;
         if types.len() != bind.parameters.len() {
             let message = format!(
@@ -88,11 +94,13 @@ impl Session<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.connection.bind(bind.portal, bind.statement, parameters)?;
-        if let Some(fields) = self.connection.describe_portal(bind.portal)? {
+        if let Formats::Each(_) = bind.result_formats
+            && let Some(fields) = self.connection.describe_portal(bind.portal)?
+        {
             let checked = bind.result_formats.check(fields.len(), "result");
             checked.map_err(|error| SqlError::new(SqlState::PROTOCOL_VIOLATION, error.message))?;
         }
-        self.portals.formats.insert(bind.portal.to_owned(), bind.result_formats.clone());
+        self.portals.insert(bind.portal, bind.result_formats);
         self.output.bind_complete();
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! One connection, from its first byte to its last, on a thread of its own.
 //!
 //! - `startup`: encryption, cancel requests, authentication.
-//! - `session`: the loop over messages, and what ends it.
-//! - `extended`: Parse, Bind, Describe, Execute, Close.
+//! - `session`: the loop over messages, and what ends it; when a pipeline is executed again.
+//! - `backend`: the SQL session and the answers that wait to be written.
+//! - `extended`: Parse, Bind, Describe, Close.
 //! - `results`: what statements give, as messages.
 //! - `failure`, `report`: what a client receives of an error.
 
+mod backend;
 mod extended;
 pub(crate) mod failure;
 mod report;

@@ -1,7 +1,7 @@
 //! Where statements put their results: each row becomes a message at once, and full buffers are written to the client.
 
 use heddle_sql::types::binary::to_binary;
-use heddle_sql::types::text::to_text;
+use heddle_sql::types::text::write_text;
 use heddle_sql::{CopyFormat, CopySource, Environment, Field, ResultSink, SqlError, SqlState, Value};
 
 use super::failure::Failure;
@@ -17,6 +17,8 @@ pub(super) struct Results<'r> {
     /// The formats of a portal; a simple query has none, and its results are described and sent as text.
     formats: Option<Formats>,
     types: Vec<heddle_sql::Type>,
+    /// The value that is being written.
+    text: String,
     /// Why the client can get no more.
     failure: Option<Failure>,
 }
@@ -27,7 +29,7 @@ impl<'r> Results<'r> {
         output: &'r mut Output,
         formats: Option<Formats>,
     ) -> Results<'r> {
-        Results { transport, output, formats, types: Vec::new(), failure: None }
+        Results { transport, output, formats, types: Vec::new(), text: String::new(), failure: None }
     }
 
     /// Whether the connection is lost.
@@ -61,14 +63,18 @@ impl ResultSink for Results<'_> {
 
     fn row(&mut self, values: &[Value], environment: &dyn Environment) -> Result<(), SqlError> {
         let formats = self.formats.as_ref();
-        let types = &self.types;
+        let (types, text) = (&self.types, &mut self.text);
         self.output.data_row(values.len(), |at, bytes| {
             let value = &values[at];
             if value.is_null() {
                 return Ok(false);
             }
             match formats.map_or(Format::Text, |formats| formats.at(at)) {
-                Format::Text => bytes.extend(to_text(environment, types[at], value)?.as_bytes()),
+                Format::Text => {
+                    text.clear();
+                    write_text(environment, types[at], value, text)?;
+                    bytes.extend_from_slice(text.as_bytes());
+                }
                 Format::Binary => to_binary(environment, types[at], value, bytes)?,
             }
             Ok::<_, SqlError>(true)

@@ -1,17 +1,22 @@
 //! The loop over a client's messages: what each of them does to the SQL session, and when the answers are written.
 //!
 //! # Invariants
-//! Answers are written before the thread waits for the client, and as soon as [`FLUSH_BYTES`] of them are there; so
-//! a pipeline of many messages is answered by few writes, and results of any size need little memory.
+//! Answers are written before the thread waits for the client's next request, and as soon as [`FLUSH_BYTES`] of them are
+//! there; so a pipeline of many messages is answered by few writes, and results of any size need little memory. In the
+//! middle of a pipeline the thread waits without writing, unless a Flush asks for it, as PostgreSQL does.
 //! After an error in the extended protocol all messages up to the next Sync are ignored.
+//!
+//! A pipeline is one transaction. An Execute waits for the message behind it: if that is the Sync, the statement is
+//! autocommitted, which needs no session transaction. After a serialization failure the pipeline's messages are read
+//! again from its first Execute, as long as no answer to them has left.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use heddle_sql::{ConnectOptions, Connection, SqlError, SqlState, TransactionStatus};
+use heddle_sql::{ConnectOptions, SqlError, TransactionStatus};
 
-use super::extended::Portals;
+use super::backend::{Backend, protocol_error};
 use super::failure::Failure;
 use super::report;
 use super::results::Results;
@@ -22,20 +27,24 @@ use crate::settings::limit;
 use crate::transport::{Buffered, ReadError, Transport};
 use crate::wire::ProtocolError;
 use crate::wire::decode::{Message, decode};
-use crate::wire::encode::{Output, Status};
+use crate::wire::encode::Status;
 
 /// How many bytes of answers are gathered before they are written, and how many the buffer keeps.
 pub(super) const FLUSH_BYTES: usize = 64 << 10;
 
+/// How often a pipeline is executed before its client learns of a serialization failure.
+const MAX_PIPELINE_ATTEMPTS: u32 = 24;
+
 /// A connection whose user is authenticated.
 pub(super) struct Session<'c> {
     transport: &'c mut Transport,
-    pub(super) output: Output,
-    pub(super) connection: Connection,
-    pub(super) portals: Portals,
+    backend: Backend,
     registered: Registered,
-    /// An error of the extended protocol makes messages be ignored until the next Sync.
-    is_skipping: bool,
+    /// Messages of the extended protocol have come since the last Sync.
+    is_in_pipeline: bool,
+    attempts: u32,
+    /// How many bytes of answers there were at the message that is pinned.
+    answered_before_pin: usize,
 }
 
 impl<'c> Session<'c> {
@@ -64,14 +73,20 @@ impl<'c> Session<'c> {
         let cancel = Box::new(move || canceller.cancel());
         let registered = shared.registry.register(key, transport.waker(), socket, cancel);
         connection.set_process_id(registered.peer.process as i32);
-        let mut output = Output::default();
-        for (name, value) in connection.take_changed_parameters() {
-            output.parameter_status(&name, &value);
+        let mut backend = Backend::new(connection);
+        for (name, value) in backend.connection.take_changed_parameters() {
+            backend.output.parameter_status(&name, &value);
         }
-        output.backend_key_data(registered.peer.process, &registered.peer.key);
-        output.ready(Status::Idle);
-        let portals = Portals::default();
-        Ok(Session { transport, output, connection, portals, registered, is_skipping: false })
+        backend.output.backend_key_data(registered.peer.process, &registered.peer.key);
+        backend.output.ready(Status::Idle);
+        Ok(Session {
+            transport,
+            backend,
+            registered,
+            is_in_pipeline: false,
+            attempts: 1,
+            answered_before_pin: 0,
+        })
     }
 
     /// Answers messages until the client leaves.
@@ -92,18 +107,30 @@ impl<'c> Session<'c> {
 
     /// Waits for the next message, once all answers are on their way. `None`: the client has closed the connection.
     fn next_message(&mut self) -> Result<Option<Buffered>, Failure> {
-        if !self.transport.has_message() || self.output.len() >= FLUSH_BYTES {
+        let is_there = self.transport.has_message();
+        let holds_back = is_there || (self.is_in_pipeline && !self.backend.is_skipping);
+        if !holds_back || self.backend.output.len() >= FLUSH_BYTES {
             self.flush()?;
         }
-        let (deadline, timeout) = self.idle_deadline();
+        self.wait(is_there, Transport::read_message)
+    }
+
+    /// Waits for the client by `read`, until it has been silent for too long or the server ends. `None`: the client
+    /// has closed the connection. `is_there`: no waiting is needed.
+    fn wait<T>(
+        &mut self,
+        is_there: bool,
+        read: fn(&mut Transport, Option<Instant>) -> Result<T, ReadError>,
+    ) -> Result<Option<T>, Failure> {
+        let deadline = if is_there { None } else { self.idle_deadline() };
         loop {
             self.check_ending()?;
-            match self.transport.read_message(deadline) {
-                Ok(message) => return Ok(Some(message)),
+            match read(self.transport, deadline) {
+                Ok(read) => return Ok(Some(read)),
                 Err(ReadError::Closed) => return Ok(None),
                 // Whether the server ends is checked above.
                 Err(ReadError::Woken) => (),
-                Err(ReadError::TimedOut) => return Err(timeout),
+                Err(ReadError::TimedOut) => return Err(self.silent_too_long()),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -116,133 +143,152 @@ impl<'c> Session<'c> {
         if is_ending { Err(Failure::shutdown()) } else { Ok(()) }
     }
 
-    /// Until when the client may be silent, and the error that it then receives.
-    fn idle_deadline(&self) -> (Option<Instant>, Failure) {
-        let in_transaction = self.connection.status() != TransactionStatus::Idle;
-        let (name, code, what) = if in_transaction {
-            ("idle_in_transaction_session_timeout", "25P03", "idle-in-transaction timeout")
-        } else {
-            ("idle_session_timeout", "57P05", "idle-session timeout")
-        };
-        let timeout = self.connection.milliseconds(name).and_then(limit);
-        let failure = Failure::fatal(code, format!("terminating connection due to {what}"));
-        (timeout.map(|timeout| Instant::now() + timeout), failure)
+    fn idle_timeout_setting(&self) -> &'static str {
+        match self.backend.connection.status() {
+            TransactionStatus::Idle => "idle_session_timeout",
+            _ => "idle_in_transaction_session_timeout",
+        }
     }
 
-    /// Answers one message; `false`: the client says goodbye.
+    /// Until when the client may be silent.
+    fn idle_deadline(&self) -> Option<Instant> {
+        let timeout = self.backend.connection.milliseconds(self.idle_timeout_setting()).and_then(limit);
+        timeout.map(|timeout| Instant::now() + timeout)
+    }
+
+    fn silent_too_long(&self) -> Failure {
+        let (code, what) = match self.backend.connection.status() {
+            TransactionStatus::Idle => ("57P05", "idle-session timeout"),
+            _ => ("25P03", "idle-in-transaction timeout"),
+        };
+        Failure::fatal(code, format!("terminating connection due to {what}"))
+    }
+
+    /// Answers one message; `false`: the connection is over.
     fn answer(&mut self, message: Buffered) -> Result<bool, Failure> {
-        // The body is copied out: an answer may need the transport, for the data of a COPY.
-        let body = self.transport.body(message).to_vec();
-        let decoded = match decode(message.tag, &body) {
+        if self.backend.is_skipping && !b"SX".contains(&message.tag) {
+            return Ok(true);
+        }
+        let decoded = match decode(message.tag, self.transport.body(message)) {
             Ok(decoded) => decoded,
             Err(error) => {
-                self.refuse(&protocol_error(error));
+                self.backend.refuse(&protocol_error(error));
                 return Ok(true);
             }
         };
-        if self.is_skipping && !matches!(decoded, Message::Sync | Message::Terminate) {
-            return Ok(true);
-        }
         match decoded {
             Message::Terminate => return Ok(false),
-            Message::Query(text) => self.query(text)?,
+            Message::Query(_) => self.query(message)?,
             Message::Sync => self.sync()?,
             Message::Flush => self.flush()?,
             // A COPY that has failed on this side: what the client had sent by then is ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => (),
             Message::Password(_) => {
-                self.refuse(&protocol_error(ProtocolError::new("unexpected password message")))
+                let error = ProtocolError::new("unexpected password message");
+                self.backend.refuse(&protocol_error(error));
             }
-            Message::FunctionCall => {
-                let refusal = SqlError::unsupported("the function call message is not supported")
-                    .with_hint("use SELECT instead");
-                self.refuse(&refusal);
-                self.ready();
-                self.is_skipping = false;
+            Message::FunctionCall => self.backend.refuse_function_call(),
+            Message::Execute { portal, max_rows } => {
+                let portal = portal.to_owned();
+                return self.execute(message, &portal, max_rows);
             }
             extended => {
-                if let Err(error) = self.extended(extended)? {
-                    self.refuse(&error);
+                self.is_in_pipeline = true;
+                if let Err(error) = self.backend.prepare_or_describe(extended) {
+                    self.backend.refuse(&error);
                 }
             }
         }
-        self.pass_notices();
+        self.backend.pass_notices();
         Ok(true)
     }
 
-    fn query(&mut self, text: &str) -> Result<(), Failure> {
-        self.portals.remove_unnamed();
-        let mut results = Results::new(self.transport, &mut self.output, None);
-        let done = self.connection.simple_query(text, &mut results);
-        let gone = results.into_failure();
-        gone?;
+    fn query(&mut self, message: Buffered) -> Result<(), Failure> {
+        self.is_in_pipeline = false;
+        let lent = self.transport.lend(message);
+        let done = match decode(message.tag, lent.body()) {
+            Ok(Message::Query(text)) => {
+                let mut results = Results::new(self.transport, &mut self.backend.output, None);
+                let done = self.backend.connection.simple_query(text, &mut results);
+                results.into_failure()?;
+                done
+            }
+            _ => Err(protocol_error(ProtocolError::new("invalid query message"))),
+        };
+        self.transport.put_back(lent);
+        self.backend.pass_notices();
         if let Err(error) = done {
-            self.pass_notices();
-            report::error(&mut self.output, "ERROR", &error);
+            report::error(&mut self.backend.output, "ERROR", &error);
         }
-        self.pass_notices();
-        self.ready();
+        self.backend.ready();
         Ok(())
+    }
+
+    /// Executes a portal; `false`: the connection is over.
+    fn execute(&mut self, message: Buffered, portal: &str, max_rows: u32) -> Result<bool, Failure> {
+        self.is_in_pipeline = true;
+        if self.backend.connection.is_idle() {
+            self.transport.pin(message);
+            self.answered_before_pin = self.backend.output.len();
+            let is_there = self.transport.has_message();
+            let Some(next) = self.wait(is_there, Transport::peek_tag)? else { return Ok(false) };
+            if next != b'S' {
+                self.backend.connection.begin_pipeline();
+            }
+        }
+        let formats = self.backend.portals.formats(portal);
+        let mut results = Results::new(self.transport, &mut self.backend.output, Some(formats));
+        let done = self.backend.connection.execute(portal, max_rows, &mut results);
+        results.into_failure()?;
+        if let Err(error) = done
+            && !self.replays(&error)
+        {
+            self.backend.refuse(&error);
+        }
+        self.backend.pass_notices();
+        Ok(true)
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
-        self.is_skipping = false;
-        if let Err(error) = self.connection.sync() {
-            report::error(&mut self.output, "ERROR", &error);
+        self.is_in_pipeline = false;
+        if let Err(error) = self.backend.connection.sync() {
+            if self.replays(&error) {
+                self.is_in_pipeline = true;
+                return Ok(());
+            }
+            self.backend.refuse(&error);
         }
-        self.portals.end_of_transaction(&self.connection);
-        self.pass_notices();
-        self.ready();
+        self.backend.is_skipping = false;
+        self.attempts = 1;
+        self.transport.unpin();
+        let Backend { portals, connection, .. } = &mut self.backend;
+        portals.end_of_transaction(connection);
+        self.backend.pass_notices();
+        self.backend.ready();
         Ok(())
     }
 
-    /// Tells the client of an error of the extended protocol, and ignores what follows until it asks for a Sync.
-    fn refuse(&mut self, error: &SqlError) {
-        self.connection.abort_pipeline();
-        report::error(&mut self.output, "ERROR", error);
-        self.is_skipping = true;
-    }
-
-    /// Ends an answer: changed parameters, and the transaction's status.
-    fn ready(&mut self) {
-        for (name, value) in self.connection.take_changed_parameters() {
-            self.output.parameter_status(&name, &value);
+    /// Whether the pipeline is executed again from its first Execute: nothing of it has remained, or was sent.
+    fn replays(&mut self, error: &SqlError) -> bool {
+        let replays = error.is_retryable()
+            && self.attempts < MAX_PIPELINE_ATTEMPTS
+            && self.transport.is_pinned()
+            && self.backend.connection.rewind_pipeline();
+        if replays {
+            self.attempts += 1;
+            self.transport.rewind();
+            self.backend.output.truncate(self.answered_before_pin);
+            drop(self.backend.connection.take_notices());
         }
-        let status = match self.connection.status() {
-            TransactionStatus::Idle => Status::Idle,
-            TransactionStatus::InTransaction => Status::InTransaction,
-            TransactionStatus::Failed => Status::Failed,
-        };
-        self.output.ready(status);
-    }
-
-    fn pass_notices(&mut self) {
-        for notice in self.connection.take_notices() {
-            report::notice(&mut self.output, &notice);
-        }
-    }
-
-    /// Runs a message of the extended protocol.
-    fn extended(&mut self, message: Message<'_>) -> Result<Result<(), SqlError>, Failure> {
-        match message {
-            Message::Execute { portal, max_rows } => {
-                let Some(formats) = self.portals.formats(portal) else {
-                    return Ok(Err(unknown_portal(portal)));
-                };
-                let mut results = Results::new(self.transport, &mut self.output, Some(formats));
-                let done = self.connection.execute(portal, max_rows, &mut results);
-                results.into_failure()?;
-                Ok(done)
-            }
-            message => Ok(self.prepare_or_describe(message)),
-        }
+        replays
     }
 
     /// Writes all answers.
     fn flush(&mut self) -> Result<(), Failure> {
-        if !self.output.is_empty() {
-            self.transport.write(self.output.bytes())?;
-            self.output.clear(FLUSH_BYTES);
+        let output = &mut self.backend.output;
+        if !output.is_empty() {
+            self.transport.write(output.bytes())?;
+            output.clear(FLUSH_BYTES);
         }
         Ok(())
     }
@@ -261,14 +307,6 @@ fn defaults(shared: &Shared) -> Vec<(String, String)> {
     .filter(|(_, milliseconds)| *milliseconds > 0)
     .map(|(name, milliseconds)| (name.to_owned(), milliseconds.to_string()))
     .collect()
-}
-
-fn protocol_error(error: ProtocolError) -> SqlError {
-    SqlError::new(SqlState::PROTOCOL_VIOLATION, error.message)
-}
-
-fn unknown_portal(name: &str) -> SqlError {
-    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
 
 fn fatal(error: SqlError) -> Failure {

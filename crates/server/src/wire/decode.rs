@@ -1,5 +1,7 @@
 //! Decodes the messages that a client sends once a connection is up.
 
+use std::sync::Arc;
+
 use super::{Fields, ProtocolError};
 
 /// A statement or a portal, by its name; the empty name is the unnamed one.
@@ -18,27 +20,35 @@ pub(crate) enum Format {
 }
 
 /// The formats that a Bind names: none (all text), one for all, or one for each value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Formats(Vec<Format>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Formats {
+    All(Format),
+    Each(Arc<[Format]>),
+}
+
+impl Default for Formats {
+    fn default() -> Formats {
+        Formats::All(Format::Text)
+    }
+}
 
 impl Formats {
     /// The format of the value at this position.
     pub(crate) fn at(&self, position: usize) -> Format {
-        match self.0.as_slice() {
-            [] => Format::Text,
-            [one] => *one,
-            many => many.get(position).copied().unwrap_or_default(),
+        match self {
+            Formats::All(format) => *format,
+            Formats::Each(formats) => formats.get(position).copied().unwrap_or_default(),
         }
     }
 
     /// Refuses a number of formats that fits no rule.
     pub(crate) fn check(&self, values: usize, what: &str) -> Result<(), ProtocolError> {
-        match self.0.len() {
-            0 | 1 => Ok(()),
-            formats if formats == values => Ok(()),
-            formats => Err(ProtocolError::new(format!(
-                "bind message has {formats} {what} formats but {values} {what}s"
+        match self {
+            Formats::Each(formats) if formats.len() != values => Err(ProtocolError::new(format!(
+                "bind message has {} {what} formats but {values} {what}s",
+                formats.len()
             ))),
+            _ => Ok(()),
         }
     }
 }
@@ -133,14 +143,16 @@ fn bind<'a>(fields: &mut Fields<'a>) -> Result<Bind<'a>, ProtocolError> {
 
 fn formats(fields: &mut Fields<'_>) -> Result<Formats, ProtocolError> {
     let count = fields.u16()?;
-    (0..count)
-        .map(|_| match fields.u16()? {
-            0 => Ok(Format::Text),
-            1 => Ok(Format::Binary),
-            other => Err(ProtocolError::new(format!("invalid format code: {other}"))),
-        })
-        .collect::<Result<_, _>>()
-        .map(Formats)
+    let mut next = || match fields.u16()? {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::Binary),
+        other => Err(ProtocolError::new(format!("invalid format code: {other}"))),
+    };
+    match count {
+        0 => Ok(Formats::default()),
+        1 => next().map(Formats::All),
+        count => (0..count).map(|_| next()).collect::<Result<_, _>>().map(Formats::Each),
+    }
 }
 
 fn named<'a>(fields: &mut Fields<'a>) -> Result<Named<'a>, ProtocolError> {
@@ -217,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_number_of_formats_fits_the_values_or_is_refused() {
-        let two = Formats(vec![Format::Binary, Format::Text]);
+        let two = Formats::Each(Arc::from([Format::Binary, Format::Text]));
         assert!(two.check(2, "parameter").is_ok() && two.check(3, "parameter").is_err());
         assert!(Formats::default().check(9, "result").is_ok());
         assert_eq!((two.at(0), two.at(1)), (Format::Binary, Format::Text));

@@ -52,6 +52,11 @@ impl Output {
         self.bytes.shrink_to(keep);
     }
 
+    /// Takes back what was appended since there were this many bytes.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
     /// A message: its type, its length, and what `fill` appends.
     fn message(&mut self, tag: u8, fill: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(tag);
@@ -181,10 +186,10 @@ impl Output {
         self.message(b'C', |body| text(body, tag));
     }
 
-    pub(crate) fn parameter_description(&mut self, types: &[u32]) {
+    pub(crate) fn parameter_description(&mut self, types: impl ExactSizeIterator<Item = u32>) {
         self.message(b't', |body| {
             body.extend((types.len() as u16).to_be_bytes());
-            types.iter().for_each(|oid| body.extend(oid.to_be_bytes()));
+            types.for_each(|oid| body.extend(oid.to_be_bytes()));
         });
     }
 

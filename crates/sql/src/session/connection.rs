@@ -11,7 +11,8 @@ use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
-use crate::session::prepared::{Portal, Prepared};
+use crate::session::pipeline::{Pipeline, PreparedStatements};
+use crate::session::prepared::Portal;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::run::PlanCache;
 use crate::session::settings::Settings;
@@ -58,7 +59,8 @@ pub struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) environment: SessionEnvironment,
     pub(super) transaction: Transaction,
-    pub(super) prepared: HashMap<String, Arc<Prepared>>,
+    pub(super) prepared: PreparedStatements,
+    pub(super) pipeline: Pipeline,
     pub(super) portals: HashMap<String, Portal>,
     pub(super) cursors: HashMap<String, Cursor>,
     pub(super) plans: PlanCache,
@@ -102,7 +104,8 @@ impl Connection {
             shared,
             environment,
             transaction,
-            prepared: HashMap::new(),
+            prepared: PreparedStatements::default(),
+            pipeline: Pipeline::default(),
             portals: HashMap::new(),
             cursors: HashMap::new(),
             plans: PlanCache::default(),
@@ -138,6 +141,7 @@ impl Connection {
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         self.begin_statement();
         self.portals.remove("");
+        self.pipeline.keep();
         let statements = parse(text).map_err(|error| self.failed(error))?;
         if statements.is_empty() {
             sink.empty();

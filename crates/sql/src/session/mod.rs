@@ -6,6 +6,7 @@
 //! prepared     prepared statements, portals         cursor        DECLARE, FETCH, MOVE, CLOSE
 //! copy         COPY in text, CSV and binary         explain       EXPLAIN
 //! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
+//! pipeline     messages up to a Sync as one transaction
 //! environment  the session as functions see it      result        rows, tags, notices
 //! ```
 //!
@@ -18,6 +19,7 @@ mod copy;
 mod cursor;
 mod environment;
 mod explain;
+mod pipeline;
 mod prepared;
 mod result;
 mod run;
@@ -42,7 +44,7 @@ use crate::session::sequences::Sequences;
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::SessionEnvironment;
 pub use result::{
-    CopyFormat, CopySource, Field, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
+    CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
 
 /// What all connections to a database share.

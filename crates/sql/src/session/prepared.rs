@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{Expr, Name, Statement, TypeName};
 use crate::session::connection::Connection;
-use crate::session::result::{Field, ResultSink};
+use crate::session::result::{Field, Fields, ResultSink};
 use crate::session::run::Plan;
 use crate::types::cast::CastContext;
 use crate::types::{Modifier, Type, Value};
@@ -27,12 +27,21 @@ pub(crate) struct Prepared {
 }
 
 /// A statement with its parameters.
+#[derive(Clone)]
 pub(crate) struct Portal {
     prepared: Arc<Prepared>,
-    parameters: Vec<Value>,
+    parameters: Arc<[Value]>,
     state: PortalState,
 }
 
+impl Portal {
+    /// None: its text was empty.
+    pub fn statement(&self) -> Option<&Statement> {
+        self.prepared.statement.as_ref()
+    }
+}
+
+#[derive(Clone)]
 enum PortalState {
     New,
     /// What a limit left over, and how many rows were given.
@@ -93,11 +102,11 @@ impl Connection {
     }
 
     fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
-        if !name.is_empty() && self.prepared.contains_key(name) {
+        if !name.is_empty() && self.prepared.get(name).is_some() {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        self.prepared.insert(name.to_string(), Arc::new(prepared));
+        self.prepared.insert(name, Arc::new(prepared));
         Ok(())
     }
 
@@ -134,18 +143,18 @@ impl Connection {
     ///
     /// # Errors
     /// 26000; what binding it again says.
-    pub fn describe_statement(&mut self, name: &str) -> Result<(Vec<Type>, Option<Vec<Field>>)> {
+    pub fn describe_statement(&mut self, name: &str) -> Result<(Arc<[Type]>, Option<Fields>)> {
         let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;
         self.environment.catalog = self.shared.catalog();
         let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
-        let parameters = plan.as_ref().map_or(Vec::new(), |plan| plan.parameters.clone());
+        let parameters = plan.as_ref().map_or_else(Arc::default, |plan| plan.parameters.clone());
         Ok((parameters, self.fields_of(&prepared, plan.as_deref())))
     }
 
-    fn fields_of(&self, prepared: &Prepared, plan: Option<&Plan>) -> Option<Vec<Field>> {
+    fn fields_of(&self, prepared: &Prepared, plan: Option<&Plan>) -> Option<Fields> {
         match (plan, &prepared.statement) {
-            (Some(plan), _) => plan.returns.then(|| plan.fields.to_vec()),
-            (None, Some(statement)) => self.utility_fields(statement),
+            (Some(plan), _) => plan.returns.then(|| plan.fields.clone()),
+            (None, Some(statement)) => self.utility_fields(statement).map(Arc::from),
             (None, None) => None,
         }
     }
@@ -154,10 +163,10 @@ impl Connection {
     ///
     /// # Errors
     /// 26000.
-    pub fn parameter_types(&self, name: &str) -> Result<Vec<Type>> {
+    pub fn parameter_types(&self, name: &str) -> Result<Arc<[Type]>> {
         let prepared = self.find_prepared(name)?;
-        let plan = prepared.plan.lock().clone();
-        Ok(plan.map_or(Vec::new(), |plan| plan.parameters.clone()))
+        let plan = prepared.plan.lock();
+        Ok(plan.as_ref().map_or_else(Arc::default, |plan| plan.parameters.clone()))
     }
 
     /// Makes a portal of a prepared statement and its parameters.
@@ -185,7 +194,8 @@ impl Connection {
             let message = format!("cursor \"{portal}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        self.portals.insert(portal.to_string(), Portal { prepared, parameters, state: PortalState::New });
+        let new = Portal { prepared, parameters: parameters.into(), state: PortalState::New };
+        self.portals.insert(portal.to_string(), new);
         Ok(())
     }
 
@@ -193,7 +203,7 @@ impl Connection {
     ///
     /// # Errors
     /// 34000; what binding again says.
-    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Vec<Field>>> {
+    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Fields>> {
         let Some(portal) = self.portals.get(name) else { return Err(SqlError::undefined_portal(name)) };
         let prepared = portal.prepared.clone();
         let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
@@ -211,7 +221,8 @@ impl Connection {
     /// The statement's.
     pub fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
         self.begin_statement();
-        let Some(mut portal) = self.portals.remove(name) else {
+        self.enter_pipeline(name).map_err(|error| self.failed(error))?;
+        let Some((name, mut portal)) = self.portals.remove_entry(name) else {
             return Err(self.failed(SqlError::undefined_portal(name)));
         };
         let text_bytes = portal.prepared.text.len();
@@ -220,7 +231,7 @@ impl Connection {
         let ended = self.transaction.is_idle()
             && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
         if !ended {
-            self.portals.insert(name.to_string(), portal);
+            self.portals.insert(name, portal);
         }
         done.map_err(|error| self.failed(error))
     }
@@ -231,6 +242,7 @@ impl Connection {
             return Ok(());
         };
         if let PortalState::Suspended { rows, plan, given } = &mut portal.state {
+            sink.describe(&plan.fields)?;
             let printing = self.environment.printing();
             let count = if max_rows == 0 { rows.len() } else { max_rows.min(rows.len()) };
             for row in rows.drain(..count) {
@@ -265,7 +277,6 @@ impl Connection {
             rows.push_back(row.to_vec());
             Ok(())
         })?;
-        sink.describe(&plan.fields)?;
         portal.state = PortalState::Suspended { rows, plan, given: 0 };
         self.run_taken(portal, max_rows, sink)
     }
@@ -278,23 +289,6 @@ impl Connection {
     /// Closes a portal; nothing happens if there is none.
     pub fn close_portal(&mut self, name: &str) {
         self.portals.remove(name);
-    }
-
-    /// The end of a pipeline: portals end with their transaction, outside of a block.
-    ///
-    /// # Errors
-    /// Those of a commit.
-    pub fn sync(&mut self) -> Result<()> {
-        let closed = self.close_implicit_block();
-        if self.transaction.is_idle() {
-            self.portals.clear();
-        }
-        closed.map_err(|error| self.failed(error))
-    }
-
-    /// A message of a pipeline has failed outside of the session: its transaction fails.
-    pub fn abort_pipeline(&mut self) {
-        self.fail_transaction();
     }
 
     /// PREPARE.
@@ -338,7 +332,7 @@ impl Connection {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail));
         }
         let mut values = Vec::with_capacity(args.len());
-        for (arg, &ty) in args.iter().zip(&plan.parameters) {
+        for (arg, &ty) in args.iter().zip(plan.parameters.iter()) {
             values.push(self.constant(arg, ty)?);
         }
         self.run_to_sink(&plan, &values, sink)
@@ -365,7 +359,7 @@ impl Connection {
                 self.prepared.clear();
                 Ok("DEALLOCATE ALL")
             }
-            Some(name) if self.prepared.remove(&name.text).is_some() => Ok("DEALLOCATE"),
+            Some(name) if self.prepared.remove(&name.text) => Ok("DEALLOCATE"),
             Some(name) => Err(no_statement(&name.text)),
         }
     }

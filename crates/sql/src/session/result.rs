@@ -6,6 +6,9 @@ use crate::bind::tree::BoundColumn;
 use crate::error::{SqlError, SqlState};
 use crate::types::{Environment, Type, Value};
 
+/// The columns of a result.
+pub type Fields = Arc<[Field]>;
+
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {

@@ -28,7 +28,7 @@ const PLANS_MAX: usize = 512;
 pub(crate) struct Plan {
     pub planned: Planned,
     pub fields: Arc<[Field]>,
-    pub parameters: Vec<Type>,
+    pub parameters: Arc<[Type]>,
     /// Whether it returns rows.
     pub returns: bool,
     kind: &'static str,
@@ -79,7 +79,7 @@ impl Connection {
         Ok(Arc::new(Plan {
             planned,
             fields: bound.columns.iter().map(Field::of).collect(),
-            parameters: bound.parameters,
+            parameters: bound.parameters.into(),
             returns,
             kind,
             version: catalog.version,

@@ -31,7 +31,7 @@ const SETTINGS: &[(&str, &str, Kind, bool)] = &[
     ("application_name", "", Kind::Text, true),
     ("bytea_output", "hex", Kind::Words(&["hex", "escape"]), false),
     ("check_function_bodies", "on", Kind::Bool, false),
-    ("client_encoding", "UTF8", Kind::Words(&["utf8", "utf-8", "unicode"]), true),
+    ("client_encoding", "UTF8", Kind::Words(&["utf8", "unicode"]), true),
     (
         "client_min_messages",
         "notice",
@@ -341,14 +341,20 @@ impl Settings {
             }
             Kind::Duration => show_duration(parse_duration(value).ok_or_else(invalid)?),
             Kind::Words(words) => {
-                let lower = value.to_lowercase();
+                // The names of encodings are compared by their letters and digits, as in PostgreSQL.
+                let is_encoding = *spelled == "client_encoding";
+                let lower: String = value
+                    .chars()
+                    .filter(|letter| !is_encoding || letter.is_ascii_alphanumeric())
+                    .flat_map(char::to_lowercase)
+                    .collect();
                 if *spelled == "standard_conforming_strings" && parse_bool(value) == Some(true) {
                     return Ok((name.to_lowercase(), "on".to_string()));
                 }
                 if !words.contains(&lower.as_str()) {
                     return Err(invalid());
                 }
-                if *spelled == "client_encoding" { "UTF8".to_string() } else { lower }
+                if is_encoding { "UTF8".to_string() } else { lower }
             }
             Kind::DateStyle => {
                 let styles = parse_date_style(value, (self.formats.date_style, self.formats.date_order))?;

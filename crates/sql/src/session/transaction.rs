@@ -65,6 +65,11 @@ impl Transaction {
         }
     }
 
+    /// Opens a block that several statements share without a BEGIN.
+    pub fn begin_implicit(&mut self) -> Result<()> {
+        self.begin(Block::Implicit)
+    }
+
     fn begin(&mut self, block: Block) -> Result<()> {
         self.session.begin()?;
         (self.block, self.failed) = (block, false);
@@ -138,7 +143,7 @@ impl Connection {
     /// The block that several statements of one text share, unless they open one themselves.
     pub(super) fn open_implicit_block(&mut self, next: &Statement) -> Result<()> {
         if self.transaction.is_idle() && next.runs_in_transactions() {
-            self.transaction.begin(Block::Implicit)?;
+            self.transaction.begin_implicit()?;
         }
         Ok(())
     }
@@ -174,6 +179,9 @@ impl Connection {
         if !committed {
             self.drop_created(&created);
         }
+        if committed {
+            self.pipeline.keep();
+        }
         self.environment.settings.end_transaction(committed);
         self.portals.clear();
         self.cursors.retain(|_, cursor| cursor.survives(committed));
@@ -185,7 +193,10 @@ impl Connection {
                 let message = "there is already a transaction in progress";
                 self.environment.add_notice(Severity::Warning, SqlState::ACTIVE_SQL_TRANSACTION, message);
             }
-            Block::Implicit => self.transaction.block = Block::Explicit,
+            Block::Implicit => {
+                self.transaction.block = Block::Explicit;
+                self.pipeline.keep();
+            }
             Block::None => self.transaction.begin(Block::Explicit)?,
         }
         self.set_modes(modes, false)?;
@@ -292,7 +303,7 @@ impl Connection {
 impl Statement {
     /// Whether the statement belongs into the implicit block of a text: all but those that open or end blocks, change the
     /// schema, or only look at the session.
-    fn runs_in_transactions(&self) -> bool {
+    pub(super) fn runs_in_transactions(&self) -> bool {
         matches!(
             self,
             Statement::Query(_)
