@@ -131,6 +131,27 @@ fn an_index_is_added_filled_used_and_dropped() {
 }
 
 #[test]
+fn several_indexes_on_the_same_columns_are_kept_apart() {
+    everywhere(
+        |db| {
+            let table = filled(db, "a");
+            db.change_table("a", TableChange::new().add_index("by_name_again", ["name"])).expect("added");
+            db.change_table("a", TableChange::new().add_index("by_name_for_good", ["name"])).expect("added");
+            db.run(|tx| tx.insert(&table, row![100, "name 1", 1])).expect("inserted into all of them");
+            db.run(|tx| tx.delete(&table, key![2])).expect("deleted from all of them");
+            db.change_table("a", TableChange::new().drop_index("by_name")).expect("dropped");
+            db.run(|tx| tx.insert(&table, row![101, "name 1", 1])).expect("inserted into both");
+        },
+        |db| {
+            let table = db.table("a").expect("it is there");
+            for index in ["by_name_again", "by_name_for_good"] {
+                assert_eq!(by_index(db, &table, index, "name 1"), Ok(vec![3, 100, 101]), "{index}");
+            }
+        },
+    );
+}
+
+#[test]
 fn a_unique_index_that_rows_violate_changes_nothing() {
     everywhere(
         |db| {

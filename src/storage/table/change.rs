@@ -28,9 +28,11 @@ pub(super) struct Change {
 
 impl TableCore {
     /// This table's records under another definition of the same columns. Indexes that both definitions have are shared;
-    /// the others are empty, and named by position for the caller to fill.
+    /// the others are empty, and named by position for the caller to fill. Of several indexes over the same columns, each
+    /// has records of its own.
     pub(crate) fn redefined(&self, definition: TableDefinition) -> (TableCore, Vec<usize>) {
         let mut empty = Vec::new();
+        let mut unshared: Vec<&Secondary> = self.secondary.iter().collect();
         let secondary = definition
             .indexes
             .iter()
@@ -39,11 +41,12 @@ impl TableCore {
                 let same_keys = |column: &usize| {
                     self.definition.columns[*column].not_null == definition.columns[*column].not_null
                 };
-                let shared = self.secondary.iter().find(|own| {
+                let shared = unshared.iter().position(|own| {
                     (&own.definition.columns, own.definition.unique) == (&index.columns, index.unique)
                         && index.columns.iter().all(same_keys)
                 });
-                let table = shared.map(|own| own.table.clone()).unwrap_or_else(|| {
+                let shared = shared.map(|own| unshared.swap_remove(own).table.clone());
+                let table = shared.unwrap_or_else(|| {
                     empty.push(position);
                     Arc::new(Self::index_table(self.store, &self.slabs, self.id, index))
                 });
