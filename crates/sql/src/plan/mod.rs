@@ -34,3 +34,4 @@ mod tree;
 mod walk;
 
 pub(crate) use statement::{Known, Planned, plan};
+pub(crate) use translate::{constant_value, is_fixed_cast};

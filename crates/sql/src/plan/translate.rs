@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::bind::tree::{BoundExpr, RelationId, Subquery, SubqueryKind};
+use crate::catalog::Table;
 use crate::error::{Result, SqlError};
 use crate::functions::Function;
 use crate::functions::Volatility;
@@ -14,6 +15,8 @@ use crate::plan::expression::{
 };
 use crate::plan::layout::{Key, Layout};
 use crate::plan::planner::Planner;
+use crate::plan::statement::Known;
+use crate::plan::statistics::TableStatistics;
 use crate::plan::walk::{is_volatile_call, walk_query};
 use crate::types::cast::{CastContext, no_cast};
 use crate::types::{Modifier, Type, Value};
@@ -265,7 +268,9 @@ fn fold(expr: Expr) -> Expr {
             call.function.volatility == Volatility::Immutable
                 && call.arguments.iter().all(|argument| argument.as_constant().is_some())
         }
-        Expr::Cast(cast) => cast.operand.as_constant().is_some() && is_fixed(cast.cast.from, cast.cast.to),
+        Expr::Cast(cast) => {
+            cast.operand.as_constant().is_some() && is_fixed_cast(cast.cast.from, cast.cast.to)
+        }
         _ => false,
     };
     if !is_constant {
@@ -274,8 +279,32 @@ fn fold(expr: Expr) -> Expr {
     crate::run::constant_value(&expr).map_or(expr, Expr::Constant)
 }
 
+/// The value of an expression that names nothing but constants.
+pub(crate) fn constant_value(expr: &BoundExpr) -> Result<Value> {
+    let mut planner = Planner::new(&NoTables);
+    let expr = planner.expr(expr, &Layout::default())?;
+    crate::run::constant_value(&expr)
+}
+
+/// What is known of tables where there are none.
+struct NoTables;
+
+impl Known for NoTables {
+    fn table(&self, _oid: u32) -> Option<Arc<Table>> {
+        None
+    }
+
+    fn referencing(&self, _oid: u32) -> Vec<Arc<Table>> {
+        Vec::new()
+    }
+
+    fn statistics(&self, _table: &Table) -> Arc<TableStatistics> {
+        Arc::new(TableStatistics::unknown(0))
+    }
+}
+
 /// Whether a cast between two types depends on nothing but the value.
-fn is_fixed(from: Type, to: Type) -> bool {
+pub(crate) fn is_fixed_cast(from: Type, to: Type) -> bool {
     let plain = |ty: Type| {
         matches!(
             ty,

@@ -136,12 +136,9 @@ impl<'e> Run<'e> {
 
     #[inline]
     fn compare(&mut self, comparison: Comparison, sides: &'e [Expr; 2], row: &[Value]) -> Result<Value> {
-        let left = self.operand(&sides[0], row)?;
-        if left.is_null() {
-            return Ok(Value::Null);
-        }
-        let right = self.operand(&sides[1], row)?;
-        if right.is_null() {
+        // Both sides are evaluated, even if one is NULL: the other may fail.
+        let (left, right) = (self.operand(&sides[0], row)?, self.operand(&sides[1], row)?);
+        if left.is_null() || right.is_null() {
             return Ok(Value::Null);
         }
         Ok(Value::Bool(comparison.holds((*left).cmp(&right))))
@@ -149,12 +146,14 @@ impl<'e> Run<'e> {
 
     fn call(&mut self, call: &'e Call, row: &[Value]) -> Result<Value> {
         let mut arguments = SmallVec::<[Value; FEW]>::with_capacity(call.arguments.len());
+        let mut has_null = false;
         for argument in &call.arguments {
             let value = self.evaluate(argument, row)?;
-            if call.function.is_strict && value.is_null() {
-                return Ok(Value::Null);
-            }
+            has_null |= value.is_null();
             arguments.push(value);
+        }
+        if has_null && call.function.is_strict {
+            return Ok(Value::Null);
         }
         self.apply(call, &arguments)
     }
@@ -230,20 +229,19 @@ impl<'e> Run<'e> {
 
     fn in_list(&mut self, list: &'e InList, row: &[Value]) -> Result<Value> {
         let operand = self.evaluate(&list.operand, row)?;
-        if operand.is_null() {
-            return Ok(if list.list.is_empty() { Value::Bool(list.negated) } else { Value::Null });
-        }
-        let (mut found, mut has_null) = (false, false);
+        let (mut found, mut has_null) = (false, operand.is_null() && !list.list.is_empty());
         if let Some((values, null_is_one)) = &list.constants {
-            (found, has_null) = (values.binary_search(&operand).is_ok(), *null_is_one);
+            if !has_null {
+                (found, has_null) = (values.binary_search(&operand).is_ok(), *null_is_one);
+            }
         } else {
+            // All items are evaluated, as those of an array are: each may fail.
             for item in &list.list {
                 let item = self.evaluate(item, row)?;
-                if item.is_null() {
+                if item.is_null() || operand.is_null() {
                     has_null = true;
-                } else if self.equals(&list.equals, operand.clone(), item)? {
-                    found = true;
-                    break;
+                } else if !found {
+                    found = self.equals(&list.equals, operand.clone(), item)?;
                 }
             }
         }

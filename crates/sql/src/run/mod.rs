@@ -271,11 +271,11 @@ impl<'e> Run<'e> {
     }
 }
 
-/// The value of an expression of constants; none: it fails.
-pub(crate) fn constant_value(expr: &Expr) -> Option<Value> {
+/// The value of an expression of constants.
+pub(crate) fn constant_value(expr: &Expr) -> Result<Value> {
     let mut environment = PlainEnvironment::new(0);
     let mut run = Run::new(&NoRows, None, &mut environment, &[], Sizes::default(), 0);
-    run.evaluate(expr, &[]).ok()
+    run.evaluate(expr, &[])
 }
 
 /// What constants are evaluated with: there are no tables.

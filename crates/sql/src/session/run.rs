@@ -13,6 +13,7 @@ use crate::bind::{BindContext, bind};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
+use crate::rewrite::fold_statement;
 use crate::run::batch::Batch;
 use crate::run::execute;
 use crate::session::KnownNow;
@@ -65,7 +66,8 @@ impl Connection {
         let catalog = self.environment.catalog.clone();
         let path = self.environment.path();
         let context = BindContext { catalog: &catalog, path: &path, text };
-        let bound = bind(context, &mut self.environment, statement, parameters)?;
+        let mut bound = bind(context, &mut self.environment, statement, parameters)?;
+        fold_statement(&mut bound)?;
         let known = KnownNow { shared: &self.shared, catalog: &catalog };
         let planned = plan(&bound, &known)?;
         let kind = match &bound.kind {

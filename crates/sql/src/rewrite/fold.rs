@@ -1,0 +1,289 @@
+//! Constant folding: what is known without any row is computed when the statement is planned.
+//!
+//! The rules are PostgreSQL's (`eval_const_expressions`, `canonicalize_qual`), because they decide which statements fail: a
+//! division by zero among constants is an error even if no row would reach it, and a strict operator with a NULL is NULL
+//! even if its other side would fail.
+//!
+//! # Invariants
+//! - An expression keeps its type.
+//! - Only immutable functions are evaluated; parameters stay.
+
+use crate::bind::tree::walk::{children_mut, names_columns, walk};
+use crate::bind::tree::{Arm, BoundExpr};
+use crate::error::Result;
+use crate::functions::{Function, Volatility};
+use crate::plan::{constant_value, is_fixed_cast};
+use crate::rewrite::statement::fold_query;
+use crate::types::{Type, Value};
+
+pub(super) fn boolean(value: bool) -> BoundExpr {
+    BoundExpr::constant(Value::Bool(value), Type::Bool)
+}
+
+/// What a constant of type boolean says; none for anything else.
+pub(super) fn truth(expr: &BoundExpr) -> Option<Option<bool>> {
+    match expr {
+        BoundExpr::Constant { value: Value::Bool(value), .. } => Some(Some(*value)),
+        BoundExpr::Constant { value: Value::Null, .. } => Some(None),
+        _ => None,
+    }
+}
+
+fn is_constant(expr: &BoundExpr) -> bool {
+    matches!(expr, BoundExpr::Constant { .. })
+}
+
+fn is_null(expr: &BoundExpr) -> bool {
+    matches!(expr, BoundExpr::Constant { value: Value::Null, .. })
+}
+
+/// Folds an expression.
+pub(super) fn fold(expr: &mut BoundExpr) -> Result<()> {
+    crate::stack::grow(|| match expr {
+        BoundExpr::Constant { .. } | BoundExpr::Column { .. } => Ok(()),
+        BoundExpr::And(_) => fold_connective(expr, false),
+        BoundExpr::Or(_) => fold_connective(expr, true),
+        BoundExpr::Not(operand) => {
+            fold(operand)?;
+            let operand = std::mem::replace(&mut **operand, boolean(true));
+            *expr = negated(operand);
+            Ok(())
+        }
+        BoundExpr::Case { .. } => fold_case(expr),
+        BoundExpr::Coalesce { .. } => fold_coalesce(expr),
+        BoundExpr::Subquery(subquery) => {
+            fold_query(&mut subquery.query)?;
+            fold_children(expr)
+        }
+        BoundExpr::InList { .. } => {
+            fold_children(expr)?;
+            let Some((mut parts, is_negated)) = alternatives(expr) else { return reduce(expr) };
+            parts.iter_mut().try_for_each(reduce)?;
+            *expr = BoundExpr::Or(parts);
+            fold_connective(expr, true)?;
+            if is_negated {
+                *expr = negated(std::mem::replace(expr, boolean(true)));
+            }
+            Ok(())
+        }
+        _ => {
+            fold_children(expr)?;
+            reduce(expr)
+        }
+    })
+}
+
+/// A list in which some items depend on rows, as alternatives: the others as a list, and an equality for each of these. None
+/// if no item does. Whether they are to be negated.
+fn alternatives(expr: &BoundExpr) -> Option<(Vec<BoundExpr>, bool)> {
+    let BoundExpr::InList { operand, list, equals, negated } = expr else { return None };
+    let depends = |item: &&BoundExpr| names_columns(item) || names_group(item);
+    let (variable, fixed): (Vec<&BoundExpr>, Vec<&BoundExpr>) = list.iter().partition(depends);
+    if variable.is_empty() || is_volatile(operand) {
+        return None;
+    }
+    let equal = |item: &BoundExpr| BoundExpr::Operator {
+        operator: equals,
+        args: vec![(**operand).clone(), item.clone()],
+        ty: Type::Bool,
+    };
+    let mut parts = Vec::with_capacity(list.len());
+    if fixed.len() > 1 {
+        let list = fixed.into_iter().cloned().collect();
+        parts.push(BoundExpr::InList { operand: operand.clone(), list, equals, negated: false });
+        parts.extend(variable.into_iter().map(equal));
+    } else {
+        parts.extend(list.iter().map(equal));
+    }
+    Some((parts, *negated))
+}
+
+fn is_volatile(expr: &BoundExpr) -> bool {
+    let mut is_volatile = false;
+    walk(expr, &mut |part| {
+        is_volatile |=
+            matches!(part, BoundExpr::Call { function, .. } if function.volatility == Volatility::Volatile);
+    });
+    is_volatile
+}
+
+fn names_group(expr: &BoundExpr) -> bool {
+    let mut names = false;
+    walk(expr, &mut |part| names |= matches!(part, BoundExpr::Group { .. } | BoundExpr::Aggregate { .. }));
+    names
+}
+
+fn fold_children(expr: &mut BoundExpr) -> Result<()> {
+    let mut done = Ok(());
+    children_mut(expr, &mut |child| {
+        if done.is_ok() {
+            done = fold(child);
+        }
+    });
+    done
+}
+
+/// AND or OR: constants go, and what decides it ends it; what stands behind that is not looked at.
+fn fold_connective(expr: &mut BoundExpr, is_or: bool) -> Result<()> {
+    let (BoundExpr::And(parts) | BoundExpr::Or(parts)) = expr else { return Ok(()) };
+    let (mut kept, mut has_null) = (Vec::with_capacity(parts.len()), false);
+    for mut part in std::mem::take(parts) {
+        fold(&mut part)?;
+        match truth(&part) {
+            Some(Some(value)) if value == is_or => {
+                *expr = boolean(is_or);
+                return Ok(());
+            }
+            Some(Some(_)) => {}
+            Some(None) => has_null = true,
+            None => kept.push(part),
+        }
+    }
+    if has_null {
+        kept.push(BoundExpr::null(Type::Bool));
+    }
+    *expr = match (kept.len(), is_or) {
+        (0, _) => boolean(!is_or),
+        (1, _) => kept.remove(0),
+        (_, true) => BoundExpr::Or(kept),
+        (_, false) => BoundExpr::And(kept),
+    };
+    Ok(())
+}
+
+/// The negation of a folded condition, pushed inwards.
+fn negated(expr: BoundExpr) -> BoundExpr {
+    match expr {
+        BoundExpr::Constant { value: Value::Bool(value), .. } => boolean(!value),
+        BoundExpr::Constant { value: Value::Null, .. } => BoundExpr::null(Type::Bool),
+        BoundExpr::Not(operand) => *operand,
+        BoundExpr::And(parts) => BoundExpr::Or(parts.into_iter().map(negated).collect()),
+        BoundExpr::Or(parts) => BoundExpr::And(parts.into_iter().map(negated).collect()),
+        BoundExpr::IsNull { operand, negated } if !matches!(*operand, BoundExpr::Row { .. }) => {
+            BoundExpr::IsNull { operand, negated: !negated }
+        }
+        BoundExpr::IsTruth { operand, value, negated } => {
+            BoundExpr::IsTruth { operand, value, negated: !negated }
+        }
+        BoundExpr::InList { operand, list, equals, negated } => {
+            BoundExpr::InList { operand, list, equals, negated: !negated }
+        }
+        other => BoundExpr::Not(Box::new(other)),
+    }
+}
+
+fn fold_case(expr: &mut BoundExpr) -> Result<()> {
+    let BoundExpr::Case { operand, arms, otherwise, .. } = expr else { return Ok(()) };
+    if let Some(value) = operand {
+        fold(value)?;
+        if is_constant(value) {
+            arms.iter_mut().for_each(|arm| name_operand(&mut arm.when, value));
+            *operand = None;
+        }
+    }
+    let mut kept = Vec::with_capacity(arms.len());
+    for Arm { mut when, mut then } in std::mem::take(arms) {
+        fold(&mut when)?;
+        match truth(&when) {
+            Some(Some(true)) => {
+                fold(&mut then)?;
+                **otherwise = then;
+                *arms = kept;
+                settle_case(expr);
+                return Ok(());
+            }
+            Some(_) => {}
+            None => {
+                fold(&mut then)?;
+                kept.push(Arm { when, then });
+            }
+        }
+    }
+    *arms = kept;
+    fold(otherwise)?;
+    settle_case(expr);
+    Ok(())
+}
+
+/// A CASE without arms is what it is otherwise.
+fn settle_case(expr: &mut BoundExpr) {
+    if let BoundExpr::Case { arms, otherwise, .. } = expr
+        && arms.is_empty()
+    {
+        *expr = std::mem::replace(&mut **otherwise, boolean(true));
+    }
+}
+
+/// Puts the constant operand of a CASE where its conditions name it.
+fn name_operand(expr: &mut BoundExpr, value: &BoundExpr) {
+    match expr {
+        BoundExpr::CaseOperand { .. } => *expr = value.clone(),
+        BoundExpr::Case { operand: Some(_), .. } => {}
+        other => children_mut(other, &mut |child| name_operand(child, value)),
+    }
+}
+
+fn fold_coalesce(expr: &mut BoundExpr) -> Result<()> {
+    let BoundExpr::Coalesce { operands, ty } = expr else { return Ok(()) };
+    let mut kept = Vec::with_capacity(operands.len());
+    for mut operand in std::mem::take(operands) {
+        fold(&mut operand)?;
+        if is_null(&operand) {
+            continue;
+        }
+        let ends = is_constant(&operand);
+        kept.push(operand);
+        if ends {
+            break;
+        }
+    }
+    *expr = match kept.len() {
+        0 => BoundExpr::null(*ty),
+        1 => kept.remove(0),
+        _ => BoundExpr::Coalesce { operands: kept, ty: *ty },
+    };
+    Ok(())
+}
+
+fn is_immutable(function: &Function) -> bool {
+    function.volatility == Volatility::Immutable
+}
+
+/// An expression whose parts are folded, as its value if that is known.
+fn reduce(expr: &mut BoundExpr) -> Result<()> {
+    let is_known = match expr {
+        BoundExpr::Call { function, args, ty } | BoundExpr::Operator { operator: function, args, ty } => {
+            if function.is_strict && args.iter().any(is_null) {
+                *expr = BoundExpr::null(*ty);
+                return Ok(());
+            }
+            is_immutable(function) && args.iter().all(is_constant)
+        }
+        BoundExpr::Cast { operand, ty, .. } if is_null(operand) => {
+            *expr = BoundExpr::null(*ty);
+            return Ok(());
+        }
+        BoundExpr::Cast { operand, ty, .. } => is_constant(operand) && is_fixed_cast(operand.ty(), *ty),
+        BoundExpr::IsNull { operand, .. } | BoundExpr::IsTruth { operand, .. } => is_constant(operand),
+        BoundExpr::IsDistinct { operands, equals, .. } => {
+            is_immutable(equals) && operands.iter().all(is_constant)
+        }
+        BoundExpr::NullIf { operands, .. } if operands.iter().any(is_null) => {
+            let [first, _] = &mut **operands;
+            *expr = std::mem::replace(first, boolean(true));
+            return Ok(());
+        }
+        BoundExpr::NullIf { operands, equals, .. } => {
+            is_immutable(equals) && operands.iter().all(is_constant)
+        }
+        BoundExpr::MinMax { operands, .. } => operands.iter().all(is_constant),
+        BoundExpr::InList { operand, list, equals, .. } => {
+            is_immutable(equals) && is_constant(operand) && list.iter().all(is_constant)
+        }
+        _ => false,
+    };
+    if is_known {
+        *expr = BoundExpr::constant(constant_value(expr)?, expr.ty());
+    }
+    Ok(())
+}
