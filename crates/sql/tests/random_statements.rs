@@ -374,7 +374,22 @@ impl Generator {
                 let on = self.join_condition(&scope, &other, true);
                 format!("delete from {name} using {from} where {on} and {}", self.condition(&both, 1))
             }
-            _ => format!("update {name} set {column} = {value} where {filter}"),
+            _ => {
+                let filter = self.single_row(name, column).unwrap_or(filter);
+                format!("update {name} set {column} = {value} where {filter}")
+            }
+        }
+    }
+
+    /// For a column of a key, a condition that one row meets: PostgreSQL checks keys row by row, in the order in which
+    /// the rows happen to lie.
+    fn single_row(&mut self, table: &str, column: &str) -> Option<String> {
+        match (table, column) {
+            ("t", "a") => Some(format!("a = {}", self.literal(Kind::Int))),
+            ("v", "k" | "m") => {
+                Some(format!("k = {} and m = {}", self.literal(Kind::Text), self.literal(Kind::Big)))
+            }
+            _ => None,
         }
     }
 }
