@@ -16,8 +16,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::base::activity::Activity;
 use crate::check::{CheckReport, check_snapshot};
+use crate::diagnostics::access_trace::AccessTrace;
+use crate::diagnostics::activity::Activity;
+use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -26,14 +28,13 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Body, execute};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
-use crate::pipeline::sampler::Sampler;
-use crate::pipeline::statistics::{Stage, Statistics, TimeSamples};
+use crate::pipeline::statistics::{Stage, Statistics};
 use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
 use crate::protocol::Held;
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
 use crate::session::Session;
-use crate::storage::trace::AccessTrace;
+use crate::storage::table::TableCore;
 use crate::storage::worker_context::{Counters, SlotUse};
 use crate::transaction::Tx;
 use crate::types::Args;
@@ -297,7 +298,8 @@ impl Database {
     /// ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
     pub fn take_access_trace(&self) -> Option<AccessTrace> {
         let store = self.engine().store();
-        Some(store.trace()?.take(&store.user_tables(), show_key))
+        let describe = |table: &Arc<TableCore>| (table.id(), table.definition().name().to_string());
+        Some(store.trace()?.take(&store.user_tables(), describe, |table, key| show_key(table, key)))
     }
 
     /// What the schedule knows, if it is one that learns (`predict`).

@@ -43,6 +43,7 @@
 mod base;
 mod check;
 mod database;
+mod diagnostics;
 mod durability;
 pub mod error;
 mod lock;
@@ -74,6 +75,8 @@ pub use check::CheckReport;
 #[doc(hidden)]
 pub use database::Placing;
 pub use database::{Database, Partition, PhaseReport, SplitOperation, SplitReport};
+pub use diagnostics::access_trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
+pub use diagnostics::time_samples::TimeSamples;
 pub use durability::backup::FilesReport;
 pub use durability::recovery::Recovery;
 pub use durability::watch::{RecoveryProgress, RecoveryStep};
@@ -88,7 +91,7 @@ pub use pipeline::checkpoint::{CheckpointReport, CheckpointStatus};
 pub use pipeline::follower::{FollowerReport, FollowerStatus};
 pub use pipeline::partition::plan::Plan;
 pub use pipeline::retry::Retry;
-pub use pipeline::statistics::{Statistics, TimeSamples};
+pub use pipeline::statistics::Statistics;
 pub use procedure::{
     Action, ActionContext, EachAction, KeyBuilder, LongValues, Predicate, Procedure, ProcedureDefinition,
     Values,
@@ -103,7 +106,6 @@ pub use sequence::{Sequence, SequenceDefinition};
 pub use session::{Canceler, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
 pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
-pub use storage::trace::{AccessTrace, TracedAccess, TracedTable, TracedThread};
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
 pub use transaction::{Savepoint, Scan, Tx, fail};

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use crate::base::activity::{Activity, at};
 use crate::database::Shared;
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Found, Output, Routine, Submitted};
 use crate::pipeline::execute::{Outcome, keep_panics_in};

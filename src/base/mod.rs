@@ -3,7 +3,6 @@
 //! Everything that the engine asks of the machine passes through this folder, so that a test can put something
 //! else behind it (a simulated disk, a model checker's atomics).
 
-pub(crate) mod activity;
 pub(crate) mod atomics;
 pub(crate) mod barrier;
 pub(crate) mod disk;

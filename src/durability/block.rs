@@ -13,7 +13,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"HBLK");
 /// The flag of a group's last block: its commit mark.
 const LAST: u32 = 1;
 /// Bytes of a block's header.
-pub(super) const HEADER_BYTES: usize = 48;
+pub(crate) const HEADER_BYTES: usize = 48;
 /// What of the header its checksum does not cover: magic and checksum.
 const UNCOVERED_BYTES: usize = 8;
 
@@ -22,23 +22,23 @@ const _: () = assert!(HEADER_BYTES <= 512);
 
 /// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockHeader {
-    pub(super) payload_checksum: u32,
-    pub(super) payload_bytes: u32,
+pub(crate) struct BlockHeader {
+    pub(crate) payload_checksum: u32,
+    pub(crate) payload_bytes: u32,
     /// The block's place in the chain; the log's first block has 1.
-    pub(super) sequence: u64,
+    pub(crate) sequence: u64,
     /// The group's epoch.
-    pub(super) epoch: u64,
+    pub(crate) epoch: u64,
     /// The number of the segment that the block lies in.
-    pub(super) segment: u32,
+    pub(crate) segment: u32,
     /// The block's place in its group, from 0.
-    pub(super) index: u32,
+    pub(crate) index: u32,
     /// Whether it is the group's last block.
-    pub(super) last: bool,
+    pub(crate) last: bool,
 }
 
 impl BlockHeader {
-    pub(super) fn encode(&self, uuid: Uuid) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode(&self, uuid: Uuid) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.payload_checksum.to_le_bytes());
@@ -55,7 +55,7 @@ impl BlockHeader {
     }
 
     /// The header that `bytes` begin with, if this database's engine wrote one there.
-    pub(super) fn decode(bytes: &[u8], uuid: Uuid) -> Option<BlockHeader> {
+    pub(crate) fn decode(bytes: &[u8], uuid: Uuid) -> Option<BlockHeader> {
         let bytes = bytes.first_chunk::<HEADER_BYTES>()?;
         if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != checksum(uuid, &bytes[UNCOVERED_BYTES..]) {
             return None;
@@ -73,28 +73,28 @@ impl BlockHeader {
     }
 
     /// The sequence number of the first block of this block's group.
-    pub(super) fn group_start(&self) -> u64 {
+    pub(crate) fn group_start(&self) -> u64 {
         self.sequence.saturating_sub(u64::from(self.index))
     }
 
     /// Bytes that the block takes in the file.
-    pub(super) fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         block_bytes(u64::from(self.payload_bytes))
     }
 
     /// Whether this is the payload that the header was made for.
-    pub(super) fn vouches_for(&self, payload: &[u8], uuid: Uuid) -> bool {
+    pub(crate) fn vouches_for(&self, payload: &[u8], uuid: Uuid) -> bool {
         payload.len() == self.payload_bytes as usize && checksum(uuid, payload) == self.payload_checksum
     }
 }
 
 /// The checksum of some bytes of this database's log.
-pub(super) fn checksum(uuid: Uuid, bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(uuid: Uuid, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(uuid.checksum_seed(), bytes)
 }
 
 /// How many bytes a block with this payload takes in the file.
-pub(super) fn block_bytes(payload_bytes: u64) -> u64 {
+pub(crate) fn block_bytes(payload_bytes: u64) -> u64 {
     (HEADER_BYTES as u64 + payload_bytes).next_multiple_of(PAGE_BYTES)
 }
 

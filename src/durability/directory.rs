@@ -135,7 +135,7 @@ pub(super) fn lock_to_read(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn 
 }
 
 /// What the manifest says of the database in a directory, which another process may have open.
-pub(super) fn identity(disk: &dyn Disk, path: &Path) -> Result<Identity> {
+pub(crate) fn identity(disk: &dyn Disk, path: &Path) -> Result<Identity> {
     if !exists_below(disk, path)? {
         return Err(not_a_database(path, "there is nothing there"));
     }
@@ -151,7 +151,7 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
 }
 
 /// The checkpoints of the database in this directory.
-pub(super) fn checkpoints_of(disk: Arc<dyn Disk>, path: &Path, uuid: Uuid) -> Checkpoints {
+pub(crate) fn checkpoints_of(disk: Arc<dyn Disk>, path: &Path, uuid: Uuid) -> Checkpoints {
     Checkpoints::new(disk, path.join(CHECKPOINT), uuid)
 }
 

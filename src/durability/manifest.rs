@@ -49,8 +49,8 @@ impl fmt::Debug for Uuid {
 
 /// What a manifest says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) uuid: Uuid,
+pub(crate) struct Identity {
+    pub(crate) uuid: Uuid,
     /// The format version of the manifest.
     pub(super) version: u32,
     /// Where the log is, if it is not in the database's own directory.

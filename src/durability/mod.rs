@@ -32,10 +32,10 @@
 
 pub(crate) mod backup;
 mod block;
+mod block_reader;
 pub(crate) mod checkpoint;
 mod directory;
 mod failure;
-pub(crate) mod follower;
 mod log_place;
 mod manifest;
 mod prepare;
@@ -56,9 +56,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use block::group_bytes_max;
-pub(crate) use directory::DatabaseDirectory;
-pub(crate) use follower::Chain;
+#[cfg(test)]
+pub(crate) use block::checksum;
+pub(crate) use block::{BlockHeader, HEADER_BYTES, group_bytes_max};
+pub(crate) use block_reader::BlockReader;
+pub(crate) use directory::{DatabaseDirectory, checkpoints_of, identity};
 pub(crate) use manifest::Uuid;
 pub(crate) use prepare::Segments;
 pub(crate) use repair::{RepairedLog, repair};

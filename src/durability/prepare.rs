@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
-use super::follower::Shipper;
+use super::block_reader::BlockReader;
 use super::segment::{LogFiles, OpenSegment};
 use super::starts::{GroupStart, GroupStarts};
 use super::{PAGE_BYTES, SegmentSizes};
@@ -73,8 +73,8 @@ impl Segments {
     }
 
     /// Reads the log from here on, for a follower.
-    pub(crate) fn shipper(&self, start: GroupStart) -> Shipper {
-        Shipper::new(self.files.clone(), start)
+    pub(crate) fn block_reader(&self, start: GroupStart) -> BlockReader {
+        BlockReader::new(self.files.clone(), start)
     }
 
     /// Removes the segments before this one: a checkpoint has made them useless. How many there were.

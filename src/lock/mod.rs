@@ -49,8 +49,8 @@ use self::queue::Answer;
 use self::range_lock_table::RangeLockTable;
 use self::signal::Outcome;
 use self::table::LockTable;
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::diagnostics::activity::{Activity, at};
 
 /// How many times a waiter spins before it sleeps: a few microseconds, less than sleeping and waking costs.
 const LOOKS: u32 = 500;

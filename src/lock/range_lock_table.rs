@@ -17,7 +17,7 @@ use super::name::{LockName, OwnerId};
 use super::queue::Answer;
 use super::range_locks::RangeLocks;
 use super::signal::{Signal, ToWake};
-use crate::base::activity::{Activity, lock};
+use crate::diagnostics::activity::{Activity, lock};
 
 /// The number of shards, a power of two: more than there are busy tables and indexes.
 const SHARDS: usize = 64;

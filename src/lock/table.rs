@@ -16,7 +16,7 @@ use super::mode::Mode;
 use super::name::{LockName, OwnerId};
 use super::queue::{Answer, Queue};
 use super::signal::Signal;
-use crate::base::activity::{Activity, lock};
+use crate::diagnostics::activity::{Activity, lock};
 
 /// The number of shards, a power of two.
 const SHARDS: usize = 256;

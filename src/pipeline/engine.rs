@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::diagnostics::activity::{Activity, at};
+use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::Progress;
 use crate::durability::space::LogSpace;
 use crate::error::{Error, Result};
@@ -13,7 +14,6 @@ use crate::pipeline::event_count::EventCount;
 use crate::pipeline::output::Output;
 use crate::pipeline::phases::PhaseChange;
 use crate::pipeline::retry::Retry;
-use crate::pipeline::sampler::Sampler;
 use crate::pipeline::snapshots::SnapshotRequests;
 use crate::pipeline::stash::Stash;
 use crate::pipeline::statistics::StageClocks;

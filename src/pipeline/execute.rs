@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::Routine;
 use crate::pipeline::engine::Engine;

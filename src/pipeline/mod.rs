@@ -11,8 +11,7 @@
 //! runs a call to its end; `queue` the queue between stages; `call` a call under way and its handle; `input`,
 //! `worker`, `log`, `output` the stages; `work_queues` dequeuing and stealing; `partition` execution by executors that
 //! own the data; `event_count` wakes the log stage; `snapshots` is where it is asked for snapshots. Concurrently,
-//! `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after the schedule; `sampler`
-//! looks where time goes.
+//! `checkpoint` copies the records, or has `follower` do so, and `maintenance` looks after the schedule.
 
 pub(crate) mod call;
 pub(crate) mod checkpoint;
@@ -30,7 +29,6 @@ pub(crate) mod phases;
 pub(crate) mod queue;
 pub(crate) mod reclaimer;
 pub(crate) mod retry;
-pub(crate) mod sampler;
 pub(crate) mod snapshots;
 pub(crate) mod stash;
 pub(crate) mod statistics;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::activity::{Activity, at};
 use crate::base::random;
+use crate::diagnostics::activity::{Activity, at};
 
 /// What a call does that has met a rival's change, before it is retried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::ops::Sub;
 use std::time::{Duration, Instant};
 
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::diagnostics::time_samples::TimeSamples;
 
 /// The stages of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,80 +165,6 @@ impl Sub for Statistics {
             checkpoint_busy: self.checkpoint_busy - before.checkpoint_busy,
             follower_busy: self.follower_busy - before.follower_busy,
             time: self.time - before.time,
-        }
-    }
-}
-
-/// What the threads that execute calls were at when the sampler looked: how often each was seen
-/// ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)). These are workers, executors, and callers' threads inside of
-/// the engine. A thread that could run and has no processor is counted as at what it was at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TimeSamples {
-    /// Footprints, bodies, look-ups, reads and writes, validation, installing; of attempts that failed, too.
-    pub work: u64,
-    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s partitions, or an executor's own lock table
-    /// (`partitioned`).
-    pub lock_acquire: u64,
-    /// Waiting for a lock, for the lock manager's own mutexes, or out of a rival's way after an attempt that failed.
-    pub lock_acquire_wait: u64,
-    /// Inside the lock manager, giving locks up.
-    pub lock_release: u64,
-    /// Waiting for the lock manager's own mutexes there.
-    pub lock_release_wait: u64,
-    /// Waiting for a thread that is within a few instructions of being done, at an index or a record, or at the gate.
-    pub latch: u64,
-    /// Handing redo to the log, waiting for room in it or for its next group, and writing it where the worker does.
-    pub log: u64,
-    /// Taking calls, sending them to executors, handing on results, waking others.
-    pub handover: u64,
-    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that
-    /// wait for executors, which do its work, an executor for which a worker stands in, and threads that have had
-    /// nothing to do for more than a second.
-    pub idle: u64,
-}
-
-impl TimeSamples {
-    /// All of them together.
-    pub fn total(&self) -> u64 {
-        self.counts().iter().map(|(_, count)| count).sum()
-    }
-
-    /// The share of each; they sum to 1, if there are any samples.
-    pub fn shares(&self) -> [(&'static str, f64); 9] {
-        let total = self.total().max(1) as f64;
-        self.counts().map(|(name, count)| (name, count as f64 / total))
-    }
-
-    fn counts(&self) -> [(&'static str, u64); 9] {
-        [
-            ("work", self.work),
-            ("lock_acquire", self.lock_acquire),
-            ("lock_acquire_wait", self.lock_acquire_wait),
-            ("lock_release", self.lock_release),
-            ("lock_release_wait", self.lock_release_wait),
-            ("latch", self.latch),
-            ("log", self.log),
-            ("handover", self.handover),
-            ("idle", self.idle),
-        ]
-    }
-}
-
-impl Sub for TimeSamples {
-    type Output = TimeSamples;
-
-    fn sub(self, before: TimeSamples) -> TimeSamples {
-        TimeSamples {
-            work: self.work - before.work,
-            lock_acquire: self.lock_acquire - before.lock_acquire,
-            lock_acquire_wait: self.lock_acquire_wait - before.lock_acquire_wait,
-            lock_release: self.lock_release - before.lock_release,
-            lock_release_wait: self.lock_release_wait - before.lock_release_wait,
-            latch: self.latch - before.latch,
-            log: self.log - before.log,
-            handover: self.handover - before.handover,
-            idle: self.idle - before.idle,
         }
     }
 }

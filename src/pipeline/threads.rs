@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
+use crate::diagnostics::time_samples::Sampler;
 use crate::durability::LogWriter;
 use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::Checkpointer;
@@ -16,7 +17,6 @@ use crate::pipeline::log::{LogStage, OwnLog, Preparation};
 use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
 use crate::pipeline::reclaimer::Reclaimer;
-use crate::pipeline::sampler::Sampler;
 use crate::pipeline::{output, phases, worker};
 
 /// A log, and what keeps its segments ready.
@@ -158,7 +158,10 @@ impl Starting<'_> {
         if engine.sampler().is_some() {
             let engine = engine.clone();
             let contexts = move || {
-                engine.sampler().into_iter().for_each(|one| one.run(engine.store().worker_contexts()));
+                engine
+                    .sampler()
+                    .into_iter()
+                    .for_each(|one| one.run(|| engine.store().worker_contexts().activities()));
             };
             self.start("sample".to_string(), |running| &mut running.sampler, contexts)?;
         }

@@ -24,8 +24,8 @@ use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::diagnostics::activity::{Activity, at};
 
 /// What can wait in the queues.
 pub(crate) trait Work {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crossbeam_epoch::{Guard, pin};
 
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::pipeline::call::{Call, Found, Gathered, Output, Routine, Run};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::{Outcome, execute};

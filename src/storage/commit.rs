@@ -37,7 +37,7 @@ use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::split::Staged;
 use self::words::ChangedWord;
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::Error;
 use crate::storage::epoch::Published;
 use crate::storage::record::Record;

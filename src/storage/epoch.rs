@@ -19,9 +19,9 @@ use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::lock_api::RawMutex as _;
 use parking_lot::{Condvar, Mutex, RawMutex};
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::barrier::Barrier;
+use crate::diagnostics::activity::{Activity, at};
 
 /// What a worker context shows while it is in no commit section.
 const OUTSIDE: u64 = 0;

@@ -24,7 +24,6 @@ pub(crate) mod slice;
 pub(crate) mod split;
 pub(crate) mod store;
 pub(crate) mod table;
-pub(crate) mod trace;
 pub(crate) mod versions;
 pub(crate) mod word;
 pub(crate) mod worker_context;

@@ -19,9 +19,9 @@ use std::slice;
 use bumpalo::Bump;
 use crossbeam_utils::Backoff;
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::base::prefetch::prefetch_line;
+use crate::diagnostics::activity::{Activity, at};
 use crate::storage::row::{is_block, prefetch_block};
 use crate::storage::word::{ABSENT, BUSY, DEAD, PROTOCOL};
 

@@ -7,6 +7,7 @@ use crossbeam_epoch::Guard;
 use parking_lot::{Mutex, RwLock};
 
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::diagnostics::access_trace::Trace;
 use crate::error::{Error, Result};
 use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
@@ -14,7 +15,6 @@ use crate::storage::epoch::Epochs;
 use crate::storage::slab::Slabs;
 use crate::storage::split::Splits;
 use crate::storage::table::{TableCore, TableId};
-use crate::storage::trace::Trace;
 use crate::storage::versions::Versions;
 use crate::storage::worker_context::{WorkerContext, WorkerContexts};
 

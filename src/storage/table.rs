@@ -14,8 +14,8 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::Ordering;
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};

@@ -9,8 +9,9 @@ use bumpalo::Bump;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::base::activity::{Activity, Shown};
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::diagnostics::activity::{Activity, Shown};
+use crate::diagnostics::time_samples::SlotActivity;
 use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
@@ -230,6 +231,15 @@ impl WorkerContexts {
         // later has its thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
         let used = || self.slots[..self.used.load(Ordering::SeqCst)].iter();
         std::iter::once_with(used).flatten().map(|slot| &**slot)
+    }
+
+    /// What the threads of all slots in use are doing, for the sampler.
+    pub(crate) fn activities(&self) -> impl Iterator<Item = SlotActivity> {
+        self.all().map(|context| SlotActivity {
+            number: context.number(),
+            activity: context.shown().get(),
+            ended: context.counters.ended(),
+        })
     }
 
     /// Takes a slot for a thread of the engine's, which keeps it; waits while all are taken, which they are not where

@@ -35,6 +35,7 @@ mod engine {
     pub(crate) mod base;
     pub(crate) mod check;
     pub(crate) mod database;
+    pub(crate) mod diagnostics;
     pub(crate) mod durability;
     pub(crate) mod error;
     pub(crate) mod lock;

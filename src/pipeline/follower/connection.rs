@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::message::{FromFollower, ToFollower, VERSION};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::socket::{Connection, Listener};
+use crate::durability::BlockReader;
 use crate::durability::GroupStart;
 use crate::durability::Segments;
 use crate::durability::checkpoint::{Checkpoints, Written};
-use crate::durability::follower::Shipper;
-use crate::durability::follower::message::{FromFollower, ToFollower, VERSION};
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
@@ -181,7 +181,7 @@ impl FollowerConnection {
                 checkpoints,
                 connection,
                 has_come: false,
-                shipper: None,
+                blocks: None,
                 heard: Instant::now(),
                 busy: 0,
             };
@@ -214,7 +214,7 @@ struct Service<'p> {
     /// Whether it has said who it is.
     has_come: bool,
     /// None before it has received where to begin.
-    shipper: Option<Shipper>,
+    blocks: Option<BlockReader>,
     /// When it has last said anything.
     heard: Instant,
     /// For how long it has worked, as it has said last.
@@ -238,7 +238,7 @@ impl Service<'_> {
                 return Err(failure);
             }
             let received = self.receive()?;
-            if self.has_come && self.shipper.is_none() {
+            if self.has_come && self.blocks.is_none() {
                 self.begin()?;
             }
             let shipped = self.ship()?;
@@ -304,7 +304,7 @@ impl Service<'_> {
             manifest.map_or((0, GroupStart::FIRST), |manifest| (manifest.number, manifest.log_start));
         let (uuid, directory) = (self.checkpoints.uuid(), self.checkpoints.database()?);
         self.connection.put(&ToFollower::Begin { uuid, directory, checkpoint, start }.encode());
-        self.shipper = Some(self.segments.shipper(start));
+        self.blocks = Some(self.segments.block_reader(start));
         Ok(())
     }
 
@@ -321,7 +321,7 @@ impl Service<'_> {
 
     /// Sends some more of the log, and when all that is durable was sent, an order that waits. Whether there was anything.
     fn ship(&mut self) -> Result<bool> {
-        let Some(shipper) = &mut self.shipper else { return Ok(false) };
+        let Some(blocks) = &mut self.blocks else { return Ok(false) };
         // Before the rest: what was durable when it was asked for must be in it.
         let is_asked = self.post.state.lock().order.as_ref().is_some_and(|order| order.epoch.is_none());
         // In this order: every group up to `durable` has been noted by now, and every group that is noted is durable. So no
@@ -329,11 +329,11 @@ impl Service<'_> {
         let durable = self.engine.progress().durable();
         let last = self.segments.last_epoch();
         let mut any = false;
-        while shipper.shipped() < last && self.connection.unsent() < UNSENT_BYTES_MAX {
-            self.connection.put(&ToFollower::Block(shipper.next_block()?).encode());
+        while blocks.last_epoch() < last && self.connection.unsent() < UNSENT_BYTES_MAX {
+            self.connection.put(&ToFollower::Block(blocks.next_block()?).encode());
             any = true;
         }
-        if shipper.shipped() < last || !is_asked {
+        if blocks.last_epoch() < last || !is_asked {
             return Ok(any);
         }
         let mut state = self.post.state.lock();

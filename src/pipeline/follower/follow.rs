@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::message::{FromFollower, ToFollower, VERSION};
+use super::replica::Replica;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::disk::Disk;
 use crate::base::socket::Connection;
 use crate::durability::checkpoint::{Crew, NewCheckpoint, Written};
-use crate::durability::follower::Replica;
-use crate::durability::follower::message::{FromFollower, ToFollower, VERSION};
 use crate::durability::watch::Watch;
 use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::write_all;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::SILENCE;
+use super::message::{FromFollower, ToFollower, VERSION};
 use crate::base::socket::Connection;
 use crate::database::Database;
-use crate::durability::follower::message::{FromFollower, ToFollower, VERSION};
 use crate::options::Options;
 use crate::testing::SimulatedDisk;
 use crate::{Error, TableDefinition, row};

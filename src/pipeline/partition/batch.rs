@@ -16,8 +16,8 @@ use std::thread::{self, Thread};
 
 use parking_lot::Mutex;
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicUsize, Ordering};
+use crate::diagnostics::activity::{Activity, at};
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::execute::Outcome;
 use crate::pipeline::worker::Pending;

@@ -12,7 +12,7 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 
 /// The credits of all executors.
 pub(super) struct Credits {

@@ -33,7 +33,7 @@ use super::flow_graph::{Flow, Phase};
 use super::pins::Pins;
 use super::repartitioning::Repartitioning;
 use super::resource_manager::RequestSampler;
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::pipeline::call::{Found, Output};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Outcome;

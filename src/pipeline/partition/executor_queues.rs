@@ -24,8 +24,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
+use crate::diagnostics::activity::{Activity, at};
 
 /// What enters each executor's queue, in ascending order of the executors.
 pub(crate) type Entries<W> = SmallVec<[(usize, W); 4]>;

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use crossbeam_epoch::pin;
 
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Routine};
 use crate::pipeline::engine::Engine;

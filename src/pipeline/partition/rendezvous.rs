@@ -20,7 +20,7 @@ use crossbeam_epoch::pin;
 use super::executor::{Executor, Notice};
 use super::flow_graph::{AfterPhase, Phase, Requests};
 use super::fragment::Fragment;
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
 use crate::pipeline::call::{Gathered, Output};
 use crate::pipeline::execute::{Body, Outcome, Verdict, conclude, run_body, wait_for_log_space};

@@ -512,8 +512,9 @@ fn claim_traced<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], wha
     if let Some(claim) = attempt.access.get().claim {
         claim(attempt, table, key, what)?;
     }
-    if let Some(trace) = attempt.store.trace() {
-        trace.note(attempt.worker_context, table, key);
+    if let Some(trace) = attempt.store.trace().filter(|_| !table.is_internal()) {
+        let context = attempt.worker_context;
+        trace.note(context.number(), context.executor(), table.id(), key);
     }
     Ok(())
 }

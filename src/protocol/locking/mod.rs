@@ -39,7 +39,7 @@ pub(super) use self::holding::Holding;
 use super::attempt::{Access, Attempt, Claim, DIRECT};
 use super::footprint::Footprint;
 use super::{Held, LockConflict, Protocol, Settings, Try};
-use crate::base::activity::{Activity, at};
+use crate::diagnostics::activity::{Activity, at};
 use crate::error::Result;
 use crate::lock::{LockManager, OnConflict};
 use crate::storage::commit::{CommitFailure, Excluded};

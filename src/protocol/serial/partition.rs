@@ -8,8 +8,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
 
-use crate::base::activity::{Activity, at};
 use crate::base::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::diagnostics::activity::{Activity, at};
 use crate::protocol::Held;
 
 /// How often a thread that finds the partition taken looks again before it goes to sleep: longer than a small group of

@@ -14,8 +14,8 @@ use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 
 use super::entry;
-use crate::base::activity::snooze;
 use crate::base::atomics::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::diagnostics::activity::snooze;
 use crate::storage::index::NodeVersion;
 use crate::storage::record::{Record, RecordPointer};
 

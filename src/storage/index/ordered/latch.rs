@@ -23,8 +23,8 @@
 
 use crossbeam_utils::Backoff;
 
-use crate::base::activity::snooze;
 use crate::base::atomics::{AtomicU64, Ordering, fence};
+use crate::diagnostics::activity::snooze;
 
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;

@@ -77,8 +77,8 @@ pub(crate) use self::descent::Near;
 use self::latch::Restart;
 use self::node::{Fence, Node, Target};
 use super::{Insertion, LeafSplit, Lookup, NodeVersion};
-use crate::base::activity::snooze;
 use crate::base::atomics::{AtomicU64, Ordering};
+use crate::diagnostics::activity::snooze;
 use crate::storage::record::Record;
 
 /// How many entries a node holds. Tests and models have small nodes, so that splits and merges are common.

@@ -4,37 +4,37 @@
 //! Invariants: it is asked only for blocks of groups that are durable, so what it does not find as it should be is
 //! damaged, or was removed because a newer checkpoint has made it useless.
 
-use super::super::PAGE_BYTES;
-use super::super::block::{BlockHeader, HEADER_BYTES};
-use super::super::failure::{damaged, reading};
-use super::super::segment::{LogFiles, Segment};
-use super::super::starts::GroupStart;
+use super::PAGE_BYTES;
+use super::block::{BlockHeader, HEADER_BYTES};
+use super::failure::{damaged, reading};
+use super::segment::{LogFiles, Segment};
+use super::starts::GroupStart;
 use crate::Result;
 use crate::base::disk::File;
 
 /// Where a follower's log is read.
-pub(crate) struct Shipper {
+pub(crate) struct BlockReader {
     files: LogFiles,
     /// The number of the present segment, and where in it the next block is.
     number: u32,
     offset: u64,
     open: Option<(Segment, Box<dyn File>)>,
     /// The last whole group's epoch; 0 before the first.
-    shipped: u64,
+    last_epoch: u64,
 }
 
-impl Shipper {
+impl BlockReader {
     /// Begins here.
-    pub(in super::super) fn new(files: LogFiles, start: GroupStart) -> Shipper {
-        Shipper { files, number: start.segment, offset: start.offset, open: None, shipped: 0 }
+    pub(super) fn new(files: LogFiles, start: GroupStart) -> BlockReader {
+        BlockReader { files, number: start.segment, offset: start.offset, open: None, last_epoch: 0 }
     }
 
     /// The epoch of the last group of which all blocks were given out.
-    pub(crate) fn shipped(&self) -> u64 {
-        self.shipped
+    pub(crate) fn last_epoch(&self) -> u64 {
+        self.last_epoch
     }
 
-    /// The next block: header and payload. There is one: a later group than the last one shipped is durable.
+    /// The next block: header and payload. There is one: a later group than the last one last_epoch is durable.
     ///
     /// # Errors
     /// It cannot be read, or is not there as it should be.
@@ -65,7 +65,7 @@ impl Shipper {
         }
         self.offset += header.disk_bytes();
         if header.last {
-            self.shipped = header.epoch;
+            self.last_epoch = header.epoch;
         }
         Ok(block)
     }

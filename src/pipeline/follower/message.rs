@@ -2,10 +2,9 @@
 //!
 //! Both are the same program, and yet nothing is believed of what comes: bytes that are no message are an error.
 
-use super::super::Uuid;
-use super::super::checkpoint::{Fields, Written};
-use super::super::starts::GroupStart;
-use crate::{Error, Result};
+use crate::durability::checkpoint::{Fields, Written};
+use crate::durability::{GroupStart, Uuid};
+use crate::error::{Error, Result};
 
 /// A peer of another version is refused.
 pub(crate) const VERSION: u32 = 1;

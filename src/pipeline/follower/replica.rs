@@ -8,17 +8,16 @@ use std::sync::Arc;
 
 use crossbeam_epoch::pin;
 
-use super::super::checkpoint::{self, Checkpoints, Crew};
-use super::super::directory::{checkpoints_of, identity};
-use super::super::starts::GroupStart;
-use super::super::watch::Watch;
-use super::super::{Chain, Uuid};
+use super::block_chain::BlockChain;
 use crate::base::disk::Disk;
+use crate::durability::checkpoint::{self, Checkpoints, Crew};
+use crate::durability::watch::Watch;
+use crate::durability::{GroupStart, Uuid, checkpoints_of, identity};
+use crate::error::{Error, Result};
 use crate::storage::epoch::FIRST;
 use crate::storage::reclaim::collect_all;
 use crate::storage::restore::{Overlap, Tools, apply_share, scatter};
 use crate::storage::store::Store;
-use crate::{Error, Result};
 
 /// Deleted records are collected each time this much redo was replayed.
 const SWEEP_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 256 << 20 };
@@ -27,7 +26,7 @@ const SWEEP_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 256 << 20 };
 pub(crate) struct Replica {
     store: Store,
     checkpoints: Checkpoints,
-    chain: Chain,
+    chain: BlockChain,
     /// What comes before this epoch is in the checkpoint.
     first_epoch: u64,
     /// The last epoch that is in it.
@@ -65,7 +64,7 @@ impl Replica {
             overlap = checkpoint::load(&checkpoints, &manifest, &store, (crew, watch))?;
         }
         let tools = [Tools::new(overlap.of_another_share()), Tools::new(overlap)];
-        let chain = Chain::new(uuid, start);
+        let chain = BlockChain::new(uuid, start);
         Ok(Replica { store, checkpoints, chain, first_epoch, epoch, tools, unswept: 0 })
     }
 

@@ -7,18 +7,100 @@
 //! A thread that has had nothing to do for [`IDLE_MAX`] is not counted as idle: so threads that get no calls at all,
 //! because others make theirs and run them, do not water down what those are at.
 
+use std::ops::Sub;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::base::activity::Activity;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::random;
-use crate::pipeline::statistics::TimeSamples;
-use crate::storage::worker_context::WorkerContexts;
+use crate::diagnostics::activity::Activity;
 
 /// How long a thread counts as idle.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// How often the sampler saw executing threads in each activity
+/// ([`DiagnosticOptions::time_samples`](crate::DiagnosticOptions::time_samples)). These are workers, executors, and callers' threads inside
+/// the engine. A thread that could run and has no processor is counted as at what it was at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TimeSamples {
+    /// Footprints, bodies, look-ups, reads and writes, validation, installing; of attempts that failed, too.
+    pub work: u64,
+    /// Inside the lock manager, taking locks: `locking`'s, `serial`'s partitions, or an executor's own lock table
+    /// (`partitioned`).
+    pub lock_acquire: u64,
+    /// Waiting for a lock, for the lock manager's own mutexes, or out of a rival's way after an attempt that failed.
+    pub lock_acquire_wait: u64,
+    /// Inside the lock manager, giving locks up.
+    pub lock_release: u64,
+    /// Waiting for the lock manager's own mutexes there.
+    pub lock_release_wait: u64,
+    /// Waiting for a thread that is within a few instructions of being done, at an index or a record, or at the gate.
+    pub latch: u64,
+    /// Handing redo to the log, waiting for room in it or for its next group, and writing it where the worker does.
+    pub log: u64,
+    /// Taking calls, sending them to executors, handing on results, waking others.
+    pub handover: u64,
+    /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that
+    /// wait for executors, which do its work, an executor for which a worker stands in, and threads that have had
+    /// nothing to do for more than a second.
+    pub idle: u64,
+}
+
+impl TimeSamples {
+    /// All of them together.
+    pub fn total(&self) -> u64 {
+        self.counts().iter().map(|(_, count)| count).sum()
+    }
+
+    /// The share of each; they sum to 1, if there are any samples.
+    pub fn shares(&self) -> [(&'static str, f64); 9] {
+        let total = self.total().max(1) as f64;
+        self.counts().map(|(name, count)| (name, count as f64 / total))
+    }
+
+    fn counts(&self) -> [(&'static str, u64); 9] {
+        [
+            ("work", self.work),
+            ("lock_acquire", self.lock_acquire),
+            ("lock_acquire_wait", self.lock_acquire_wait),
+            ("lock_release", self.lock_release),
+            ("lock_release_wait", self.lock_release_wait),
+            ("latch", self.latch),
+            ("log", self.log),
+            ("handover", self.handover),
+            ("idle", self.idle),
+        ]
+    }
+}
+
+impl Sub for TimeSamples {
+    type Output = TimeSamples;
+
+    fn sub(self, before: TimeSamples) -> TimeSamples {
+        TimeSamples {
+            work: self.work - before.work,
+            lock_acquire: self.lock_acquire - before.lock_acquire,
+            lock_acquire_wait: self.lock_acquire_wait - before.lock_acquire_wait,
+            lock_release: self.lock_release - before.lock_release,
+            lock_release_wait: self.lock_release_wait - before.lock_release_wait,
+            latch: self.latch - before.latch,
+            log: self.log - before.log,
+            handover: self.handover - before.handover,
+            idle: self.idle - before.idle,
+        }
+    }
+}
+
+/// What a slot shows when it is sampled.
+pub(crate) struct SlotActivity {
+    /// The slot's number.
+    pub(crate) number: usize,
+    pub(crate) activity: Activity,
+    /// How many transactions have ended in this slot.
+    pub(crate) ended: u64,
+}
 
 /// See the module's description.
 pub(crate) struct Sampler {
@@ -50,7 +132,7 @@ impl Sampler {
     }
 
     /// Its life.
-    pub(crate) fn run(&self, worker_contexts: &WorkerContexts) {
+    pub(crate) fn run<Slots: Iterator<Item = SlotActivity>>(&self, slots_in_use: impl Fn() -> Slots) {
         let mut slots = Vec::new();
         loop {
             // Out of step with everything else that the clock wakes.
@@ -63,7 +145,7 @@ impl Sampler {
                 return;
             }
             drop(stopped);
-            self.look(worker_contexts, &mut slots, Instant::now());
+            self.look(slots_in_use(), &mut slots, Instant::now());
         }
     }
 
@@ -74,12 +156,10 @@ impl Sampler {
     }
 
     /// Looks once.
-    fn look(&self, worker_contexts: &WorkerContexts, slots: &mut Vec<Slot>, now: Instant) {
-        for worker_context in worker_contexts.all() {
-            let (number, activity) = (worker_context.number(), worker_context.shown().get());
+    fn look(&self, in_use: impl Iterator<Item = SlotActivity>, slots: &mut Vec<Slot>, now: Instant) {
+        for SlotActivity { number, activity, ended } in in_use {
             slots.resize(slots.len().max(number + 1), Slot::default());
             let slot = &mut slots[number];
-            let ended = worker_context.counters.ended();
             if activity > Activity::Idle || ended != slot.ended {
                 *slot = Slot { busy: Some(now), ended };
             }
@@ -112,14 +192,14 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::activity::at;
-    use crate::storage::worker_context::Counters;
+    use crate::diagnostics::activity::at;
+    use crate::storage::worker_context::{Counters, WorkerContexts};
 
     #[test]
     fn slots_in_use_are_counted_by_what_their_threads_are_at() {
         let (sampler, worker_contexts) = (Sampler::new(100.0), WorkerContexts::new(4));
         let (mut slots, now) = (Vec::new(), Instant::now());
-        let mut look = || sampler.look(&worker_contexts, &mut slots, now);
+        let mut look = || sampler.look(worker_contexts.activities(), &mut slots, now);
         look();
         assert_eq!(sampler.samples(), TimeSamples::default(), "no slot is in use");
         let (slot_guard, _never_busy) = (worker_contexts.take(), worker_contexts.take());
@@ -144,7 +224,11 @@ mod tests {
         let (sampler, worker_contexts) = (Sampler::new(100.0), WorkerContexts::new(1));
         let (slot_guard, mut slots, start) = (worker_contexts.take(), Vec::new(), Instant::now());
         let mut look_at = |milliseconds| {
-            sampler.look(&worker_contexts, &mut slots, start + Duration::from_millis(milliseconds));
+            sampler.look(
+                worker_contexts.activities(),
+                &mut slots,
+                start + Duration::from_millis(milliseconds),
+            );
             sampler.samples().total()
         };
         assert_eq!(look_at(0), 0);
@@ -164,14 +248,14 @@ mod tests {
         let slot_guard = worker_contexts.take();
         slot_guard.worker_context().shown().during(Activity::Latch, || {
             std::thread::scope(|scope| {
-                scope.spawn(|| sampler.run(&worker_contexts));
+                scope.spawn(|| sampler.run(|| worker_contexts.activities()));
                 while sampler.samples().latch < 20 {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 sampler.stop();
             });
             let seen = sampler.samples();
-            sampler.run(&worker_contexts);
+            sampler.run(|| worker_contexts.activities());
             assert_eq!(sampler.samples(), seen);
         });
     }

@@ -3,13 +3,11 @@
 //! Invariants: a group is given out only if all its blocks came, each as it was written, in the order in which
 //! they were written; after a block that is out of place nothing more is.
 
-use super::super::block::{BlockHeader, HEADER_BYTES};
-use super::super::starts::GroupStart;
-use super::super::{EPOCH_MAX, Uuid};
-use crate::{Error, Result};
+use crate::durability::{BlockHeader, EPOCH_MAX, GroupStart, HEADER_BYTES, Uuid};
+use crate::error::{Error, Result};
 
 /// A position in the log, for a reader that gets one block after the other.
-pub(crate) struct Chain {
+pub(crate) struct BlockChain {
     uuid: Uuid,
     next_sequence: u64,
     last_epoch: u64,
@@ -19,11 +17,11 @@ pub(crate) struct Chain {
     payload: Vec<u8>,
 }
 
-impl Chain {
+impl BlockChain {
     /// The first block to come is the one there.
-    pub(crate) fn new(uuid: Uuid, start: GroupStart) -> Chain {
+    pub(crate) fn new(uuid: Uuid, start: GroupStart) -> BlockChain {
         let next_sequence = start.sequence;
-        Chain { uuid, next_sequence, last_epoch: 0, blocks: 0, epoch: 0, payload: Vec::new() }
+        BlockChain { uuid, next_sequence, last_epoch: 0, blocks: 0, epoch: 0, payload: Vec::new() }
     }
 
     /// Takes the next block; epoch and payload of the group whose last one it is.
@@ -64,8 +62,8 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::block::checksum;
     use super::*;
+    use crate::durability::checksum;
 
     const UUID: Uuid = Uuid([3; 16]);
     const START: GroupStart = GroupStart { epoch: 4, segment: 2, offset: 8192, sequence: 11 };
@@ -81,7 +79,7 @@ mod tests {
 
     #[test]
     fn groups_come_out_when_their_last_block_is_there() {
-        let mut chain = Chain::new(UUID, START);
+        let mut chain = BlockChain::new(UUID, START);
         assert_eq!(chain.take(&block(11, 4, 0, true)), Ok(Some((4, b"11,".to_vec()))));
         assert_eq!(chain.take(&block(12, 9, 0, false)), Ok(None));
         assert!(!chain.is_between_groups());
@@ -92,7 +90,7 @@ mod tests {
     #[test]
     fn what_is_out_of_place_or_damaged_is_refused() {
         let begun = || {
-            let mut chain = Chain::new(UUID, START);
+            let mut chain = BlockChain::new(UUID, START);
             chain.take(&block(11, 4, 0, true)).unwrap();
             chain.take(&block(12, 5, 0, false)).unwrap();
             chain
@@ -118,9 +116,9 @@ mod tests {
         for length in 0..good.len() {
             assert!(begun().take(&good[..length]).is_err(), "length {length}");
         }
-        let mut fresh = Chain::new(UUID, START);
+        let mut fresh = BlockChain::new(UUID, START);
         fresh.take(&block(11, 4, 0, true)).unwrap();
         assert!(fresh.take(&block(12, 4, 0, true)).is_err(), "epochs rise from group to group");
-        assert!(Chain::new(UUID, START).take(&block(11, EPOCH_MAX + 1, 0, true)).is_err());
+        assert!(BlockChain::new(UUID, START).take(&block(11, EPOCH_MAX + 1, 0, true)).is_err());
     }
 }

@@ -7,13 +7,9 @@
 //! It is there only where it was asked for ([`DiagnosticOptions::access_trace`](crate::DiagnosticOptions::access_trace)).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-
-use crate::storage::table::{TableCore, TableId};
-use crate::storage::worker_context::WorkerContext;
 
 /// The most samples that a worker context keeps of a table.
 const KEPT_MAX: usize = 4_096;
@@ -70,7 +66,7 @@ pub(crate) struct Trace {
 
 /// What one worker context has noted.
 #[derive(Default)]
-struct Notes(BTreeMap<TableId, Kept>);
+struct Notes(BTreeMap<u32, Kept>);
 
 /// Samples of one table.
 struct Kept {
@@ -123,39 +119,36 @@ impl Trace {
         }
     }
 
-    /// Notes an access.
+    /// Notes an access by the thread of a slot to the record of this key. `executor`: its number, if it is one.
     #[cold]
-    pub(crate) fn note(&self, worker_context: &WorkerContext, table: &TableCore, key: &[u8]) {
-        if table.is_internal() {
-            return;
-        }
-        let number = worker_context.number();
-        let thread = worker_context.executor().map_or(TracedThread::Worker(number), TracedThread::Executor);
-        let mut notes = self.notes[number].lock();
-        let kept = notes.0.entry(table.id()).or_default();
+    pub(crate) fn note(&self, slot: usize, executor: Option<usize>, table: u32, key: &[u8]) {
+        let thread = executor.map_or(TracedThread::Worker(slot), TracedThread::Executor);
+        let mut notes = self.notes[slot].lock();
+        let kept = notes.0.entry(table).or_default();
         kept.note(|| Noted { at: Instant::now(), key: key.into(), thread });
     }
 
-    /// Takes what was noted of these tables since the last time, and starts over. `show` reads a key.
-    pub(crate) fn take(
+    /// Returns what was noted of these tables since the last time, and starts over. `describe` gives a table's number and
+    /// name, `show` a key as text.
+    pub(crate) fn take<Table>(
         &self,
-        tables: &[Arc<TableCore>],
-        show: impl Fn(&TableCore, &[u8]) -> String,
+        tables: &[Table],
+        describe: impl Fn(&Table) -> (u32, String),
+        show: impl Fn(&Table, &[u8]) -> String,
     ) -> AccessTrace {
         let start = std::mem::replace(&mut *self.start.lock(), Instant::now());
-        let mut by_table: BTreeMap<TableId, Vec<Kept>> = BTreeMap::new();
+        let mut by_table: BTreeMap<u32, Vec<Kept>> = BTreeMap::new();
         for notes in &self.notes {
             for (id, kept) in std::mem::take(&mut *notes.lock()).0 {
                 by_table.entry(id).or_default().push(kept);
             }
         }
-        let touched = tables.iter().filter_map(|table| Some((table, by_table.remove(&table.id())?)));
-        let mut tables: Vec<TracedTable> = touched
-            .map(|(table, kept)| {
-                let name = table.definition().name().to_string();
-                join(name, kept, start, |key| show(table, key))
-            })
-            .collect();
+        let touched = tables.iter().filter_map(|table| {
+            let (id, name) = describe(table);
+            Some((table, name, by_table.remove(&id)?))
+        });
+        let mut tables: Vec<TracedTable> =
+            touched.map(|(table, name, kept)| join(name, kept, start, |key| show(table, key))).collect();
         tables.sort_by_key(|table| std::cmp::Reverse(table.accesses));
         AccessTrace { tables }
     }
