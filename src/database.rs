@@ -1,20 +1,19 @@
 //! A database: opening, closing, and the three ways to run transactions in it.
 
 mod backup;
+pub(crate) mod catalog_rows;
 mod checkpoint;
 mod follower;
 mod open;
 mod partitions;
 mod phases;
 mod placing;
-mod schema;
+pub(crate) mod schema;
 mod tables;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use crate::check::{CheckReport, check_snapshot};
 use crate::diagnostics::access_trace::AccessTrace;
@@ -60,6 +59,10 @@ pub struct Database {
 }
 
 impl Database {
+    pub(crate) fn of(shared: Arc<Shared>) -> Database {
+        Database { shared }
+    }
+
     /// Opens the database in a directory: creates it where there is none, recovers it where there is one.
     ///
     /// # Errors
@@ -354,9 +357,6 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
         <Self as Body>::run as *const () as usize
     }
 }
-
-/// Changes of the schema, one at a time.
-pub(crate) type SchemaChanges = Mutex<()>;
 
 /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
 pub(crate) fn with_held<T>(body: impl FnOnce(&mut Held) -> T) -> T {

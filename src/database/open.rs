@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::base::disk::Disk;
 use crate::base::socket::Listener;
-use crate::database::SchemaChanges;
 use crate::database::backup::no_files;
 use crate::diagnostics::time_samples::Sampler;
 use crate::durability::progress::{Progress, Release};
@@ -33,7 +32,7 @@ use crate::procedure::Procedure;
 use crate::protocol::footprint::Footprint;
 use crate::schedule::Schedule;
 use crate::sequence::Sequences;
-use crate::session::Sessions;
+use crate::session::{SchemaLock, Sessions};
 use crate::storage::epoch::FIRST;
 use crate::storage::store::Store;
 use crate::types::Args;
@@ -49,7 +48,6 @@ pub(crate) struct Shared {
     /// None: nothing is logged, so that there is nothing to shorten.
     checkpointer: Option<Arc<Checkpointer>>,
     recovery: Recovery,
-    schema_changes: SchemaChanges,
     sessions: Arc<Sessions>,
     sequences: Arc<Sequences>,
     closed: AtomicBool,
@@ -196,7 +194,6 @@ impl Shared {
             threads,
             checkpointer,
             recovery,
-            schema_changes: SchemaChanges::default(),
             sessions: Arc::default(),
             sequences: Arc::default(),
             closed: AtomicBool::new(false),
@@ -235,13 +232,17 @@ impl Shared {
         self.directory.lock().as_ref().map(|directory| directory.log_path().to_path_buf())
     }
 
-    pub(crate) fn schema_changes(&self) -> &SchemaChanges {
-        &self.schema_changes
-    }
-
     /// What sessions have in common.
     pub(crate) fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
+    }
+
+    /// Locks the schema for a change, once all sessions that have changed it have ended their transactions.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn lock_schema(&self) -> Result<SchemaLock> {
+        SchemaLock::acquire(&self.sessions)
     }
 
     /// The sequences that are in use.

@@ -11,18 +11,18 @@
 
 use std::sync::Arc;
 
-use super::Database;
+use super::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::range::Range;
-use crate::storage::catalog::{self, DROPPED, RESERVED_PREFIX};
+use crate::storage::catalog::RESERVED_PREFIX;
 use crate::storage::definition::TableDefinition;
 use crate::storage::schema::SchemaChange;
-use crate::storage::table::{TableCore, TableId};
+use crate::storage::table::TableCore;
 use crate::table::Table;
 use crate::table_change::{Changed, TableChange};
 use crate::transaction::Tx;
-use crate::types::{Value, ValueRef};
+use crate::types::ValueRef;
 
 impl Database {
     /// Drops a table. Handles of it refuse every access from then on.
@@ -40,10 +40,11 @@ impl Database {
     /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         nesting::check("a schema change")?;
-        let _one_at_a_time = self.shared.schema_changes().lock();
+        let _one_at_a_time = self.shared.lock_schema()?;
         let table = self.own_table(name)?;
+        let store = self.engine().store();
         self.run(|tx| {
-            self.mark_dropped(tx, table.id())?;
+            catalog_rows::mark_dropped(store, tx, table.id())?;
             tx.change_schema(SchemaChange::Drop(table.clone()));
             Ok(())
         })
@@ -55,17 +56,17 @@ impl Database {
     /// [`Error::UnknownTable`]; inside a transaction [`Error::Nested`].
     pub fn truncate(&self, names: &[&str]) -> Result<()> {
         nesting::check("a schema change")?;
-        let _one_at_a_time = self.shared.schema_changes().lock();
+        let _one_at_a_time = self.shared.lock_schema()?;
         let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
-        let first = self.engine().store().next_table_id();
-        let emptied: Vec<_> = (first..)
-            .zip(&tables)
-            .map(|(id, table)| self.engine().store().make_table(id, table.definition().clone()))
+        let store = self.engine().store();
+        let emptied: Vec<_> = tables
+            .iter()
+            .map(|table| store.make_table(store.next_table_id(), table.definition().clone()))
             .collect();
         self.run(|tx| {
             tables.iter().zip(&emptied).try_for_each(|(old, new)| {
-                self.write_catalog(tx, new.id(), new.definition())?;
-                self.mark_dropped(tx, old.id())?;
+                catalog_rows::write(store, tx, new.id(), new.definition())?;
+                catalog_rows::mark_dropped(store, tx, old.id())?;
                 tx.change_schema(replacement(old, new));
                 Ok(())
             })
@@ -99,7 +100,7 @@ impl Database {
     /// as it was; inside a transaction [`Error::Nested`].
     pub fn change_table(&self, name: &str, change: TableChange) -> Result<Table> {
         nesting::check("a schema change")?;
-        let _one_at_a_time = self.shared.schema_changes().lock();
+        let _one_at_a_time = self.shared.lock_schema()?;
         let table = self.own_table(name)?;
         let changed = change.apply(table.definition())?;
         let new_name = changed.definition.name();
@@ -123,6 +124,7 @@ impl Database {
         let refuses_null: Vec<usize> = (0..columns.len())
             .filter(|&at| definition.columns[at].not_null && !columns[at].not_null)
             .collect();
+        let store = self.engine().store();
         // Of every attempt one, because a commit that fails may have filled its indexes already.
         let mut made = Vec::new();
         self.run(|tx| {
@@ -133,7 +135,7 @@ impl Database {
                 // The columns are read as a transaction reads them, so a split phase that hides them ends first.
                 check_rows(tx, table, &refuses_null, &added)?;
             }
-            self.rewrite_catalog(tx, table, &definition)?;
+            catalog_rows::rewrite(store, tx, table, &definition)?;
             let new = Arc::new(new);
             made.push(new.clone());
             tx.change_schema(SchemaChange::Replace { old: table.clone(), new, empty });
@@ -154,8 +156,8 @@ impl Database {
             made.push(core.clone());
             let new = Table::new(core.clone());
             // First the catalog: replay makes the table from these rows before it meets the table's own.
-            self.write_catalog(tx, id, &changed.definition)?;
-            self.mark_dropped(tx, table.id())?;
+            catalog_rows::write(store, tx, id, &changed.definition)?;
+            catalog_rows::mark_dropped(store, tx, table.id())?;
             for row in tx.scan(&old, Range::all())? {
                 let values = changed.row(row?.to_values())?;
                 tx.insert(&new, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
@@ -171,58 +173,13 @@ impl Database {
         check_name(name)?;
         self.engine().store().table_by_name(name)
     }
-
-    fn catalog(&self, id: TableId) -> Result<Table> {
-        self.engine().store().table(id).map(Table::new).ok_or(Error::Closed)
-    }
-
-    /// Describes a table in the catalog.
-    pub(super) fn write_catalog(
-        &self,
-        tx: &Tx<'_, '_>,
-        id: TableId,
-        definition: &TableDefinition,
-    ) -> Result<()> {
-        catalog::rows(id, definition)?.iter().try_for_each(|(table, values)| {
-            tx.insert(&self.catalog(*table)?, values.iter().map(ValueRef::from).collect::<Vec<_>>())
-        })
-    }
-
-    fn mark_dropped(&self, tx: &Tx<'_, '_>, id: TableId) -> Result<()> {
-        let key = [ValueRef::Int(i64::from(id))];
-        tx.update(&self.catalog(catalog::TABLES)?, key, &[("name", ValueRef::Text(DROPPED))])
-    }
-
-    /// Brings a table's rows in the catalog up to date.
-    fn rewrite_catalog(
-        &self,
-        tx: &Tx<'_, '_>,
-        table: &TableCore,
-        definition: &TableDefinition,
-    ) -> Result<()> {
-        let before = catalog::rows(table.id(), table.definition())?;
-        let after = catalog::rows(table.id(), definition)?;
-        let changed = |rows: &[(TableId, Vec<Value>)], others: &[(TableId, Vec<Value>)]| {
-            rows.iter().filter(|row| !others.contains(row)).cloned().collect::<Vec<_>>()
-        };
-        for (id, values) in changed(&before, &after) {
-            let table = self.catalog(id)?;
-            let key: Vec<_> =
-                table.definition().key().iter().map(|&at| ValueRef::from(&values[at])).collect();
-            tx.delete(&table, key)?;
-        }
-        for (id, values) in changed(&after, &before) {
-            tx.insert(&self.catalog(id)?, values.iter().map(ValueRef::from).collect::<Vec<_>>())?;
-        }
-        Ok(())
-    }
 }
 
 fn replacement(old: &Arc<TableCore>, new: &Arc<TableCore>) -> SchemaChange {
     SchemaChange::Replace { old: old.clone(), new: new.clone(), empty: Vec::new() }
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     if !name.starts_with(RESERVED_PREFIX) {
         return Ok(());
     }
@@ -231,7 +188,12 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Reads columns that are to be indexed, and refuses NULL in those that are to be NOT NULL.
-fn check_rows(tx: &Tx<'_, '_>, table: &Arc<TableCore>, refuses_null: &[usize], read: &[usize]) -> Result<()> {
+pub(crate) fn check_rows(
+    tx: &Tx<'_, '_>,
+    table: &Arc<TableCore>,
+    refuses_null: &[usize],
+    read: &[usize],
+) -> Result<()> {
     let columns = &table.definition().columns;
     for row in tx.scan(&Table::new(table.clone()), Range::all())? {
         let row = row?;

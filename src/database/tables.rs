@@ -2,7 +2,7 @@
 //!
 //! Invariant: a table is created by one thread at a time, and only where none of its name exists.
 
-use super::Database;
+use super::{Database, catalog_rows};
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::storage::catalog::RESERVED_PREFIX;
@@ -17,7 +17,7 @@ impl Database {
     /// [`Error::InvalidDefinition`], [`Error::TableExists`]; inside a transaction [`Error::Nested`].
     pub fn create_table(&self, definition: TableDefinition) -> Result<Table> {
         let definition = Database::checked(definition)?;
-        let _one_at_a_time = self.shared.schema_changes().lock();
+        let _one_at_a_time = self.shared.lock_schema()?;
         if self.engine().store().table_by_name(definition.name()).is_ok() {
             return Err(Error::TableExists { table: definition.name().to_string() });
         }
@@ -43,7 +43,7 @@ impl Database {
     /// [`Error::Nested`].
     pub fn open_table(&self, definition: TableDefinition) -> Result<Table> {
         let definition = Database::checked(definition)?;
-        let _one_at_a_time = self.shared.schema_changes().lock();
+        let _one_at_a_time = self.shared.lock_schema()?;
         let Ok(stored) = self.engine().store().table_by_name(definition.name()) else {
             return self.add_table(definition);
         };
@@ -67,7 +67,7 @@ impl Database {
     }
 
     /// The definition as the catalog stores it, if a user's table may have it.
-    fn checked(definition: TableDefinition) -> Result<TableDefinition> {
+    pub(crate) fn checked(definition: TableDefinition) -> Result<TableDefinition> {
         nesting::check("making a table")?;
         let definition = definition.settled()?;
         if definition.name().starts_with(RESERVED_PREFIX) {
@@ -84,7 +84,7 @@ impl Database {
         let id = store.next_table_id();
         let table = store.make_table(id, definition);
         self.run(|tx| {
-            self.write_catalog(tx, id, table.definition())?;
+            catalog_rows::write(store, tx, id, table.definition())?;
             tx.change_schema(SchemaChange::Add(table.clone()));
             Ok(())
         })?;

@@ -13,10 +13,11 @@
 //! - An access that fails leaves no write and no reservation of its own. What it has read stays: the client has seen
 //!   its error.
 //!
-//! Changes of the schema inside a session are no part of it: their place is beside the buffer, private until the commit.
+//! What a session changes of the schema is private until its commit (`schema.rs`).
 
 mod control;
 mod reservations;
+mod schema;
 mod statement;
 mod waiting;
 
@@ -27,6 +28,7 @@ use std::time::{Duration, Instant};
 use self::control::Control;
 pub(crate) use self::control::Sessions;
 use self::reservations::{ReservedKey, TransactionId};
+pub(crate) use self::schema::SchemaLock;
 use self::statement::{Commit, Fresh, Statement, Stop};
 use self::waiting::{Stashed, block_on};
 use crate::database::{Shared, with_held};
@@ -36,6 +38,7 @@ use crate::pipeline::execute::{Body, Outcome, execute, execute_reading};
 use crate::pipeline::nesting;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::{Need, SessionAccess, SessionMode};
+use crate::storage::private_schema::PrivateTable;
 use crate::storage::worker_context::SlotUse;
 use crate::transaction::Tx;
 
@@ -105,6 +108,7 @@ struct Point {
     number: u64,
     writes: usize,
     reserved: usize,
+    tables: Vec<PrivateTable>,
 }
 
 /// A point in a session's transaction to which it can go back.
@@ -369,9 +373,11 @@ impl Session {
 
     /// Waits until another session has released a key, and reserves it.
     async fn wait_for(&mut self, key: ReservedKey) -> Result<()> {
-        if self.control.reserve(key)? {
-            return Ok(());
-        }
+        if self.control.reserve(key)? { Ok(()) } else { self.wait_until_reserved().await }
+    }
+
+    /// Waits for what another session has reserved, in whose queue this one is.
+    async fn wait_until_reserved(&mut self) -> Result<()> {
         self.control.go_on_within(self.timeouts.wait, Timeout::Wait);
         let granted = poll_fn(|context| self.control.poll_reserved(context)).await;
         self.control.go_on_within(None, Timeout::Wait);
@@ -398,12 +404,25 @@ impl Session {
         block_on(self.commit_async())
     }
 
+    /// As [`commit`](Self::commit). Once the commit has succeeded, `publish` runs before the lock of schema changes is
+    /// released, and before the log is waited for: for what is kept beside the database, and must change in the same order.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn commit_and(&mut self, publish: impl FnOnce()) -> Result<()> {
+        block_on(self.commit_publishing(publish))
+    }
+
     /// As [`commit`](Self::commit), without blocking the thread for the log. If the future is dropped before it is
     /// done, the transaction has committed or can only be rolled back.
     ///
     /// # Errors
     /// As there.
     pub async fn commit_async(&mut self) -> Result<()> {
+        self.commit_publishing(|| ()).await
+    }
+
+    async fn commit_publishing(&mut self, publish: impl FnOnce()) -> Result<()> {
         nesting::check("the commit of a session")?;
         if self.state() == SessionState::Idle {
             return Err(Error::NoTransaction);
@@ -417,6 +436,9 @@ impl Session {
         {
             self.again = Some(self.transaction);
         }
+        if committed.is_ok() {
+            publish();
+        }
         self.end();
         let epoch = committed?;
         self.tell(epoch, epoch > 0).await
@@ -429,10 +451,12 @@ impl Session {
         }
         self.shared.check_open()?;
         self.control.begin_commit()?;
-        let Some(access) = self.access.take_if(|access| !access.buffer.is_unwritten()) else { return Ok(0) };
+        let changes =
+            |access: &mut Box<SessionAccess>| !access.buffer.is_unwritten() || !access.schema.is_empty();
+        let Some(access) = self.access.take_if(changes) else { return Ok(0) };
         let shared = self.shared.clone();
         let mut stashed = Stashed::new(shared.engine().stash());
-        let mut commit = Commit { access, stop: None };
+        let mut commit = Commit { access, stop: None, published: Vec::new() };
         let outcome = loop {
             let outcome = run_once(&shared, &mut commit, false);
             if stashed.has_run(outcome.stashed).is_none() {
@@ -440,6 +464,9 @@ impl Session {
             }
             poll_fn(|context| shared.engine().stash().poll_ended(context)).await;
         };
+        if commit.stop.is_none() && outcome.failure.is_none() {
+            commit.access.schema.end(&commit.published);
+        }
         self.access = Some(commit.access);
         match (commit.stop, outcome.failure) {
             (Some(_), _) => Err(Error::Conflict),
@@ -463,7 +490,10 @@ impl Session {
     fn end(&mut self) {
         self.control.end();
         match &mut self.access {
-            Some(access) => access.buffer.clear(),
+            Some(access) => {
+                access.buffer.clear();
+                access.schema.end(&[]);
+            }
             // The access was released in the middle, and what it had with it.
             None => self.access = Some(Box::new(SessionAccess::new(self.control.clone()))),
         }
@@ -481,8 +511,10 @@ impl Session {
         self.check_transaction()?;
         self.last_savepoint += 1;
         let number = self.last_savepoint;
-        let writes = self.access.as_ref().map_or(0, |access| access.buffer.mark());
-        self.savepoints.push(Point { number, writes, reserved: self.control.reserved() });
+        let access = self.access.as_ref();
+        let writes = access.map_or(0, |access| access.buffer.mark());
+        let tables = access.map_or_else(Vec::new, |access| access.schema.tables().to_vec());
+        self.savepoints.push(Point { number, writes, reserved: self.control.reserved(), tables });
         Ok(SessionSavepoint { number })
     }
 
@@ -493,10 +525,12 @@ impl Session {
     /// [`Error::UnknownSavepoint`]; as [`savepoint`](Self::savepoint).
     pub fn rollback_to(&mut self, savepoint: &SessionSavepoint) -> Result<()> {
         let at = self.position(savepoint)?;
-        let Point { writes, reserved, .. } = self.savepoints[at];
         self.savepoints.truncate(at + 1);
+        let Point { writes, reserved, tables, .. } = &self.savepoints[at];
+        let reserved = *reserved;
         if let Some(access) = &mut self.access {
-            access.buffer.truncate(writes);
+            access.buffer.truncate(*writes);
+            access.go_back_to(tables.clone());
         }
         self.control.release(reserved);
         Ok(())

@@ -15,12 +15,15 @@
 //! Invariant: what an attempt finds is kept aside in [`Fresh`] until the engine says that the attempt was valid.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::pipeline::execute::{Body, panicked};
-use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode, identity};
+use crate::protocol::attempt::{Attempt, Need, Part, SessionAccess, SessionMode};
 use crate::session::reservations::ReservedKey;
+use crate::session::schema;
 use crate::storage::session_buffer::{Comparison, Key, Observed, RangeRead, SessionBuffer};
+use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::CarriedWrite;
 use crate::transaction::Tx;
@@ -118,7 +121,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         ran: Result<T>,
         epoch: u64,
     ) -> Result<()> {
-        if !is_of_current_schema(attempt, &access.buffer) {
+        if !is_of_current_schema(attempt, access) {
             return stop(&mut self.stop, Stop::Conflict);
         }
         if let Some(wanted) = access.take_wanted() {
@@ -146,7 +149,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
             return Ok(());
         }
         self.fresh.ranges.extend(access.noted_ranges());
-        if !self.is_single && !self.note_reads(attempt, &access.buffer, &touched, epoch)? {
+        if !self.is_single && !self.note_reads(attempt, access, &touched, epoch)? {
             return stop(&mut self.stop, Stop::Conflict);
         }
         let value = ran?;
@@ -180,10 +183,11 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
     fn note_reads(
         &mut self,
         attempt: &Attempt<'_>,
-        buffer: &SessionBuffer,
+        access: &SessionAccess,
         touched: &[Touched<'_>],
         epoch: u64,
     ) -> Result<bool> {
+        let buffer = &access.buffer;
         let mut may_be_newer = false;
         for Touched { table, key, part, is_insert } in touched {
             let now = attempt.observe(buffer.core(*table), key, *part)?;
@@ -205,7 +209,7 @@ impl<'b, T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Statement<'b, F, T> {
         may_be_newer |= !self.fresh.ranges.is_empty() || self.valid.is_none();
         if may_be_newer {
             self.fresh.validated = Some(epoch);
-            return all_unchanged(attempt, buffer);
+            return all_unchanged(attempt, access);
         }
         Ok(true)
     }
@@ -242,19 +246,21 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Statement<'_, F, T> {
 pub(super) struct Commit {
     pub(super) access: Box<SessionAccess>,
     pub(super) stop: Option<Stop>,
+    /// What the commit makes of the tables that the transaction has changed.
+    pub(super) published: Vec<Option<Arc<TableCore>>>,
 }
 
 impl Body for Commit {
     fn run(&mut self, attempt: &Attempt<'_>) -> Result<()> {
         self.stop = None;
-        if !self.access.buffer.is_of_current_schema() {
+        if !is_of_current_schema(attempt, &self.access) {
             return stop(&mut self.stop, Stop::Conflict);
         }
-        if !is_of_current_schema(attempt, &self.access.buffer) {
-            return stop(&mut self.stop, Stop::Conflict);
-        }
-        attempt.carry_in_everything(&self.access.buffer)?;
-        if all_unchanged(attempt, &self.access.buffer)? {
+        self.published = schema::write_changes(attempt, &mut self.access)?;
+        let SessionAccess { buffer, schema, .. } = &*self.access;
+        attempt.carry_in_everything(buffer, |core| schema.is_live(core, &self.published))?;
+        schema::check_changes(attempt, schema.tables(), &self.published)?;
+        if all_unchanged(attempt, &self.access)? {
             return Ok(());
         }
         stop(&mut self.stop, Stop::Conflict)
@@ -266,8 +272,8 @@ impl Body for Commit {
 }
 
 /// Whether the tables that a session has used are those that there are. The usual case first: the schema was never changed.
-fn is_of_current_schema(attempt: &Attempt<'_>, buffer: &SessionBuffer) -> bool {
-    attempt.generation() == 0 || buffer.is_of_current_tables(attempt.store())
+fn is_of_current_schema(attempt: &Attempt<'_>, access: &SessionAccess) -> bool {
+    attempt.generation() == 0 || access.is_of_current_schema(attempt.store())
 }
 
 /// Ends an attempt with something that the session deals with.
@@ -319,7 +325,7 @@ fn unreserved(
         let comes_in = writes.iter().any(|write| matches!(write, CarriedWrite::Insert(_)));
         let is_wanted =
             comes_in && buffer.has_contended_keys(*table) || !core.is_internal() && is_read(*table, key);
-        let wanted = (identity(core), key.clone());
+        let wanted = (core.records_identity(), key.clone());
         (is_wanted && !access.control.try_reserve(wanted.0, &wanted.1)).then_some(wanted)
     })
 }
@@ -337,17 +343,16 @@ fn is_unchanged(attempt: &Attempt<'_>, before: &Observed, now: &Observed) -> Res
 }
 
 /// Whether everything that a session has read is as it was.
-fn all_unchanged(attempt: &Attempt<'_>, buffer: &SessionBuffer) -> Result<bool> {
-    if !buffer.is_of_current_schema() {
-        return Ok(false);
-    }
-    for (table, key, before) in buffer.reads() {
+fn all_unchanged(attempt: &Attempt<'_>, access: &SessionAccess) -> Result<bool> {
+    let SessionAccess { buffer, schema, .. } = access;
+    // No other transaction has access to the records of tables that it has made itself.
+    for (table, key, before) in buffer.reads().filter(|(table, ..)| !schema.is_own(table.id())) {
         let now = attempt.observe(table, key, before.part)?;
         if !is_unchanged(attempt, before, &now)? {
             return Ok(false);
         }
     }
-    for (table, range) in buffer.ranges() {
+    for (table, range) in buffer.ranges().filter(|(table, _)| !schema.is_own(buffer.core(*table).id())) {
         let is_known = |key: &[u8]| buffer.observed(table, key).is_some_and(|observed| observed.present);
         if !attempt.has_only(buffer.core(table), range, is_known)? {
             return Ok(false);

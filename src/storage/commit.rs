@@ -37,15 +37,17 @@ use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::split::Staged;
 use self::words::ChangedWord;
+use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::Error;
 use crate::storage::epoch::Published;
 use crate::storage::record::Record;
 use crate::storage::redo;
+use crate::storage::restore::Written;
 use crate::storage::row::free_block;
 use crate::storage::schema;
 use crate::storage::store::Store;
-use crate::storage::word::Stamp;
+use crate::storage::word::{ABSENT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::WriteSet;
@@ -93,6 +95,25 @@ pub(crate) struct Pending<'a> {
     /// Whether a value of the image may lie in a block of the arena.
     has_blocks: bool,
     change: Change<'a>,
+}
+
+impl Pending<'_> {
+    /// The row that it comes to, if it comes to one.
+    fn after(&self) -> Option<Vec<u64>> {
+        // Relaxed: the record is held, and its row was acquired with the word.
+        let before = || self.record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>();
+        match &self.change {
+            Change::Gone => None,
+            Change::Nothing if self.word & ABSENT != 0 => None,
+            Change::Nothing => Some(before()),
+            Change::Words(changed) => {
+                let mut row = before();
+                changed.iter().for_each(|change| change.put_into(&mut row));
+                Some(row)
+            }
+            Change::Image { image, .. } => Some(image.to_vec()),
+        }
+    }
 }
 
 /// What a commit holds while it validates.
@@ -182,7 +203,8 @@ fn commit_any<T: Taking>(
     let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
         let floor = highest.max(workspace.last_stamp);
         let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made);
-        let computed = computed.and_then(|()| prepare_schema(workspace, guard));
+        let computed =
+            computed.and_then(|()| prepare_schema(workspace, &pending, (floor, store), validate, guard));
         let charge = |writes: &WriteSet, epoch| {
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
@@ -253,11 +275,28 @@ fn enter(store: &Store, published: &Published, alone: bool, workspace: &Workspac
 
 /// Fills the indexes that the transaction adds.
 #[inline]
-fn prepare_schema(workspace: &mut Workspace, guard: &Guard) -> Result<(), Unfeasible> {
+fn prepare_schema(
+    workspace: &mut Workspace,
+    pending: &[Pending<'_>],
+    (floor, store): (Stamp, &Store),
+    validate: &dyn Fn(&Taken<'_, '_>) -> bool,
+    guard: &Guard,
+) -> Result<(), Unfeasible> {
     if workspace.schema.is_empty() {
         return Ok(());
     }
-    Ok(schema::prepare(&workspace.schema, &mut workspace.cutter, guard)?)
+    // Filling an index is long: no other commit waits for one that will not happen.
+    if !validate(&Taken::Several(&workspace.writes, pending)) {
+        return Err(Unfeasible::Refused(Error::Conflict));
+    }
+    let Workspace { writes, schema, cutter, .. } = workspace;
+    // Below the commit's own stamp, and above all that was there: no snapshot reads by an index that is not there yet.
+    let stamp = floor.max(Stamp::new(store.epochs().current(), 0));
+    let written = |record: Record<'_>| {
+        let entry = &pending[writes.position(record.pointer())?];
+        Some(entry.after().map_or(Written::Nothing, |row| Written::Row(stamp, row)))
+    };
+    Ok(schema::prepare(schema, &written, cutter, guard)?)
 }
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.

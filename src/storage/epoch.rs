@@ -126,6 +126,12 @@ impl Epochs {
     }
 
     /// Enters a commit section: from here to [`Published::leave`] the epoch given back, and later ones, stay open.
+    /// Whether the gate is closed at this moment.
+    pub(crate) fn is_gate_closed(&self) -> bool {
+        // Acquire pairs with the SeqCst stores of `close_gate` and `open_gate`.
+        self.current.load(Ordering::Acquire) & GATE != 0
+    }
+
     /// Waits while the gate is closed.
     #[inline]
     pub(crate) fn enter(&self, published: &Published) -> u64 {

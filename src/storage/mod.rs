@@ -7,6 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod definition;
 pub(crate) mod epoch;
 pub(crate) mod index;
+pub(crate) mod private_schema;
 pub(crate) mod read_set;
 pub(crate) mod reclaim;
 pub(crate) mod reconcile;

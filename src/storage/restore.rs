@@ -165,16 +165,26 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
 /// Two rows share the values of a unique index.
 pub(crate) fn derive_indexes(table: &TableCore, cutter: &mut Cutter, guard: &Guard) -> Result<()> {
     let all: Vec<usize> = (0..table.secondary().len()).collect();
-    fill_indexes(table, &all, cutter, guard)
+    fill_indexes(table, &all, &|_| None, cutter, guard)
 }
 
-/// Fills the secondary indexes at these positions from the table's rows. No commit section is open meanwhile.
+/// What a transaction that fills an index makes of a record, if it has written it.
+pub(crate) enum Written {
+    /// Nothing: it deletes the row.
+    Nothing,
+    /// This row, and the stamp for its records in indexes.
+    Row(Stamp, Vec<u64>),
+}
+
+/// Fills the secondary indexes at these positions from a table's rows. `written`: what the transaction that does so has
+/// written to a record, which is busy then.
 ///
 /// # Errors
 /// Two rows share the values of a unique index.
 pub(crate) fn fill_indexes(
     table: &TableCore,
     positions: &[usize],
+    written: &dyn Fn(Record<'_>) -> Option<Written>,
     cutter: &mut Cutter,
     guard: &Guard,
 ) -> Result<()> {
@@ -183,14 +193,24 @@ pub(crate) fn fill_indexes(
     }
     let mut result = Ok(());
     let mut arena = Bump::new();
+    let mut words = vec![0; table.layout().words()];
     table.for_each_record(guard, |record| {
-        arena.reset();
-        let mut words = vec![0; table.layout().words()];
-        let word = record.read(&mut words);
-        if word & ABSENT == 0 && result.is_ok() {
-            let row = (record, Stamp::of(word), &words[..]);
-            result = derive_index_records(table, positions, row, &arena, cutter, guard);
+        if result.is_err() {
+            return;
         }
+        arena.reset();
+        let stamp = match written(record) {
+            Some(Written::Nothing) => return,
+            Some(Written::Row(stamp, row)) => {
+                words.copy_from_slice(&row);
+                stamp
+            }
+            None => match record.read(&mut words) {
+                word if word & ABSENT != 0 => return,
+                word => Stamp::of(word),
+            },
+        };
+        result = derive_index_records(table, positions, (record, stamp, &words), &arena, cutter, guard);
     });
     result
 }

@@ -3,14 +3,15 @@
 //! # Invariants
 //! All changes of one transaction are visible at one moment: no commit section is open then, and a transaction that began
 //! before fails its commit and is retried against the new schema. New indexes are filled before the stamp, so a row that
-//! violates one fails the schema change, and no other transaction.
+//! violates one fails the schema change, and no other transaction. They contain what the transaction itself writes, too.
 
 use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
-use crate::storage::restore::fill_indexes;
+use crate::storage::record::Record;
+use crate::storage::restore::{Written, fill_indexes};
 use crate::storage::slab::Cutter;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
@@ -27,11 +28,16 @@ pub(crate) enum SchemaChange {
 }
 
 /// Prepares what a transaction changes of the schema: fills new indexes from the rows. The caller has closed the gate and
-/// has not stamped yet.
+/// has not stamped yet. `written`: what the transaction makes of the records that it writes.
 ///
 /// # Errors
 /// A table has changed since the transaction began ([`Error::Conflict`]); two rows share a value of a unique index.
-pub(crate) fn prepare(changes: &[SchemaChange], cutter: &mut Cutter, guard: &Guard) -> Result<()> {
+pub(crate) fn prepare(
+    changes: &[SchemaChange],
+    written: &dyn Fn(Record<'_>) -> Option<Written>,
+    cutter: &mut Cutter,
+    guard: &Guard,
+) -> Result<()> {
     for change in changes {
         match change {
             SchemaChange::Add(_) => {}
@@ -39,16 +45,22 @@ pub(crate) fn prepare(changes: &[SchemaChange], cutter: &mut Cutter, guard: &Gua
                 return Err(Error::Conflict);
             }
             SchemaChange::Drop(_) => {}
-            SchemaChange::Replace { new, empty, .. } => fill(new, empty, cutter, guard)?,
+            SchemaChange::Replace { new, empty, .. } => fill(new, empty, written, cutter, guard)?,
         }
     }
     Ok(())
 }
 
 /// Fills new indexes, one after another, so that the error names the index.
-fn fill(table: &TableCore, empty: &[usize], cutter: &mut Cutter, guard: &Guard) -> Result<()> {
+fn fill(
+    table: &TableCore,
+    empty: &[usize],
+    written: &dyn Fn(Record<'_>) -> Option<Written>,
+    cutter: &mut Cutter,
+    guard: &Guard,
+) -> Result<()> {
     empty.iter().try_for_each(|&position| {
-        fill_indexes(table, &[position], cutter, guard).map_err(|error| match error {
+        fill_indexes(table, &[position], written, cutter, guard).map_err(|error| match error {
             Error::Inconsistent { .. } => Error::NotUnique {
                 table: table.definition().name().to_string(),
                 index: table.secondary()[position].definition.name.clone(),

@@ -12,8 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::storage::read_set::Part;
-use crate::storage::store::Store;
-use crate::storage::table::TableCore;
+use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::Stamp;
 use crate::storage::write_set::CarriedWrite;
 
@@ -142,9 +141,26 @@ impl SessionBuffer {
         found.map(|number| number as u32)
     }
 
-    /// Whether no schema change has put others in the place of its tables.
-    pub(crate) fn is_of_current_tables(&self, store: &Store) -> bool {
-        self.tables.iter().all(|table| store.shared_table(&table.core).is_some())
+    /// The tables that were used, with the insides of their indexes.
+    pub(crate) fn cores(&self) -> impl Iterator<Item = &Arc<TableCore>> {
+        self.tables.iter().map(|table| &table.core)
+    }
+
+    /// Puts another definition of the same records in a table's place.
+    pub(crate) fn redefine(&mut self, core: &Arc<TableCore>) {
+        let is_it = |own: &TableCore| !own.is_internal() && own.id() == core.id();
+        if let Some(table) = self.tables.iter_mut().find(|table| is_it(&table.core)) {
+            table.core = core.clone();
+        }
+    }
+
+    /// Forgets what was read of a table and its indexes, and what is written to them. Earlier marks hold no more.
+    pub(crate) fn forget_table(&mut self, id: TableId) {
+        let tables = &mut self.tables;
+        self.log.retain(|(number, _)| tables[*number as usize].core.id() != id);
+        for table in tables.iter_mut().filter(|table| table.core.id() == id) {
+            (table.entries, table.ranges, table.written) = (BTreeMap::new(), Vec::new(), 0);
+        }
     }
 
     /// Gives a table a number. `has_contended_keys`: whether rivals may insert the same keys into it.
@@ -158,11 +174,6 @@ impl SessionBuffer {
         };
         self.tables.push(table);
         (self.tables.len() - 1) as u32
-    }
-
-    /// Whether no schema change has put another table in the place of one that was used.
-    pub(crate) fn is_of_current_schema(&self) -> bool {
-        self.tables.iter().all(|table| table.core.is_current())
     }
 
     /// The table of this number.

@@ -33,6 +33,8 @@ pub(crate) struct Store {
     tables: RwLock<BTreeMap<TableId, Arc<TableCore>>>,
     /// Those that schema changes have superseded or dropped: no table is freed before the store is.
     retired: Mutex<Vec<Arc<TableCore>>>,
+    /// The highest number that was given to a table of this process.
+    last_table: Mutex<TableId>,
     logged: bool,
     /// If accesses are traced.
     trace: Option<Box<Trace>>,
@@ -57,6 +59,7 @@ impl Store {
             versions: Versions::default(),
             tables: RwLock::new(tables),
             retired: Mutex::default(),
+            last_table: Mutex::default(),
             logged,
             trace: None,
         }
@@ -181,11 +184,14 @@ impl Store {
         self.tables.read().values().cloned().collect()
     }
 
-    /// A number that no table has had. Dropped tables count: their rows in the catalog stay.
+    /// A number that no table has had, and that no other table will get. Dropped tables count: their rows in the catalog
+    /// stay.
     pub(crate) fn next_table_id(&self) -> TableId {
         let highest = self.tables.read().last_key_value().map_or(0, |(&id, _)| id);
         let retired = self.retired.lock().iter().map(|table| table.id()).max().unwrap_or(0);
-        FIRST_USER_TABLE.max(highest.max(retired) + 1)
+        let mut last = self.last_table.lock();
+        *last = FIRST_USER_TABLE.max(highest.max(retired).max(*last) + 1);
+        *last
     }
 
     /// A table that no transaction can see yet.

@@ -187,6 +187,17 @@ impl TableCore {
         (self.store, self.id)
     }
 
+    /// Which records: a number that all definitions of the same records share, and no other table of the process.
+    #[inline]
+    pub(crate) fn records_identity(&self) -> u64 {
+        let index = match (&self.hash, &self.ordered) {
+            (Some(index), _) => Arc::as_ptr(index).addr(),
+            (None, Some(index)) => Arc::as_ptr(index).addr(),
+            (None, None) => 0,
+        };
+        index as u64
+    }
+
     /// What it is.
     #[inline]
     pub(crate) fn definition(&self) -> &TableDefinition {

@@ -20,7 +20,7 @@ use std::ops::Bound;
 use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 
-use crate::base::atomics::Ordering;
+use crate::base::atomics::{Ordering, fence};
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
@@ -39,7 +39,7 @@ use crate::storage::workspace::Workspace;
 use crate::storage::write_set::Mark;
 
 pub(crate) use scan::KeyRange;
-pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode, identity};
+pub(crate) use session::{Need, SessionAccess, SessionControl, SessionMode};
 pub(crate) use write::show_key;
 
 /// What will be done with a key that is claimed.
@@ -133,6 +133,8 @@ pub(crate) struct Attempt<'a> {
     /// Where in an ordered index something was put in last: rows often come in next to each other.
     near: Cell<Near<'a>>,
     updates_refused: Option<&'a Error>,
+    /// Whether it may use tables of the session's transaction that it runs for.
+    sees_private: Cell<bool>,
 }
 
 impl<'a> Attempt<'a> {
@@ -168,6 +170,7 @@ impl<'a> Attempt<'a> {
             met: Cell::new(None),
             near: Cell::new(Near::nowhere()),
             updates_refused,
+            sees_private: Cell::new(false),
         }
     }
 
@@ -311,11 +314,32 @@ impl<'a> Attempt<'a> {
         if table.store() != self.store.identity() {
             return Err(foreign(table));
         }
-        if !table.is_current() {
-            return Err(changed(table));
+        if !(table.is_current() || self.sees_private.get() && table.is_private()) {
+            return Err(self.met_changed(table));
         }
-        // SAFETY: the store frees no table before it is dropped itself, and the attempt borrows the store for 'a.
+        // SAFETY: the store frees no table before it is dropped itself, and the attempt borrows the store for 'a; a private
+        // table is the session's that the attempt runs for, which keeps it until its transaction has ended.
         Ok(unsafe { &*std::ptr::from_ref(table) })
+    }
+
+    /// The error of an access to a table that is none any more. Where that is only just so, the attempt is to be retried,
+    /// whatever its body makes of the error: the next generation begins before the gate opens.
+    #[cold]
+    fn met_changed(&self, table: &TableCore) -> Error {
+        // Acquire pairs with the release in `TableCore::drop_table` and in the successor's cell.
+        fence(Ordering::Acquire);
+        if self.store.epochs().is_gate_closed()
+            && let Ok(mut workspace) = self.workspace.try_borrow_mut()
+        {
+            workspace.generation = u64::MAX;
+        }
+        changed(table)
+    }
+
+    /// From here on it may use what a session's transaction has made of the schema: the caller sees to it that it meets no
+    /// other transaction's tables.
+    pub(crate) fn let_private_in(&self) {
+        self.sees_private.set(true);
     }
 
     /// Whether no schema change has taken effect since the attempt began.

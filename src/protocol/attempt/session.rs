@@ -20,6 +20,7 @@ use super::{Access, Attempt, Claim, ClaimKey, DIRECT, KeyRange, Reading, Target,
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::index::Lookup;
+use crate::storage::private_schema::PrivateSchema;
 use crate::storage::read_set::Part;
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::session_buffer::{Key, Observed, RangeRead, SessionBuffer};
@@ -64,6 +65,8 @@ pub(crate) struct SessionAccess {
     pub(crate) buffer: SessionBuffer,
     pub(crate) mode: SessionMode,
     pub(crate) control: Arc<dyn SessionControl>,
+    /// What the transaction has changed of the schema.
+    pub(crate) schema: PrivateSchema,
     notes: Notes,
 }
 
@@ -118,7 +121,18 @@ impl SessionAccess {
     /// For a session that has done nothing yet.
     pub(crate) fn new(control: Arc<dyn SessionControl>) -> SessionAccess {
         let mode = SessionMode::Current;
-        SessionAccess { buffer: SessionBuffer::default(), mode, control, notes: Notes::default() }
+        let (buffer, schema) = (SessionBuffer::default(), PrivateSchema::default());
+        SessionAccess { buffer, mode, control, schema, notes: Notes::default() }
+    }
+
+    /// Whether the tables that the transaction has used are those that there are.
+    pub(crate) fn is_of_current_schema(&self, store: &Store) -> bool {
+        // While it holds the lock of schema changes nothing can have changed.
+        !self.schema.is_empty()
+            || self
+                .buffer
+                .cores()
+                .all(|core| self.schema.is_own(core.id()) || store.shared_table(core).is_some())
     }
 
     /// The keys that the attempt has accessed, in order.
@@ -176,11 +190,13 @@ impl SessionAccess {
     }
 
     fn number_of(&mut self, store: &Store, table: &TableCore) -> Result<u32> {
+        let private = if self.schema.is_empty() { None } else { self.schema.shared_table(table)? };
         if let Some(number) = self.buffer.table_number(table) {
             return Ok(number);
         }
         // What is not there any more was changed since the attempt began.
-        let (core, has_contended_keys) = store.shared_table(table).ok_or(Error::Conflict)?;
+        let found = private.or_else(|| store.shared_table(table));
+        let (core, has_contended_keys) = found.ok_or(Error::Conflict)?;
         if let SessionMode::Snapshot(epoch) = self.mode
             && store.table(table.id()).is_some_and(|table| table.begins() > epoch)
         {
@@ -229,11 +245,6 @@ fn read_as_of<'a>(attempt: &Attempt<'a>, record: Record<'a>, part: Part, copy: &
     })
 }
 
-/// A table's number in reservations: its address, as in the names of locks.
-pub(crate) fn identity(table: &TableCore) -> u64 {
-    std::ptr::from_ref(table).addr() as u64
-}
-
 /// Claims a key as the protocol does, notes it, and brings in what the session has written to it.
 fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8], what: Claim) -> Result<()> {
     attempt.claim_below_session(table, key, what)?;
@@ -257,6 +268,9 @@ impl<'a> Attempt<'a> {
     /// From here on the attempt is a session's.
     pub(crate) fn enter_session(&self, mut session: Box<SessionAccess>) {
         session.clear_notes();
+        if !session.schema.is_empty() {
+            self.let_private_in();
+        }
         if matches!(session.mode, SessionMode::Snapshot(_)) {
             self.access.set(&AS_OF);
         }
@@ -407,7 +421,7 @@ impl<'a> Attempt<'a> {
         let table = self.hold(target.table)?;
         let mut held = self.held.borrow_mut();
         let is_free =
-            held.session.as_mut().is_none_or(|session| session.reserve(identity(table), target.key));
+            held.session.as_mut().is_none_or(|session| session.reserve(table.records_identity(), target.key));
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 
@@ -536,14 +550,19 @@ impl<'a> Attempt<'a> {
         unsafe { record.as_record() }.key()
     }
 
-    /// Brings in everything that the session has written, to be committed.
+    /// Brings in everything that the session has written, to be committed, but for what is written to tables that are
+    /// none any more.
     ///
     /// # Errors
     /// Updates are refused; what the protocol answers a writer.
-    pub(crate) fn carry_in_everything(&self, buffer: &SessionBuffer) -> Result<()> {
+    pub(crate) fn carry_in_everything(
+        &self,
+        buffer: &SessionBuffer,
+        is_live: impl Fn(&TableCore) -> bool,
+    ) -> Result<()> {
         self.check_writable()?;
         let mut carried = HashMap::default();
-        for (table, key, writes) in buffer.writes() {
+        for (table, key, writes) in buffer.writes().filter(|(table, ..)| is_live(table)) {
             let table = self.hold(table)?;
             let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
             let what = if is_insert { Claim::Insert } else { Claim::Write };

@@ -57,7 +57,8 @@ impl Holding {
         // Not the table's own, which is zero where it has no hash index.
         let hash = hash_key(key);
         let mode = self.mode(table, hash, what);
-        let identity = identity(table);
+        // A session that changes the table's definition has another one of the same records.
+        let identity = table.records_identity();
         self.take(|manager, locks, on_conflict| {
             // The point first: a thread that reads a range takes it before the keys in it, so the two do not cross.
             if what == Claim::Insert {
@@ -93,7 +94,7 @@ impl Holding {
         range: (Bound<&[u8]>, Bound<&[u8]>),
     ) -> Result<()> {
         self.take(|manager, locks, on_conflict| {
-            manager.acquire_range(locks, identity(table), range, on_conflict)
+            manager.acquire_range(locks, table.records_identity(), range, on_conflict)
         })
     }
 
@@ -129,12 +130,6 @@ impl Holding {
             Error::Conflict
         })
     }
-}
-
-/// A table's number in the names of locks: its address, which no other table of the store has as long as the store
-/// lives. (The inside of a secondary index shares its base table's id.)
-fn identity(table: &TableCore) -> u64 {
-    std::ptr::from_ref(table).addr() as u64
 }
 
 /// Nothing is held when a thread goes, however it goes.

@@ -27,6 +27,14 @@ pub(super) struct ChangedWord {
     pub(super) new: u64,
 }
 
+impl ChangedWord {
+    /// Changes a copy of the row.
+    pub(super) fn put_into(&self, row: &mut [u64]) {
+        row[self.at] = self.new;
+        row[self.column / 64] &= !(1 << (self.column % 64));
+    }
+}
+
 /// A value or an operation for one integer column, if that is all that is written to a record. The record has this word,
 /// and is held. `None`: it is another write, or one that cannot be applied.
 #[inline(always)]

@@ -14,13 +14,16 @@ use super::{Secondary, TableCore};
 use crate::base::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::storage::definition::TableDefinition;
 
+/// In [`Change::dropped`]: the table belongs to a session's transaction, and is no table to others yet.
+const PRIVATE: u64 = u64::MAX;
+
 /// What a schema change has made of a table.
 #[derive(Default)]
 pub(super) struct Change {
     successor: OnceLock<Arc<TableCore>>,
     /// The epoch of the schema change that has made it; zero: it is older than this process.
     begins: AtomicU64,
-    /// The epoch in which it was dropped, above which it is no table; zero: it was not.
+    /// The epoch in which it was dropped, above which it is no table; zero: it was not; [`PRIVATE`].
     dropped: AtomicU64,
     /// Whether its records are another definition's to free.
     has_moved: AtomicBool,
@@ -109,9 +112,24 @@ impl TableCore {
         }
     }
 
-    /// Says that a schema change of this epoch makes the table, before any thread else has it.
+    /// Says that a schema change of this epoch makes the table, before any other thread has it.
     pub(crate) fn begin(&self, epoch: u64) {
         self.change.begins.store(epoch, Ordering::Relaxed);
+        if self.is_private() {
+            // Relaxed: a thread finds the table through the store's lock, or through a successor, after this.
+            self.change.dropped.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes it a table of one session's transaction only, until [`begin`](Self::begin).
+    pub(crate) fn make_private(&self) {
+        self.change.dropped.store(PRIVATE, Ordering::Relaxed);
+    }
+
+    /// Whether it belongs to a session's transaction that has not committed.
+    pub(crate) fn is_private(&self) -> bool {
+        // Relaxed: an access that misses the change is caught at commit.
+        self.change.dropped.load(Ordering::Relaxed) == PRIVATE
     }
 
     /// Whether another table frees its records.
@@ -132,6 +150,7 @@ impl TableCore {
 
     /// Drops it in this epoch, behind the closed gate.
     pub(crate) fn drop_table(&self, epoch: u64) {
-        self.change.dropped.store(epoch.max(1), Ordering::Relaxed);
+        // Release pairs with the fence of an attempt that has met it.
+        self.change.dropped.store(epoch.max(1), Ordering::Release);
     }
 }

@@ -1,0 +1,440 @@
+//! Schema changes inside a session's transaction: private until its commit, undone by its rollback or by a savepoint's.
+//!
+//! The first change acquires the lock of schema changes, a reservation like those of keys: it is released with the
+//! transaction, waits as long as a key's, and takes part in the search for deadlocks. Transactions that change no schema
+//! ignore it.
+//!
+//! - A table that the transaction creates, empties or rebuilds (columns, types, key) has records of its own
+//!   ([`crate::storage::private_schema`]). A rebuild copies the rows by reads and writes of the session: the commit fails
+//!   with a conflict if another transaction has changed one of them.
+//! - A change of names, defaults, NOT NULL and indexes keeps the records. The rows are checked when it is made, and again at
+//!   the commit, which also fills new indexes: other transactions write the table until then, and cause no conflict.
+//!
+//! # Invariants
+//! The commit writes the catalog's rows, what comes of the tables and all rows as one transaction behind the closed gate
+//! ([`crate::storage::schema`]). So a crash leaves all of it or nothing.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use super::Session;
+use super::control::{Control, Sessions};
+use super::reservations::ReservedKey;
+use super::waiting::block_on;
+use crate::database::schema::{check_name, check_rows};
+use crate::database::{Database, catalog_rows};
+use crate::error::{Error, Result};
+use crate::pipeline::nesting;
+use crate::protocol::attempt::{Attempt, SessionAccess};
+use crate::range::Range;
+use crate::row::Row;
+use crate::storage::definition::TableDefinition;
+use crate::storage::private_schema::{PrivateDefinition, PrivateTable};
+use crate::storage::schema::SchemaChange;
+use crate::storage::store::Store;
+use crate::storage::table::TableCore;
+use crate::table::Table;
+use crate::table_change::{Changed, TableChange};
+use crate::transaction::Tx;
+use crate::types::ValueRef;
+
+/// The lock of schema changes among reservations: no table has this number.
+fn schema_key() -> ReservedKey {
+    (0, [][..].into())
+}
+
+/// The lock of schema changes, held by a change that is a transaction by itself.
+pub(crate) struct SchemaLock {
+    control: Arc<Control>,
+}
+
+impl SchemaLock {
+    /// Acquires it once no session holds it, and no other change.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn acquire(sessions: &Arc<Sessions>) -> Result<SchemaLock> {
+        let control = Control::new(sessions);
+        control.begin(None);
+        let lock = SchemaLock { control };
+        if !lock.control.reserve(schema_key())? {
+            block_on(poll_fn(|context| lock.control.poll_reserved(context)))?;
+        }
+        Ok(lock)
+    }
+}
+
+impl Drop for SchemaLock {
+    fn drop(&mut self) {
+        self.control.end();
+    }
+}
+
+/// # Schema changes in a transaction
+///
+/// They are private until the commit: other transactions go on with the schema as it was, and a rollback leaves nothing.
+/// One transaction changes the schema at a time; others wait ([`Session::set_wait_timeout`]).
+///
+/// A handle of a table that the transaction has changed or dropped fails with [`Error::TableChanged`] or
+/// [`Error::TableDropped`] inside of it: use the handle that the change returns. From the commit on all handles follow.
+///
+/// ```
+/// # use heddledb::{DataType, Database, Durability, Options, TableChange, TableDefinition, key, row};
+/// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+/// let mut session = db.session()?;
+/// session.begin()?;
+/// let definition = TableDefinition::new("city").column("id", DataType::Int64).primary_key(["id"]);
+/// let cities = session.create_table(definition)?;
+/// session.run(|tx| tx.insert(&cities, row![1]))?;
+/// let cities = session.change_table("city", TableChange::new().add_column("name", DataType::Text, "?"))?;
+/// session.run(|tx| tx.insert(&cities, row![2, "Bergen"]))?;
+/// assert!(db.table("city").is_err());
+/// session.commit()?;
+/// let names = db.run(|tx| tx.get(&cities, key![1])?.map(|row| row.text("name").map(str::to_string)).transpose())?;
+/// assert_eq!(names.as_deref(), Some("?"));
+/// # Ok::<(), heddledb::Error>(())
+/// ```
+impl Session {
+    /// Acquires the lock of schema changes for the rest of the transaction, or of its savepoint. Every change does so; asking
+    /// early keeps what the transaction knows of the schema from being changed.
+    ///
+    /// # Errors
+    /// [`Error::NoTransaction`]; [`Error::Conflict`]: a table that the transaction has used was changed meanwhile;
+    /// [`Error::Deadlock`], [`Error::TimedOut`], [`Error::Canceled`]; [`Error::Nested`] inside a transaction's body.
+    pub fn lock_schema(&mut self) -> Result<()> {
+        nesting::check("a schema change")?;
+        self.shared.check_open()?;
+        self.check_transaction()?;
+        if self.control.reserve(schema_key())? {
+            return self.check_tables();
+        }
+        block_on(self.wait_until_reserved())?;
+        self.check_tables()
+    }
+
+    fn check_tables(&mut self) -> Result<()> {
+        let shared = self.shared.clone();
+        let store = shared.engine().store();
+        let is_current = self.access.as_ref().is_none_or(|access| access.is_of_current_schema(store));
+        if is_current { Ok(()) } else { Err(self.abort(Error::Conflict)) }
+    }
+
+    /// As `Database::create_table`, in the transaction.
+    ///
+    /// # Errors
+    /// As there; as [`lock_schema`](Self::lock_schema).
+    pub fn create_table(&mut self, definition: TableDefinition) -> Result<Table> {
+        let definition = Database::checked(definition)?;
+        self.lock_schema()?;
+        let shared = self.shared.clone();
+        let store = shared.engine().store();
+        let access = self.access()?;
+        if access.schema.find(store, definition.name()).is_ok() {
+            return Err(Error::TableExists { table: definition.name().to_string() });
+        }
+        let core = access.schema.make(store, definition.clone());
+        access.schema.put(None, Some(PrivateDefinition { core: core.clone(), definition }));
+        Ok(Table::new(core))
+    }
+
+    /// As `Database::drop_table`, in the transaction.
+    ///
+    /// # Errors
+    /// As there; as [`lock_schema`](Self::lock_schema).
+    pub fn drop_table(&mut self, name: &str) -> Result<()> {
+        let old = self.own_table(name)?;
+        self.access()?.schema.put(Some(&old.core), None);
+        self.forget(&old.core);
+        Ok(())
+    }
+
+    /// As `Database::truncate`, in the transaction.
+    ///
+    /// # Errors
+    /// As there; as [`lock_schema`](Self::lock_schema).
+    pub fn truncate(&mut self, names: &[&str]) -> Result<()> {
+        let tables = names.iter().map(|name| self.own_table(name)).collect::<Result<Vec<_>>>()?;
+        let shared = self.shared.clone();
+        for PrivateDefinition { core: old, definition } in tables {
+            let schema = &mut self.access()?.schema;
+            let core = schema.make(shared.engine().store(), definition.clone());
+            schema.put(Some(&old), Some(PrivateDefinition { core, definition }));
+            self.forget(&old);
+        }
+        Ok(())
+    }
+
+    /// As `Database::change_table`, in the transaction. An index that is added to a table which the transaction has not
+    /// made is filled by the commit, and can be read from then on.
+    ///
+    /// # Errors
+    /// As there; as [`lock_schema`](Self::lock_schema).
+    pub fn change_table(&mut self, name: &str, change: TableChange) -> Result<Table> {
+        let old = self.own_table(name)?;
+        let changed = change.apply(&old.definition)?;
+        let new_name = changed.definition.name();
+        if new_name != name {
+            check_name(new_name)?;
+            if self.table(new_name).is_ok() {
+                return Err(Error::TableExists { table: new_name.to_string() });
+            }
+        }
+        let keeps_records =
+            changed.keeps_records(&old.definition) && !self.access()?.schema.is_own(old.core.id());
+        let core =
+            if keeps_records { self.redefine(&old, changed)? } else { self.rebuild(&old.core, &changed)? };
+        Ok(Table::new(core))
+    }
+
+    /// The table of this name, as the transaction has it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let store = self.shared.engine().store();
+        match &self.access {
+            Some(access) => access.schema.find(store, name).map(|found| Table::new(found.core)),
+            None => store.table_by_name(name).map(Table::new),
+        }
+    }
+
+    /// All tables, as the transaction has them.
+    pub fn tables(&self) -> Vec<Table> {
+        let store = self.shared.engine().store();
+        let tables = match &self.access {
+            Some(access) => access.schema.user_tables(store),
+            None => store.user_tables(),
+        };
+        tables.into_iter().map(Table::new).collect()
+    }
+
+    fn access(&mut self) -> Result<&mut SessionAccess> {
+        self.access.as_deref_mut().ok_or(Error::Closed)
+    }
+
+    /// A table that the transaction is to change, with the lock held.
+    fn own_table(&mut self, name: &str) -> Result<PrivateDefinition> {
+        check_name(name)?;
+        self.lock_schema()?;
+        let shared = self.shared.clone();
+        self.access()?.schema.find(shared.engine().store(), name)
+    }
+
+    /// Forgets the rows of a table that is none any more, unless a savepoint may bring it back.
+    fn forget(&mut self, core: &TableCore) {
+        if self.savepoints.is_empty()
+            && let Some(access) = &mut self.access
+            && access.schema.is_own(core.id())
+        {
+            access.buffer.forget_table(core.id());
+        }
+    }
+
+    /// Gives a table's records another definition.
+    fn redefine(&mut self, old: &PrivateDefinition, changed: Changed) -> Result<Arc<TableCore>> {
+        let Changed { definition, .. } = changed;
+        let base = self.access()?.schema.base_of(&old.core);
+        self.check_rows_of(old, &base, &definition)?;
+        let (_, empty) = base.redefined(definition.clone());
+        let mut without = definition.clone();
+        let mut position = 0..;
+        without.indexes.retain(|_| position.next().is_some_and(|position| !empty.contains(&position)));
+        let access = self.access()?;
+        let core = access.schema.keep(Arc::new(base.redefined(without).0));
+        access.buffer.redefine(&core);
+        access.schema.put(Some(&old.core), Some(PrivateDefinition { core: core.clone(), definition }));
+        Ok(core)
+    }
+
+    /// Copies a table's rows into a new one with another definition.
+    fn rebuild(&mut self, old: &Arc<TableCore>, changed: &Changed) -> Result<Arc<TableCore>> {
+        let shared = self.shared.clone();
+        let core = self.access()?.schema.make(shared.engine().store(), changed.definition.clone());
+        // While the rows are copied, the transaction has both tables.
+        let copy = PrivateDefinition { core: core.clone(), definition: changed.definition.clone() };
+        let tables = self.access()?.schema.tables().to_vec();
+        self.access()?.schema.put(None, Some(copy.clone()));
+        let (from, to) = (Table::new(old.clone()), Table::new(core.clone()));
+        let copied = self.run(|tx| {
+            tx.scan(&from, Range::all())?.try_for_each(|row| {
+                let values = changed.row(row?.to_values())?;
+                tx.insert(&to, values.iter().map(ValueRef::from).collect::<Vec<_>>())
+            })
+        });
+        let access = self.access()?;
+        access.schema.go_back_to(tables);
+        copied?;
+        access.schema.put(Some(old), Some(copy));
+        self.forget(old);
+        Ok(core)
+    }
+
+    /// Refuses a definition that the rows do not fit now; the commit looks again.
+    fn check_rows_of(
+        &mut self,
+        old: &PrivateDefinition,
+        base: &Arc<TableCore>,
+        definition: &TableDefinition,
+    ) -> Result<()> {
+        let (full, empty) = base.redefined(definition.clone());
+        let mut check = RowCheck::new(&full, &empty, &old.definition);
+        if check.is_trivial() {
+            return Ok(());
+        }
+        let is_written = self.access()?.buffer.writes().any(|(table, ..)| table.id() == base.id());
+        if is_written {
+            let table = Table::new(old.core.clone());
+            return self.run(|tx| {
+                let mut check = RowCheck::new(&full, &empty, &old.definition);
+                tx.scan(&table, Range::all())?.try_for_each(|row| check.row(&row?))
+            });
+        }
+        let snapshot = Database::of(self.shared.clone()).snapshot()?;
+        let rows = snapshot.scan(&Table::new(base.clone()), Range::all())?;
+        rows.into_iter().try_for_each(|row| check.row(&row?.row()))
+    }
+}
+
+/// Looks at a table's rows before it gets another definition.
+struct RowCheck<'c> {
+    table: &'c TableCore,
+    not_null: Vec<usize>,
+    unique: Vec<(usize, HashSet<Box<[u8]>>)>,
+}
+
+impl<'c> RowCheck<'c> {
+    fn new(table: &'c TableCore, empty: &[usize], before: &TableDefinition) -> RowCheck<'c> {
+        let definition = table.definition();
+        let unique = empty.iter().filter(|&&at| definition.indexes[at].unique);
+        RowCheck {
+            table,
+            not_null: newly_not_null(before, definition),
+            unique: unique.map(|&at| (at, HashSet::new())).collect(),
+        }
+    }
+
+    fn is_trivial(&self) -> bool {
+        self.not_null.is_empty() && self.unique.is_empty()
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<()> {
+        let definition = self.table.definition();
+        let values = row.to_values();
+        if let Some(&at) = self.not_null.iter().find(|&&at| values[at].is_null()) {
+            let what = format!("{}.{}", definition.name(), definition.columns[at].name);
+            return Err(Error::NullValue { what });
+        }
+        for (at, seen) in &mut self.unique {
+            let index = &definition.indexes[*at];
+            if index.columns.iter().any(|&column| values[column].is_null()) {
+                continue;
+            }
+            let key = self.table.index_key(*at, &[], |column| Ok(ValueRef::from(&values[column])))?;
+            if !seen.insert(key[..].into()) {
+                let table = definition.name().to_string();
+                return Err(Error::NotUnique { table, index: index.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns that refuse NULL now, and did not before.
+fn newly_not_null(before: &TableDefinition, now: &TableDefinition) -> Vec<usize> {
+    let columns = before.columns.iter().zip(&now.columns).enumerate();
+    columns.filter(|(_, (before, now))| now.not_null && !before.not_null).map(|(at, _)| at).collect()
+}
+
+impl SessionAccess {
+    /// Goes back to the tables of a savepoint.
+    pub(super) fn go_back_to(&mut self, tables: Vec<PrivateTable>) {
+        let changed = self.schema.tables().to_vec();
+        self.schema.go_back_to(tables);
+        for base in changed.iter().filter_map(|table| table.base.as_ref()) {
+            let restored = self.schema.tables().iter().find_map(|table| {
+                let is_it = table.base.as_ref().is_some_and(|other| Arc::ptr_eq(other, base));
+                (is_it && table.keeps_records()).then_some(table.now.as_ref()?.core.clone())
+            });
+            self.buffer.redefine(restored.as_ref().unwrap_or(base));
+        }
+    }
+}
+
+/// Writes what the transaction has changed of the schema, as the first part of its commit. What becomes of each table.
+///
+/// # Errors
+/// What the protocol answers a writer.
+pub(super) fn write_changes(
+    attempt: &Attempt<'_>,
+    access: &mut SessionAccess,
+) -> Result<Vec<Option<Arc<TableCore>>>> {
+    if access.schema.is_empty() {
+        return Ok(Vec::new());
+    }
+    attempt.let_private_in();
+    let (store, tx) = (attempt.store(), Tx::new(attempt));
+    let SessionAccess { buffer, schema, .. } = access;
+    schema
+        .tables()
+        .iter()
+        .map(|table| {
+            let published = write_change(store, &tx, table)?;
+            if let Some(core) = published.as_ref().filter(|_| table.keeps_records()) {
+                buffer.redefine(core);
+            }
+            Ok(published)
+        })
+        .collect()
+}
+
+fn write_change(store: &Store, tx: &Tx<'_, '_>, table: &PrivateTable) -> Result<Option<Arc<TableCore>>> {
+    if let (Some(base), Some(now)) = (&table.base, &table.now)
+        && table.keeps_records()
+    {
+        let (core, empty) = base.redefined(now.definition.clone());
+        let core = Arc::new(core);
+        catalog_rows::rewrite(store, tx, base, &now.definition)?;
+        tx.change_schema(SchemaChange::Replace { old: base.clone(), new: core.clone(), empty });
+        return Ok(Some(core));
+    }
+    if let Some(now) = &table.now {
+        catalog_rows::write(store, tx, now.core.id(), &now.definition)?;
+    }
+    if let Some(base) = &table.base {
+        catalog_rows::mark_dropped(store, tx, base.id())?;
+    }
+    let now = table.now.as_ref().map(|now| now.core.clone());
+    match (table.base.clone(), now.clone()) {
+        (Some(old), Some(new)) => {
+            tx.change_schema(SchemaChange::Replace { old, new, empty: Vec::new() });
+        }
+        (Some(old), None) => tx.change_schema(SchemaChange::Drop(old)),
+        (None, Some(new)) => tx.change_schema(SchemaChange::Add(new)),
+        (None, None) => {}
+    }
+    Ok(now)
+}
+
+/// Checks the rows of tables that keep their records, with what the transaction has written to them.
+///
+/// # Errors
+/// NULL in a column that refuses it.
+pub(super) fn check_changes(
+    attempt: &Attempt<'_>,
+    tables: &[PrivateTable],
+    published: &[Option<Arc<TableCore>>],
+) -> Result<()> {
+    let tx = Tx::new(attempt);
+    for (table, published) in tables.iter().zip(published).filter(|(table, _)| table.keeps_records()) {
+        let (Some(base), Some(core)) = (&table.base, published) else { continue };
+        let refuses_null = newly_not_null(base.definition(), core.definition());
+        let (_, empty) = base.redefined(core.definition().clone());
+        let indexes = &core.definition().indexes;
+        let read: Vec<usize> = empty.iter().flat_map(|&at| indexes[at].columns.clone()).collect();
+        if !refuses_null.is_empty() || !read.is_empty() {
+            check_rows(&tx, core, &refuses_null, &read)?;
+        }
+    }
+    Ok(())
+}
