@@ -348,6 +348,11 @@ impl SqlError {
         self.0.engine.as_ref()
     }
 
+    /// Whether a row that was to be changed is not there.
+    pub(crate) fn is_missing_key(&self) -> bool {
+        matches!(self.0.engine, Some(heddledb::Error::MissingKey { .. }))
+    }
+
     /// Whether the same transaction may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED)

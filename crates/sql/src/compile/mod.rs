@@ -1,71 +1,140 @@
-//! OLTP statements that name one row by its key: they run without operators.
+//! OLTP statements that name one row by its key, or store one: they run without operators.
+//!
+//! ```text
+//! key      a primary key from expressions, in the engine's form       read     SELECT of one row
+//! update   UPDATE of one row, as operations where it is that           insert   INSERT of one row       delete   DELETE of one row
+//! ```
+//!
+//! A statement is compiled when it is planned. A compiled statement allocates nothing for values that are plain words, and
+//! decodes the columns that it needs only.
 //!
 //! # Invariants
-//! - The result is what the operators of the same plan give.
+//! - The result is what the operators of the same plan give. What a compiled statement does not do (a row that violates a
+//!   constraint, an operand that does not fit) it leaves to the operators before it has written anything: their errors
+//!   are the statement's.
 
-use heddledb::{Value as Stored, ValueRef};
-use smallvec::SmallVec;
+mod delete;
+mod insert;
+mod key;
+mod read;
+mod update;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::expression::Expr;
 use crate::plan::node::{Node, Path, Plan, ScanNode};
-use crate::plan::scan::key_columns;
+use crate::plan::statement::{Action, RowRules};
 use crate::run::Run;
-use crate::run::batch::Batch;
-use crate::run::operator::scan::stored_key;
 use crate::types::Value;
 
-/// A plan that reads one row by its key.
-pub(crate) struct PointRead<'e> {
-    scan: &'e ScanNode,
-    key: &'e [Expr],
-    /// What is made of the row; none: the row as it is read.
-    expressions: Option<&'e [Expr]>,
+pub(crate) use key::PointKey;
+
+/// A compiled statement.
+#[derive(Debug)]
+pub(crate) enum Procedure {
+    Read(read::PointRead),
+    Insert(insert::OneInsert),
+    Update(update::PointUpdate),
+    Delete(delete::PointDelete),
 }
 
-/// The point read that a plan is.
-pub(crate) fn point_read(plan: &Plan) -> Option<PointRead<'_>> {
-    let (scan, expressions) = match &plan.node {
-        Node::Scan(scan) => (scan, None),
-        Node::Project { input, expressions } => match &input.node {
-            Node::Scan(scan) => (scan, Some(&expressions[..])),
-            _ => return None,
+impl Procedure {
+    /// The compiled form of a statement, if it has one.
+    pub(crate) fn of(action: &Action) -> Option<Procedure> {
+        match action {
+            Action::Query(plan) => read::PointRead::of(plan).map(Procedure::Read),
+            Action::Insert(plan) => insert::OneInsert::of(plan).map(Procedure::Insert),
+            Action::Update(plan) => update::PointUpdate::of(plan).map(Procedure::Update),
+            Action::Delete(plan) => delete::PointDelete::of(plan).map(Procedure::Delete),
+            Action::Merge(_) => None,
+        }
+    }
+
+    /// Runs it; the row that it returns, if it returns one, is appended to `row`. How many rows it has returned or
+    /// written. None: it has done nothing, and the operators are to run.
+    pub(crate) fn run<'e>(&'e self, run: &mut Run<'e>, row: &mut Vec<Value>) -> Result<Option<u64>> {
+        match self {
+            Procedure::Read(read) => read.run(run, row).map(Some),
+            Procedure::Insert(insert) => insert.run(run, row),
+            Procedure::Update(update) => update.run(run, row),
+            Procedure::Delete(delete) => delete.run(run),
+        }
+    }
+}
+
+/// The scan of one row by its primary key that a plan is.
+fn point_scan(plan: &Plan) -> Option<(&ScanNode, &[Expr])> {
+    match &plan.node {
+        Node::Scan(scan) => match &scan.path {
+            Path::Point(key) => Some((scan, key)),
+            _ => None,
         },
-        _ => return None,
-    };
-    match &scan.path {
-        Path::Point(key) => Some(PointRead { scan, key, expressions }),
         _ => None,
     }
 }
 
-impl<'e> PointRead<'e> {
-    /// The row, if it is there and meets the filter.
-    pub(crate) fn run(&self, run: &mut Run<'e>) -> Result<Option<Batch>> {
-        let mut key = SmallVec::<[Stored; 4]>::new();
-        for (column, value) in key_columns(&self.scan.table).into_iter().zip(self.key) {
-            let value = run.evaluate(value, &[])?;
-            match stored_key(&self.scan.table, column, &value) {
-                Some(stored) => key.push(stored),
-                None => return Ok(None),
-            }
+/// Whether columns of a table can change without a look at other rows: no constraint between rows names them.
+fn are_free(rules: &RowRules, mut columns: impl Iterator<Item = usize>) -> bool {
+    let table = &*rules.table;
+    let Some(keyed) = rules.keys.tables.get(&table.oid) else { return false };
+    let is_free = |column: usize| {
+        let in_unique = table
+            .indexes
+            .iter()
+            .any(|index| index.unique && index.columns.iter().any(|at| at.column == column));
+        let refers = keyed.foreign_keys.iter().any(|(key, _)| key.columns.contains(&column));
+        !table.key.contains(&column) && !in_unique && !refers && keyed.referencing.is_empty()
+    };
+    columns.all(is_free)
+}
+
+/// Whether a NULL is where the table has none.
+fn lacks_a_value(table: &Table, column: usize, value: &Value) -> bool {
+    value.is_null() && (table.columns[column].not_null || table.key.contains(&column))
+}
+
+/// The columns of a table's row that expressions over it see; none: not all of them are known.
+fn columns_seen<'x>(expressions: impl Iterator<Item = &'x Expr>) -> Option<BTreeSet<usize>> {
+    let mut seen = BTreeSet::new();
+    for expression in expressions {
+        if !expression.slots(&mut seen) {
+            return None;
         }
-        let key: SmallVec<[ValueRef<'_>; 4]> = key.iter().map(ValueRef::from).collect();
-        let mut batch = Batch::with_capacity(self.scan.decoder.len(), 1);
-        let decoder = &self.scan.decoder;
-        if !run.rows.get(&self.scan.table.engine, &key, &mut |row| decoder.decode(row, batch.push_nulls()))? {
-            return Ok(None);
+    }
+    Some(seen)
+}
+
+/// Appends the values of expressions over a row.
+fn append<'e>(run: &mut Run<'e>, values: &'e [Expr], row: &[Value], into: &mut Vec<Value>) -> Result<()> {
+    for value in values {
+        let value = run.evaluate(value, row)?;
+        into.push(value);
+    }
+    Ok(())
+}
+
+/// Whether all checks of a row hold.
+fn holds_all<'e>(run: &mut Run<'e>, checks: &'e [(String, Expr)], row: &[Value]) -> Result<bool> {
+    for (_, check) in checks {
+        if matches!(run.evaluate(check, row)?, Value::Bool(false)) {
+            return Ok(false);
         }
-        if let Some(filter) = &self.scan.filter
-            && !run.holds(filter, batch.row(0))?
-        {
-            return Ok(None);
-        }
-        let Some(expressions) = self.expressions else { return Ok(Some(batch)) };
-        let mut result = Batch::with_capacity(expressions.len(), 1);
-        let values = expressions.iter().map(|expression| run.evaluate(expression, batch.row(0)));
-        let values: SmallVec<[Value; 8]> = values.collect::<Result<_>>()?;
-        result.push(values);
-        Ok(Some(result))
+    }
+    Ok(true)
+}
+
+/// The table and the checks that a compiled write needs to know.
+#[derive(Debug)]
+struct Rules {
+    table: Arc<Table>,
+    checks: Vec<(String, Expr)>,
+}
+
+impl Rules {
+    fn of(rules: &RowRules) -> Rules {
+        Rules { table: rules.table.clone(), checks: rules.checks.clone() }
     }
 }

@@ -7,6 +7,7 @@
 use crate::access::Commute;
 use crate::bind::tree::{BoundExpr, MinMax, RelationId};
 use crate::catalog::Table;
+use crate::plan::decoder::handle;
 use crate::plan::expression::Expr;
 use crate::plan::layout::Layout;
 use crate::plan::node::{Node, Path, Plan};
@@ -16,9 +17,11 @@ use crate::plan::walk::{has_subquery, is_volatile, relations_of};
 use crate::types::Type;
 
 /// One operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Commuting {
     pub(crate) column: usize,
+    /// The column in the engine's table.
+    pub(crate) handle: heddledb::Column,
     pub(crate) operation: Commute,
     /// Subtracted, not added.
     pub(crate) negated: bool,
@@ -48,7 +51,8 @@ impl Planner<'_> {
                 return None;
             }
             let operand = self.expr(operand, layout).ok()?;
-            operations.push(Commuting { column: *column, operation, negated, operand });
+            let handle = handle(&rules.table, rules.table.columns[*column].engine).ok()?;
+            operations.push(Commuting { column: *column, handle, operation, negated, operand });
         }
         Some(operations)
     }
@@ -98,13 +102,11 @@ fn operation<'v>(
     let of = &table.columns[column];
     let is_mine = |expr: &BoundExpr| is_column(expr, target, column);
     match value {
-        // A cast to the column's own type is exact, but for a rounding of numerics.
-        BoundExpr::Cast { operand, ty, .. }
-            if *ty == of.ty && of.ty != Type::Numeric && operand.ty() == of.ty =>
-        {
+        // A cast to the column's own type is exact; of numerics, an operand with too many digits is found when it is there.
+        BoundExpr::Cast { operand, ty, .. } if *ty == of.ty && operand.ty() == of.ty => {
             operation(table, target, column, operand)
         }
-        BoundExpr::Operator { operator, args, ty } if *ty == of.ty && of.ty != Type::Numeric => {
+        BoundExpr::Operator { operator, args, ty } if *ty == of.ty => {
             let [left, right] = &args[..] else { return None };
             // The operand may be narrower than the column, never wider.
             let same = |operand: &BoundExpr| operand.ty() == of.ty || widens(operand.ty(), of.ty);
@@ -112,6 +114,8 @@ fn operation<'v>(
                 "+" if is_mine(left) && same(right) => Some((Commute::Add, false, right)),
                 "+" if is_mine(right) && same(left) => Some((Commute::Add, false, left)),
                 "-" if is_mine(left) && same(right) => Some((Commute::Add, true, right)),
+                // A product of numerics is rounded: in another order it is another one.
+                "*" if of.ty == Type::Numeric => None,
                 "*" if is_mine(left) && same(right) => Some((Commute::Multiply, false, right)),
                 "*" if is_mine(right) && same(left) => Some((Commute::Multiply, false, left)),
                 _ => None,
@@ -132,7 +136,7 @@ fn operation<'v>(
                 MinMax::Least if of.not_null => Commute::Min,
                 MinMax::Least => return None,
             };
-            (of.ty != Type::Numeric && operand.ty() == of.ty).then_some((operation, false, operand))
+            (operand.ty() == of.ty).then_some((operation, false, operand))
         }
         _ => None,
     }

@@ -38,6 +38,30 @@ impl Decoder {
         self.columns.len()
     }
 
+    /// A decoder of the columns in these places of this one.
+    pub(crate) fn picked(&self, places: &[usize]) -> Decoder {
+        Decoder { columns: places.iter().map(|&place| self.columns[place]).collect() }
+    }
+
+    /// Gives a row's columns to `each`, in order.
+    #[inline]
+    pub(crate) fn each(&self, row: &Row<'_>, mut each: impl FnMut(Value)) -> Result<()> {
+        for (column, ty, modifier) in &self.columns {
+            each(storage::decode(*ty, *modifier, row.get(*column)?)?);
+        }
+        Ok(())
+    }
+
+    /// Puts a row's columns into the slots of these numbers.
+    pub(crate) fn decode_into(&self, row: &Row<'_>, numbers: &[usize], slots: &mut [Value]) -> Result<()> {
+        let mut numbers = numbers.iter();
+        self.each(row, |value| {
+            if let Some(&number) = numbers.next() {
+                slots[number] = value;
+            }
+        })
+    }
+
     /// Puts a row's columns into slots.
     pub(crate) fn decode(&self, row: &Row<'_>, slots: &mut [Value]) -> Result<()> {
         for (slot, (column, ty, modifier)) in slots.iter_mut().zip(&self.columns) {

@@ -176,6 +176,28 @@ impl Expr {
         }
     }
 
+    /// Adds the slots that it sees. False: it is of a kind that is not looked into.
+    pub(crate) fn slots(&self, into: &mut std::collections::BTreeSet<usize>) -> bool {
+        let mut every = |parts: &[Expr]| parts.iter().all(|part| part.slots(into));
+        match self {
+            Expr::Constant(_) | Expr::Parameter(_) => true,
+            Expr::Slot(slot) => {
+                into.insert(*slot);
+                true
+            }
+            Expr::Call(call) => every(&call.arguments),
+            Expr::Compare(_, sides) | Expr::IsDistinct(sides, ..) | Expr::NullIf(sides, _) => {
+                every(&sides[..])
+            }
+            Expr::Cast(cast) => cast.operand.slots(into),
+            Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::MinMax(_, parts) => {
+                every(parts)
+            }
+            Expr::Not(part) | Expr::IsNull(part, _) | Expr::IsTruth(part, ..) => part.slots(into),
+            _ => false,
+        }
+    }
+
     /// All of these hold.
     pub(crate) fn all(mut conditions: Vec<Expr>) -> Option<Expr> {
         match conditions.len() {

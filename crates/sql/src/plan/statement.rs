@@ -13,6 +13,7 @@ use crate::bind::tree::{
     MergeAction, RelationId, StatementKind,
 };
 use crate::catalog::{ForeignKey, Table};
+use crate::compile::Procedure;
 use crate::error::Result;
 use crate::plan::commute::Commuting;
 use crate::plan::expression::Expr;
@@ -46,6 +47,8 @@ pub(crate) struct Planned {
     pub(crate) writes: bool,
     /// Whether it reads so much that a snapshot is worth taking: it waits for the log, but then meets no transaction.
     pub(crate) is_report: bool,
+    /// The statement in compiled form, if it has one.
+    pub(crate) procedure: Option<Procedure>,
 }
 
 /// What a statement does.
@@ -178,7 +181,9 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         }
         _ => false,
     };
-    Ok(Planned { ctes, first, action, sizes, writes, is_report })
+    let is_alone = ctes.is_empty() && first.is_empty();
+    let procedure = if is_alone { Procedure::of(&action) } else { None };
+    Ok(Planned { ctes, first, action, sizes, writes, is_report, procedure })
 }
 
 impl Planner<'_> {

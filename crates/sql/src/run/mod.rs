@@ -26,7 +26,6 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::access::{RowScan, Rows, Writes};
-use crate::compile::point_read;
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
@@ -38,6 +37,8 @@ use crate::run::order::Hashing;
 use crate::run::subquery::Cached;
 use crate::run::write::Written;
 use crate::types::{Environment, PlainEnvironment, Value};
+
+pub(crate) use write::commute;
 
 /// What a statement runs with.
 pub(crate) struct Run<'e> {
@@ -59,7 +60,7 @@ pub(crate) struct Run<'e> {
     /// A part of the rows of the scan with this number, which this run reads in place of all of them.
     pub(crate) part: Option<(usize, Box<dyn RowScan + Send>)>,
     /// Right sides of hash joins that were read for several runs beside each other, by the joins' numbers.
-    pub(crate) builds: HashMap<usize, Arc<Build>>,
+    pub(crate) builds: HashMap<usize, Arc<Build>, Hashing>,
     /// For each node how many rows it has given, if that is asked.
     pub(crate) counts: Option<Vec<u64>>,
     pub(crate) sizes: Sizes,
@@ -84,21 +85,22 @@ impl<'e> Run<'e> {
         sizes: Sizes,
         memory_bytes: usize,
     ) -> Run<'e> {
+        let hashing = order::hashing();
         Run {
             rows,
             writes,
             environment,
             parameters,
-            outer: vec![Value::Null; sizes.outers],
+            outer: filled(sizes.outers, || Value::Null),
             memory: Memory::new(memory_bytes),
-            hashing: Hashing::default(),
+            hashing: hashing.clone(),
             joined: Vec::new(),
             case_operands: Vec::new(),
-            ctes: vec![None; sizes.kept],
-            cte_plans: vec![None; sizes.kept],
-            cached: std::iter::repeat_with(|| None).take(sizes.caches).collect(),
+            ctes: filled(sizes.kept, || None),
+            cte_plans: filled(sizes.kept, || None),
+            cached: filled(sizes.caches, || None),
             part: None,
-            builds: HashMap::new(),
+            builds: HashMap::with_hasher(hashing),
             counts: None,
             sizes,
             interrupt: 0,
@@ -160,6 +162,12 @@ impl<'e> Run<'e> {
     }
 }
 
+/// As many of something as are wanted; for none of them nothing is done.
+#[inline]
+fn filled<T>(count: usize, each: impl FnMut() -> T) -> Vec<T> {
+    if count == 0 { Vec::new() } else { std::iter::repeat_with(each).take(count).collect() }
+}
+
 /// What a statement reads and writes through.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'e> {
@@ -199,6 +207,24 @@ pub(crate) fn execute(
     execute_with(planned, access, parameters, environment, options, sink).map(|(count, _)| count)
 }
 
+/// Runs a compiled statement; the row that it returns, if it does, is appended to `row`. How many rows it has returned or
+/// written. None: it has done nothing, and [`execute`] is to run.
+///
+/// # Errors
+/// The statement's.
+pub(crate) fn execute_compiled(
+    planned: &Planned,
+    access: Access<'_>,
+    parameters: &[Value],
+    environment: &mut dyn Environment,
+    row: &mut Vec<Value>,
+) -> Result<Option<u64>> {
+    let Some(procedure) = &planned.procedure else { return Ok(None) };
+    let limit = memory::MEMORY_BYTES_DEFAULT;
+    let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    procedure.run(&mut run, row)
+}
+
 /// How a statement runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunOptions {
@@ -229,15 +255,6 @@ pub(crate) fn execute_with(
         run.set_work_table(*number, Rc::new(written.returned));
     }
     let count = match &planned.action {
-        Action::Query(plan)
-            if !options.counts
-                && let Some(point) = point_read(plan) =>
-        {
-            let batch = point.run(&mut run)?;
-            let count = batch.as_ref().map_or(0, Batch::len) as u64;
-            batch.into_iter().try_for_each(&mut *sink)?;
-            count
-        }
         Action::Query(plan) => {
             let mut rows = operator::operator(plan, &mut run)?;
             let mut count = 0;

@@ -13,6 +13,12 @@ use crate::types::Value;
 /// What hash tables hash with: seeded at random in each process.
 pub(crate) type Hashing = foldhash::fast::RandomState;
 
+/// The process's seed.
+pub(crate) fn hashing() -> Hashing {
+    static SEED: std::sync::LazyLock<Hashing> = std::sync::LazyLock::new(Hashing::default);
+    SEED.clone()
+}
+
 /// How two values compare in an order by one key.
 #[inline]
 pub(crate) fn compare_values(left: &Value, right: &Value, key: &SortKey) -> Ordering {

@@ -12,7 +12,7 @@ use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
 use crate::session::pipeline::{Pipeline, PreparedStatements};
-use crate::session::prepared::Portal;
+use crate::session::prepared::Portals;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::run::PlanCache;
 use crate::session::settings::Settings;
@@ -61,9 +61,11 @@ pub struct Connection {
     pub(super) transaction: Transaction,
     pub(super) prepared: PreparedStatements,
     pub(super) pipeline: Pipeline,
-    pub(super) portals: HashMap<String, Portal>,
+    pub(super) portals: Portals,
     pub(super) cursors: HashMap<String, Cursor>,
     pub(super) plans: PlanCache,
+    /// The row that a compiled statement returns, kept for its memory.
+    pub(super) row: Vec<Value>,
     pub(super) canceled: Arc<AtomicBool>,
 }
 
@@ -106,9 +108,10 @@ impl Connection {
             transaction,
             prepared: PreparedStatements::default(),
             pipeline: Pipeline::default(),
-            portals: HashMap::new(),
+            portals: Portals::default(),
             cursors: HashMap::new(),
             plans: PlanCache::default(),
+            row: Vec::new(),
             canceled,
         })
     }
@@ -140,7 +143,7 @@ impl Connection {
     /// The first statement's that fails; those behind it are not run.
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         self.begin_statement();
-        self.portals.remove("");
+        self.portals.take("");
         self.pipeline.keep();
         let statements = parse(text).map_err(|error| self.failed(error))?;
         if statements.is_empty() {
@@ -174,7 +177,14 @@ impl Connection {
         if self.transaction.is_idle() {
             environment.transaction_start = environment.statement_start;
         }
-        environment.catalog = self.shared.catalog();
+        self.refresh_catalog();
+    }
+
+    /// Sees the catalog as it is now.
+    pub(super) fn refresh_catalog(&mut self) {
+        if self.environment.catalog.version != self.shared.catalog_version() {
+            self.environment.catalog = self.shared.catalog();
+        }
     }
 
     /// A statement has failed: so has the transaction that it was in.

@@ -22,7 +22,8 @@ const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 
 /// The time now, in microseconds since 2000-01-01 UTC.
 pub(crate) fn now() -> i64 {
-    jiff::Timestamp::now().as_microsecond() - POSTGRES_EPOCH
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as i64 - POSTGRES_EPOCH
 }
 
 /// The parts of a session that functions reach.

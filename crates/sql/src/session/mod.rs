@@ -29,7 +29,7 @@ mod statement;
 mod transaction;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use heddledb::Database;
 use parking_lot::{Mutex, RwLock};
@@ -43,6 +43,7 @@ use crate::session::sequences::Sequences;
 
 pub use connection::{Canceller, ConnectOptions, Connection};
 pub(crate) use environment::SessionEnvironment;
+pub use prepared::PreparedStatement;
 pub use result::{
     CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
@@ -51,6 +52,8 @@ pub use result::{
 pub(crate) struct Shared {
     pub database: Database,
     catalog: RwLock<Arc<Catalog>>,
+    /// The catalog's version, for a look without the lock.
+    catalog_version: AtomicU64,
     /// Held by a schema change from its checks to its end.
     pub changes: Mutex<()>,
     pub store: Store,
@@ -66,11 +69,19 @@ impl Shared {
         self.catalog.read().clone()
     }
 
+    /// The version of the catalog as it is now.
+    pub fn catalog_version(&self) -> u64 {
+        // Acquire pairs with the release in `set_catalog`: a thread that sees a version finds its catalog.
+        self.catalog_version.load(Ordering::Acquire)
+    }
+
     /// Replaces the catalog, by a thread that holds `changes`.
     pub fn set_catalog(&self, mut catalog: Catalog) -> Arc<Catalog> {
         let mut current = self.catalog.write();
         catalog.version = current.version + 1;
         *current = Arc::new(catalog);
+        // Release pairs with the acquire in `catalog_version`.
+        self.catalog_version.store(current.version, Ordering::Release);
         current.clone()
     }
 }
@@ -104,6 +115,7 @@ impl Sql {
         let (store, catalog) = Store::open(database)?;
         let shared = Shared {
             database: database.clone(),
+            catalog_version: AtomicU64::new(catalog.version),
             catalog: RwLock::new(Arc::new(catalog)),
             changes: Mutex::new(()),
             store,

@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use crate::error::Result;
 use crate::parse::syntax::Statement;
 use crate::session::connection::Connection;
-use crate::session::prepared::{Portal, Prepared};
+use crate::session::prepared::{Portal, Portals, Prepared};
 
 /// Prepared statements by their names. A copy shares them until one of the two is changed.
 #[derive(Clone, Default)]
@@ -62,7 +62,7 @@ pub(crate) struct Pipeline {
 /// What messages of a pipeline change beside the transaction.
 struct Start {
     prepared: PreparedStatements,
-    portals: HashMap<String, Portal>,
+    portals: Portals,
 }
 
 impl Pipeline {

@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use crate::bind::{BindContext, Binder};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
@@ -26,6 +28,10 @@ pub(crate) struct Prepared {
     pub plan: parking_lot::Mutex<Option<Arc<Plan>>>,
 }
 
+/// A statement that was prepared without a name ([`Connection::prepared`]): it runs on connections to the same database.
+#[derive(Clone)]
+pub struct PreparedStatement(Arc<Prepared>);
+
 /// A statement with its parameters.
 #[derive(Clone)]
 pub(crate) struct Portal {
@@ -38,6 +44,40 @@ impl Portal {
     /// None: its text was empty.
     pub fn statement(&self) -> Option<&Statement> {
         self.prepared.statement.as_ref()
+    }
+}
+
+/// Portals by their names; the one without a name costs no map entry.
+#[derive(Clone, Default)]
+pub(crate) struct Portals {
+    unnamed: Option<Portal>,
+    named: HashMap<String, Portal>,
+}
+
+impl Portals {
+    pub fn get(&self, name: &str) -> Option<&Portal> {
+        if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) }
+    }
+
+    /// Removes one, with its name.
+    pub fn take(&mut self, name: &str) -> Option<(String, Portal)> {
+        match name {
+            "" => self.unnamed.take().map(|portal| (String::new(), portal)),
+            name => self.named.remove_entry(name),
+        }
+    }
+
+    pub fn put(&mut self, name: String, portal: Portal) {
+        if name.is_empty() {
+            self.unnamed = Some(portal);
+        } else {
+            self.named.insert(name, portal);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.unnamed = None;
+        self.named.clear();
     }
 }
 
@@ -101,6 +141,72 @@ impl Connection {
         Ok(prepared)
     }
 
+    /// Prepares a statement that is run by [`run`](Self::run), without a name and without portals.
+    ///
+    /// ```
+    /// # use heddle_sql::{Sql, Value};
+    /// # use heddledb::{Database, Durability, Options};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let mut connection = Sql::new(&db)?.connect(Default::default())?;
+    /// connection.query("create table account (id bigint primary key, balance bigint not null)")?;
+    /// connection.query("insert into account values (1, 100)")?;
+    /// let balance = connection.prepared("select balance from account where id = $1")?;
+    /// let mut found = None;
+    /// connection.run(&balance, &[Value::Int8(1)], &mut |row| Ok(found = row.first().cloned()))?;
+    /// assert_eq!(found, Some(Value::Int8(100)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare); 0A000 for statements other than SELECT, VALUES, INSERT, UPDATE, DELETE and MERGE.
+    pub fn prepared(&mut self, text: &str) -> Result<PreparedStatement> {
+        self.begin_statement();
+        let prepared = crate::stack::for_text(text.len(), || self.prepare_text(text, Vec::new()));
+        let prepared = prepared.map_err(|error| self.failed(error))?;
+        if prepared.plan.lock().is_none() {
+            let message =
+                "only SELECT, VALUES, INSERT, UPDATE, DELETE and MERGE can be prepared without a name";
+            return Err(self.failed(SqlError::unsupported(message)));
+        }
+        Ok(PreparedStatement(Arc::new(prepared)))
+    }
+
+    /// Runs a prepared statement with its parameters, in order. Each row is given to `row` when nothing can take it back.
+    /// How many rows were returned or written.
+    ///
+    /// # Errors
+    /// The statement's; `row`'s; 08P01 for a wrong number of parameters.
+    pub fn run(
+        &mut self,
+        statement: &PreparedStatement,
+        parameters: &[Value],
+        row: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<u64> {
+        self.begin_statement();
+        let prepared = &*statement.0;
+        let done = crate::stack::for_text(prepared.text.len(), || self.run_now(prepared, parameters, row));
+        done.map_err(|error| self.failed(error))
+    }
+
+    fn run_now(
+        &mut self,
+        prepared: &Prepared,
+        parameters: &[Value],
+        row: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<u64> {
+        self.check_not_failed()?;
+        let Some(plan) = self.current_plan(prepared)? else {
+            return Err(SqlError::internal("a prepared statement has no plan"));
+        };
+        if parameters.len() != plan.parameters.len() {
+            let expected = plan.parameters.len();
+            let message =
+                format!("the statement has {expected} parameters, but {} were given", parameters.len());
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        self.run_plan(&plan, parameters, row)
+    }
+
     fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
         if !name.is_empty() && self.prepared.get(name).is_some() {
             let message = format!("prepared statement \"{name}\" already exists");
@@ -145,7 +251,7 @@ impl Connection {
     /// 26000; what binding it again says.
     pub fn describe_statement(&mut self, name: &str) -> Result<(Arc<[Type]>, Option<Fields>)> {
         let prepared = self.find_prepared(name).map_err(|error| self.failed(error))?;
-        self.environment.catalog = self.shared.catalog();
+        self.refresh_catalog();
         let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
         let parameters = plan.as_ref().map_or_else(Arc::default, |plan| plan.parameters.clone());
         Ok((parameters, self.fields_of(&prepared, plan.as_deref())))
@@ -190,12 +296,12 @@ impl Connection {
             );
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        if !portal.is_empty() && self.portals.contains_key(portal) {
+        if !portal.is_empty() && self.portals.get(portal).is_some() {
             let message = format!("cursor \"{portal}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        let new = Portal { prepared, parameters: parameters.into(), state: PortalState::New };
-        self.portals.insert(portal.to_string(), new);
+        let bound = Portal { prepared, parameters: parameters.into(), state: PortalState::New };
+        self.portals.put(portal.to_string(), bound);
         Ok(())
     }
 
@@ -212,7 +318,7 @@ impl Connection {
 
     /// Whether there is a portal of this name.
     pub fn has_portal(&self, name: &str) -> bool {
-        self.portals.contains_key(name)
+        self.portals.get(name).is_some()
     }
 
     /// Runs a portal, or goes on with it: at most `max_rows` rows, zero for all.
@@ -222,7 +328,7 @@ impl Connection {
     pub fn execute(&mut self, name: &str, max_rows: u32, sink: &mut dyn ResultSink) -> Result<()> {
         self.begin_statement();
         self.enter_pipeline(name).map_err(|error| self.failed(error))?;
-        let Some((name, mut portal)) = self.portals.remove_entry(name) else {
+        let Some((name, mut portal)) = self.portals.take(name) else {
             return Err(self.failed(SqlError::undefined_portal(name)));
         };
         let text_bytes = portal.prepared.text.len();
@@ -231,7 +337,7 @@ impl Connection {
         let ended = self.transaction.is_idle()
             && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
         if !ended {
-            self.portals.insert(name, portal);
+            self.portals.put(name, portal);
         }
         done.map_err(|error| self.failed(error))
     }
@@ -263,9 +369,12 @@ impl Connection {
             return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
         }
         let Some(plan) = self.current_plan(&portal.prepared.clone())? else {
-            let (statement, text) = (statement.clone(), portal.prepared.text.clone());
+            let prepared = portal.prepared.clone();
             portal.state = PortalState::Done;
-            return self.statement(&statement, &text, sink);
+            return match &prepared.statement {
+                Some(statement) => self.statement(statement, &prepared.text, sink),
+                None => Ok(()),
+            };
         };
         self.check_not_failed()?;
         if max_rows == 0 || !plan.returns {
@@ -288,7 +397,7 @@ impl Connection {
 
     /// Closes a portal; nothing happens if there is none.
     pub fn close_portal(&mut self, name: &str) {
-        self.portals.remove(name);
+        self.portals.take(name);
     }
 
     /// PREPARE.

@@ -34,6 +34,44 @@ impl Field {
     }
 }
 
+/// A command tag, kept without an allocation.
+#[derive(Default)]
+pub(crate) struct Tag {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Tag {
+    /// Appends a text; what does not fit any more is left out.
+    pub fn push(&mut self, text: &str) {
+        for &byte in text.as_bytes().iter().take(self.bytes.len() - self.length) {
+            self.bytes[self.length] = byte;
+            self.length += 1;
+        }
+    }
+
+    pub fn push_number(&mut self, number: u64) {
+        let (mut digits, mut start, mut left) = ([0; 20], 20, number);
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        self.push(std::str::from_utf8(&digits[start..]).unwrap_or_default());
+    }
+}
+
+impl std::ops::Deref for Tag {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+}
+
 /// Where a connection stands between statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {

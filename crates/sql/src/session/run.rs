@@ -15,10 +15,10 @@ use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
 use crate::run::batch::Batch;
-use crate::run::execute;
+use crate::run::{execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
-use crate::session::result::{Field, ResultSink};
+use crate::session::result::{Field, ResultSink, Tag};
 use crate::session::sequences::{SHORTAGE, sequence_of};
 use crate::types::{Type, Value};
 
@@ -41,11 +41,12 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// The command tag after this many rows.
-    pub fn tag(&self, count: u64) -> String {
-        match self.kind {
-            "INSERT" => format!("INSERT 0 {count}"),
-            kind => format!("{kind} {count}"),
-        }
+    pub fn tag(&self, count: u64) -> Tag {
+        let mut tag = Tag::default();
+        tag.push(self.kind);
+        tag.push(if self.kind == "INSERT" { " 0 " } else { " " });
+        tag.push_number(count);
+        tag
     }
 }
 
@@ -190,7 +191,7 @@ impl Connection {
             let sequence = sequence_of(&self.environment.catalog, oid)?;
             self.shared.sequences.set(&self.shared.database, &sequence, value, is_called)?;
         }
-        if let Some(last) = self.environment.last_sequence {
+        if let Some(last) = self.environment.last_sequence.filter(|_| !self.environment.given.is_empty()) {
             self.shared.sequences.settle(last);
         }
         Ok(())
@@ -256,6 +257,11 @@ impl Connection {
         parameters: &[Value],
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
+        if plan.planned.procedure.is_some()
+            && let Some(count) = self.run_compiled(plan, parameters, each)?
+        {
+            return Ok(count);
+        }
         let environment = &mut self.environment;
         environment.begin_attempt();
         let idle = self.transaction.is_idle();
@@ -282,6 +288,30 @@ impl Connection {
         };
         for batch in &batches {
             batch.rows().try_for_each(&mut *each)?;
+        }
+        Ok(count)
+    }
+
+    /// Runs a compiled statement. None: the operators are to run.
+    fn run_compiled(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        each: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<Option<u64>> {
+        let (row, environment) = (&mut self.row, &mut self.environment);
+        let body = |access: crate::run::Access<'_>| {
+            row.clear();
+            environment.begin_attempt();
+            execute_compiled(&plan.planned, access, parameters, &mut *environment, row)
+        };
+        let count = if self.transaction.is_idle() {
+            access::run(&self.shared.database, body)?
+        } else {
+            access::run_in(&mut self.transaction.session, body)?
+        };
+        if plan.returns && count.is_some_and(|count| count > 0) {
+            each(&self.row)?;
         }
         Ok(count)
     }

@@ -1,6 +1,5 @@
 //! INSERT, with ON CONFLICT.
 
-use crate::access::Commute;
 use crate::bind::tree::ConflictTarget;
 use crate::catalog::Table;
 use crate::error::Result;
@@ -9,7 +8,7 @@ use crate::run::Run;
 use crate::run::batch::Batch;
 use crate::run::operator::operator;
 use crate::run::write::checks::{check, generate};
-use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, stored_key, writes};
+use crate::run::write::rows::{change, find_by_index, key_of, read, refs, store, stored_key};
 use crate::run::write::update::commute;
 use crate::run::write::{Writing, Written, read_all, second_time};
 use crate::types::Value;
@@ -56,13 +55,11 @@ impl<'e> Inserting<'e> {
                 && let Some(operations) = &update.commuting
             {
                 let stored = stored_key(&rules.table, &key_of(&rules.table, &row))?;
-                if run.rows.exists(&rules.table.engine, &refs(&stored))? {
-                    let mut both = vec![Value::Null; row.len()];
-                    both.extend_from_slice(&row);
-                    if commute(run, &rules.table, &stored, operations, &both)? {
-                        self.writing.written.count += 1;
-                        return Ok(());
-                    }
+                let mut both = vec![Value::Null; row.len()];
+                both.extend_from_slice(&row);
+                if commute(run, &rules.table, &refs(&stored), operations, &both)? == Some(1) {
+                    self.writing.written.count += 1;
+                    return Ok(());
                 }
             }
             if let Some((key, old)) = self.conflicting(run, conflict, &row)? {
@@ -162,14 +159,4 @@ fn by_unique_index(
         return Ok(None);
     }
     find_by_index(run, table, index, &values)
-}
-
-/// Whether an operation can be done on values of SQL: NULL would make the column NULL.
-pub(super) fn applies(operation: Commute, operand: &Value) -> bool {
-    !operand.is_null() || matches!(operation, Commute::Max | Commute::Min)
-}
-
-/// Keeps the engine's door at hand for operations.
-pub(super) fn door<'e>(run: &Run<'e>) -> Result<&'e dyn crate::access::Writes> {
-    writes(run)
 }

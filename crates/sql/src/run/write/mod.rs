@@ -33,7 +33,7 @@ use crate::types::Value;
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use merge::merge;
-pub(crate) use update::update;
+pub(crate) use update::{commute, update};
 
 /// What a statement has done.
 pub(crate) struct Written {

@@ -1,8 +1,10 @@
 //! UPDATE.
 
-use heddledb::Value as Stored;
+use heddledb::{Value as Stored, ValueRef};
+use smallvec::SmallVec;
 
-use crate::catalog::Table;
+use crate::access::Commute;
+use crate::catalog::{Column as CatalogColumn, Table};
 use crate::error::{Result, SqlError, SqlState};
 use crate::plan::commute::Commuting;
 use crate::plan::scan::key_columns;
@@ -10,10 +12,10 @@ use crate::plan::statement::UpdatePlan;
 use crate::run::Run;
 use crate::run::operator::scan;
 use crate::run::write::checks::{check, generate};
-use crate::run::write::insert::{applies, door};
-use crate::run::write::rows::{change, refs};
+use crate::run::write::rows::{change, refs, writes};
 use crate::run::write::{Writing, Written, pick, read_all};
-use crate::types::Value;
+use crate::storage;
+use crate::types::{Type, Value};
 
 /// Runs an UPDATE.
 pub(crate) fn update<'e>(run: &mut Run<'e>, plan: &'e UpdatePlan) -> Result<Written> {
@@ -70,49 +72,77 @@ fn commuting<'e>(
             None => return Ok(Some(0)),
         }
     }
-    if !run.rows.exists(&table.engine, &refs(&stored))? {
-        return Ok(Some(0));
-    }
-    Ok(commute(run, table, &stored, operations, &[])?.then_some(1))
+    commute(run, table, &refs(&stored), operations, &[])
 }
 
-/// Does operations on a row that is there. False: an operand is NULL or out of range, and nothing was done.
-pub(super) fn commute<'e>(
+/// Does operations on the row of a key. How many rows there are; none: an operand is NULL or does not fit the column, and
+/// nothing was done.
+pub(crate) fn commute<'e>(
     run: &mut Run<'e>,
     table: &Table,
-    key: &[Stored],
+    key: &[ValueRef<'_>],
     operations: &'e [Commuting],
     row: &[Value],
-) -> Result<bool> {
-    let mut operands = Vec::with_capacity(operations.len());
+) -> Result<Option<u64>> {
+    let mut operands = SmallVec::<[Operand; 2]>::new();
     for operation in operations {
-        let operand = run.evaluate(&operation.operand, row)?;
-        if !applies(operation.operation, &operand) {
-            return Ok(false);
+        let value = run.evaluate(&operation.operand, row)?;
+        match operand(operation, &table.columns[operation.column], value) {
+            Some(operand) => operands.push(operand),
+            None => return Ok(None),
         }
-        let operand = match operand {
-            Value::Null => None,
-            operand if operation.negated => match operand.any_int().checked_neg() {
-                Some(negated) => Some(negated),
-                None => return Ok(false),
-            },
-            operand => Some(operand.any_int()),
-        };
-        operands.push(operand);
     }
-    let (door, key) = (door(run)?, refs(key));
+    let writes = writes(run)?;
+    let mut is_known = false;
     for (operation, operand) in operations.iter().zip(operands) {
-        let Some(operand) = operand else { continue };
-        let column = &table.columns[operation.column];
-        let handle = table.engine.column(&table.engine.definition().columns()[column.engine].name)?;
-        let done =
-            door.commute(&table.engine, &key, handle, operation.operation, heddledb::ValueRef::Int(operand));
-        done.map_err(|error| match error.state() {
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE => {
-                SqlError::new(error.state(), format!("{} out of range", column.ty.display_name()))
-            }
-            _ => error,
-        })?;
+        let operand = match operand {
+            Operand::None => continue,
+            Operand::Int(operand) => ValueRef::Int(operand),
+            Operand::Decimal(operand) => ValueRef::Decimal(operand),
+        };
+        match writes.commute(&table.engine, key, operation.handle, operation.operation, operand) {
+            Ok(()) => is_known = true,
+            Err(error) if error.is_missing_key() => return Ok(Some(0)),
+            Err(error) => return Err(out_of_range(&table.columns[operation.column], error)),
+        }
     }
-    Ok(true)
+    // Where no operand changes anything, whether there is a row is still to be known.
+    Ok(Some(u64::from(is_known || run.rows.exists(&table.engine, key)?)))
+}
+
+fn out_of_range(column: &CatalogColumn, error: SqlError) -> SqlError {
+    match error.state() {
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE if column.ty == Type::Numeric => {
+            SqlError::new(error.state(), "numeric field overflow")
+        }
+        SqlState::NUMERIC_VALUE_OUT_OF_RANGE => {
+            SqlError::new(error.state(), format!("{} out of range", column.ty.display_name()))
+        }
+        _ => error,
+    }
+}
+
+/// What an operation of the engine's is given.
+enum Operand {
+    /// NULL, which changes nothing.
+    None,
+    Int(i64),
+    Decimal(heddledb::Decimal),
+}
+
+/// A value as an operand; none: it has to be done in the usual way.
+fn operand(operation: &Commuting, column: &CatalogColumn, value: Value) -> Option<Operand> {
+    match value {
+        // GREATEST and LEAST ignore NULL; of anything else it makes NULL.
+        Value::Null => matches!(operation.operation, Commute::Max | Commute::Min).then_some(Operand::None),
+        Value::Numeric(number) => {
+            let number = if operation.negated { number.negate() } else { number };
+            match storage::encode(column.ty, column.modifier, &Value::Numeric(number)).ok()? {
+                Stored::Decimal(operand) => Some(Operand::Decimal(operand)),
+                _ => None,
+            }
+        }
+        value if operation.negated => value.any_int().checked_neg().map(Operand::Int),
+        value => Some(Operand::Int(value.any_int())),
+    }
 }

@@ -1,0 +1,155 @@
+//! UPDATE of one row by its key, of columns that no constraint between rows names.
+
+use heddledb::{Column, ValueRef};
+use smallvec::SmallVec;
+
+use crate::compile::{PointKey, Rules, append, are_free, columns_seen, holds_all, lacks_a_value, point_scan};
+use crate::error::{Result, SqlError};
+use crate::plan::commute::Commuting;
+use crate::plan::decoder::{Decoder, handle};
+use crate::plan::expression::Expr;
+use crate::plan::statement::UpdatePlan;
+use crate::run::{Run, commute};
+use crate::storage::encode_ref;
+use crate::types::Value;
+
+/// An UPDATE that names one row by its key.
+#[derive(Debug)]
+pub(crate) struct PointUpdate {
+    key: PointKey,
+    rules: Rules,
+    /// The operations that it is, if it is that.
+    operations: Option<Vec<Commuting>>,
+    changes: Vec<Change>,
+    /// The columns of the row that are read for it; none: it can be written without a look.
+    reads: Option<(Vec<usize>, Decoder)>,
+    filter: Option<Expr>,
+    returning: Vec<Expr>,
+}
+
+/// A column with its new value.
+#[derive(Debug)]
+struct Change {
+    column: usize,
+    handle: Column,
+    value: Expr,
+}
+
+impl PointUpdate {
+    pub(super) fn of(plan: &UpdatePlan) -> Option<PointUpdate> {
+        let (scan, key) = point_scan(&plan.input)?;
+        let rules = &plan.rules;
+        let table = &*rules.table;
+        // What is read is the row, column by column.
+        let is_row = plan.row.iter().copied().eq(0..table.columns.len());
+        let columns = plan.sets.iter().map(|(column, _)| *column);
+        if !is_row || !rules.generated.is_empty() || !are_free(rules, columns) {
+            return None;
+        }
+        let change = |(column, value): &(usize, Expr)| {
+            let handle = handle(table, table.columns[*column].engine).ok()?;
+            Some(Change { column: *column, handle, value: value.clone() })
+        };
+        let changes = plan.sets.iter().map(change).collect::<Option<Vec<_>>>()?;
+        let reads = columns_read(plan, scan.filter.as_ref());
+        let decoder = Decoder::new(table, &reads).ok()?;
+        Some(PointUpdate {
+            key: PointKey::new(&rules.table, key),
+            rules: Rules::of(rules),
+            operations: plan.commuting.as_ref().map(|(_, operations)| operations.clone()),
+            changes,
+            reads: (!reads.is_empty()).then_some((reads, decoder)),
+            filter: scan.filter.clone(),
+            returning: plan.returning.clone(),
+        })
+    }
+
+    pub(super) fn run<'e>(&'e self, run: &mut Run<'e>, into: &mut Vec<Value>) -> Result<Option<u64>> {
+        let done = self.key.with(run, |run, key| {
+            if let Some(operations) = &self.operations {
+                return commute(run, &self.key.table, key, operations, &[]);
+            }
+            self.change(run, key, into)
+        })?;
+        Ok(done.unwrap_or(Some(0)))
+    }
+
+    /// Reads what is needed of the row, and writes its columns. None: the operators are to run.
+    fn change<'e>(
+        &'e self,
+        run: &mut Run<'e>,
+        key: &[ValueRef<'_>],
+        into: &mut Vec<Value>,
+    ) -> Result<Option<u64>> {
+        let table = &*self.rules.table;
+        let mut row = SmallVec::<[Value; 16]>::new();
+        if self.reads.is_some() || !self.returning.is_empty() || !self.rules.checks.is_empty() {
+            row.resize(table.columns.len(), Value::Null);
+        }
+        if let Some((columns, decoder)) = &self.reads {
+            let found = run
+                .rows
+                .get(&table.engine, key, &mut |found| decoder.decode_into(found, columns, &mut row))?;
+            if !found {
+                return Ok(Some(0));
+            }
+            if let Some(filter) = &self.filter
+                && !run.holds(filter, &row)?
+            {
+                return Ok(Some(0));
+            }
+        }
+        let mut values = SmallVec::<[Value; 4]>::new();
+        for change in &self.changes {
+            let value = run.evaluate(&change.value, &row)?;
+            if lacks_a_value(table, change.column, &value) {
+                return Ok(None);
+            }
+            values.push(value);
+        }
+        if !self.rules.checks.is_empty() || !self.returning.is_empty() {
+            for (change, value) in self.changes.iter().zip(&values) {
+                row[change.column] = value.clone();
+            }
+        }
+        if !holds_all(run, &self.rules.checks, &row)? {
+            return Ok(None);
+        }
+        if !self.write(run, key, &values)? {
+            return Ok(Some(0));
+        }
+        append(run, &self.returning, &row, into)?;
+        Ok(Some(1))
+    }
+    /// Whether the row is there.
+    fn write(&self, run: &Run<'_>, key: &[ValueRef<'_>], values: &[Value]) -> Result<bool> {
+        let Some(writes) = run.writes else {
+            return Err(SqlError::internal("an update has nothing to write through"));
+        };
+        let table = &*self.rules.table;
+        let mut scratch = SmallVec::<[Vec<u8>; 4]>::from_elem(Vec::new(), values.len());
+        let mut changes = SmallVec::<[(Column, ValueRef<'_>); 4]>::new();
+        for ((change, value), scratch) in self.changes.iter().zip(values).zip(&mut scratch) {
+            let column = &table.columns[change.column];
+            changes.push((change.handle, encode_ref(column.ty, column.modifier, value, scratch)?));
+        }
+        match writes.update(&table.engine, key, &changes) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_missing_key() => Ok(false),
+            Err(error) => Err(error.with_table(&table.schema, &table.name)),
+        }
+    }
+}
+
+/// The columns of the row that an update looks at; all of them, where that is not known.
+fn columns_read(plan: &UpdatePlan, filter: Option<&Expr>) -> Vec<usize> {
+    let sets = plan.sets.iter().map(|(_, value)| value);
+    let checks = plan.rules.checks.iter().map(|(_, check)| check);
+    let expressions = sets.clone().chain(filter).chain(checks).chain(&plan.returning);
+    let width = plan.rules.table.columns.len();
+    match columns_seen(expressions) {
+        // What a check or RETURNING sees of the columns that are written is their new values.
+        Some(seen) => seen.into_iter().filter(|&column| column < width).collect(),
+        None => (0..width).collect(),
+    }
+}
