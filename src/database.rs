@@ -215,6 +215,12 @@ impl Database {
         Ok(Session::new(self.shared.clone()))
     }
 
+    /// Whether any session has reserved a row ([`Tx::get_for_update`]): then what writes outside of transactions should run
+    /// in a session, too ([`Session::run`]), to queue behind it. It may be an answer of a moment ago.
+    pub fn has_reservations(&self) -> bool {
+        self.shared.sessions().has_reservations()
+    }
+
     /// Makes this thread a worker that runs procedures itself.
     ///
     /// The worker keeps one of the database's worker contexts (`ThreadOptions::max_worker_contexts`) until it is dropped, also

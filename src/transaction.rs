@@ -96,6 +96,47 @@ impl<'t, 'a> Tx<'t, 'a> {
         })
     }
 
+    /// Reserves a row for a thread that is going to change it, as [`get_for_update`](Self::get_for_update) does, without a
+    /// look at it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn reserve<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<()> {
+        self.at(table, key, |target| self.attempt.reserve(target))
+    }
+
+    /// As [`reserve`](Self::reserve), but does not wait: whether the row is reserved now. Outside of sessions nothing is
+    /// ever reserved, and the answer is yes.
+    ///
+    /// ```
+    /// # use heddledb::{DataType, Database, Durability, Options, TableDefinition, key, row};
+    /// # let db = Database::in_memory(Options::default().durability(Durability::None))?;
+    /// # let jobs = db.create_table(TableDefinition::new("job").column("id", DataType::Int64).primary_key(["id"]))?;
+    /// # db.run(|tx| (1..=2).try_for_each(|id| tx.insert(&jobs, row![id])))?;
+    /// let (mut first, mut second) = (db.session()?, db.session()?);
+    /// first.begin()?;
+    /// assert!(first.run(|tx| tx.try_reserve(&jobs, key![1]))?);
+    /// second.begin()?;
+    /// assert_eq!(second.run(|tx| [1, 2].into_iter().map(|id| tx.try_reserve(&jobs, key![id])).collect())?, [false, true]);
+    /// # Ok::<(), heddledb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn try_reserve<'k>(&self, table: &Table, key: impl AsRef<[ValueRef<'k>]>) -> Result<bool> {
+        self.at(table, key, |target| self.attempt.try_reserve(target))
+    }
+
+    /// Looks for rows to reserve: what `look` reads is of one state, but the commit of the session's transaction does not
+    /// compare it again, so that it does not conflict with changes of rows that were only passed by. What was passed by
+    /// is therefore no part of what is serializable. Outside of sessions it is a plain call.
+    pub fn search<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.attempt.pause_notes(true);
+        let found = look();
+        self.attempt.pause_notes(false);
+        found
+    }
+
     /// The rows of many keys, one after the other: `each` is called for every key in its order, with `None` where
     /// there is no row. The keys are looked up several at a time, so that the processor fetches their rows beside each
     /// other.

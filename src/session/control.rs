@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::reservations::{Answer, Reservations, ReservedKey, TransactionId};
-use crate::base::atomics::{AtomicBool, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicUsize, Ordering};
 use crate::error::{Error, Result, Timeout};
 use crate::protocol::attempt::SessionControl;
 
@@ -29,6 +29,8 @@ pub(crate) struct Sessions {
     timer: Mutex<Timer>,
     /// The earliest deadline has changed, or the timer is to end.
     changed: Condvar,
+    /// How many keys are reserved, for a look without the lock.
+    reserved: AtomicUsize,
 }
 
 /// What open transactions have in common.
@@ -109,6 +111,7 @@ impl Sessions {
         drop(state);
         shared.reservations.stop_waiting(transaction);
         let granted = shared.reservations.release(transaction, 0);
+        self.show_reserved(shared);
         own.into_iter().chain(shared.grant(granted)).collect()
     }
 
@@ -151,6 +154,18 @@ impl Sessions {
         self.changed.notify_all();
         let open: Vec<_> = self.shared.lock().open.values().filter_map(Weak::upgrade).collect();
         open.iter().for_each(|control| control.abort(Error::Closed));
+    }
+
+    /// Whether any key is reserved; it may be an answer of a moment ago.
+    pub(crate) fn has_reservations(&self) -> bool {
+        // Relaxed: the number carries no data; a transaction that misses a reservation conflicts with it.
+        self.reserved.load(Ordering::Relaxed) > 0
+    }
+
+    /// Shows how many keys are reserved, by a thread that holds the lock.
+    fn show_reserved(&self, shared: &Shared) {
+        // Relaxed: as in `has_reservations`.
+        self.reserved.store(shared.reservations.len(), Ordering::Relaxed);
     }
 
     fn look_at(&self, at: Instant, control: Weak<Control>) {
@@ -210,6 +225,7 @@ impl Control {
         shared.open.remove(&transaction);
         shared.reservations.stop_waiting(transaction);
         let granted = shared.reservations.release(transaction, 0);
+        self.sessions.show_reserved(&shared);
         let wakers = shared.grant(granted);
         drop(shared);
         wake(wakers);
@@ -269,6 +285,7 @@ impl Control {
         let mut shared = self.sessions.shared.lock();
         let Some(transaction) = self.state.lock().transaction else { return };
         let granted = shared.reservations.release(transaction, kept);
+        self.sessions.show_reserved(&shared);
         let wakers = shared.grant(granted);
         drop(shared);
         wake(wakers);
@@ -293,6 +310,7 @@ impl Control {
             }
             answer = shared.reservations.victim(transaction).map_or(Answer::Queued, Answer::Deadlock);
         }
+        self.sessions.show_reserved(&shared);
         drop(shared);
         wake(wakers);
         Ok(answer == Answer::Reserved)
@@ -362,6 +380,8 @@ impl SessionControl for Control {
         let state = self.state.lock();
         let Some(transaction) = state.transaction.filter(|_| state.aborted.is_none()) else { return true };
         drop(state);
-        shared.reservations.try_reserve(transaction, table, key)
+        let is_reserved = shared.reservations.try_reserve(transaction, table, key);
+        self.sessions.show_reserved(&shared);
+        is_reserved
     }
 }

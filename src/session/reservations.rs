@@ -108,6 +108,11 @@ impl Reservations {
         None
     }
 
+    /// How many keys are reserved.
+    pub(super) fn len(&self) -> usize {
+        self.queues.len()
+    }
+
     /// How many keys a transaction has reserved.
     pub(super) fn count(&self, transaction: TransactionId) -> usize {
         self.owners.get(&transaction).map_or(0, |owner| owner.held.len())

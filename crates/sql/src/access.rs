@@ -9,11 +9,23 @@
 //! - Rows are lent, not given: what is kept of one is copied into values of SQL.
 
 use heddledb::{
-    Column, Database, Error, Range, Row, Scan, Session, Snapshot, SnapshotScan, Table, Tx, ValueRef,
+    Column, Database, Error, Range, Row, Scan, Session, SessionState, Snapshot, SnapshotScan, Table, Tx,
+    ValueRef,
 };
 
 use crate::error::SqlError;
 use crate::run::Access;
+
+/// What runs a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// The engine, as a transaction of its own.
+    Engine,
+    /// A session, as a transaction of its own: it queues behind what other sessions have reserved.
+    Alone,
+    /// A session with an open transaction.
+    Block,
+}
 
 /// A commutative operation of the engine's on a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +56,22 @@ pub(crate) trait Rows {
         index: Option<&str>,
         range: Range,
     ) -> Result<Box<dyn RowScan + 's>, SqlError>;
+
+    /// Reserves a row for the session's transaction; where another session has it, this one waits, and the statement runs
+    /// again. Outside of sessions nothing is reserved.
+    fn reserve(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    /// The same without patience: whether no other session has it.
+    fn try_reserve(&self, _table: &Table, _key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Ok(true)
+    }
+
+    /// Reads what the session's transaction does not depend on.
+    fn search(&self, look: &mut dyn FnMut()) {
+        look();
+    }
 
     /// The same rows for several threads at once, if they can be read so.
     fn shared(&self) -> Option<&(dyn SharedRows + Sync)> {
@@ -132,6 +160,18 @@ impl Rows for Tx<'_, '_> {
         };
         Ok(Box::new(scan?))
     }
+
+    fn reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<(), SqlError> {
+        Ok(Tx::reserve(self, table, key)?)
+    }
+
+    fn try_reserve(&self, table: &Table, key: &[ValueRef<'_>]) -> Result<bool, SqlError> {
+        Ok(Tx::try_reserve(self, table, key)?)
+    }
+
+    fn search(&self, look: &mut dyn FnMut()) {
+        Tx::search(self, look);
+    }
 }
 
 impl Writes for Tx<'_, '_> {
@@ -179,7 +219,7 @@ pub(crate) fn run<T>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let mut failure = None;
-    let outcome = database.run(|tx| attempt(tx, &mut failure, &mut body));
+    let outcome = database.run(|tx| attempt(tx, Door::Engine, &mut failure, &mut body));
     outcome.map_err(|error| told(error, failure))
 }
 
@@ -193,18 +233,20 @@ pub(crate) fn run_in<T>(
     mut body: impl FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> Result<T, SqlError> {
     let mut failure = None;
-    let outcome = session.run(|tx| attempt(tx, &mut failure, &mut body));
+    let door = if session.state() == SessionState::Idle { Door::Alone } else { Door::Block };
+    let outcome = session.run(|tx| attempt(tx, door, &mut failure, &mut body));
     outcome.map_err(|error| told(error, failure))
 }
 
 /// One attempt of a body, its failure kept aside.
 fn attempt<T>(
     tx: &Tx<'_, '_>,
+    door: Door,
     failure: &mut Option<SqlError>,
     body: &mut dyn FnMut(Access<'_>) -> Result<T, SqlError>,
 ) -> heddledb::Result<T> {
     *failure = None;
-    body(Access::writes(tx, tx)).map_err(|error| {
+    body(Access::writes(tx, tx, door)).map_err(|error| {
         if error.is_retryable() {
             return Error::Conflict;
         }

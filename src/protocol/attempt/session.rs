@@ -83,6 +83,8 @@ struct Notes {
     need: Option<Need>,
     /// Whether it has accessed a key to write or to reserve it.
     is_writer: bool,
+    /// Whether what is read is left out.
+    is_paused: bool,
 }
 
 /// A key that was claimed: its place among the bytes noted.
@@ -214,6 +216,7 @@ impl SessionAccess {
         self.notes.wanted = None;
         self.notes.need = None;
         self.notes.is_writer = false;
+        self.notes.is_paused = false;
     }
 }
 
@@ -232,6 +235,9 @@ impl fmt::Debug for SessionAccess {
         formatter.debug_struct("SessionAccess").field("keys", &self.notes.keys.len()).finish_non_exhaustive()
     }
 }
+
+/// The number of a range that is left out of the notes.
+const UNNOTED_RANGE: usize = usize::MAX;
 
 /// Reads from the snapshot that the session has.
 static AS_OF: Access =
@@ -257,7 +263,9 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
         session.write()?;
     }
     let number = session.number_of(attempt.store, table)?;
-    session.notes.note(number, key, what);
+    if !session.notes.is_paused || what != Claim::Read {
+        session.notes.note(number, key, what);
+    }
     if let Some(writes) = session.buffer.writes_to(number, key) {
         attempt.carry_in(table, key, writes, &mut session.notes.carried);
     }
@@ -343,6 +351,9 @@ impl<'a> Attempt<'a> {
         let range = RangeRead { lower: shared(as_slice(lower)), upper: shared(as_slice(upper)), as_of };
         let written = session.buffer.writes_within(number, (as_slice(lower), as_slice(upper)));
         written.for_each(|(key, writes)| self.carry_in(table, key, writes, &mut session.notes.carried));
+        if session.notes.is_paused {
+            return Ok(Some(UNNOTED_RANGE));
+        }
         session.notes.ranges.push(NotedRange {
             table: number,
             range,
@@ -423,6 +434,26 @@ impl<'a> Attempt<'a> {
         let is_free =
             held.session.as_mut().is_none_or(|session| session.reserve(table.records_identity(), target.key));
         if is_free { Ok(()) } else { Err(Error::Conflict) }
+    }
+
+    /// As [`reserve`](Self::reserve), without patience: whether no other session has the key.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: it reads from a snapshot, and must be retried without it.
+    pub(crate) fn try_reserve(&self, target: &Target<'_, 'a>) -> Result<bool> {
+        let table = self.hold(target.table)?;
+        let mut held = self.held.borrow_mut();
+        let Some(session) = &mut held.session else { return Ok(true) };
+        session.write()?;
+        Ok(session.control.try_reserve(identity(table), target.key))
+    }
+
+    /// From here on what the session reads is noted, or left out: then the commit does not look at it again. Keys that are
+    /// accessed for a write are noted always.
+    pub(crate) fn pause_notes(&self, is_paused: bool) {
+        if let Some(session) = &mut self.held.borrow_mut().session {
+            session.notes.is_paused = is_paused;
+        }
     }
 
     /// Tries the attempt's writes to a record on the row that is there: an operation that nothing has read yet. On a

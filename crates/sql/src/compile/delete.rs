@@ -21,7 +21,12 @@ impl PointDelete {
 
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>) -> Result<Option<u64>> {
         let Some(writes) = run.writes else { return Ok(None) };
-        let deleted = self.key.with(run, |_, key| writes.delete(&self.key.table.engine, key))?;
+        let deleted = self.key.with(run, |run, key| {
+            if run.reserves(false) {
+                run.rows.reserve(&self.key.table.engine, key)?;
+            }
+            writes.delete(&self.key.table.engine, key)
+        })?;
         Ok(Some(u64::from(deleted == Some(true))))
     }
 }

@@ -66,6 +66,9 @@ impl PointUpdate {
 
     pub(super) fn run<'e>(&'e self, run: &mut Run<'e>, into: &mut Vec<Value>) -> Result<Option<u64>> {
         let done = self.key.with(run, |run, key| {
+            if run.reserves(self.operations.is_some()) {
+                run.rows.reserve(&self.key.table.engine, key)?;
+            }
             if let Some(operations) = &self.operations {
                 return commute(run, &self.key.table, key, operations, &[]);
             }

@@ -23,6 +23,7 @@ pub(crate) fn inputs(plan: &Plan) -> Vec<&Plan> {
         | Node::Limit { input, .. }
         | Node::Distinct { input, .. }
         | Node::DistinctOn { input, .. } => vec![input],
+        Node::Lock(node) => vec![&node.input],
         Node::Lookup(node) => vec![&node.left],
         Node::Loop(node) => vec![&node.left, &node.right],
         Node::Hash(node) => vec![&node.left, &node.right],
@@ -87,6 +88,7 @@ fn name(plan: &Plan) -> String {
         Node::Sort { .. } => "Sort".to_string(),
         Node::Limit { .. } => "Limit".to_string(),
         Node::Distinct { .. } => "Unique (hashed)".to_string(),
+        Node::Lock(_) => "LockRows".to_string(),
         Node::DistinctOn { .. } => "Unique".to_string(),
         Node::Append(_) => "Append".to_string(),
         Node::SetOperation(_) => "SetOp".to_string(),

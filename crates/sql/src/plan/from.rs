@@ -154,6 +154,7 @@ impl Flatten<'_, '_, '_> {
 fn mergeable(query: &BoundQuery, nullable: bool) -> Option<&BoundSelect> {
     let QueryBody::Select(select) = &query.body else { return None };
     let is_plain = query.ctes.is_empty()
+        && query.locks.is_empty()
         && query.order_by.is_empty()
         && query.limit.is_none()
         && query.offset.is_none()

@@ -19,6 +19,7 @@ mod group;
 mod join;
 mod join_order;
 pub(crate) mod layout;
+mod lock;
 pub(crate) mod node;
 mod path;
 pub(crate) mod planner;

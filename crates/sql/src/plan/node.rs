@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::bind::tree::{FrameExclusion, FrameUnit};
+use crate::bind::tree::{FrameExclusion, FrameUnit, LockWait};
 use crate::catalog::Table;
 use crate::functions::Function;
 use crate::plan::decoder::Decoder;
@@ -87,6 +87,8 @@ pub(crate) enum Node {
         input: Box<Plan>,
         limit: Limit,
     },
+    /// The rows of its input, reserved for this session.
+    Lock(Box<LockNode>),
     /// One row of each group of rows that are equal in these slots.
     Distinct {
         input: Box<Plan>,
@@ -106,6 +108,24 @@ pub(crate) enum Node {
         ctes: Vec<(usize, Plan)>,
         input: Box<Plan>,
     },
+}
+
+/// Rows that are reserved: `FOR UPDATE` and its kin.
+#[derive(Debug)]
+pub(crate) struct LockNode {
+    pub(crate) input: Plan,
+    pub(crate) items: Vec<LockItem>,
+    /// How many rows are wanted: more are not reserved.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// A table of which rows are reserved.
+#[derive(Debug)]
+pub(crate) struct LockItem {
+    pub(crate) table: Arc<Table>,
+    /// Where the rows' keys are; NULL: there is no row of this table.
+    pub(crate) key: Vec<usize>,
+    pub(crate) wait: LockWait,
 }
 
 /// A scan of a table.

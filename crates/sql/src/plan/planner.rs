@@ -55,6 +55,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) caches: usize,
     pub(crate) nodes: usize,
     pub(crate) kept: usize,
+    /// Whether any query reserves rows.
+    pub(crate) locks: bool,
     /// How deep queries lie inside each other.
     pub(crate) depth: usize,
 }
@@ -79,6 +81,7 @@ impl<'p> Planner<'p> {
             caches: 0,
             nodes: 0,
             kept: 0,
+            locks: false,
             depth: 0,
         }
     }

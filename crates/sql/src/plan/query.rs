@@ -31,7 +31,11 @@ impl Planner<'_> {
     }
 
     pub(crate) fn query_body(&mut self, query: &BoundQuery) -> Result<Plan> {
+        let (query, locks) = self.with_keys(query);
+        let query = &*query;
         let limit = self.limit(query)?;
+        // Rows that are skipped because others have them do not count.
+        let sort_limit = if locks.is_empty() { limit.clone() } else { None };
         let (plan, is_sorted) = match &query.body {
             QueryBody::Select(select) => self.select(query, select)?,
             QueryBody::Set { operation, all, left, right } => {
@@ -50,13 +54,10 @@ impl Planner<'_> {
         if !is_sorted {
             let (width, rows, cost) = (plan.width, plan.rows, plan.cost);
             let cost = cost + rows * rows.max(2.0).log2() * 0.2;
-            plan = self.plan(
-                Node::Sort { input: Box::new(plan), keys, limit: limit.clone() },
-                width,
-                rows,
-                cost,
-            );
+            plan =
+                self.plan(Node::Sort { input: Box::new(plan), keys, limit: sort_limit }, width, rows, cost);
         }
+        plan = self.lock(plan, locks, limit.clone())?;
         if let Some(limit) = limit {
             let count =
                 limit.count.as_ref().and_then(Expr::as_constant).map(|count| count.any_int().max(0) as f64);

@@ -47,6 +47,8 @@ pub(crate) struct Planned {
     pub(crate) writes: bool,
     /// Whether it reads so much that a snapshot is worth taking: it waits for the log, but then meets no transaction.
     pub(crate) is_report: bool,
+    /// Whether it reserves rows without writing them.
+    pub(crate) locks: bool,
     /// The statement in compiled form, if it has one.
     pub(crate) procedure: Option<Procedure>,
 }
@@ -175,15 +177,18 @@ pub(crate) fn plan(statement: &BoundStatement, known: &dyn Known) -> Result<Plan
         Sizes { outers: planner.outers, caches: planner.caches, kept: planner.kept, nodes: planner.nodes };
     let first = std::mem::take(&mut planner.first);
     let writes = !first.is_empty() || !matches!(action, Action::Query(_));
+    let locks = planner.locks;
     let is_report = match &action {
         Action::Query(plan) => {
-            !writes && plan.cost + ctes.iter().map(|(_, cte)| cte.cost).sum::<f64>() > REPORT_COST_MIN
+            !writes
+                && !locks
+                && plan.cost + ctes.iter().map(|(_, cte)| cte.cost).sum::<f64>() > REPORT_COST_MIN
         }
         _ => false,
     };
     let is_alone = ctes.is_empty() && first.is_empty();
     let procedure = if is_alone { Procedure::of(&action) } else { None };
-    Ok(Planned { ctes, first, action, sizes, writes, is_report, procedure })
+    Ok(Planned { ctes, first, action, sizes, writes, is_report, locks, procedure })
 }
 
 impl Planner<'_> {

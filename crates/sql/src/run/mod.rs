@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::access::{RowScan, Rows, Writes};
+use crate::access::{Door, RowScan, Rows, Writes};
 use crate::error::{Result, SqlError};
 use crate::plan::expression::Expr;
 use crate::plan::node::Plan;
@@ -45,6 +45,8 @@ pub(crate) struct Run<'e> {
     pub(crate) rows: &'e dyn Rows,
     /// None: the statement only reads.
     pub(crate) writes: Option<&'e dyn Writes>,
+    /// What runs the statement.
+    pub(crate) door: Door,
     pub(crate) environment: &'e mut dyn Environment,
     pub(crate) parameters: &'e [Value],
     /// What inner queries see of the rows around them, by number.
@@ -89,6 +91,7 @@ impl<'e> Run<'e> {
         Run {
             rows,
             writes,
+            door: Door::Engine,
             environment,
             parameters,
             outer: filled(sizes.outers, || Value::Null),
@@ -152,6 +155,16 @@ impl<'e> Run<'e> {
         Ok(batches)
     }
 
+    /// Whether a row that is written without a look at it is reserved first. Operations that commute wait for those that
+    /// have reserved a row, but reserve none: other sessions may do the same beside them.
+    pub(crate) fn reserves(&self, commutes: bool) -> bool {
+        match self.door {
+            Door::Engine => false,
+            Door::Alone => true,
+            Door::Block => !commutes,
+        }
+    }
+
     /// Gives a cancellation the chance to end the statement.
     ///
     /// # Errors
@@ -173,12 +186,13 @@ fn filled<T>(count: usize, each: impl FnMut() -> T) -> Vec<T> {
 pub(crate) struct Access<'e> {
     rows: &'e dyn Rows,
     writes: Option<&'e dyn Writes>,
+    door: Door,
 }
 
 impl<'e> Access<'e> {
     /// For statements that only read.
     pub(crate) fn reads(rows: &'e dyn Rows) -> Access<'e> {
-        Access { rows, writes: None }
+        Access { rows, writes: None, door: Door::Engine }
     }
 
     /// What is read through.
@@ -187,8 +201,8 @@ impl<'e> Access<'e> {
     }
 
     /// For all statements; `rows` and `writes` are the same transaction.
-    pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes) -> Access<'e> {
-        Access { rows, writes: Some(writes) }
+    pub(crate) fn writes(rows: &'e dyn Rows, writes: &'e dyn Writes, door: Door) -> Access<'e> {
+        Access { rows, writes: Some(writes), door }
     }
 }
 
@@ -222,6 +236,7 @@ pub(crate) fn execute_compiled(
     let Some(procedure) = &planned.procedure else { return Ok(None) };
     let limit = memory::MEMORY_BYTES_DEFAULT;
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    run.door = access.door;
     procedure.run(&mut run, row)
 }
 
@@ -248,6 +263,7 @@ pub(crate) fn execute_with(
 ) -> Result<(u64, Vec<u64>)> {
     let limit = options.memory_bytes;
     let mut run = Run::new(access.rows, access.writes, environment, parameters, planned.sizes, limit);
+    run.door = access.door;
     run.counts = options.counts.then(|| vec![0; planned.sizes.nodes]);
     planned.ctes.iter().for_each(|(number, plan)| run.define_cte(*number, plan));
     for (number, action) in &planned.first {

@@ -154,8 +154,8 @@ impl Connection {
         parameters: &[Value],
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<u64> {
-        if plan.planned.writes && self.environment.settings.derived.read_only {
-            return Err(self.read_only(plan.kind));
+        if (plan.planned.writes || plan.planned.locks) && self.environment.settings.derived.read_only {
+            return Err(self.read_only(if plan.planned.writes { plan.kind } else { "SELECT FOR UPDATE" }));
         }
         self.environment.given.clear();
         self.environment.acquired.clear();
@@ -206,6 +206,7 @@ impl Connection {
         self.environment.acquired.clear();
         loop {
             self.environment.shortage = None;
+            let in_session = self.runs_in_session(&plan.planned);
             let environment = &mut self.environment;
             let body = |access: crate::run::Access<'_>| {
                 *count = 0;
@@ -215,10 +216,10 @@ impl Connection {
                 }
                 Ok(())
             };
-            let done = if self.transaction.is_idle() {
-                access::run(&self.shared.database, body)
-            } else {
+            let done = if in_session {
                 access::run_in(&mut self.transaction.session, body)
+            } else {
+                access::run(&self.shared.database, body)
             };
             match (done, self.environment.shortage.take()) {
                 (Err(error), Some(sequence)) if error.state() == SHORTAGE => {
@@ -262,6 +263,7 @@ impl Connection {
         {
             return Ok(count);
         }
+        let in_session = self.runs_in_session(&plan.planned);
         let environment = &mut self.environment;
         environment.begin_attempt();
         let idle = self.transaction.is_idle();
@@ -281,15 +283,22 @@ impl Connection {
                 Ok(())
             })
         };
-        let count = if idle {
-            access::run(&self.shared.database, body)?
-        } else {
+        let count = if in_session {
             access::run_in(&mut self.transaction.session, body)?
+        } else {
+            access::run(&self.shared.database, body)?
         };
         for batch in &batches {
             batch.rows().try_for_each(&mut *each)?;
         }
         Ok(count)
+    }
+
+    /// Whether a statement runs in the engine's session: in a block, and where it reserves rows or may meet reserved ones.
+    fn runs_in_session(&self, planned: &Planned) -> bool {
+        !self.transaction.is_idle()
+            || planned.locks
+            || planned.writes && self.shared.database.has_reservations()
     }
 
     /// Runs a compiled statement. None: the operators are to run.
@@ -299,16 +308,17 @@ impl Connection {
         parameters: &[Value],
         each: &mut dyn FnMut(&[Value]) -> Result<()>,
     ) -> Result<Option<u64>> {
+        let in_session = self.runs_in_session(&plan.planned);
         let (row, environment) = (&mut self.row, &mut self.environment);
         let body = |access: crate::run::Access<'_>| {
             row.clear();
             environment.begin_attempt();
             execute_compiled(&plan.planned, access, parameters, &mut *environment, row)
         };
-        let count = if self.transaction.is_idle() {
-            access::run(&self.shared.database, body)?
-        } else {
+        let count = if in_session {
             access::run_in(&mut self.transaction.session, body)?
+        } else {
+            access::run(&self.shared.database, body)?
         };
         if plan.returns && count.is_some_and(|count| count > 0) {
             each(&self.row)?;

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::plan::node::{JoinKind, LookupNode};
 use crate::run::Run;
-use crate::run::batch::Batch;
+use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::run::operator::scan::{Found, Request, open, requests};
 use crate::run::operator::{Operator, Running};
 use crate::types::Value;
@@ -58,7 +58,7 @@ impl<'e> LookupJoin<'e> {
             }
             let mut partners = Batch::new(node.scan.decoder.len());
             while partners.is_empty() {
-                if !probe.found.fill(&node.scan, run, &mut partners)? && partners.is_empty() {
+                if !probe.found.fill(&node.scan, run, &mut partners, BATCH_ROWS)? && partners.is_empty() {
                     let Some(request) = probe.requests.next() else { return Ok(true) };
                     probe.found = open(&node.scan, run, request)?;
                 }

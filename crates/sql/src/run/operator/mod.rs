@@ -11,6 +11,7 @@ mod distinct;
 mod functions;
 mod hash_join;
 mod limit;
+mod lock;
 mod lookup;
 mod loop_join;
 mod parallel;
@@ -61,6 +62,7 @@ pub(crate) fn operator<'e>(plan: &'e Plan, run: &mut Run<'e>) -> Result<Running<
         Node::ProjectSet { input, items } => {
             Box::new(functions::ProjectSets::new(operator(input, run)?, items))
         }
+        Node::Lock(node) => Box::new(lock::LockRows::new(node, operator(&node.input, run)?)),
         Node::Lookup(node) => Box::new(lookup::LookupJoin::new(node, operator(&node.left, run)?)),
         Node::Loop(node) => Box::new(loop_join::LoopJoin::new(node, operator(&node.left, run)?)),
         Node::Hash(node) => {

@@ -208,8 +208,14 @@ pub(crate) fn open<'e>(node: &'e ScanNode, run: &Run<'e>, request: Request) -> R
 }
 
 impl<'e> Found<'e> {
-    /// Adds the next rows that meet the node's filter to a batch, until it is full. Whether there may be more.
-    pub(crate) fn fill(&mut self, node: &'e ScanNode, run: &mut Run<'e>, batch: &mut Batch) -> Result<bool> {
+    /// Adds the next rows that meet the node's filter to a batch, until it has `most` rows. Whether there may be more.
+    pub(crate) fn fill(
+        &mut self,
+        node: &'e ScanNode,
+        run: &mut Run<'e>,
+        batch: &mut Batch,
+        most: usize,
+    ) -> Result<bool> {
         match std::mem::replace(self, Found::Ended) {
             Found::Ended => Ok(false),
             Found::Point(key) => {
@@ -234,7 +240,7 @@ impl<'e> Found<'e> {
                         batch.pop();
                         run.check_interrupt()?;
                     }
-                    Ok(batch.len() < BATCH_ROWS)
+                    Ok(batch.len() < most)
                 })?;
                 if more {
                     *self = Found::Scan(scan);
@@ -250,16 +256,22 @@ pub(crate) struct TableScan<'e> {
     node: &'e ScanNode,
     requests: Option<std::vec::IntoIter<Request>>,
     found: Found<'e>,
+    /// How many rows the next batch has: few at first, where few may be wanted.
+    most: usize,
 }
+
+/// How many rows the first batch of a scan has.
+const FIRST_ROWS: usize = 16;
 
 impl<'e> TableScan<'e> {
     pub(crate) fn new(node: &'e ScanNode) -> TableScan<'e> {
-        TableScan { node, requests: None, found: Found::Ended }
+        TableScan { node, requests: None, found: Found::Ended, most: FIRST_ROWS }
     }
 
     /// A scan of a part that was cut out of the whole.
     pub(crate) fn of_part(node: &'e ScanNode, part: Box<dyn RowScan + Send>) -> TableScan<'e> {
-        TableScan { node, requests: Some(Vec::new().into_iter()), found: Found::Scan(part) }
+        let requests = Some(Vec::new().into_iter());
+        TableScan { node, requests, found: Found::Scan(part), most: BATCH_ROWS }
     }
 }
 
@@ -270,13 +282,14 @@ impl<'e> Operator<'e> for TableScan<'e> {
         }
         run.check_interrupt()?;
         let mut batch = Batch::new(self.node.decoder.len());
-        while !batch.is_full() {
-            if self.found.fill(self.node, run, &mut batch)? {
+        while batch.len() < self.most {
+            if self.found.fill(self.node, run, &mut batch, self.most)? {
                 continue;
             }
             let Some(request) = self.requests.as_mut().and_then(Iterator::next) else { break };
             self.found = open(self.node, run, request)?;
         }
+        self.most = (self.most * 4).min(BATCH_ROWS);
         Ok((!batch.is_empty()).then_some(batch))
     }
 }
