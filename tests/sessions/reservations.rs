@@ -241,3 +241,65 @@ fn an_access_by_itself_that_deadlocks_is_run_again_until_it_succeeds() {
         );
     });
 }
+
+#[test]
+fn a_key_that_another_session_has_is_refused_to_those_without_patience() {
+    under_every_protocol(|rig| {
+        let ask = |session: &mut Session| session.run(|tx| tx.try_reserve(&rig.items, key![1]));
+        let (mut first, mut second) = (rig.begin(), rig.begin());
+        assert!(!rig.db.has_reservations());
+        assert_eq!(ask(&mut first), Ok(true), "{}", rig.protocol);
+        assert_eq!((ask(&mut first), ask(&mut second)), (Ok(true), Ok(false)), "{}", rig.protocol);
+        let mut alone = rig.db.session().expect("a session");
+        assert_eq!(ask(&mut alone), Ok(false), "{}", rig.protocol);
+        assert_eq!(
+            rig.db.run(|tx| tx.try_reserve(&rig.items, key![1])),
+            Ok(true),
+            "nothing is reserved there"
+        );
+        assert!(rig.db.has_reservations());
+        first.rollback().expect("it is open");
+        assert_eq!(ask(&mut alone), Ok(true), "{}", rig.protocol);
+        assert!(!rig.db.has_reservations(), "what is reserved alone is released at once");
+        assert_eq!(ask(&mut second), Ok(true), "{}", rig.protocol);
+        second.commit().expect("nothing was read");
+    });
+}
+
+#[test]
+fn what_a_search_passes_by_may_change_and_what_it_finds_may_not() {
+    under_every_protocol(|rig| {
+        let search = |session: &mut Session| {
+            session.run(|tx| {
+                let ids = tx.search(|| -> heddledb::Result<Vec<i64>> {
+                    tx.scan(&rig.items, heddledb::Range::all())?.map(|row| row?.int("id")).collect()
+                })?;
+                let mut found = None;
+                for id in ids {
+                    if tx.try_reserve(&rig.items, key![id])? {
+                        found = tx.get(&rig.items, key![id])?.map(|row| row.int("id")).transpose()?;
+                        break;
+                    }
+                }
+                Ok(found)
+            })
+        };
+        let (mut first, mut second) = (rig.begin(), rig.begin());
+        let one = search(&mut first).expect("a search").expect("a free row");
+        let other = search(&mut second).expect("a search").expect("another free row");
+        assert_ne!(one, other, "{}", rig.protocol);
+        // The second has passed by what the first changes, and a row comes in where both have looked.
+        store(rig, &mut first, one, 77).expect("an update");
+        first.commit().expect("no other has it");
+        rig.db.run(|tx| tx.insert(&rig.items, row![-5, 0, 0, -5])).expect("an insert");
+        store(rig, &mut second, other, 78).expect("an update");
+        second.commit().expect("what it has passed by is no part of it");
+        assert_eq!((rig.value(one), rig.value(other)), (Some(77), Some(78)), "{}", rig.protocol);
+        // What was found is a read: a change of it from outside of sessions is a conflict.
+        let mut third = rig.begin();
+        let found = search(&mut third).expect("a search").expect("a free row");
+        rig.db.run(|tx| tx.update(&rig.items, key![found], &[("value", 1.into())])).expect("an update");
+        let committed = store(rig, &mut third, found, 2).and_then(|()| third.commit());
+        assert_eq!(committed, Err(Error::Conflict), "{}", rig.protocol);
+    });
+}

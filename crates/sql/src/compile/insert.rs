@@ -75,7 +75,7 @@ fn substituted(values: &[Expr], row: &[Expr]) -> Option<Vec<Expr>> {
         Expr::Cast(cast) => match &cast.operand {
             Expr::Slot(slot) => {
                 let operand = row.get(*slot)?.clone();
-                Some(Expr::Cast(Box::new(crate::plan::expression::Cast { operand, cast: cast.cast.clone() })))
+                Some(Expr::Cast(Box::new(crate::plan::expression::Cast { operand, cast: cast.cast })))
             }
             _ => None,
         },
