@@ -445,7 +445,7 @@ impl<'a> Attempt<'a> {
         let mut held = self.held.borrow_mut();
         let Some(session) = &mut held.session else { return Ok(true) };
         session.write()?;
-        Ok(session.control.try_reserve(identity(table), target.key))
+        Ok(session.control.try_reserve(table.records_identity(), target.key))
     }
 
     /// From here on what the session reads is noted, or left out: then the commit does not look at it again. Keys that are
