@@ -393,7 +393,7 @@ pub enum Error {
         sequence: String,
     },
     /// The operating system failed to do something with a file.
-    #[error("cannot {action} {path}: {detail}; see to the disk, then open the database again")]
+    #[error("cannot {action} {path}: {detail}; check the disk, then open the database again")]
     Io {
         /// What was tried: a verb.
         action: &'static str,
@@ -401,6 +401,26 @@ pub enum Error {
         path: String,
         /// What kind of failure it was.
         kind: std::io::ErrorKind,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// The process, or the system, has too many files open.
+    #[error("cannot {action} {path}: {detail}; raise the limit of open files (ulimit -n), then try again")]
+    TooManyFiles {
+        /// What was tried: a verb.
+        action: &'static str,
+        /// The file or directory.
+        path: String,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// The user may not read the database's files.
+    #[error(
+        "cannot read {path}: {detail}; run as the owner of the database's files, or change their permissions"
+    )]
+    NotReadable {
+        /// The file or directory.
+        path: String,
         /// The operating system's words.
         detail: String,
     },
@@ -531,6 +551,12 @@ pub enum Error {
         /// What the disk said.
         reason: String,
     },
+    /// The log cannot be extended, for another reason than a full disk: updates wait until it can.
+    #[error("the log cannot be extended ({reason}): updates are refused until it can; reads go on")]
+    LogNotExtended {
+        /// What the disk said.
+        reason: String,
+    },
     /// The database was opened for reading only.
     #[error("the database was opened read-only; open it without Options::read_only to change it")]
     ReadOnly,
@@ -614,6 +640,7 @@ impl Error {
                 | Error::Deadlock
                 | Error::Busy { .. }
                 | Error::NoLogSpace { .. }
+                | Error::LogNotExtended { .. }
                 | Error::SnapshotTooOld { .. }
         )
     }
@@ -647,16 +674,34 @@ impl Error {
             Error::UnknownSavepoint => "3B001",
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
-            Error::ThreadRefused { .. } => "53000",
+            Error::ThreadRefused { .. } | Error::TooManyFiles { .. } => "53000",
             Error::MemoryFull { .. } => "53200",
             Error::SnapshotTooOld { .. } => "72000",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
-            Error::LogFailed { .. } => "58030",
+            Error::LogFailed { .. } | Error::LogNotExtended { .. } | Error::Io { .. } => "58030",
+            Error::NotWritable { .. } | Error::NotReadable { .. } => "42501",
+            Error::MissingFile { .. } => "58P01",
             Error::ReadOnly => "25006",
             Error::Failed { .. } => "P0001",
             Error::Closed => "57P01",
-            Error::Malformed { .. } | Error::Inconsistent { .. } => "XX001",
+            Error::Malformed { .. } | Error::Inconsistent { .. } | Error::Damaged { .. } => "XX001",
             _ => "XX000",
+        }
+    }
+
+    /// What went wrong, without the way out: for an error that follows from this one, and has a way out of its own.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Error::Io { action, path, detail, .. } | Error::TooManyFiles { action, path, detail } => {
+                format!("cannot {action} {path}: {detail}")
+            }
+            Error::StorageFull { path, detail } => format!("no space left to write {path}: {detail}"),
+            Error::NotWritable { path, detail } => format!("cannot write {path}: {detail}"),
+            Error::NotReadable { path, detail } => format!("cannot read {path}: {detail}"),
+            Error::LogFailed { reason } | Error::NoLogSpace { reason } | Error::LogNotExtended { reason } => {
+                reason.clone()
+            }
+            other => other.to_string(),
         }
     }
 

@@ -460,3 +460,49 @@ fn with_async_a_group_waits_for_its_time_and_no_longer() {
     let longest = start.elapsed().as_millis() as u64 / 150 + 2;
     assert!(written.log_groups <= longest, "{} groups in {:?}", written.log_groups, start.elapsed());
 }
+
+/// A segment that cannot be made for another reason than a full disk: the refusal says what is so, and contradicts neither
+/// itself nor the disk.
+#[test]
+fn a_log_that_cannot_be_extended_says_why_and_updates_resume() {
+    for (fault, words) in [
+        (Fault::InputOutput, "Input/output error"),
+        (Fault::TooManyFiles, "Too many open files"),
+        (Fault::PermissionDenied, "Permission denied"),
+    ] {
+        let disk = SimulatedDisk::new();
+        let options = small_options(&disk);
+        in_time("a log that cannot be extended", move || {
+            let bank = bank_with(options);
+            let (count, _) = counting(&bank);
+            bank.wait_for_segments(&disk);
+            disk.fail_from_now(Operation::Create, fault);
+            let refused = loop {
+                if let Err(error) = bank.db.call(&count, args![1]) {
+                    break error;
+                }
+            };
+            assert!(matches!(refused, Error::LogNotExtended { .. }) && refused.is_retryable(), "{refused}");
+            let text = refused.to_string();
+            assert!(text.contains(words) && text.contains("cannot be extended"), "{text}");
+            assert!(!["no space", "check the disk", "see to"].iter().any(|no| text.contains(no)), "{text}");
+            assert_eq!(refused.sqlstate(), "58030");
+            disk.heal();
+            wait_until("updates resume", || bank.db.call(&count, args![1]).is_ok());
+        });
+    }
+}
+
+/// The failure that ends the log has one way out: its own.
+#[test]
+fn a_log_that_failed_for_want_of_space_names_one_way_out() {
+    let disk = SimulatedDisk::new();
+    in_time("a failed log", move || {
+        let bank = bank_with(small_options(&disk));
+        bank.wait_for_segments(&disk);
+        disk.fail_next(Operation::Write, Fault::StorageFull);
+        let unknown = bank.db.call(&bank.set, args![1, 2]).expect_err("it is not written").to_string();
+        assert!(unknown.contains("No space left on device") && unknown.contains("00000001.log"), "{unknown}");
+        assert!(unknown.ends_with("open the database again") && !unknown.contains("try again"), "{unknown}");
+    });
+}

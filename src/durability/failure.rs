@@ -5,11 +5,18 @@ use std::path::Path;
 
 use crate::Error;
 
+/// Too many open files: of the process, and of the system. The same numbers on every Unix that there is a build for.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
 /// Makes an error of a failure to read, open or list.
 pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| match error.kind() {
         io::ErrorKind::NotFound => {
             Error::MissingFile { path: path.display().to_string(), detail: error.to_string() }
+        }
+        io::ErrorKind::PermissionDenied => {
+            Error::NotReadable { path: path.display().to_string(), detail: error.to_string() }
         }
         _ => other("read", path, &error),
     }
@@ -32,7 +39,12 @@ pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Error {
 }
 
 fn other(action: &'static str, path: &Path, error: &io::Error) -> Error {
-    Error::Io { action, path: path.display().to_string(), kind: error.kind(), detail: error.to_string() }
+    let (path, detail) = (path.display().to_string(), error.to_string());
+    // The standard library has no kind for it.
+    if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
+        return Error::TooManyFiles { action, path, detail };
+    }
+    Error::Io { action, path, kind: error.kind(), detail }
 }
 
 /// Says that a file is not as it was written.
@@ -62,7 +74,9 @@ mod tests {
         assert!(matches!(written(5), Error::Io { action: "write", .. }));
         let read = |errno| reading(path)(io::Error::from_raw_os_error(errno));
         assert!(matches!(read(2), Error::MissingFile { .. }));
-        assert!(matches!(read(24), Error::Io { action: "read", .. }));
+        assert!(matches!(read(24), Error::TooManyFiles { action: "read", .. }));
+        assert!(matches!(written(23), Error::TooManyFiles { action: "write", .. }));
+        assert!(matches!(read(13), Error::NotReadable { .. }));
         assert!(read(24).to_string().contains("bank/LOCK"));
     }
 }

@@ -22,6 +22,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::disk::Disk;
 use crate::durability::checkpoint::{self, Checkpoints, Crew, Manifest};
 use crate::durability::replay::replay;
+use crate::durability::segment::LogFiles;
 use crate::durability::tail::LogEnd;
 use crate::durability::watch::{RecoveryStep, Watch};
 use crate::durability::{Cut, DatabaseDirectory, GroupStart, LogReader};
@@ -172,13 +173,40 @@ fn read_log(
         recovery.checkpoint_bytes = manifest.bytes();
         recovery.durable_epoch = manifest.last_epoch;
     }
-    let mut log = LogReader::open(disk.clone(), directory.log_path(), directory.uuid(), log_start)?;
+    let opened = LogReader::open(disk.clone(), directory.log_path(), directory.uuid(), log_start);
+    let mut log = match opened {
+        Err(error @ Error::MissingFile { .. }) if manifest.is_none() => {
+            return Err(missing_beginning(disk, directory, error));
+        }
+        opened => opened?,
+    };
     replay(store, &mut log, first_epoch, overlap, crew, recovery)?;
     let end = log.end()?;
     end.must_reach(log_epoch)?;
     recovery.cut = end.cut.as_ref().map(Cut::to_string);
     recovery.replay_time = start.elapsed();
     Ok(end)
+}
+
+/// What is missing where the log does not begin with its first segment, and no checkpoint has a manifest: that of the
+/// checkpoint which has replaced those segments, or they themselves.
+fn missing_beginning(disk: &Arc<dyn Disk>, directory: &DatabaseDirectory, error: Error) -> Error {
+    let (disk_of_log, path) = (disk.clone(), directory.log_path().to_path_buf());
+    let log = LogFiles { disk: disk_of_log, directory: path, uuid: directory.uuid() };
+    let Ok(Some(first @ 2..)) = log.first_number() else { return error };
+    let before =
+        if first == 2 { "segment 1 is".to_string() } else { format!("segments 1 to {} are", first - 1) };
+    match directory.checkpoints(disk.clone()).manifest_of_parts() {
+        Ok(Some(manifest)) => {
+            let detail = format!(
+                "the log begins with segment {first}, behind a checkpoint of which only parts are left"
+            );
+            Error::MissingFile { path: manifest.display().to_string(), detail }
+        }
+        _ => {
+            log.missing(1, &format!("{before} neither in the log nor replaced by a checkpoint that is there"))
+        }
+    }
 }
 
 /// Rows were read whole, and yet make no table together: no single file is damaged.

@@ -121,6 +121,11 @@ impl LogFiles {
         Ok(numbers)
     }
 
+    /// The number of the first segment that is there.
+    pub(super) fn first_number(&self) -> Result<Option<u32>> {
+        Ok(self.numbers()?.first().copied())
+    }
+
     /// All segments from the number `first` on, in order, each one's header and length checked; they have no gap. What
     /// lies before is not looked at: it waits to be removed.
     pub(super) fn segments(&self, first: u32) -> Result<Vec<Segment>> {

@@ -117,7 +117,7 @@ impl LogSpace {
         let Some(segments) = &self.segments else { return Ok(()) };
         let needed = group_bytes_max(bytes as u64) + group_bytes_max(self.capacity as u64);
         while segments.remaining_bytes() < needed {
-            segments.prepare_next().map_err(|error| no_space(&error))?;
+            segments.prepare_next().map_err(|error| refusal(&error))?;
         }
         Ok(())
     }
@@ -152,9 +152,17 @@ impl LogSpace {
     }
 }
 
-/// The error of updates while no segment can be made.
-pub(crate) fn no_space(error: &Error) -> Error {
-    Error::NoLogSpace { reason: error.to_string() }
+/// Whether a disk has no room, and may have some later.
+pub(crate) fn is_full(error: &Error) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let is_kind = matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. });
+    is_kind || matches!(error, Error::StorageFull { .. })
+}
+
+/// The error of updates while no segment can be made, for this reason.
+pub(crate) fn refusal(error: &Error) -> Error {
+    let reason = error.cause();
+    if is_full(error) { Error::NoLogSpace { reason } } else { Error::LogNotExtended { reason } }
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ impl LogWriter {
                 Ok(flushes)
             }
             Err(error) => {
-                let failure = Error::LogFailed { reason: error.to_string() };
+                let failure = Error::LogFailed { reason: error.cause() };
                 self.failure = Some(failure.clone());
                 Err(failure)
             }

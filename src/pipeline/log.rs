@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::base::atomics::{AtomicBool, Ordering};
-use crate::durability::space::no_space;
+use crate::durability::space::{is_full, refusal};
 use crate::durability::{LogWriter, Segments, group_bytes_max};
 use crate::error::{Error, Result};
 use crate::pipeline::checkpoint::Checkpointer;
@@ -39,13 +39,6 @@ const RETRY: Duration = Duration::from_millis(50);
 
 /// How many times in a row a segment may fail to be made, for another reason than a full disk, before the log has failed.
 const FAILURES_MAX: u32 = 10;
-
-/// Whether a disk has no room, and may have some later.
-fn is_full(error: &Error) -> bool {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let is_kind = matches!(error, Error::Io { kind: StorageFull | QuotaExceeded | FileTooLarge, .. });
-    is_kind || matches!(error, Error::StorageFull { .. })
-}
 
 /// What the log stage works on.
 pub(crate) struct LogStage {
@@ -447,10 +440,10 @@ impl Preparation {
         let mut failures = 0;
         while self.segments.remaining_bytes() < bytes {
             if let Err(error) = self.prepare_next() {
-                engine.space().set_refused(Some(no_space(&error)));
+                engine.space().set_refused(Some(refusal(&error)));
                 failures += u32::from(!is_full(&error));
                 if failures > FAILURES_MAX {
-                    return Err(Error::LogFailed { reason: error.to_string() });
+                    return Err(Error::LogFailed { reason: error.cause() });
                 }
                 if stop.load(Ordering::SeqCst) {
                     return Ok(());
@@ -473,7 +466,7 @@ impl Preparation {
         if self.segments.remaining_bytes() >= self.least_bytes {
             return None;
         }
-        self.prepare_next().err().map(|error| no_space(&error))
+        self.prepare_next().err().map(|error| refusal(&error))
     }
 
     fn has_enough(&self) -> bool {
@@ -506,7 +499,7 @@ impl Preparation {
         if let Some(error) = &*failure
             && self.segments.remaining_bytes() < self.least_bytes
         {
-            engine.space().set_refused(Some(no_space(error)));
+            engine.space().set_refused(Some(refusal(error)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heddledb::testing::{Fault, Operation, SimulatedDisk};
+use heddledb::testing::{Disk, Fault, Operation, SimulatedDisk};
 use heddledb::{Error, Options, ProtocolKind};
 
 use crate::journal::*;
@@ -264,4 +264,32 @@ fn a_leftover_that_cannot_be_removed_is_told_when_the_database_is_opened() {
     journal.db.checkpoint().expect("whole");
     assert_eq!(journal.db.checkpoints().failure, None);
     assert!(disk.bytes(&leftover).is_err(), "the next checkpoint tries again");
+}
+
+/// The log behind a checkpoint begins with a later segment: what is missing is the checkpoint, not the log.
+#[test]
+fn a_manifest_that_is_missing_is_named_and_no_segment_of_the_log() {
+    let disk = SimulatedDisk::new();
+    let journal = Journal::create(plain(&disk).log(|log| log.segment_bytes(64 << 10)));
+    // So much that the checkpoint makes segments useless.
+    (0..2_000).for_each(|number| journal.call(0, number).expect("committed"));
+    journal.db.checkpoint().expect("whole");
+    journal.db.close().expect("durable");
+    assert!(!names(&disk, "log").contains(&"00000001.log".to_string()), "{:?}", names(&disk, "log"));
+    let open = || Journal::open(plain(&disk)).err().expect("it is refused");
+    disk.remove(&file("checkpoint", "00000001.manifest")).expect("it is there");
+    let error = open();
+    assert!(
+        matches!(&error, Error::MissingFile { path, .. } if path.ends_with("00000001.manifest")),
+        "{error}"
+    );
+    assert!(error.to_string().contains("checkpoint of which only parts are left"), "{error}");
+    for name in names(&disk, "checkpoint") {
+        disk.remove(&file("checkpoint", &name)).expect("it is there");
+    }
+    let error = open().to_string();
+    assert!(
+        error.contains("00000001.log is missing") && error.contains("replaced by a checkpoint"),
+        "{error}"
+    );
 }

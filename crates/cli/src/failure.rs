@@ -37,12 +37,33 @@ impl From<heddledb::Error> for Failure {
     fn from(error: heddledb::Error) -> Self {
         use heddledb::Error::{InvalidOption, NotADatabase, NotEmpty, UnknownTable};
         match error {
-            InvalidOption { .. } | NotADatabase { .. } | NotEmpty { .. } | UnknownTable { .. } => {
-                Failure::Usage(error.to_string())
+            InvalidOption { option, given, expected } => {
+                let named = name_here(option).map_or(option.to_owned(), |name| format!("{name} ({option})"));
+                Failure::Usage(format!("option {named} cannot be {given}: it takes {expected}"))
             }
+            NotADatabase { .. } | NotEmpty { .. } | UnknownTable { .. } => Failure::Usage(error.to_string()),
             other => Failure::Failed(other.to_string()),
         }
     }
+}
+
+/// What the command line calls an option of the engine's.
+fn name_here(option: &str) -> Option<&'static str> {
+    Some(match option {
+        "workers" => "--threads",
+        "threads.input" => "--input-threads",
+        "threads.output" => "--output-threads",
+        "queues.max_in_flight" => "--max-in-flight",
+        "log.group_size" => "--group-size",
+        "log.group_milliseconds" => "--group-ms",
+        "phased.phase_milliseconds" => "--phase-ms",
+        "serial.partitions" => "--sites",
+        "partitioned.executors" => "--executors",
+        "checkpoints.threads" => "--checkpoint-threads",
+        "checkpoints.seconds" => "--checkpoint-seconds",
+        "diagnostics.time_samples" => "--time-samples",
+        _ => return None,
+    })
 }
 
 impl From<heddle_workloads::Error> for Failure {

@@ -60,7 +60,12 @@ pub fn run(arguments: &Arguments) -> Result {
             // It was killed, perhaps, and is opened again.
             Err(error @ Error::DatabaseLost { .. }) => output::report(format_args!("heddle: {error}")),
             Err(error) if arguments.once => return Err(error.into()),
-            Err(error @ (Error::Damaged { .. } | Error::MissingFile { .. } | Error::Io { .. })) => {
+            Err(
+                error @ (Error::Damaged { .. }
+                | Error::MissingFile { .. }
+                | Error::Io { .. }
+                | Error::TooManyFiles { .. }),
+            ) => {
                 // What it was to load has been replaced meanwhile, perhaps.
                 output::report(format_args!("heddle: {error}"));
             }

@@ -384,6 +384,16 @@ fn the_plan_of_calls_over_several_executors_is_told() {
     assert!(parallel == 0.0 && serial > 0.0, "{parallel} {serial}");
 }
 
+/// More threads than the engine has worker contexts by default.
+#[test]
+fn as_many_threads_as_asked_for_get_their_worker_contexts() {
+    let run = ["bench", "incr1", "--keys=100", "--threads=300", "--durability=none", "--transactions=2000"];
+    for more in [&["--json"][..], &["--clients=20", "--json"]] {
+        let object = json(&with(&run, more));
+        assert_eq!((&object["check"], &object["threads"]), (&"ok".into(), &300.into()));
+    }
+}
+
 #[test]
 fn small_workloads_recover() {
     for workload in SINGLE_RECORDS {

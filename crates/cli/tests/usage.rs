@@ -55,7 +55,7 @@ fn no_command_unknown_commands_and_unknown_options_are_refused() {
     refused(&["bench", "debit-credit", "--durability", "sometimes"], &["--durability", "sometimes"]);
     refused(&["bench", "debit-credit", "--protocol", "magic"], &["--protocol", "magic"]);
     refused(&["bench", "debit-credit", "--checkpoint", "sometimes"], &["--checkpoint", "never"]);
-    refused(&["bench", "debit-credit", "--checkpoint-seconds=-1"], &["checkpoint_seconds", "0 to"]);
+    refused(&["bench", "debit-credit", "--checkpoint-seconds=-1"], &["--checkpoint-seconds", "0 to"]);
     refused(&["bench", "debit-credit", "--retry", "never"], &["--retry", "backoff"]);
     refused(&["bench", "debit-credit", "--lock-conflict", "die"], &["--lock-conflict", "no-wait"]);
     refused(&["bench", "incr1", "--split", "incr1.value"], &["--split", "TABLE.COLUMN:KEY:OPERATION"]);
@@ -78,6 +78,7 @@ fn values_out_of_range_are_refused_by_name() {
     bench("--seconds", "-1", "--seconds");
     bench("--warmup", "-1", "--warmup");
     bench("--threads", "0", "--threads");
+    bench("--threads", "2000", "--threads");
     bench("--rate", "0", "--rate");
     bench("--transactions", "0", "--transactions");
     bench("--in-flight", "0", "--in-flight");
@@ -89,9 +90,9 @@ fn values_out_of_range_are_refused_by_name() {
         refused(&["bench", "debit-credit", option, value], &[word]);
     };
     of("--durability=group", "--group-size=0", "group_size");
-    of("--durability=group", "--group-ms=-1", "group_milliseconds");
-    of("--protocol=serial", "--sites=0", "serial_partitions");
-    of("--protocol=phased", "--phase-ms=-1", "phase_milliseconds");
+    of("--durability=group", "--group-ms=-1", "--group-ms");
+    of("--protocol=serial", "--sites=0", "--sites");
+    of("--protocol=phased", "--phase-ms=-1", "--phase-ms");
     for (workload, option) in [
         ("incr1", "--keys=1"),
         ("incr1", "--hot-percent=101"),

@@ -152,7 +152,12 @@ impl Checkpoints {
 /// A disk's failure is no reason to refuse a database: without a mark nothing is removed, and the next checkpoint tells.
 fn unless_of_disk(claimed: Result<()>) -> Result<()> {
     match claimed {
-        Err(Error::NotWritable { .. } | Error::StorageFull { .. } | Error::Io { .. }) => Ok(()),
+        Err(
+            Error::NotWritable { .. }
+            | Error::StorageFull { .. }
+            | Error::TooManyFiles { .. }
+            | Error::Io { .. },
+        ) => Ok(()),
         other => other,
     }
 }

@@ -101,6 +101,13 @@ impl Checkpoints {
         Ok(numbers)
     }
 
+    /// Where the manifest of the newest checkpoint was that has parts in the checkpoints' own directory, whether it has
+    /// one or not; none: there are no parts.
+    pub(crate) fn manifest_of_parts(&self) -> Result<Option<PathBuf>> {
+        let last = self.names(&self.home)?.iter().filter_map(|name| number_of(name)).max();
+        Ok(last.map(|number| self.manifest_path(number)))
+    }
+
     /// The manifest of the checkpoint of this number.
     pub(crate) fn manifest(&self, number: u32) -> Result<Manifest> {
         let path = self.manifest_path(number);

@@ -141,7 +141,14 @@ fn a_failing_disk_fails_the_opening_and_harms_nothing() {
             disk.fail_from_now(operation, fault);
             let error = open(&disk, &pages(4, 1)).err().expect("it is planned to fail");
             assert!(
-                matches!(error, Error::Io { .. } | Error::NotWritable { .. }),
+                match fault {
+                    Fault::InputOutput => matches!(error, Error::Io { .. }),
+                    Fault::TooManyFiles => matches!(error, Error::TooManyFiles { .. }),
+                    Fault::PermissionDenied => {
+                        matches!(error, Error::NotReadable { .. } | Error::NotWritable { .. })
+                    }
+                    _ => matches!(error, Error::Io { .. } | Error::NotWritable { .. }),
+                },
                 "{operation:?} {fault:?}: {error}"
             );
             disk.heal();

@@ -178,6 +178,9 @@ fn checkpoints_made(status: &CheckpointStatus) -> Value {
         "seconds": status.time.as_secs_f64(),
         "running": status.running,
     });
+    if let Some(failure) = &status.failure {
+        made["failure"] = failure.to_string().into();
+    }
     if status.follower.is_some() {
         made["by_follower"] = status.by_follower.into();
     }
@@ -285,4 +288,22 @@ pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use heddledb::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_checkpoint_is_told_with_its_reason() {
+        let mut status = CheckpointStatus::default();
+        assert!(checkpoints_made(&status).get("failure").is_none());
+        let (path, detail) = ("/db/1.part".to_owned(), "No space left on device".to_owned());
+        (status.failed, status.failure) = (1, Some(Error::StorageFull { path, detail }));
+        let made = checkpoints_made(&status);
+        assert_eq!(made["failed"], 1);
+        assert!(made["failure"].as_str().is_some_and(|why| why.contains("/db/1.part")), "{made}");
+    }
 }

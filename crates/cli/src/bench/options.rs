@@ -22,6 +22,13 @@ const IN_FLIGHT: usize = 32;
 /// How long a run is measured.
 const SECONDS: f64 = 5.0;
 
+/// Worker contexts beside those of workers and callers: for checks, sessions and the like.
+const SPARE_CONTEXTS: usize = 16;
+
+/// Worker contexts that there are in any case, and the most that the engine allows.
+const USUAL_CONTEXTS: usize = 256;
+const MOST_CONTEXTS: usize = 1 << 16;
+
 /// Options of every workload.
 #[derive(Args, Clone)]
 pub struct CommonOptions {
@@ -242,7 +249,11 @@ impl CommonOptions {
                 diagnostics.time_samples(self.time_samples).access_trace(self.access_trace.is_some())
             });
         if let Some(threads) = self.threads {
-            options = options.workers(threads);
+            // The engine's workers, as many callers of their own, and clients that run closures.
+            let contexts =
+                threads.saturating_mul(2).saturating_add(self.clients).saturating_add(SPARE_CONTEXTS);
+            let contexts = contexts.clamp(USUAL_CONTEXTS, MOST_CONTEXTS);
+            options = options.workers(threads).threads(|threads| threads.max_worker_contexts(contexts));
         }
         if let Some(size) = self.group_size {
             options = options.log(|log| log.group_size(size));

@@ -4,7 +4,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use heddle_workloads::driver::{CallPath, Report};
 
-use heddledb::{PhaseReport, ScheduleKind};
+use heddledb::{CheckpointStatus, PhaseReport, ScheduleKind};
 
 use super::format::{bytes, duration, grouped, nanoseconds, percent, rate};
 use super::json::peak_memory;
@@ -148,12 +148,8 @@ fn results(findings: &Findings<'_>) -> Table {
         let parts = [recovery.load_time, recovery.replay_time, recovery.index_time].map(duration);
         line("checkpoint, log, indexes", parts.join(", "));
     }
-    if let Some(checkpoints) = findings.checkpoints.as_ref().filter(|status| status.made + status.failed > 0)
-    {
-        let (made, failed) = (grouped(checkpoints.made), checkpoints.failed);
-        let failures = if failed > 0 { format!(", {} failed", grouped(failed)) } else { String::new() };
-        let (written, time) = (bytes(checkpoints.bytes), duration(checkpoints.time));
-        line("checkpoints", format!("{made}, {written} in {time}{failures}"));
+    if let Some(checkpoints) = &findings.checkpoints {
+        checkpoint_lines(checkpoints, &mut line);
     }
     if let Some(peak) = peak_memory() {
         line("peak memory", bytes(peak));
@@ -161,6 +157,18 @@ fn results(findings: &Findings<'_>) -> Table {
     line("database", findings.place.clone());
     align_numbers(&mut table);
     table
+}
+
+fn checkpoint_lines(status: &CheckpointStatus, line: &mut impl FnMut(&str, String)) {
+    if status.made + status.failed > 0 {
+        let failures =
+            if status.failed > 0 { format!(", {} failed", grouped(status.failed)) } else { String::new() };
+        let (made, written, time) = (grouped(status.made), bytes(status.bytes), duration(status.time));
+        line("checkpoints", format!("{made}, {written} in {time}{failures}"));
+    }
+    if let Some(failure) = &status.failure {
+        line("the last one failed", failure.to_string());
+    }
 }
 
 fn latency_lines(report: &Report, line: &mut impl FnMut(&str, String)) {
@@ -260,4 +268,23 @@ fn stage_table(findings: &Findings<'_>) -> Option<Table> {
     }
     align_numbers(&mut table);
     Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use heddledb::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_checkpoint_is_told_with_its_reason() {
+        let (mut lines, mut status) = (Vec::new(), CheckpointStatus::default());
+        checkpoint_lines(&status, &mut |name, value| lines.push(format!("{name}: {value}")));
+        assert!(lines.is_empty(), "{lines:?}");
+        let (path, detail) = ("/db/1.part".to_owned(), "No space left on device".to_owned());
+        (status.failed, status.failure) = (1, Some(Error::StorageFull { path, detail }));
+        checkpoint_lines(&status, &mut |name, value| lines.push(format!("{name}: {value}")));
+        assert!(lines[0].starts_with("checkpoints: 0") && lines[0].ends_with(", 1 failed"), "{lines:?}");
+        assert!(lines[1].contains("/db/1.part") && lines[1].contains("No space left"), "{lines:?}");
+    }
 }
