@@ -37,6 +37,16 @@ impl ItemSet {
         self.0.iter().zip(&other.0).all(|(mine, theirs)| mine & !theirs == 0)
     }
 
+    /// Whether all of its items but one are in the other set.
+    fn is_subset_but(&self, item: usize, other: &ItemSet) -> bool {
+        let left_out = |word: usize| if word == item / 64 { 1 << (item % 64) } else { 0 };
+        self.0
+            .iter()
+            .zip(&other.0)
+            .enumerate()
+            .all(|(at, (mine, theirs))| mine & !theirs & !left_out(at) == 0)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
@@ -64,11 +74,20 @@ pub(crate) struct Unit {
     /// For a table, what conditions say of its columns, and which items give the values.
     restrictions: Vec<Restriction>,
     needs: Vec<ItemSet>,
+    /// The conditions between items that name this one.
+    conditions: Vec<usize>,
 }
 
 impl Unit {
     pub(crate) fn new(side: Side, relations: Vec<RelationId>, requires: ItemSet) -> Unit {
-        Unit { side, relations, requires, restrictions: Vec::new(), needs: Vec::new() }
+        Unit {
+            side,
+            relations,
+            requires,
+            restrictions: Vec::new(),
+            needs: Vec::new(),
+            conditions: Vec::new(),
+        }
     }
 }
 
@@ -94,6 +113,11 @@ impl Planner<'_> {
     /// Notes what conditions say of tables' columns.
     pub(crate) fn note_restrictions(&self, units: &mut [Unit], conditions: &[Condition]) {
         for number in 0..units.len() {
+            let is_between = |at: &usize| {
+                let items = &conditions[*at].items;
+                items.contains(number) && items.len() > 1
+            };
+            units[number].conditions = (0..conditions.len()).filter(is_between).collect();
             let Base::Table { relation, .. } = &units[number].side.base else { continue };
             let id = relation.id;
             let mut restrictions = Vec::new();
@@ -168,11 +192,9 @@ impl Step {
 }
 
 fn step(unit: usize, rows: f64, joined: &ItemSet, units: &[Unit], conditions: &[Condition]) -> Step {
-    let mut with = joined.clone();
-    with.insert(unit);
     let (mut share, mut has_keys, mut is_connected) = (1.0, false, false);
-    for condition in conditions {
-        if !condition.items.contains(unit) || !condition.items.is_subset(&with) || condition.items.len() < 2 {
+    for condition in units[unit].conditions.iter().map(|at| &conditions[*at]) {
+        if !condition.items.is_subset_but(unit, joined) {
             continue;
         }
         share *= condition.share;

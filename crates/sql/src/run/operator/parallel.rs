@@ -40,14 +40,13 @@ pub(crate) fn groups_in_parallel<'e>(
     let is_plain = node.calls.iter().all(|call| {
         !call.distinct && call.order.is_empty() && call.direct.is_empty() && call.function.name != "mode"
     });
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let Some(shared) = run.rows.shared() else { return Ok(None) };
-    if !is_plain
-        || threads < 2
-        || scan.estimated_rows < ROWS_MIN
-        || run.counts.is_some()
-        || run.part.is_some()
-    {
+    if !is_plain || scan.estimated_rows < ROWS_MIN || run.counts.is_some() || run.part.is_some() {
+        return Ok(None);
+    }
+    // The system reads files to tell: ask late.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    if threads < 2 {
         return Ok(None);
     }
     let mut requested = requests(scan, run, &[])?;
