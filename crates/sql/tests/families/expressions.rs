@@ -233,6 +233,11 @@ pub fn plain(random: &mut Random, count: usize) -> Vec<Step> {
     steps
 }
 
+/// A condition on these columns of numbers.
+pub fn condition(random: &mut Random, columns: &[&str]) -> String {
+    predicate(random, Scope { columns, aggregates: None, calls: true }, 2)
+}
+
 /// A query of the family `index/random`: what stands before the table, and what behind it.
 pub fn over_indexed(random: &mut Random) -> (String, String) {
     let columns: &[&str] = &["pk", "col0", "col1", "col3", "col4", "col0", "col3"];

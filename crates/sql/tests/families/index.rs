@@ -4,7 +4,7 @@ use super::super::support::samples::Random;
 use super::conditions::{Domain, Spelling};
 use super::{Sort, Step, chance, expressions, shuffled};
 
-const TABLES: [&str; 5] = ["tab0", "tab1", "tab2", "tab3", "tab4"];
+pub const TABLES: [&str; 5] = ["tab0", "tab1", "tab2", "tab3", "tab4"];
 
 const COLUMNS: &str = "col0 INTEGER, col1 FLOAT, col2 TEXT, col3 INTEGER, col4 FLOAT, col5 TEXT";
 
@@ -40,7 +40,7 @@ fn rows(random: &mut Random, count: usize, bound: usize, steps: &mut Vec<Step>) 
 }
 
 /// The five tables.
-fn tables(random: &mut Random, key: &str) -> (Vec<Step>, Domain) {
+pub fn tables(random: &mut Random, key: &str) -> (Vec<Step>, Domain) {
     let (count, bound) = size(random);
     let mut steps = vec![Step::new(format!("CREATE TABLE tab0(pk INTEGER {key}, {COLUMNS})"))];
     rows(random, count, bound, &mut steps);
