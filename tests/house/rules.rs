@@ -12,7 +12,7 @@ const TEST_LINES_MAX: usize = 90;
 /// Where `unsafe` may stand, and why it must. A folder ends with a slash.
 const UNSAFE_PLACES: &[(&str, &str)] = &[
     (
-        "src/base/activity.rs",
+        "src/diagnostics/activity.rs",
         "a thread that is watched knows its participant's word, which is borrowed meanwhile",
     ),
     ("src/base/prefetch.rs", "asking for a cache line is an instruction of the processor's"),
