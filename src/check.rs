@@ -14,7 +14,7 @@ use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::{RangeScan, TableCore};
 use crate::storage::versions::Found;
-use crate::types::{ValueRef, check};
+use crate::types::{ValueRef, assignment};
 
 /// What a check has looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,9 +154,12 @@ impl View<'_> {
             let value = |column: usize| unsafe { layout.value(words, column) };
             for column in 0..layout.len() {
                 let definition = layout.column(column);
-                if let Err(error) =
-                    check::check(value(column), &definition.data_type, definition.not_null, &definition.name)
-                {
+                if let Err(error) = assignment::check(
+                    value(column),
+                    &definition.data_type,
+                    definition.not_null,
+                    &definition.name,
+                ) {
                     return self.wrong(table, record.key(), &error.to_string());
                 }
             }

@@ -9,7 +9,7 @@
 
 #[cfg(test)]
 mod canary;
-mod scan;
+mod snapshot_scan;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crossbeam_epoch::pin;
 use parking_lot::Mutex;
 
-pub use self::scan::SnapshotScan;
+pub use self::snapshot_scan::SnapshotScan;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;
@@ -168,7 +168,7 @@ impl Snapshot {
     /// read beside each other. A limit holds for each of them.
     ///
     /// # Errors
-    /// As [`scan`](Self::scan).
+    /// As [`snapshot_scan`](Self::scan).
     pub fn scan_parts(&self, table: &Table, range: Range, parts: usize) -> Result<Vec<SnapshotScan>> {
         let core = self.core(table)?;
         let scans = range_scan(core, &range)?.split(core, parts, &pin());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::storage::definition::{ColumnDefinition, TableDefinition};
-use crate::types::{DataType, Value, check};
+use crate::types::{DataType, Value, assignment};
 
 /// Makes a column's new value from its old one.
 type Convert = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
@@ -305,7 +305,7 @@ impl Changed {
             Source::Converted(from, Some(convert)) => convert(old[*from].clone()),
             Source::Converted(from, None) => {
                 let what = format!("{}.{}", self.definition.name, column.name);
-                Ok(check::coerce((&old[*from]).into(), &column.data_type, false, &what)?.to_value())
+                Ok(assignment::coerce((&old[*from]).into(), &column.data_type, false, &what)?.to_value())
             }
         }
     }

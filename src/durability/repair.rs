@@ -10,7 +10,7 @@
 //!   written again: a torn write of what is there already changes nothing.
 
 use super::failure::{reading, writing};
-use super::scan::{Extent, Position};
+use super::log_reader::{Extent, Position};
 use super::segment::{LogFiles, OpenSegment, Segment};
 use super::starts::GroupStarts;
 #[cfg(test)]

@@ -16,8 +16,8 @@ use crossbeam_epoch::pin;
 use parking_lot::{Condvar, Mutex};
 
 use crate::durability::checkpoint::Crew;
+use crate::durability::log_reader::{LogReader, Position};
 use crate::durability::recovery::Recovery;
-use crate::durability::scan::{LogReader, Position};
 use crate::durability::watch::{RecoveryStep, Watch};
 use crate::error::{Error, Result};
 use crate::storage::restore::{Overlap, Scattered, Tools, apply_share, scatter};

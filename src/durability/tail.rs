@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::PAGE_BYTES;
 use super::block::BlockHeader;
 use super::failure::damaged;
-use super::scan::{Extent, Position};
+use super::log_reader::{Extent, Position};
 use super::segment::{LogFiles, Segment};
 use super::starts::GroupStarts;
 use super::window::Window;

@@ -25,14 +25,14 @@
 
 mod detector;
 mod key_range;
+mod lock_queue;
+mod lock_shards;
 mod locks;
 mod mode;
 mod name;
-mod queue;
 mod range_lock_table;
 mod range_locks;
 mod signal;
-mod table;
 #[cfg(test)]
 mod tests;
 
@@ -45,10 +45,10 @@ pub(crate) use self::mode::Mode;
 pub(crate) use self::name::{LockName, OwnerId};
 
 use self::key_range::{Claim, Key, KeyRange};
-use self::queue::Answer;
+use self::lock_queue::Answer;
+use self::lock_shards::LockTable;
 use self::range_lock_table::RangeLockTable;
 use self::signal::Outcome;
-use self::table::LockTable;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use super::detector::WaitPlace;
 use super::key_range::{Claim, Key};
+use super::lock_queue::Answer;
 use super::name::{LockName, OwnerId};
-use super::queue::Answer;
 use super::range_locks::RangeLocks;
 use super::signal::{Signal, ToWake};
 use crate::diagnostics::activity::{Activity, lock};

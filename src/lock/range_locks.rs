@@ -16,8 +16,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use super::key_range::{Claim, Key, KeyRange};
+use super::lock_queue::Answer;
 use super::name::OwnerId;
-use super::queue::Answer;
 use super::signal::{Outcome, Signal, ToWake, Waiter};
 
 /// See the module's description.

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use super::{Applied, Commutative};
 use crate::error::Result;
-use crate::types::check::wrong_type;
+use crate::types::assignment::wrong_type;
 use crate::types::{DataType, ValueRef, compare_floats};
 
 pub(super) struct Max;

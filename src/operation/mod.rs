@@ -17,7 +17,7 @@ mod ordered_put;
 mod top_k_insert;
 
 use crate::error::{Error, Result};
-use crate::types::check::{check_int, coerce};
+use crate::types::assignment::{check_int, coerce};
 use crate::types::{DataType, ValueRef};
 
 /// What an operation made of a value: the new value, or none if the old one stays.

@@ -6,7 +6,7 @@
 
 use super::{Applied, Commutative, bounds_of_int};
 use crate::error::{Error, Result};
-use crate::types::check::{check_int, wrong_type};
+use crate::types::assignment::{check_int, wrong_type};
 use crate::types::{DataType, ValueRef};
 
 pub(super) struct Multiply;

@@ -5,7 +5,7 @@
 
 use super::{Applied, Commutative};
 use crate::error::Result;
-use crate::types::check::wrong_type;
+use crate::types::assignment::wrong_type;
 use crate::types::{DataType, ValueRef};
 
 pub(super) struct OrderedPut;

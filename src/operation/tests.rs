@@ -143,7 +143,7 @@ proptest! {
     #[test]
     fn a_result_fits_its_column((operation, data_type, current, first, _) in case()) {
         if let Ok(result) = apply(operation, &current, &first, &data_type) {
-            crate::types::check::check(result.as_value_ref(), &data_type, false, "result").unwrap();
+            crate::types::assignment::check(result.as_value_ref(), &data_type, false, "result").unwrap();
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::{Applied, Commutative};
 use crate::error::Result;
-use crate::types::check::{coerce, wrong_type};
+use crate::types::assignment::{coerce, wrong_type};
 use crate::types::top_k::{SET_OF_ONE_BYTES, Set, insert, union};
 use crate::types::{DataType, ValueRef, tuple};
 

@@ -2,7 +2,7 @@
 //!
 //! `heddle-checkpoint-0` decides and leads; the others help it to copy. They take no part in anything else: no thread
 //! waits for them except one that requests a checkpoint explicitly, and a committing thread shares no lock with them.
-//! What is copied is argued in `storage::copy`, what is written in `durability::checkpoint`, what recovery makes of it
+//! What is copied is argued in `storage::fuzzy_scan`, what is written in `durability::checkpoint`, what recovery makes of it
 //! in `storage::restore`.
 //!
 //! Invariants, in this order:
@@ -41,7 +41,7 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::message_of;
 use crate::pipeline::follower::FollowerConnection;
 use crate::storage::catalog::FIRST_USER_TABLE;
-use crate::storage::copy::{Copied, first_epoch_needed};
+use crate::storage::fuzzy_scan::{Copied, first_epoch_needed};
 
 pub use report::{CheckpointReport, CheckpointStatus};
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::call::InFlight;
 use crate::pipeline::event_count::EventCount;
 use crate::pipeline::output::Output;
-use crate::pipeline::phases::PhaseChange;
+use crate::pipeline::phase_coordinator::PhaseChange;
 use crate::pipeline::retry::Retry;
 use crate::pipeline::snapshots::SnapshotRequests;
 use crate::pipeline::stash::Stash;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::pipeline::call;
 use crate::pipeline::call::{Answer, wake};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::queue::HandoverQueue;
+use crate::pipeline::handover_queue::HandoverQueue;
 use crate::pipeline::statistics::Stage;
 
 /// A call that has ended, and whose result is not released yet.

@@ -17,7 +17,7 @@ use crate::pipeline::log::{LogStage, OwnLog, Preparation};
 use crate::pipeline::maintenance::Maintenance;
 use crate::pipeline::partition::executor;
 use crate::pipeline::reclaimer::Reclaimer;
-use crate::pipeline::{output, phases, worker};
+use crate::pipeline::{output, phase_coordinator, worker_thread};
 
 /// A log, and what keeps its segments ready.
 pub(crate) type Log = (LogWriter, Arc<Preparation>);
@@ -101,7 +101,7 @@ impl Starting<'_> {
         }
         if engine.protocol().phases().is_some() {
             let (engine, input) = (engine.clone(), self.plan.input.clone());
-            let life = move || phases::run(&engine, &input);
+            let life = move || phase_coordinator::run(&engine, &input);
             self.start("phases".to_string(), |running| &mut running.phases, life)?;
         }
         if let Some(checkpointer) = &threads.checkpointer {
@@ -116,7 +116,7 @@ impl Starting<'_> {
         for number in 0..input.workers().len() {
             let (engine, input) = (engine.clone(), input.clone());
             let mut log = own_log.clone().map(|(stage, time)| OwnLog::new(stage, time));
-            let life = move || worker::run(&engine, &input, number, log.as_mut());
+            let life = move || worker_thread::run(&engine, &input, number, log.as_mut());
             self.start(format!("execute-{number}"), |running| &mut running.workers, life)?;
         }
         let Some(executors) = input.executors() else { return Ok(()) };

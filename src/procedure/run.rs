@@ -20,7 +20,7 @@ use crate::protocol::attempt::Attempt;
 use crate::protocol::footprint::{Footprint, Mode, Reference, Routed};
 use crate::schedule::reference::{Form, References, Scalar};
 use crate::storage::record::Record;
-use crate::types::{Args, DataType, Value, check};
+use crate::types::{Args, DataType, Value, assignment};
 
 /// A procedure that a database has taken.
 pub(crate) struct Registered {
@@ -151,7 +151,7 @@ impl Registered {
             if matches!((value, data_type), (Value::Int(_), DataType::Int64)) {
                 continue;
             }
-            check::check(value.into(), data_type, false, name)?;
+            assignment::check(value.into(), data_type, false, name)?;
         }
         Ok(())
     }

@@ -163,7 +163,7 @@ mod tests {
     use super::Canary;
     use crate::options::Options;
     use crate::protocol::ProtocolKind;
-    use crate::testing::conformance::session::Way;
+    use crate::testing::conformance::script_thread::Way;
     use crate::testing::conformance::{Subject, anomalies, generator, histories, script, semantics};
 
     /// Under a canary nothing waits for anything, so every step answers, and the schedule is as it is written.

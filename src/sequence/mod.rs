@@ -5,16 +5,16 @@
 //! the process died is skipped.
 
 mod definition;
+mod sequence_state;
 mod service;
-mod state;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::definition::SequenceDefinition;
+use self::sequence_state::{State, first_resume};
 use self::service::SequenceCore;
 pub(crate) use self::service::Sequences;
-use self::state::{State, first_resume};
 use crate::database::{Database, Shared};
 use crate::error::{Error, Result};
 use crate::pipeline::nesting;

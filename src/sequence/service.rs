@@ -16,7 +16,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::definition::SequenceDefinition;
-use super::state::{Request, State, Taken};
+use super::sequence_state::{Request, State, Taken};
 use crate::database::with_held;
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;

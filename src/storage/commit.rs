@@ -19,8 +19,8 @@ mod install;
 mod lock_writes;
 mod one_slice;
 mod one_word;
-mod split;
-mod words;
+mod simple_writes;
+mod slice_operations;
 
 use std::cell::Cell;
 
@@ -35,8 +35,8 @@ pub(crate) use self::lock_writes::{Excluded, InOrder, Taking};
 use self::lock_writes::{give_back, take};
 use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
-use self::split::Staged;
-use self::words::ChangedWord;
+use self::simple_writes::ChangedWord;
+use self::slice_operations::Staged;
 use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::Error;

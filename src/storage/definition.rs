@@ -6,7 +6,7 @@
 mod difference;
 
 use crate::error::{Error, Result};
-use crate::types::{DataType, Value, check};
+use crate::types::{DataType, Value, assignment};
 
 /// The most columns that a table may have.
 pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
@@ -312,7 +312,7 @@ impl TableDefinition {
             column.data_type.validate()?;
             if !matches!(column.default, Value::Null) {
                 let what = format!("the default of {}.{}", self.name, column.name);
-                check::check((&column.default).into(), &column.data_type, column.not_null, &what)?;
+                assignment::check((&column.default).into(), &column.data_type, column.not_null, &what)?;
             }
         }
         self.validate_keys()
@@ -327,7 +327,8 @@ impl TableDefinition {
         self.validate()?;
         for column in self.columns.iter_mut().filter(|column| !column.default.is_null()) {
             let what = &column.name;
-            let default = check::coerce((&column.default).into(), &column.data_type, column.not_null, what)?;
+            let default =
+                assignment::coerce((&column.default).into(), &column.data_type, column.not_null, what)?;
             column.default = default.to_value();
         }
         if self.routing[..] == self.key[..1] {

@@ -18,7 +18,7 @@ use crate::storage::commit::install_row;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
-use crate::storage::split::{SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
+use crate::storage::split_columns::{SPLIT_MAX, SplitColumn, SplitSet, gather, highest_stamp};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, BUSY, SPLIT, Stamp};

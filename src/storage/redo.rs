@@ -26,10 +26,10 @@ use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 mod copied;
 pub(crate) use copied::{COPIED_BYTES_MIN, CopiedHead, append_copied};
 mod merged;
-mod number;
+mod varint;
 pub(crate) use merged::MergedHead;
 pub(crate) use merged::append_merged;
-use number::{number, signed, wide};
+use varint::{number, signed, wide};
 
 /// The schema version of every table: it will rise once tables can be altered.
 pub(crate) const SCHEMA_VERSION: u64 = 1;

@@ -1,7 +1,7 @@
 //! Puts logged changes back into tables, and derives secondary indexes: for recovery, which is alone.
 //!
 //! Invariants: a change is applied only if its stamp is above its record's word, so that replaying twice does
-//! nothing more than replaying once. What split columns add to this, `group` says; what a checkpoint does that was
+//! nothing more than replaying once. What split columns add to this, `group_replay` says; what a checkpoint does that was
 //! made beside the commits which are replayed on it, `overlap` says.
 
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::{ABSENT, Stamp};
 use crate::types::ValueRef;
 
-mod group;
-pub(crate) use group::apply_share;
-mod load;
-pub(crate) use load::{Loaded, Loader};
+mod group_replay;
+pub(crate) use group_replay::apply_share;
+mod bulk_load;
+pub(crate) use bulk_load::{Loaded, Loader};
 mod overlap;
 pub(crate) use overlap::Overlap;
 mod scatter;

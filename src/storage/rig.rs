@@ -16,7 +16,7 @@ use crate::storage::reconcile::{Wanted, begin_split, end_split};
 use crate::storage::record::{Record, RecordPointer};
 use crate::storage::redo::split_transactions;
 use crate::storage::restore::{Overlap, Tools, apply_share, scatter};
-use crate::storage::split::SplitSet;
+use crate::storage::split_columns::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};

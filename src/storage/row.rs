@@ -18,14 +18,14 @@ use smallvec::SmallVec;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::TableDefinition;
-use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
+use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
 mod aside;
-mod block;
-mod number;
-pub(crate) use block::{block_bytes, free_block, is_block, prefetch_block, share_block};
-use block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
-pub(crate) use number::Number;
+mod numeric_column;
+mod value_block;
+pub(crate) use numeric_column::Number;
+pub(crate) use value_block::{block_bytes, free_block, is_block, prefetch_block, share_block};
+use value_block::{bytes_of, in_arena, in_heap, word_of, word_of_block};
 
 /// The most bytes that the values of one row may have together.
 pub(crate) const MAXIMAL_ROW_BYTES: usize = if cfg!(test) { 1 << 15 } else { 16 << 20 };
@@ -116,7 +116,7 @@ impl RowLayout {
                     name: format!("{}.{}", definition.name, column.name),
                     word: word as u32,
                     shape,
-                    bounds: number::bounds(&column.data_type),
+                    bounds: numeric_column::bounds(&column.data_type),
                 };
                 word += shape.words();
                 layout
@@ -295,7 +295,7 @@ impl RowLayout {
 
     fn checked_closely<'v>(&self, position: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
         let column = &self.columns[position];
-        let value = check::coerce(value, &column.data_type, column.not_null, &column.name)?;
+        let value = assignment::coerce(value, &column.data_type, column.not_null, &column.name)?;
         let bytes = byte_length(value);
         if bytes > MAXIMAL_ROW_BYTES {
             return Err(Error::RowTooLarge { what: column.name.clone(), bytes, maximum: MAXIMAL_ROW_BYTES });

@@ -13,7 +13,7 @@ use crate::storage::catalog::{self, FIRST_USER_TABLE};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::Epochs;
 use crate::storage::slab::Slabs;
-use crate::storage::split::Splits;
+use crate::storage::split_columns::Splits;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::versions::Versions;
 use crate::storage::worker_context::{WorkerContext, WorkerContexts};

@@ -41,8 +41,8 @@
 #[cfg(test)]
 mod broken;
 mod chain;
-mod read;
 mod rows;
+mod version_read;
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ use parking_lot::{Mutex, RwLock};
 #[cfg(test)]
 pub(crate) use self::broken::Break;
 use self::chain::{Released, Shard, Version};
-pub(crate) use self::read::Found;
 pub(crate) use self::rows::{Met, Rows};
+pub(crate) use self::version_read::Found;
 use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::storage::reclaim::collect_deleted_record;
 use crate::storage::record::Record;

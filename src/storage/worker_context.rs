@@ -15,7 +15,7 @@ use crate::diagnostics::time_samples::SlotActivity;
 use crate::error::{Error, Result};
 use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
-use crate::storage::split::Slices;
+use crate::storage::split_columns::Slices;
 use crate::storage::workspace::{Deleted, Workspace};
 
 /// At most about this many deletes of one worker context wait for the thread that reclaims memory.

@@ -18,9 +18,9 @@ use crate::storage::row::{ColumnLayout, RowLayout};
 use crate::storage::table::TableCore;
 use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
 
-mod usual;
+mod word_updates;
 pub(crate) use carry::CarriedWrite;
-pub(crate) use usual::{NumberChange, WordChange};
+pub(crate) use word_updates::{NumberChange, WordChange};
 
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
-use crate::types::check::exact_float;
+use crate::types::assignment::exact_float;
 use crate::types::{Date, Decimal, Timestamp, Uuid, Value};
 
 /// A key: an array of [`ValueRef`](crate::ValueRef), one for each column.

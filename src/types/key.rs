@@ -14,7 +14,7 @@
 //! 0, and there is one NaN.
 
 use crate::error::{Error, Result};
-use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, check};
+use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
 /// An encoded key: without an allocation up to 64 bytes.
 pub(crate) use crate::types::encoded_key::EncodedKey;
@@ -78,35 +78,35 @@ fn encode_value(key: &mut EncodedKey, value: ValueRef<'_>, data_type: &DataType)
     match (data_type, value) {
         (DataType::Int64, ValueRef::Int(int)) => key.append(&flip_64(int)),
         (DataType::Int32, ValueRef::Int(int)) => {
-            let int = check::check_int(int, data_type, WHAT)?;
+            let int = assignment::check_int(int, data_type, WHAT)?;
             key.extend_from_slice(&flip_32(int as i32));
         }
         (DataType::Text, ValueRef::Text(text)) => {
-            check::check_text(text, WHAT)?;
+            assignment::check_text(text, WHAT)?;
             encode_escaped(key, text.as_bytes());
         }
         (DataType::Bytes, ValueRef::Bytes(bytes)) => {
-            check::check_length(bytes.len(), WHAT)?;
+            assignment::check_length(bytes.len(), WHAT)?;
             encode_escaped(key, bytes);
         }
         (DataType::Decimal { precision, scale }, ValueRef::Decimal(decimal)) => {
-            encode_decimal(key, check::fit_decimal(decimal, *precision, *scale, WHAT)?, *precision);
+            encode_decimal(key, assignment::fit_decimal(decimal, *precision, *scale, WHAT)?, *precision);
         }
         (DataType::Decimal { precision, scale }, ValueRef::Int(int)) => {
-            let decimal = check::fit_decimal(Decimal::from(int), *precision, *scale, WHAT)?;
+            let decimal = assignment::fit_decimal(Decimal::from(int), *precision, *scale, WHAT)?;
             encode_decimal(key, decimal, *precision);
         }
         (DataType::Bool, ValueRef::Bool(bool)) => key.push(u8::from(bool)),
         (DataType::Float64, ValueRef::Float(float)) => key.extend_from_slice(&encode_float(float)),
         (DataType::Float64, ValueRef::Int(int)) => {
-            key.extend_from_slice(&encode_float(check::exact_float(int, WHAT)?));
+            key.extend_from_slice(&encode_float(assignment::exact_float(int, WHAT)?));
         }
         (DataType::Date, ValueRef::Date(date)) => key.extend_from_slice(&flip_32(date.days())),
         (DataType::Timestamp, ValueRef::Timestamp(time)) => {
             key.extend_from_slice(&flip_64(time.microseconds()));
         }
         (DataType::Uuid, ValueRef::Uuid(uuid)) => key.extend_from_slice(&uuid.bytes()),
-        _ => return Err(check::wrong_type(value, data_type, WHAT)),
+        _ => return Err(assignment::wrong_type(value, data_type, WHAT)),
     }
     Ok(())
 }

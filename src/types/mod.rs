@@ -13,7 +13,7 @@
 //! number. This folder knows nothing of storage.
 
 mod args;
-pub(crate) mod check;
+pub(crate) mod assignment;
 mod data_type;
 mod date;
 pub(crate) mod decimal;

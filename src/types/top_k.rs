@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 
 use crate::error::{Error, Result};
 use crate::types::tuple::{self, Entry};
-use crate::types::{OrderedTuple, TupleType, Value, check};
+use crate::types::{OrderedTuple, TupleType, Value, assignment};
 
 /// The greatest entries, at most one for each order.
 ///
@@ -204,7 +204,7 @@ fn push<'a>(kept: &mut Vec<&'a [u8]>, tuple: &'a [u8], limit: u32) -> Result<boo
 fn write(tuples: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
     let length = WORD * (1 + tuples.len()) + tuples.iter().map(|tuple| tuple.len()).sum::<usize>();
     // The check leaves no count and no end that 32 bits do not hold.
-    check::check_length(length, "a top-K set")?;
+    assignment::check_length(length, "a top-K set")?;
     out.clear();
     out.reserve(length);
     out.extend_from_slice(&(tuples.len() as u32).to_le_bytes());

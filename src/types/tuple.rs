@@ -11,7 +11,7 @@
 
 use crate::error::{Error, Result};
 use crate::types::key::{EncodedKey, decode_component, encode_component};
-use crate::types::{DataType, TupleType, Value, ValueRef, check};
+use crate::types::{DataType, TupleType, Value, ValueRef, assignment};
 
 /// One entry of order and payload columns: what an ordered put puts, and what a top-K set keeps.
 ///
@@ -46,7 +46,7 @@ impl OrderedTuple {
         encode_members(&mut bytes, order, of.order(), "order")?;
         let order_bytes = bytes.len();
         encode_members(&mut bytes, payload, of.payload(), "payload")?;
-        check::check_length(bytes.len() + LENGTH_BYTES, "an ordered tuple")?;
+        assignment::check_length(bytes.len() + LENGTH_BYTES, "an ordered tuple")?;
         // The check leaves no length that 32 bits do not hold.
         bytes.extend_from_slice(&(order_bytes as u32).to_le_bytes());
         Ok(OrderedTuple(bytes.into_vec()))
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_tuple_that_is_too_long_is_refused() {
-        let long = "a".repeat(check::VALUE_BYTES_MAX);
+        let long = "a".repeat(assignment::VALUE_BYTES_MAX);
         assert!(matches!(
             OrderedTuple::new(&bid(), &row![1, &long], &row!["p"]),
             Err(Error::InvalidValue { .. })

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::checkpoint_writer::NewCheckpoint;
 use super::files::{Checkpoints, number_of};
 use super::manifest::{Manifest, Written};
-use super::write::NewCheckpoint;
 use crate::Result;
 use crate::base::disk::has_bug;
 use crate::durability::failure::writing;

@@ -21,20 +21,20 @@
 //! - No number of a checkpoint is used for another one while a file of it is there.
 
 mod adopt;
+mod checkpoint_loader;
+mod checkpoint_writer;
 mod claim;
-mod copy;
+mod duplicate;
 mod encoding;
 mod files;
-mod load;
 mod manifest;
 mod part;
 #[cfg(test)]
 mod tests;
-mod write;
 
+pub(crate) use checkpoint_loader::{Crew, load};
+pub(crate) use checkpoint_writer::{Content, NewCheckpoint};
 pub(crate) use encoding::Fields;
 pub(crate) use files::Checkpoints;
-pub(crate) use load::{Crew, load};
 pub(crate) use manifest::{Manifest, Written};
 pub(crate) use part::PartWriter;
-pub(crate) use write::{Content, NewCheckpoint};

@@ -13,9 +13,9 @@ use crate::durability::watch::Watch;
 use crate::durability::{GroupStart, Uuid};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::storage::copy::LiveScan;
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
+use crate::storage::fuzzy_scan::LiveScan;
 use crate::storage::store::Store;
 use crate::testing::SimulatedDisk;
 use crate::types::{DataType, Value};
@@ -70,7 +70,7 @@ fn rows(store: &Store) -> Vec<String> {
 /// Writes a store's records, in blocks of this many bytes, of which each part gets one; the catalog is in the first.
 fn write(new: &NewCheckpoint, store: &Store, block_bytes: usize) -> Content {
     let (catalog, others) = store.all_tables().into_iter().partition(|table| table.id() < 16);
-    let (mut all, mut block) = (crate::storage::copy::Copied::default(), Vec::new());
+    let (mut all, mut block) = (crate::storage::fuzzy_scan::Copied::default(), Vec::new());
     for (tables, bytes_max) in [(catalog, usize::MAX), (others, block_bytes)] {
         let scan = LiveScan::new(tables);
         let (mut copier, mut written, mut more) = (scan.copier(), 0, true);

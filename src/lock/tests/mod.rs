@@ -2,8 +2,8 @@
 
 mod deadlock;
 mod gap_locks;
+mod grant_order;
 mod levels;
-mod order;
 mod stress;
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
 use crate::pipeline::statistics::Stage;
 use crate::storage::catalog::FIRST_USER_TABLE;
-use crate::storage::copy::{Copied, LiveScan};
+use crate::storage::fuzzy_scan::{Copied, LiveScan};
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 

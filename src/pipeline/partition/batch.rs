@@ -20,7 +20,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, at};
 use crate::pipeline::call::{Answer, Call, Output, Routine};
 use crate::pipeline::execute::Outcome;
-use crate::pipeline::worker::Pending;
+use crate::pipeline::worker_thread::Pending;
 use crate::protocol::footprint::Footprint;
 use crate::types::Args;
 

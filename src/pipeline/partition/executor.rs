@@ -39,7 +39,7 @@ use crate::pipeline::engine::Engine;
 use crate::pipeline::execute::Outcome;
 use crate::pipeline::output::Finished;
 use crate::pipeline::statistics::Stage;
-use crate::pipeline::worker::{GROUP_CALLS, Pending, execute_group};
+use crate::pipeline::worker_thread::{GROUP_CALLS, Pending, execute_group};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Footprint, Reference};
 use crate::protocol::local::OwnerId;

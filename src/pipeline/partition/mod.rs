@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Each executor is a thread with a queue ([`executor_queues`]) and a lock table (`protocol/local`). It never blocks on a lock:
-//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue, [`group`] how a
+//! a request that conflicts is parked. [`executor`] is the life of its thread, [`batch`] what enters its queue, [`worker_group`] how a
 //! worker sends a group in batches, [`credits`] how many are in flight, [`key_resolution`] how keys are found that depend on an index, [`flow_graph`] the phases of
 //! a transaction over several executors, [`rendezvous`] how they run and commit, [`external_locks`] how closures lock,
 //! [`credits`] how many transactions of groups are in flight, [`repartitioning`] how ranges move between executors and
@@ -28,7 +28,6 @@ pub(crate) mod executor_queues;
 mod external_locks;
 mod flow_graph;
 mod fragment;
-pub(crate) mod group;
 pub(crate) mod key_resolution;
 mod pins;
 pub(crate) mod plan;
@@ -36,6 +35,7 @@ mod rendezvous;
 mod repartitioning;
 mod resource_manager;
 mod row_counts;
+pub(crate) mod worker_group;
 
 use std::sync::{Arc, Weak};
 

@@ -8,10 +8,10 @@
 //! Invariants: the thread is pinned for as long as the attempt lasts, so that every record and every block
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
 
+mod own_row;
 mod read;
 mod scan;
 mod session;
-mod usual;
 mod write;
 
 use std::cell::{Cell, RefCell};

@@ -21,8 +21,8 @@
 
 mod classify;
 mod hidden;
+mod phase_state;
 mod sample;
-mod state;
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ use smallvec::SmallVec;
 
 use self::classify::Classifier;
 use self::hidden::SPLIT_AWARE;
+use self::phase_state::State;
 use self::sample::Access;
-use self::state::State;
 use super::attempt::Attempt;
 use super::footprint::Footprint;
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
@@ -40,7 +40,7 @@ use crate::base::atomics::Ordering;
 use crate::storage::commit::{CommitFailure, Taken, Taking};
 use crate::storage::read_set::Part;
 use crate::storage::reconcile::{Wanted, is_splittable};
-use crate::storage::split::SplitColumn;
+use crate::storage::split_columns::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::WorkerContext;

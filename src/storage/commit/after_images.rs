@@ -3,7 +3,7 @@
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
-use super::words::{changed_words, row_that_comes_in};
+use super::simple_writes::{changed_words, row_that_comes_in};
 use super::{Change, Pending, Taking};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};

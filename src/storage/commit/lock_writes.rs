@@ -6,11 +6,11 @@ use crossbeam_epoch::Guard;
 use crossbeam_utils::Backoff;
 use smallvec::SmallVec;
 
-use super::split::{Plan, Staged};
+use super::slice_operations::{Plan, Staged};
 use super::{Change, CommitFailure, Pending};
 use crate::base::atomics::Ordering;
 use crate::storage::record::{Record, RecordPointer};
-use crate::storage::split::SplitColumn;
+use crate::storage::split_columns::SplitColumn;
 use crate::storage::store::Store;
 use crate::storage::table::wait_a_little;
 use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};

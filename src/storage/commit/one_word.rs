@@ -5,7 +5,7 @@
 //! be applied, what was read has changed, there is no room in the log) it leaves with nothing done, and the general way
 //! finds out what is to be said or waited for.
 
-use super::words::{ChangedWord, changed_word};
+use super::simple_writes::{ChangedWord, changed_word};
 use super::{Committing, Taken, Taking, append};
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::record::Record;

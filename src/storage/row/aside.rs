@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 
 use bumpalo::Bump;
 
-use super::block::{block_bytes, bytes_of, in_arena, in_heap, is_block, word_of, word_of_block};
-use super::number::{SHORT_TEXT, is_usual_text};
+use super::numeric_column::{SHORT_TEXT, is_usual_text};
+use super::value_block::{block_bytes, bytes_of, in_arena, in_heap, is_block, word_of, word_of_block};
 use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape};
 use crate::types::ValueRef;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::generator::{Shape, script};
-use super::schedule::play;
 use super::script::{Script, read_folder};
-use super::session::Way;
+use super::script_run::play;
+use super::script_thread::Way;
 use super::{Subject, oracle, seeds};
 
 /// How long a step may take before the schedule goes on without it. Long enough for one that is not blocked,

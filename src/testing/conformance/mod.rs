@@ -23,10 +23,10 @@ pub mod model;
 pub mod mover;
 pub mod oracle;
 pub mod perform;
-pub mod schedule;
 pub mod script;
+pub mod script_run;
+pub mod script_thread;
 pub mod semantics;
-pub mod session;
 pub mod step;
 
 use self::mover::Mover;

@@ -5,9 +5,9 @@
 //! seen a possible state. It takes time that grows with how many transactions overlap: it is for a handful of them.
 
 use super::model::{Model, Outcome};
-use super::schedule::Played;
 use super::script::Script;
-use super::session::Seen;
+use super::script_run::Played;
+use super::script_thread::Seen;
 
 /// Whether what a script came to is right.
 ///

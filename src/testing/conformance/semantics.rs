@@ -10,9 +10,9 @@ use super::generator::{Shape, script};
 use super::model::{Model, Row};
 use super::oracle::judge;
 use super::perform::{insert, make_table};
-use super::schedule::{Played, play};
 use super::script::{Script, read_folder};
-use super::session::Way;
+use super::script_run::{Played, play};
+use super::script_thread::Way;
 use super::{Subject, seeds};
 
 /// There is no conflict: what takes longer hangs.

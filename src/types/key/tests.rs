@@ -73,7 +73,7 @@ proptest! {
         for ((data_type, nullable), value) in columns.iter().zip(&row) {
             let decoded = decode_component(&mut rest, data_type, *nullable).unwrap();
             prop_assert_eq!(&decoded, value);
-            check::check(decoded.as_value_ref(), data_type, !nullable, "decoded").unwrap();
+            assignment::check(decoded.as_value_ref(), data_type, !nullable, "decoded").unwrap();
         }
         prop_assert!(rest.is_empty());
     }

@@ -86,7 +86,7 @@ fn the_empty_set_has_no_rows() {
 
 #[test]
 fn a_set_that_is_too_long_is_refused() {
-    let long = "a".repeat(check::VALUE_BYTES_MAX / 2);
+    let long = "a".repeat(assignment::VALUE_BYTES_MAX / 2);
     let tuples = [tuple(1, &long), tuple(2, &long)];
     assert!(matches!(TopK::of(2, &tuples), Err(Error::InvalidValue { .. })));
     let mut out = Vec::new();

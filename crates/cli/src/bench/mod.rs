@@ -5,7 +5,7 @@
 //! | `options` | options that all workloads share, and what they mean to the engine and the driver |
 //! | `workloads`, `microbenchmarks`, `oltp` | the options of each workload |
 //! | `applicable` | refuses options that a run would ignore |
-//! | `split` | labels by hand, for a protocol that splits records |
+//! | `split_label` | labels by hand, for a protocol that splits records |
 //! | `schedule`, `target` | who places calls, and where; the rate for a response time |
 //! | `checkpoints`, `follower` | when checkpoints are made, and by which process |
 //! | `partitions`, `shift` | what executors own, for the protocol that has them; what a load that shifts does to it |
@@ -35,7 +35,7 @@ mod progress;
 mod run;
 mod schedule;
 mod shift;
-mod split;
+mod split_label;
 mod stages;
 mod table;
 mod target;

@@ -13,7 +13,7 @@ use heddledb::{
 use super::checkpoints::CheckpointArguments;
 use super::partitions::PartitionArguments;
 use super::schedule::ScheduleArguments;
-use super::split::SplitLabel;
+use super::split_label::SplitLabel;
 use crate::failure::{Failure, Result};
 
 /// Calls per group of a worker that makes its own.

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::sql::meta;
 use crate::sql::shell::Shell;
-use crate::sql::split::{first_statement, is_blank, without_blanks};
+use crate::sql::statement_end::{first_statement, is_blank, without_blanks};
 
 const KEYWORDS: &[&str] = &[
     "ADD",

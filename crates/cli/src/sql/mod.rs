@@ -12,7 +12,7 @@ mod import;
 mod meta;
 mod print;
 mod shell;
-mod split;
+mod statement_end;
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::sql::meta;
 use crate::sql::print::{Format, Rows};
-use crate::sql::split::{first_statement, is_blank, without_blanks};
+use crate::sql::statement_end::{first_statement, is_blank, without_blanks};
 
 /// From how many lines on a result goes through a pager, on a terminal.
 const PAGER_LINES_MIN: usize = 60;

@@ -10,7 +10,7 @@ use crate::base::atomics::{AtomicU64, Ordering};
 use crate::durability::progress::{Progress, Release};
 use crate::error::Error;
 use crate::pipeline::event_count::EventCount;
-use crate::pipeline::queue::HandoverQueue;
+use crate::pipeline::handover_queue::HandoverQueue;
 
 pub(super) const MODELS: &[Model] = &[
     Model::new("handover::no_ring_is_lost", SMALL, no_ring_is_lost),

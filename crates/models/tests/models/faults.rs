@@ -37,7 +37,10 @@ pub const ALL: &[Seeded] = &[
         "tear|src/storage/reclaim.rs|take_out|compare_exchange",
         "transactions::a_placeholder_is_filled_or_collected",
     ),
-    fault("stale|src/storage/versions/read.rs|read|let now", "snapshots::a_reader_beside_an_operation"),
+    fault(
+        "stale|src/storage/versions/version_read.rs|read|let now",
+        "snapshots::a_reader_beside_an_operation",
+    ),
     fault(
         "skip|src/storage/versions.rs|renew_bound|self.bound.store",
         "snapshots::no_commit_misses_a_registration",

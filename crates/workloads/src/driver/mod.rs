@@ -15,7 +15,7 @@
 //! | `waiting` | what such a worker has executed and not yet released |
 //! | `clients` | client threads, each waiting for its durable answer |
 //! | `generators` | threads that make calls and place them, and wait for no answer |
-//! | `contender` | the same calls at something outside of the engine |
+//! | `contender_run` | the same calls at something outside of the engine |
 //! | `arrivals` | planned arrivals of an open loop |
 //! | `recorder` | one thread's counts and latencies |
 //! | `acknowledgements` | one line out of the process for each released call |
@@ -24,7 +24,7 @@
 mod acknowledgements;
 mod arrivals;
 mod clients;
-mod contender;
+mod contender_run;
 mod generators;
 mod interval;
 mod own_calls;
@@ -48,7 +48,7 @@ use interval::Interval;
 use recorder::Recorder;
 
 pub use acknowledgements::read_acknowledgements;
-pub use contender::run_contender;
+pub use contender_run::run_contender;
 pub use report::{Report, TransactionReport};
 pub use settings::{CallPath, Settings};
 

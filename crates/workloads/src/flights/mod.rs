@@ -14,7 +14,7 @@ mod dealer;
 mod input;
 mod plain_pass;
 mod procedure;
-mod reference;
+mod reference_files;
 mod row;
 mod tables;
 #[cfg(test)]
@@ -35,7 +35,7 @@ use compare::FlightColumns;
 use dealer::Dealer;
 use input::Input;
 use plain_pass::PlainPass;
-use reference::Reference;
+use reference_files::Reference;
 use tables::Tables;
 
 /// Why rows fail.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use heddledb::{Timestamp, Value};
 
-use super::reference::{Reference, References};
+use super::reference_files::{Reference, References};
 use super::row::{DISTANCE, FlightKey, FlightRow};
 use super::tables::{LONGEST, WORST};
 use super::{DUPLICATE, UNKNOWN_CARRIER, UNPARSABLE};

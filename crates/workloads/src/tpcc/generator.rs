@@ -8,7 +8,7 @@ use heddledb::{Database, Procedure, Range, key};
 
 use super::check::{DELIVERED, INSERTED};
 use super::procedure::{self, MOST_LINES, new_order_argument, payment_argument, place};
-use super::random::{NAMES_OF_RUN, Uneven};
+use super::random_values::{NAMES_OF_RUN, Uneven};
 use super::tables::{DISTRICTS, Tables};
 use super::{TRANSACTIONS, Tpcc};
 use crate::Result;

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use heddledb::{Database, Decimal, Result, Table, Timestamp, Tx, ValueRef, key, row};
 
 use super::Tpcc;
-use super::random::{LAST_NAMES, LastName, NAMES_OF_LOAD, Uneven, data, digits, text};
+use super::random_values::{LAST_NAMES, LastName, NAMES_OF_LOAD, Uneven, data, digits, text};
 use super::tables::{DISTRICTS, Tables};
 use crate::Error;
 

@@ -22,7 +22,7 @@ mod executors_used;
 mod generator;
 mod load;
 mod procedure;
-mod random;
+mod random_values;
 mod tables;
 #[cfg(test)]
 mod tests;

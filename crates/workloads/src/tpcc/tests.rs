@@ -9,7 +9,7 @@ use heddledb::{
 
 use super::load::{delivered_at_first, money};
 use super::procedure::{UNUSED_ITEM, new_order_argument as order, payment_argument as payment, place};
-use super::random::LastName;
+use super::random_values::LastName;
 use super::tables::*;
 use super::*;
 use crate::calls::Calls;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::storage::rig::{Splitting, Way, Writer};
-use crate::storage::split::SplitSet;
+use crate::storage::split_columns::SplitSet;
 use crate::storage::worker_context::WorkerContext;
 use crate::types::strategies::int;
 

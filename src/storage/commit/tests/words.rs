@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::storage::commit::Pending;
-use crate::storage::commit::words::{changed_words, row_that_comes_in};
+use crate::storage::commit::simple_writes::{changed_words, row_that_comes_in};
 use crate::storage::record::RecordPointer;
 use crate::storage::redo;
 use crate::storage::row::free_block;

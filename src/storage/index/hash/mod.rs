@@ -24,7 +24,7 @@
 //! between two equal looks at the version word, unlocked. Every writer locks the bucket before its one store, and
 //! stores a raised version after it; so an equal word means that no entry came or went between, and the key was
 //! missing as of that version. It stays missing while the word is the same: the only way for the key to come in is
-//! through this bucket, or, after a split, through another one, and then the moved bit came first (see `split`).
+//! through this bucket, or, after a split, through another one, and then the moved bit came first (see `segment_split`).
 //! Counters are 61 bits: they don't wrap.
 //!
 //! **One record per key.** An insert looks for the key again under the bucket's lock. Of several inserters of one key,
@@ -41,12 +41,12 @@
 //! section has it, once for all that it validates.
 
 mod bucket;
-mod directory;
 mod entry;
-mod key;
-mod scan;
-mod segment;
-mod split;
+mod full_scan;
+mod hash_directory;
+mod hash_segment;
+mod key_hash;
+mod segment_split;
 #[cfg(test)]
 mod tests;
 
@@ -54,11 +54,11 @@ use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 
 use self::bucket::{Bucket, BucketLookup};
-use self::directory::{Directory, Located};
-pub(crate) use self::key::hash_key;
-pub(crate) use self::scan::HashCursor;
-use self::segment::Segment;
-use self::split::Structure;
+pub(crate) use self::full_scan::HashCursor;
+use self::hash_directory::{Directory, Located};
+use self::hash_segment::Segment;
+pub(crate) use self::key_hash::hash_key;
+use self::segment_split::Structure;
 use crate::base::atomics::{AtomicPtr, Ordering};
 use crate::base::prefetch::prefetch_line;
 use crate::storage::index::{Insertion, Lookup};
@@ -84,7 +84,7 @@ impl HashIndex {
     /// About how many records there are: the segments, each between just split and about to be.
     pub(crate) fn estimated_len(&self) -> u64 {
         let segments = self.structure.lock().segments as u64;
-        segments * segment::ENTRIES_AT_EASE as u64
+        segments * hash_segment::ENTRIES_AT_EASE as u64
     }
 
     #[inline(always)]

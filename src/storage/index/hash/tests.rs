@@ -115,7 +115,7 @@ fn number(record: Record<'_>) -> u64 {
 /// Keys whose hashes end and begin alike: one bucket, and one segment until its depth exceeds `prefix_bits`.
 fn colliding_keys(prefix_bits: u32) -> impl Iterator<Item = [u8; 8]> {
     let place =
-        move |key: &[u8]| (segment::bucket_number(hash_key(key)), hash_key(key) >> (64 - prefix_bits));
+        move |key: &[u8]| (hash_segment::bucket_number(hash_key(key)), hash_key(key) >> (64 - prefix_bits));
     let wanted = place(&key(0));
     (0..).map(key).filter(move |key| place(key) == wanted)
 }
@@ -332,7 +332,7 @@ fn a_scan_of_an_empty_index_ends() {
     let (owner, guard) = (Owner::new(), epoch::pin());
     let (records, versions) = owner.scan(&guard);
     assert!(records.is_empty());
-    assert_eq!(versions.len(), segment::BUCKETS);
+    assert_eq!(versions.len(), hash_segment::BUCKETS);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::access::{array_index, invalid};
 use super::convert::{json_text, jsonb_of, members, object_of, write_json};
+use super::paths::{array_index, invalid};
 use super::raw;
 use crate::error::{Result, SqlError, SqlState};
 use crate::functions::definition::{Definition, FunctionContext, scalar};

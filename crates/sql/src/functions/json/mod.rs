@@ -6,15 +6,15 @@
 //! sets      documents as rows
 //! ```
 
-mod access;
 mod build;
 pub(super) mod convert;
+mod paths;
 mod raw;
 mod sets;
 
 use super::definition::Definition;
 
 /// The tables of functions.
-pub(super) const FUNCTIONS: &[&[Definition]] = &[access::FUNCTIONS, build::FUNCTIONS, sets::FUNCTIONS];
+pub(super) const FUNCTIONS: &[&[Definition]] = &[paths::FUNCTIONS, build::FUNCTIONS, sets::FUNCTIONS];
 /// The tables of operators.
-pub(super) const OPERATORS: &[&[Definition]] = &[access::OPERATORS, build::OPERATORS];
+pub(super) const OPERATORS: &[&[Definition]] = &[paths::OPERATORS, build::OPERATORS];

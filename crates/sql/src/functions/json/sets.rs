@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::access::{invalid, shape_of, tree_text};
+use super::paths::{invalid, shape_of, tree_text};
 use super::raw::{self, Shape};
 use crate::error::Result;
 use crate::functions::definition::{Definition, Rows, RowsOf, set};

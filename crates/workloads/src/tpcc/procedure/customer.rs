@@ -4,7 +4,7 @@ use heddledb::{Action, ActionContext, Range, Result, key};
 
 use super::{missing, push};
 use crate::pause::Pause;
-use crate::tpcc::random::LastName;
+use crate::tpcc::random_values::LastName;
 use crate::tpcc::tables::{BY_NAME, Tables};
 
 /// An action that finds the customer of a last name in a district, and sets its number as a value. `district`: the

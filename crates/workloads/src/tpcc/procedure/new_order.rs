@@ -11,7 +11,7 @@ use heddledb::{Action, ActionContext, Args, ProcedureDefinition, Result, Value, 
 use super::{MOST_LINES, cents, missing, push, with_parameters};
 use crate::pause::Pause;
 use crate::tpcc::load::money;
-use crate::tpcc::random::is_original;
+use crate::tpcc::random_values::is_original;
 use crate::tpcc::tables::{DISTRICTS, Tables, dist_column};
 
 /// The reason of an order that names an item that there is not.

@@ -12,8 +12,8 @@ fn what_room_was_made_for_comes_in_without_a_split() {
         let (owner, guard) = (Owner::new(), epoch::pin());
         owner.index.reserve(count, &guard);
         let reserved = segments(&owner.index);
-        assert!(reserved * segment::ENTRIES_AT_EASE >= count as usize, "{count}");
-        assert!((reserved / 2) * segment::ENTRIES_AT_EASE < count.max(1) as usize, "{count}: too many");
+        assert!(reserved * hash_segment::ENTRIES_AT_EASE >= count as usize, "{count}");
+        assert!((reserved / 2) * hash_segment::ENTRIES_AT_EASE < count.max(1) as usize, "{count}: too many");
         // Chance crowds some of these tiny segments; by far most never split.
         (0..count).for_each(|at| _ = owner.insert(&key(at), &guard));
         assert!(segments(&owner.index) <= reserved + reserved / 4 + 1, "{count}: {}", segments(&owner.index));
@@ -78,7 +78,7 @@ fn a_scan_goes_on_in_the_room() {
     }
     let found: HashSet<u64> = records.iter().map(|record| number(*record)).collect();
     assert_eq!(found.len(), records.len(), "a record twice");
-    let first_page = |at: &u64| segment::bucket_number(hash_key(&key(*at))) == 0;
+    let first_page = |at: &u64| hash_segment::bucket_number(hash_key(&key(*at))) == 0;
     assert!((0..1_000).filter(|at| !first_page(at)).all(|at| found.contains(&at)));
 }
 

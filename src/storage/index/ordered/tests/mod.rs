@@ -1,8 +1,8 @@
 //! Tests of the ordered index: against a model, with rival threads, and of versions.
 
 mod concurrent;
-mod model;
 mod near;
+mod ordered_model;
 mod reclaim;
 mod shape;
 mod version;

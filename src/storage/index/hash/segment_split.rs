@@ -11,9 +11,9 @@
 use crossbeam_epoch::Guard;
 
 use super::HashIndex;
-use super::directory::{Directory, Located};
 use super::entry::DEPTH_MAX;
-use super::segment::{ENTRIES_AT_EASE, Segment};
+use super::hash_directory::{Directory, Located};
+use super::hash_segment::{ENTRIES_AT_EASE, Segment};
 use crate::base::atomics::Ordering;
 
 /// What splits need to know and to hold; its lock is what lets one split happen at a time.

@@ -5,7 +5,7 @@
 
 use super::bucket::Bucket;
 use super::entry;
-use super::key::hash_key;
+use super::key_hash::hash_key;
 use crate::base::atomics::{AtomicUsize, Ordering};
 
 /// Few under test and in models, so that segments split early and often.

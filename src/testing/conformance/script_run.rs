@@ -16,7 +16,7 @@ use super::Subject;
 use super::model::Model;
 use super::perform::{contents, label, make_table};
 use super::script::Script;
-use super::session::{Player, Progress, Reply, Seen, Way, run};
+use super::script_thread::{Player, Progress, Reply, Seen, Way, run};
 
 /// Far longer than any script takes: what needs it hangs.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::lock_writes::Taking;
 use crate::storage::record::RecordPointer;
 use crate::storage::slice::Slice;
-use crate::storage::split::{SplitColumn, SplitSet};
+use crate::storage::split_columns::{SplitColumn, SplitSet};
 use crate::storage::store::Store;
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::WorkerContext;

@@ -9,7 +9,7 @@
 use crossbeam_epoch::Guard;
 
 use super::HashIndex;
-use super::segment::BUCKETS;
+use super::hash_segment::BUCKETS;
 use crate::storage::index::NodeVersion;
 use crate::storage::record::Record;
 

@@ -95,7 +95,7 @@ impl ColumnLayout {
 mod tests {
     use super::*;
     use crate::storage::definition::TableDefinition;
-    use crate::types::{Decimal, Timestamp, check};
+    use crate::types::{Decimal, Timestamp, assignment};
 
     /// One nullable column of each of these types.
     fn layout(types: &[&str]) -> RowLayout {
@@ -140,7 +140,7 @@ mod tests {
         for (position, column) in layout.columns.iter().enumerate() {
             for &value in values.iter().filter(|value| column.takes(**value)) {
                 taken += 1;
-                let close = check::coerce(value, &column.data_type, column.not_null, &column.name);
+                let close = assignment::coerce(value, &column.data_type, column.not_null, &column.name);
                 let close = close.unwrap_or_else(|error| panic!("{value:?} in {}: {error}", TYPES[position]));
                 let same_scale = match (value, close) {
                     (ValueRef::Decimal(before), ValueRef::Decimal(after)) => before.scale() == after.scale(),

@@ -12,7 +12,7 @@ use super::classify::{Classifier, Decision, JoinedReport, SplitReport};
 use super::sample::{Candidate, RecordKey, Sampler, Samples};
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::storage::reconcile::{Wanted, begin_split, end_split};
-use crate::storage::split::SplitSet;
+use crate::storage::split_columns::SplitSet;
 use crate::storage::store::Store;
 use crate::storage::worker_context::WorkerContext;
 

@@ -12,9 +12,9 @@ use hashbrown::hash_table::Entry;
 use parking_lot::Mutex;
 
 use super::detector::WaitPlace;
+use super::lock_queue::{Answer, Queue};
 use super::mode::Mode;
 use super::name::{LockName, OwnerId};
-use super::queue::{Answer, Queue};
 use super::signal::Signal;
 use crate::diagnostics::activity::{Activity, lock};
 

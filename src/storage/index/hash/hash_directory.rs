@@ -5,7 +5,7 @@
 //! lookup learns it without a look at the segment.
 
 use super::entry;
-use super::segment::Segment;
+use super::hash_segment::Segment;
 use crate::base::atomics::{AtomicPtr, Ordering};
 
 const DEPTH_MASK: usize = 63;

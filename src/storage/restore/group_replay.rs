@@ -61,7 +61,7 @@ use crate::storage::row::RowLayout;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
-use crate::types::{ValueRef, check};
+use crate::types::{ValueRef, assignment};
 
 /// A record whose word is raised once the group is replayed.
 struct Raise {
@@ -180,7 +180,7 @@ fn operate(
     let applied = applied.map_err(|error| malformed(format!("a merged {}: {error}", operation.name())))?;
     let value = applied.value(current, &buffer);
     // A row must hold values of its columns' types, whatever the log says.
-    let value = check::coerce(value, data_type, false, operation.name());
+    let value = assignment::coerce(value, data_type, false, operation.name());
     layout.put(row, column, value.map_err(|error| malformed(error.to_string()))?, arena);
     Ok(())
 }
