@@ -24,9 +24,18 @@ pub(crate) struct Peer {
     pub(crate) waker: Waker,
     /// Ends the statement in progress.
     pub(crate) cancel: Box<dyn Fn() + Send + Sync>,
-    /// Set once the server shuts down: the connection ends when it is idle.
+    /// Set once the server shuts down, or another session asks for it: the connection ends when it is idle.
     pub(crate) is_ending: AtomicBool,
     socket: TcpStream,
+}
+
+impl Peer {
+    /// Asks the connection to end as soon as it is idle.
+    pub(crate) fn end(&self) {
+        // Release: the connection's thread, which acquires, sees what led to its end.
+        self.is_ending.store(true, Ordering::Release);
+        self.waker.wake();
+    }
 }
 
 /// All connections, and how many there may be.
@@ -106,11 +115,7 @@ impl Registry {
     /// Asks all connections to end when they are idle, and waits for that for at most `patience`; those that are left
     /// then lose their statement, and then their socket.
     pub(crate) fn drain(&self, patience: std::time::Duration) {
-        for peer in self.peers() {
-            // Release: the connection's thread, which acquires, sees what led to the end of the server.
-            peer.is_ending.store(true, Ordering::Release);
-            peer.waker.wake();
-        }
+        self.peers().iter().for_each(|peer| peer.end());
         let grace = std::time::Duration::from_secs(1);
         if self.wait_until_empty(patience) {
             return;

@@ -34,7 +34,7 @@ pub mod types;
 
 pub use error::{SqlError, SqlState};
 pub use session::{
-    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, Notice, PreparedStatement,
-    ResultSink, Severity, Sql, StatementResult, TransactionStatus,
+    Canceller, ConnectOptions, Connection, CopyFormat, CopySource, Field, Fields, Notice, Notification,
+    PreparedStatement, ResultSink, Severity, Signals, Sql, StatementResult, TransactionStatus,
 };
 pub use types::{Environment, Modifier, Type, Value};

@@ -273,6 +273,45 @@ fn copy_goes_in_and_out() {
 }
 
 #[test]
+fn copy_in_binary_gives_what_it_takes() {
+    let sql = in_memory();
+    let mut connection = connect(&sql);
+    connection
+        .query("create table t (id int primary key, v text, n numeric(6, 2), a int[])")
+        .expect("a table");
+    connection
+        .query(
+            "insert into t values (1, 'one', 1.5, '{1,NULL}'), (2, NULL, NULL, NULL), (3, '', -0.25, '{}')",
+        )
+        .expect("three rows");
+    let out = "copy (select * from t order by id) to stdout (format binary)";
+    let results = connection.query(out).expect("three rows");
+    let data = results[0].data.clone();
+    assert_eq!((results[0].tag.as_str(), &data[..11]), ("COPY 3", &b"PGCOPY\n\xff\r\n\0"[..]));
+    connection.query("truncate t").expect("emptied");
+    let into = "copy t from stdin (format binary)";
+    assert_eq!(connection.copy_from(into, &data).expect("three rows")[0].tag, "COPY 3");
+    assert_eq!(connection.query(out).expect("three rows")[0].data, data);
+    connection.query("truncate t").expect("emptied");
+    for end in 0..data.len() - 2 {
+        // What ends between two rows is complete even without the end mark, as in PostgreSQL.
+        if let Err(error) = connection.copy_from(into, &data[..end]) {
+            assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT, "{end}");
+        } else {
+            connection.query("truncate t").expect("emptied");
+        }
+    }
+    for at in 0..data.len() {
+        let mut damaged = data.clone();
+        damaged[at] ^= 0x80;
+        // An error, or another value: never a panic.
+        if connection.copy_from(into, &damaged).is_ok() {
+            connection.query("truncate t").expect("emptied");
+        }
+    }
+}
+
+#[test]
 fn statements_can_be_canceled_and_time_out() {
     let sql = in_memory();
     let mut connection = connect(&sql);

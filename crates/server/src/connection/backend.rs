@@ -40,6 +40,8 @@ impl Backend {
 
     /// Ends an answer: changed parameters, and the transaction's status.
     pub(super) fn ready(&mut self) {
+        self.pass_notifications();
+        self.connection.rest();
         for (name, value) in self.connection.take_changed_parameters() {
             self.output.parameter_status(&name, &value);
         }
@@ -49,6 +51,13 @@ impl Backend {
             TransactionStatus::Failed => Status::Failed,
         };
         self.output.ready(status);
+    }
+
+    pub(super) fn pass_notifications(&mut self) {
+        for notification in self.connection.take_notifications() {
+            let process = notification.process_id as u32;
+            self.output.notification(process, &notification.channel, &notification.payload);
+        }
     }
 
     pub(super) fn pass_notices(&mut self) {

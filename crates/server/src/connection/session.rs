@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use heddle_sql::{ConnectOptions, SqlError, TransactionStatus};
+use heddle_sql::{ConnectOptions, Signals, SqlError, TransactionStatus};
 
 use super::backend::{Backend, protocol_error};
 use super::failure::Failure;
@@ -72,6 +72,11 @@ impl<'c> Session<'c> {
         let socket = transport.second_handle()?;
         let cancel = Box::new(move || canceller.cancel());
         let registered = shared.registry.register(key, transport.waker(), socket, cancel);
+        let (waker, peer) = (transport.waker(), Arc::downgrade(&registered.peer));
+        connection.set_signals(Signals {
+            wake: Box::new(move || waker.wake()),
+            terminate: Box::new(move || peer.upgrade().iter().for_each(|peer| peer.end())),
+        });
         connection.set_process_id(registered.peer.process as i32);
         let mut backend = Backend::new(connection);
         for (name, value) in backend.connection.take_changed_parameters() {
@@ -128,8 +133,8 @@ impl<'c> Session<'c> {
             match read(self.transport, deadline) {
                 Ok(read) => return Ok(Some(read)),
                 Err(ReadError::Closed) => return Ok(None),
-                // Whether the server ends is checked above.
-                Err(ReadError::Woken) => (),
+                // Whether the connection is to end is checked above.
+                Err(ReadError::Woken) => self.notify()?,
                 Err(ReadError::TimedOut) => return Err(self.silent_too_long()),
                 Err(error) => return Err(error.into()),
             }
@@ -138,9 +143,18 @@ impl<'c> Session<'c> {
 
     /// Ends an idle connection of a server that shuts down.
     fn check_ending(&self) -> Result<(), Failure> {
-        // Acquire: partner of the store in `Registry::drain`.
+        // Acquire: partner of the store in `Peer::end`.
         let is_ending = self.registered.peer.is_ending.load(Ordering::Acquire);
         if is_ending { Err(Failure::shutdown()) } else { Ok(()) }
+    }
+
+    /// Sends the notifications that have come, unless answers are expected first: they go ahead of the next ready.
+    fn notify(&mut self) -> Result<(), Failure> {
+        if self.is_in_pipeline {
+            return Ok(());
+        }
+        self.backend.pass_notifications();
+        self.flush()
     }
 
     fn idle_timeout_setting(&self) -> &'static str {
@@ -218,6 +232,7 @@ impl<'c> Session<'c> {
         self.transport.put_back(lent);
         self.backend.pass_notices();
         if let Err(error) = done {
+            self.check_ending()?;
             report::error(&mut self.backend.output, "ERROR", &error);
         }
         self.backend.ready();
@@ -243,6 +258,7 @@ impl<'c> Session<'c> {
         if let Err(error) = done
             && !self.replays(&error)
         {
+            self.check_ending()?;
             self.backend.refuse(&error);
         }
         self.backend.pass_notices();

@@ -123,6 +123,15 @@ impl Output {
         });
     }
 
+    /// What another session, or this one, has notified.
+    pub(crate) fn notification(&mut self, process: u32, channel: &str, payload: &str) {
+        self.message(b'A', |body| {
+            body.extend(process.to_be_bytes());
+            text(body, channel);
+            text(body, payload);
+        });
+    }
+
     pub(crate) fn ready(&mut self, status: Status) {
         let status = match status {
             Status::Idle => b'I',

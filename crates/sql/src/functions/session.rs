@@ -1,8 +1,10 @@
-//! Functions that ask or change the session: sequences and settings.
+//! Functions that ask or change the session: sequences, settings, notifications; and those that reach other sessions.
 //!
 //! Invariants: they are volatile, because each call counts: a plan never holds their results.
 
-use super::definition::{Definition, FunctionContext, scalar};
+use std::time::{Duration, Instant};
+
+use super::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::Value;
 
@@ -16,7 +18,49 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("current_setting(text) text", current_setting).stable(),
     scalar("current_setting(text, bool) text", current_setting).stable(),
     scalar("set_config(text, text, bool) text", set_config).volatile().nullable(),
+    scalar("pg_sleep(float8) void", sleep).volatile(),
+    scalar("pg_notify(text, text) void", notify).volatile().nullable(),
+    set("pg_listening_channels() text", listening_channels).volatile(),
+    scalar("pg_cancel_backend(int4) bool", |context, arguments| signal(context, arguments, false)).volatile(),
+    scalar("pg_terminate_backend(int4) bool", |context, arguments| signal(context, arguments, true))
+        .volatile(),
+    scalar("pg_terminate_backend(int4, int8) bool", |context, arguments| signal(context, arguments, true))
+        .volatile(),
 ];
+
+/// How long `pg_sleep` sleeps before it looks whether its statement was canceled.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+fn sleep(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {
+    // What is no duration: negative ones and NaN do not sleep, infinity as long as the statement may.
+    let seconds = arguments[0].float8();
+    let duration =
+        if seconds > 0.0 { Duration::try_from_secs_f64(seconds).ok() } else { Some(Duration::ZERO) };
+    let start = Instant::now();
+    loop {
+        let left = duration.map_or(LOOK_AGAIN, |duration| duration.saturating_sub(start.elapsed()));
+        if left.is_zero() {
+            return Ok(Value::Void);
+        }
+        std::thread::sleep(left.min(LOOK_AGAIN));
+        context.environment.check_interrupt()?;
+    }
+}
+
+fn notify(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {
+    let text = |at: usize| if arguments[at].is_null() { "" } else { arguments[at].str() };
+    context.environment.notify(text(0), text(1))?;
+    Ok(Value::Void)
+}
+
+fn listening_channels(context: &mut FunctionContext<'_>, _arguments: &[Value]) -> Result<Box<dyn Rows>> {
+    let channels = context.environment.listening_channels();
+    Ok(Box::new(RowsOf(channels.into_iter().map(|channel| Ok(Value::text(&*channel))))))
+}
+
+fn signal(context: &mut FunctionContext<'_>, arguments: &[Value], terminate: bool) -> Result<Value> {
+    context.environment.signal_backend(arguments[0].any_int() as i32, terminate).map(Value::Bool)
+}
 
 fn next_value(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {
     context.environment.next_value(arguments[0].oid()).map(Value::Int8)

@@ -66,6 +66,15 @@ impl AdvisoryLocks {
         }
     }
 
+    /// Who holds what: connections, keys, and whether exclusively.
+    pub fn held(&self) -> Vec<(i32, (bool, i64), bool)> {
+        let holders = self.holders.lock();
+        let of_key = |(key, held): (&(bool, i64), &Vec<Holder>)| -> Vec<_> {
+            held.iter().map(|it| (it.connection, *key, it.lock.exclusive)).collect()
+        };
+        holders.iter().flat_map(of_key).collect()
+    }
+
     /// Unlocks a key once. Whether the connection held it so.
     pub fn release(&self, connection: i32, lock: AdvisoryLock) -> bool {
         let mut holders = self.holders.lock();

@@ -11,10 +11,12 @@ use crate::parse::syntax::{ParsedStatement, Statement};
 use crate::session::Shared;
 use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
+use crate::session::notifications::Pending;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
 use crate::session::prepared::Portals;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::run::PlanCache;
+use crate::session::sessions::Activity;
 use crate::session::settings::Settings;
 use crate::session::transaction::Transaction;
 use crate::types::binary::from_binary;
@@ -67,6 +69,7 @@ pub struct Connection {
     /// The row that a compiled statement returns, kept for its memory.
     pub(super) row: Vec<Value>,
     pub(super) canceled: Arc<AtomicBool>,
+    pub(super) activity: Arc<Activity>,
 }
 
 impl Connection {
@@ -76,6 +79,9 @@ impl Connection {
         settings.set_default("session_authorization", &options.user)?;
         settings.set_default("is_superuser", if options.is_superuser { "on" } else { "off" })?;
         let start = now();
+        let transaction = Transaction::new(shared.database.session()?);
+        let canceller = Canceller { flag: canceled.clone(), engine: transaction.canceler() };
+        let activity = Arc::new(Activity::new(number, &options.user, &options.database, start, canceller));
         let environment = SessionEnvironment {
             settings,
             catalog: shared.catalog(),
@@ -86,6 +92,8 @@ impl Connection {
             user: options.user,
             database: options.database,
             process_id: number,
+            sessions: shared.sessions.clone(),
+            pending: Pending::default(),
             temporary: format!("pg_temp_{number}"),
             transaction_start: start,
             statement_start: start,
@@ -101,7 +109,7 @@ impl Connection {
             printing: None,
             random: Random((start as u64).wrapping_mul(0x2545_f491_4f6c_dd1d) ^ (number as u64) << 32),
         };
-        let transaction = Transaction::new(shared.database.session()?);
+        shared.sessions.enter(activity.clone());
         Ok(Connection {
             shared,
             environment,
@@ -113,6 +121,7 @@ impl Connection {
             plans: PlanCache::default(),
             row: Vec::new(),
             canceled,
+            activity,
         })
     }
 
@@ -143,6 +152,7 @@ impl Connection {
     /// The first statement's that fails; those behind it are not run.
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn ResultSink) -> Result<()> {
         self.begin_statement();
+        self.activity.begin(text, self.environment.statement_start);
         self.portals.take("");
         self.pipeline.keep();
         let statements = parse(text).map_err(|error| self.failed(error))?;
@@ -161,6 +171,7 @@ impl Connection {
             let own = &text[statement.start..statement.end];
             let done = crate::stack::for_text(own.len(), || self.run_statement(statement, own, sink));
             done.map_err(|error| self.failed(shifted(error, text, statement)))?;
+            self.statement_done();
         }
         self.close_implicit_block().map_err(|error| self.failed(error))
     }
@@ -170,6 +181,7 @@ impl Connection {
         // Relaxed: the flag carries no data.
         self.canceled.store(false, Ordering::Relaxed);
         let environment = &mut self.environment;
+        environment.pending.begin_statement();
         environment.statement_start = now();
         let timeout = environment.settings.derived.statement_timeout;
         environment.deadline =
@@ -184,6 +196,13 @@ impl Connection {
     pub(super) fn refresh_catalog(&mut self) {
         if self.environment.catalog.version != self.shared.catalog_version() {
             self.environment.catalog = self.shared.catalog();
+        }
+    }
+
+    /// A statement has succeeded: without a block, so has its transaction.
+    pub(super) fn statement_done(&mut self) {
+        if self.transaction.is_idle() {
+            self.end_notifications(true);
         }
     }
 
@@ -206,7 +225,11 @@ impl Connection {
 
     /// Settings that have changed since the last call, of those that are reported to clients; at first all of these.
     pub fn take_changed_parameters(&mut self) -> Vec<(String, String)> {
-        self.environment.settings.take_changed()
+        let changed = self.environment.settings.take_changed();
+        if let Some((_, application)) = changed.iter().find(|(name, _)| name == "application_name") {
+            self.activity.set_application(application);
+        }
+        changed
     }
 
     /// Sets a parameter when the connection starts: RESET returns to it.
@@ -229,6 +252,7 @@ impl Connection {
 
     /// The number by which `pg_backend_pid()` knows the connection.
     pub fn set_process_id(&mut self, process_id: i32) {
+        self.activity.set_process_id(process_id);
         self.environment.process_id = process_id;
     }
 
@@ -327,5 +351,6 @@ impl Drop for Connection {
         let _ = self.rollback(false);
         let _ = self.drop_temporary();
         self.shared.advisory.release_all(self.environment.number, false);
+        self.shared.sessions.leave(self.environment.number);
     }
 }

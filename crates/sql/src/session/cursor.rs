@@ -24,8 +24,8 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    pub fn fields(&self) -> &[Field] {
-        &self.fields
+    pub fn fields(&self) -> Arc<[Field]> {
+        self.fields.clone()
     }
 
     /// Whether the cursor outlives the end of a transaction.

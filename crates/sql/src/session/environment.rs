@@ -11,8 +11,10 @@ use crate::catalog::{Catalog, Relation};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::quote_identifier;
 use crate::session::advisory::AdvisoryLocks;
+use crate::session::notifications::Pending;
 use crate::session::result::{Notice, Severity};
 use crate::session::sequences::{SHORTAGE, Sequences, sequence_of};
+use crate::session::sessions::Sessions;
 use crate::session::settings::Settings;
 use crate::types::environment::{AdvisoryLock, FormatSettings, ObjectKind};
 use crate::types::{Environment, Type};
@@ -39,6 +41,9 @@ pub(crate) struct SessionEnvironment {
     pub user: String,
     pub database: String,
     pub process_id: i32,
+    pub sessions: Arc<Sessions>,
+    /// What takes effect when the transaction commits.
+    pub pending: Pending,
     /// The schema of the session's temporary tables.
     pub temporary: String,
     pub transaction_start: i64,
@@ -96,6 +101,7 @@ impl SessionEnvironment {
     /// Begins an attempt of a statement: what `nextval` gave is given again, and locks of the attempt before are released.
     pub fn begin_attempt(&mut self) {
         self.replayed = 0;
+        self.pending.begin_attempt();
         for lock in std::mem::take(&mut self.acquired) {
             self.advisory.release(self.number, lock);
         }
@@ -300,6 +306,30 @@ impl Environment for SessionEnvironment {
         self.acquired.clear();
         self.advisory.release_all(self.number, false);
         Ok(())
+    }
+
+    fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        self.pending.notify(channel, payload)
+    }
+
+    fn listening_channels(&self) -> Vec<Arc<str>> {
+        let own = self.sessions.by_process(self.process_id);
+        own.map_or_else(Vec::new, |activity| activity.channels())
+    }
+
+    fn signal_backend(&mut self, process_id: i32, terminate: bool) -> Result<bool> {
+        let Some(activity) = self.sessions.by_process(process_id) else {
+            let message = format!("PID {process_id} is not a PostgreSQL server process");
+            self.add_notice(Severity::Warning, SqlState::WARNING, message);
+            return Ok(false);
+        };
+        if activity.user != self.user && !self.settings.is_on("is_superuser") {
+            let what = if terminate { "terminate process" } else { "cancel query" };
+            let message = format!("must be a superuser or the session's own user to {what}");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        activity.signal(terminate);
+        Ok(true)
     }
 
     fn last_value(&mut self) -> Result<i64> {

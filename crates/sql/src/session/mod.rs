@@ -6,7 +6,8 @@
 //! prepared     prepared statements, portals         cursor        DECLARE, FETCH, MOVE, CLOSE
 //! copy         COPY in text, CSV and binary         explain       EXPLAIN
 //! settings     SET, SHOW, RESET                     sequences     values given ahead of what is stored
-//! pipeline     messages up to a Sync as one transaction
+//! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
+//! notifications LISTEN, NOTIFY
 //! environment  the session as functions see it      result        rows, tags, notices
 //! ```
 //!
@@ -19,11 +20,13 @@ mod copy;
 mod cursor;
 mod environment;
 mod explain;
+mod notifications;
 mod pipeline;
 mod prepared;
 mod result;
 mod run;
 pub(crate) mod sequences;
+pub(crate) mod sessions;
 mod settings;
 mod statement;
 mod transaction;
@@ -47,6 +50,7 @@ pub use prepared::PreparedStatement;
 pub use result::{
     CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
+pub use sessions::{Notification, Signals};
 
 /// What all connections to a database share.
 pub(crate) struct Shared {
@@ -60,6 +64,7 @@ pub(crate) struct Shared {
     pub statistics: StatisticsCache,
     pub sequences: Arc<Sequences>,
     pub advisory: Arc<advisory::AdvisoryLocks>,
+    pub sessions: Arc<sessions::Sessions>,
     connections: AtomicI32,
 }
 
@@ -122,6 +127,7 @@ impl Sql {
             statistics: StatisticsCache::default(),
             sequences: Arc::new(Sequences::open(database)?),
             advisory: Arc::default(),
+            sessions: Arc::default(),
             connections: AtomicI32::new(1),
         };
         Ok(Sql { shared: Arc::new(shared) })

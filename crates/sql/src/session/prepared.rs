@@ -305,12 +305,15 @@ impl Connection {
         Ok(())
     }
 
-    /// The columns of a portal's rows; none if it returns none.
+    /// The columns of a portal's or a cursor's rows; none if it returns none.
     ///
     /// # Errors
     /// 34000; what binding again says.
     pub fn describe_portal(&mut self, name: &str) -> Result<Option<Fields>> {
-        let Some(portal) = self.portals.get(name) else { return Err(SqlError::undefined_portal(name)) };
+        let Some(portal) = self.portals.get(name) else {
+            let cursor = self.cursors.get(name).ok_or_else(|| SqlError::undefined_portal(name))?;
+            return Ok(Some(cursor.fields()));
+        };
         let prepared = portal.prepared.clone();
         let plan = self.current_plan(&prepared).map_err(|error| self.failed(error))?;
         Ok(self.fields_of(&prepared, plan.as_deref()))
@@ -332,8 +335,12 @@ impl Connection {
             return Err(self.failed(SqlError::undefined_portal(name)));
         };
         let text_bytes = portal.prepared.text.len();
+        self.activity.begin(&portal.prepared.text, self.environment.statement_start);
         let done =
             crate::stack::for_text(text_bytes, || self.run_taken(&mut portal, max_rows as usize, sink));
+        if done.is_ok() {
+            self.statement_done();
+        }
         let ended = self.transaction.is_idle()
             && portal.prepared.statement.as_ref().is_some_and(Statement::ends_block);
         if !ended {
@@ -395,9 +402,11 @@ impl Connection {
         self.prepared.remove(name);
     }
 
-    /// Closes a portal; nothing happens if there is none.
+    /// Closes a portal or a cursor; nothing happens if there is none.
     pub fn close_portal(&mut self, name: &str) {
-        self.portals.take(name);
+        if self.portals.take(name).is_none() {
+            self.cursors.remove(name);
+        }
     }
 
     /// PREPARE.

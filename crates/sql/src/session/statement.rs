@@ -107,9 +107,11 @@ impl Connection {
                 }
                 "CHECKPOINT"
             }
-            Statement::Unlisten(_) => "UNLISTEN",
-            Statement::Listen(_) | Statement::Notify { .. } => {
-                return Err(SqlError::unsupported("LISTEN and NOTIFY are not supported"));
+            Statement::Listen(name) => self.listen(&name.text),
+            Statement::Unlisten(name) => self.unlisten(name.as_ref().map(|name| name.text.as_str())),
+            Statement::Notify { channel, payload } => {
+                self.environment.pending.notify(&channel.text, payload.as_deref().unwrap_or_default())?;
+                "NOTIFY"
             }
             Statement::NoEffect { tag } => tag,
             Statement::Unsupported { what, hint, at: _ } => {
@@ -156,6 +158,7 @@ impl Connection {
                 self.cursors.clear();
                 self.plans = Default::default();
                 self.environment.settings.reset_all(false)?;
+                self.unlisten(None);
                 self.drop_temporary()?;
                 Ok("DISCARD ALL")
             }

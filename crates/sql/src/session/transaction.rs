@@ -151,11 +151,18 @@ impl Connection {
     /// Commits the implicit block, if there is one.
     pub(super) fn close_implicit_block(&mut self) -> Result<()> {
         if self.transaction.block == Block::Implicit {
-            let committed = self.transaction.commit();
-            self.block_ended(committed.is_ok());
-            committed?;
+            self.commit_block()?;
         }
         Ok(())
+    }
+
+    /// Commits the open block. What it notifies is delivered in the order of such commits.
+    fn commit_block(&mut self) -> Result<()> {
+        let sessions = self.shared.sessions.clone();
+        let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
+        let committed = self.transaction.commit();
+        self.block_ended(committed.is_ok());
+        committed
     }
 
     /// A statement has failed.
@@ -182,6 +189,7 @@ impl Connection {
         if committed {
             self.pipeline.keep();
         }
+        self.end_notifications(committed);
         self.environment.settings.end_transaction(committed);
         self.portals.clear();
         self.cursors.retain(|_, cursor| cursor.survives(committed));
@@ -237,9 +245,7 @@ impl Connection {
             }
             _ if self.transaction.failed => self.rollback(chain),
             _ => {
-                let committed = self.transaction.commit();
-                self.block_ended(committed.is_ok());
-                committed?;
+                self.commit_block()?;
                 self.chain(chain)?;
                 Ok("COMMIT")
             }
@@ -279,6 +285,7 @@ impl Connection {
         self.check_in_block("SAVEPOINT")?;
         let savepoint = self.transaction.session.savepoint()?;
         self.transaction.savepoints.push((name.to_string(), savepoint));
+        self.environment.pending.savepoint();
         Ok("SAVEPOINT")
     }
 
@@ -287,6 +294,7 @@ impl Connection {
         let place = self.transaction.savepoint(name)?;
         self.transaction.session.rollback_to(&self.transaction.savepoints[place].1)?;
         self.transaction.savepoints.truncate(place + 1);
+        self.environment.pending.rollback_to(place);
         self.transaction.failed = false;
         Ok("ROLLBACK")
     }
@@ -296,6 +304,7 @@ impl Connection {
         let place = self.transaction.savepoint(name)?;
         self.transaction.session.release(&self.transaction.savepoints[place].1)?;
         self.transaction.savepoints.truncate(place);
+        self.environment.pending.release(place);
         Ok("RELEASE")
     }
 }

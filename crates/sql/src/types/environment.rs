@@ -184,6 +184,21 @@ pub trait Environment {
         Err(no_session("currval"))
     }
 
+    /// `pg_notify`
+    fn notify(&mut self, _channel: &str, _payload: &str) -> Result<()> {
+        Err(no_session("pg_notify"))
+    }
+
+    /// `pg_listening_channels`
+    fn listening_channels(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+
+    /// `pg_cancel_backend` and, with `terminate`, `pg_terminate_backend`. Whether there is such a session.
+    fn signal_backend(&mut self, _process_id: i32, _terminate: bool) -> Result<bool> {
+        Err(no_session("pg_cancel_backend"))
+    }
+
     /// `pg_advisory_lock` and its kin. `wait`: until it is free; else whether it was free.
     fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
         Err(no_session("pg_advisory_lock"))

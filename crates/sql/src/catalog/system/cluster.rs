@@ -1,10 +1,10 @@
 //! What is outside of the database's objects: roles, databases, tablespaces, settings, sessions.
 //!
-//! The database knows one role, the session's, which owns everything, and shows one session, the one that asks.
+//! The database knows one role, the session's, which owns everything.
 
 use super::row::{Output, row};
 use super::{OWNER, SystemCatalog};
-use crate::types::{Environment, Value};
+use crate::types::Value;
 
 /// The oid of the database.
 const DATABASE: u32 = 5;
@@ -91,18 +91,47 @@ pub(super) fn settings(system: &SystemCatalog<'_>, out: &mut Output) {
 
 pub(super) fn activity(system: &SystemCatalog<'_>, out: &mut Output) {
     let session = system.session;
-    row!(
-        out,
-        datid = DATABASE,
-        datname = &session.database,
-        pid = session.process_id,
-        usesysid = OWNER,
-        usename = &session.user,
-        application_name = session.setting("application_name"),
-        xact_start = Value::Timestamptz(session.transaction_start),
-        query_start = Value::Timestamptz(session.statement_start),
-        state_change = Value::Timestamptz(session.statement_start),
-        state = "active",
-        backend_type = "client backend",
-    );
+    let sees_all = session.settings.is_on("is_superuser");
+    for activity in session.sessions.list() {
+        let (query, application) = activity.texts();
+        // Other users' statements are for superusers, as in PostgreSQL.
+        let is_visible = sees_all || activity.user == session.user;
+        let query = if is_visible { query.as_str() } else { "<insufficient privilege>" };
+        row!(
+            out,
+            datid = DATABASE,
+            datname = &activity.database,
+            pid = activity.process_id(),
+            usesysid = OWNER,
+            usename = &activity.user,
+            application_name = &application,
+            backend_start = Value::Timestamptz(activity.started),
+            query_start = Value::Timestamptz(activity.statement_start()),
+            state_change = Value::Timestamptz(activity.state_change()),
+            state = is_visible.then(|| activity.doing().name()),
+            query = query,
+            backend_type = "client backend",
+        );
+    }
+}
+
+/// The advisory locks that sessions hold; rows and tables are not locked by modes that could be shown here.
+pub(super) fn locks(system: &SystemCatalog<'_>, out: &mut Output) {
+    let sessions = system.session.sessions.list();
+    for (connection, (in_halves, key), is_exclusive) in system.session.advisory.held() {
+        let process = sessions.iter().find(|it| it.number == connection).map(|it| it.process_id());
+        row!(
+            out,
+            locktype = "advisory",
+            database = DATABASE,
+            classid = (key >> 32) as u32,
+            objid = key as u32,
+            objsubid = if in_halves { 2_i16 } else { 1_i16 },
+            virtualtransaction = format!("{connection}/0"),
+            pid = process,
+            mode = if is_exclusive { "ExclusiveLock" } else { "ShareLock" },
+            granted = true,
+            fastpath = false,
+        );
+    }
 }

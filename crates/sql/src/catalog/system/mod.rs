@@ -107,6 +107,7 @@ const FILLED: &[(&str, Fill)] = &[
     ("pg_index", classes::indexes),
     ("pg_indexes", listings::indexes),
     ("pg_language", types::languages),
+    ("pg_locks", cluster::locks),
     ("pg_namespace", classes::namespaces),
     ("pg_opclass", types::operator_classes),
     ("pg_operator", procedures::operators),

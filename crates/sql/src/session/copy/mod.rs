@@ -1,12 +1,14 @@
-//! COPY: tables and queries to text and CSV, and back into tables.
+//! COPY: tables and queries to text, CSV and the binary format, and back into tables.
 //!
 //! ```text
 //! options   what COPY was asked for      read    lines of text and CSV as fields      write   rows as lines
+//! binary    rows of the binary format, both ways
 //! ```
 //!
 //! Invariants: a COPY FROM is one transaction, or part of one: a line that does not fit leaves no trace of any. An
 //! error names the line. Files are never opened: data comes from the client, and goes to it.
 
+mod binary;
 mod options;
 mod read;
 mod write;
@@ -21,7 +23,8 @@ use crate::parse::syntax::{
 use crate::session::connection::Connection;
 use crate::session::copy::options::CopyOptions;
 use crate::session::copy::read::{Lines, fields_of};
-use crate::session::result::{CopyFormat, ResultSink};
+use crate::session::result::{CopyFormat, CopySource, ResultSink};
+use crate::session::run::Plan;
 use crate::types::text::from_text;
 use crate::types::{Modifier, Type, Value};
 
@@ -39,11 +42,6 @@ impl Connection {
                 .with_hint("Use COPY FROM STDIN or COPY TO STDOUT, or \\copy of the shell."));
         }
         let options = CopyOptions::of(copy)?;
-        if options.format == CopyFormat::Binary {
-            return Err(
-                SqlError::unsupported("COPY in binary format is not supported").with_hint("Use text or CSV.")
-            );
-        }
         match copy.direction {
             CopyDirection::To => self.copy_to(copy, &options, text, sink),
             CopyDirection::From => self.copy_from_client(copy, &options, sink),
@@ -63,6 +61,20 @@ impl Connection {
         };
         let plan = self.plan(&Statement::Query(query), text, &[])?;
         sink.copy_out(options.format, plan.fields.len())?;
+        let count = match options.format {
+            CopyFormat::Binary => self.copy_binary_to(&plan, sink)?,
+            _ => self.copy_lines_to(&plan, options, sink)?,
+        };
+        sink.copy_done()?;
+        sink.complete(&format!("COPY {count}"))
+    }
+
+    fn copy_lines_to(
+        &mut self,
+        plan: &Plan,
+        options: &CopyOptions,
+        sink: &mut dyn ResultSink,
+    ) -> Result<u64> {
         let mut line = String::new();
         if options.header {
             let names: Vec<CopyField> = plan.fields.iter().map(|field| Some(field.name.clone())).collect();
@@ -73,7 +85,7 @@ impl Connection {
         let forced: Vec<bool> = plan.fields.iter().map(|field| options.quotes_always(&field.name)).collect();
         let types: Vec<Type> = plan.fields.iter().map(|field| field.ty).collect();
         let mut fields: Vec<CopyField> = Vec::with_capacity(types.len());
-        let count = self.run_plan(&plan, &[], &mut |row| {
+        self.run_plan(plan, &[], &mut |row| {
             fields.clear();
             for (value, &ty) in row.iter().zip(&types) {
                 let text = if value.is_null() {
@@ -86,9 +98,7 @@ impl Connection {
             line.clear();
             write::line(&fields, options, &|position| forced[position], &mut line);
             sink.copy_data(line.as_bytes())
-        })?;
-        sink.copy_done()?;
-        sink.complete(&format!("COPY {count}"))
+        })
     }
 
     fn copy_from_client(
@@ -105,6 +115,22 @@ impl Connection {
         }
         let (insert, fields) = self.insert_for(name, columns)?;
         let source = sink.copy_in(options.format, fields.len())?;
+        let rows = match options.format {
+            CopyFormat::Binary => self.binary_rows(source, &name.to_string(), &fields)?,
+            _ => self.line_rows(source, &name.to_string(), &fields, options)?,
+        };
+        let count = self.insert_rows(&insert, &rows)?;
+        sink.complete(&format!("COPY {count}"))
+    }
+
+    /// Reads all rows of a COPY in text or CSV.
+    fn line_rows(
+        &mut self,
+        source: &mut dyn CopySource,
+        table: &str,
+        fields: &[CopyColumn],
+        options: &CopyOptions,
+    ) -> Result<Vec<Vec<Value>>> {
         let mut lines = Lines::new(options);
         let mut rows: Vec<Vec<Value>> = Vec::new();
         let mut data = Vec::new();
@@ -116,16 +142,14 @@ impl Connection {
                 if number == 1 && options.header {
                     continue;
                 }
-                let row = self.copied_row(&line, &fields, options);
-                rows.push(row.map_err(|error| on_line(error, &name.to_string(), number, &line))?);
+                let row = self.copied_row(&line, fields, options);
+                rows.push(row.map_err(|error| on_line(error, table, number, &line))?);
             }
             self.environment_check()?;
             if !more {
-                break;
+                return Ok(rows);
             }
         }
-        let count = self.insert_rows(&insert, &rows)?;
-        sink.complete(&format!("COPY {count}"))
     }
 
     /// The INSERT that stores one line, with a parameter for each field; and the fields' names and types.
@@ -133,7 +157,7 @@ impl Connection {
         &mut self,
         table: &crate::parse::syntax::ObjectName,
         columns: &[Name],
-    ) -> Result<(Arc<crate::session::run::Plan>, Vec<CopyColumn>)> {
+    ) -> Result<(Arc<Plan>, Vec<CopyColumn>)> {
         let crate::catalog::Relation::Table(found) = self.find_relation(table)? else {
             let message = format!("cannot copy to \"{table}\"");
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -203,7 +227,7 @@ impl Connection {
     }
 
     /// Inserts rows as one transaction, or within the open one.
-    fn insert_rows(&mut self, insert: &crate::session::run::Plan, rows: &[Vec<Value>]) -> Result<u64> {
+    fn insert_rows(&mut self, insert: &Plan, rows: &[Vec<Value>]) -> Result<u64> {
         let mut count = 0;
         self.run_each(insert, rows, &mut count)?;
         Ok(count)

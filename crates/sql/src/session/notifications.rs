@@ -1,0 +1,139 @@
+//! LISTEN, UNLISTEN, NOTIFY and `pg_notify`: what takes effect when the transaction commits.
+//!
+//! # Invariants
+//! Nothing of a transaction, or of a part of it that was rolled back to a savepoint, is delivered unless it commits. Equal
+//! notifications of one transaction are delivered once. An attempt of a statement begins without what the attempt
+//! before has notified.
+
+use std::sync::Arc;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::session::connection::Connection;
+use crate::session::sessions::{Notification, Signals};
+
+/// The longest payload, in bytes, as in PostgreSQL.
+const PAYLOAD_BYTES_MAX: usize = 7999;
+
+/// The longest name of a channel, in bytes.
+const CHANNEL_BYTES_MAX: usize = 63;
+
+enum Effect {
+    Listen(Arc<str>),
+    Unlisten(Option<Arc<str>>),
+    Notify(Arc<str>, Arc<str>),
+}
+
+/// What the open transaction will have done once it commits.
+#[derive(Default)]
+pub(crate) struct Pending {
+    effects: Vec<Effect>,
+    /// How many effects there were when the statement began.
+    of_statement: usize,
+    /// The same for each savepoint.
+    of_savepoints: Vec<usize>,
+}
+
+impl Pending {
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    pub fn begin_statement(&mut self) {
+        self.of_statement = self.effects.len();
+    }
+
+    /// Another attempt of the statement begins.
+    pub fn begin_attempt(&mut self) {
+        self.effects.truncate(self.of_statement);
+    }
+
+    pub fn savepoint(&mut self) {
+        self.of_savepoints.push(self.effects.len());
+    }
+
+    /// Returns to the savepoint at this place, which stays.
+    pub fn rollback_to(&mut self, place: usize) {
+        self.of_savepoints.truncate(place + 1);
+        self.effects.truncate(self.of_savepoints.last().copied().unwrap_or(0));
+    }
+
+    pub fn release(&mut self, place: usize) {
+        self.of_savepoints.truncate(place);
+    }
+
+    /// `pg_notify`.
+    ///
+    /// # Errors
+    /// 22023 for a channel without a name, or a text that is too long.
+    pub fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        let refused = |message| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        if channel.is_empty() {
+            return refused("channel name cannot be empty");
+        }
+        if channel.len() > CHANNEL_BYTES_MAX {
+            return refused("channel name too long");
+        }
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return refused("payload string too long");
+        }
+        let is_known = self
+            .effects
+            .iter()
+            .any(|it| matches!(it, Effect::Notify(known, text) if **known == *channel && **text == *payload));
+        if !is_known {
+            self.effects.push(Effect::Notify(channel.into(), payload.into()));
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    pub(super) fn listen(&mut self, channel: &str) -> &'static str {
+        self.environment.pending.effects.push(Effect::Listen(channel.into()));
+        "LISTEN"
+    }
+
+    pub(super) fn unlisten(&mut self, channel: Option<&str>) -> &'static str {
+        self.environment.pending.effects.push(Effect::Unlisten(channel.map(Arc::from)));
+        "UNLISTEN"
+    }
+
+    /// The transaction has ended: what waited for its commit takes effect, or is forgotten.
+    pub(super) fn end_notifications(&mut self, committed: bool) {
+        if self.environment.pending.is_empty() {
+            return;
+        }
+        let pending = std::mem::take(&mut self.environment.pending);
+        let mut notifications = Vec::new();
+        let process_id = self.environment.process_id;
+        for effect in pending.effects.into_iter().filter(|_| committed) {
+            match effect {
+                Effect::Listen(channel) => self.activity.listen(&channel),
+                Effect::Unlisten(channel) => self.activity.unlisten(channel.as_deref()),
+                Effect::Notify(channel, payload) => {
+                    notifications.push(Notification { process_id, channel, payload });
+                }
+            }
+        }
+        if !notifications.is_empty() {
+            self.shared.sessions.deliver(&notifications);
+        }
+    }
+
+    /// The notifications that the client is to receive: none inside of a block, since clients expect them between
+    /// transactions.
+    pub fn take_notifications(&mut self) -> Vec<Notification> {
+        if self.is_idle() { self.activity.take_mail() } else { Vec::new() }
+    }
+
+    /// How other sessions reach the thread that owns this connection: for notifications, and for
+    /// `pg_terminate_backend`. Set once.
+    pub fn set_signals(&mut self, signals: Signals) {
+        self.activity.set_signals(signals);
+    }
+
+    /// The connection waits for its client.
+    pub fn rest(&mut self) {
+        self.activity.rest(self.status(), crate::session::environment::now);
+    }
+}
