@@ -163,6 +163,11 @@ impl View<'_> {
                     return self.wrong(table, record.key(), &error.to_string());
                 }
             }
+            if let Some(checks) = table.checks()
+                && let Err(error) = checks.check_row(&value)
+            {
+                return self.wrong(table, record.key(), &error.to_string());
+            }
             let key: Vec<ValueRef<'_>> =
                 table.definition().key().iter().map(|&column| value(column)).collect();
             let place = match table.encode_key(&key, true) {

@@ -60,6 +60,32 @@ pub enum Error {
         /// What is wrong with them.
         detail: String,
     },
+    /// A number was divided by zero.
+    #[error("{what} divides by zero; give it another value")]
+    DivisionByZero {
+        /// What has divided.
+        what: &'static str,
+    },
+    /// A row that a check of its table refuses.
+    #[error("the row ({row}) of table {table:?} violates the check {constraint:?}; give it values that pass")]
+    CheckViolation {
+        /// The table.
+        table: String,
+        /// The check.
+        constraint: String,
+        /// The row's values, as text.
+        row: String,
+    },
+    /// There is no such constraint.
+    #[error("table {table:?} has no constraint {constraint:?}; its constraints are: {known}")]
+    UnknownConstraint {
+        /// The table.
+        table: String,
+        /// The name asked for.
+        constraint: String,
+        /// The names that there are.
+        known: String,
+    },
     /// NULL, where there must be a value.
     #[error("{what} must have a value, but was given NULL; give it one")]
     NullValue {
@@ -288,6 +314,12 @@ pub enum Error {
         /// How many bytes versions for snapshots may take.
         limit: u64,
     },
+    /// A procedure's body asked for a value that no action of an earlier phase has set.
+    #[error("value {number} was set by no earlier phase; set it there with ActionContext::set_value")]
+    ValueNotSet {
+        /// The value's number.
+        number: usize,
+    },
     /// A body reached for what its action does not declare.
     #[error("{what}; declare it in the procedure's actions (table, key, mode), or use Database::run")]
     OutsideFootprint {
@@ -359,9 +391,10 @@ pub enum Error {
     /// A session has a transaction already.
     #[error("the session has an open transaction; commit it or roll it back first")]
     TransactionOpen,
-    /// A savepoint of a session that is gone.
+    /// A savepoint that is gone.
     #[error(
-        "the savepoint does not exist any more: the session has gone back to a point before it, or released it, or ended the transaction; set a new one"
+        "the savepoint does not exist any more: the transaction has gone back to a point before it, or released it, or ended; \
+         set a new one"
     )]
     UnknownSavepoint,
     /// There is no such sequence.
@@ -651,6 +684,8 @@ impl Error {
             Error::WrongType { .. } | Error::WrongRead { .. } | Error::WrongOperation { .. } => "42804",
             Error::Overflow { .. } | Error::Inexact { .. } => "22003",
             Error::Unparsable { .. } | Error::InvalidValue { .. } => "22P02",
+            Error::DivisionByZero { .. } => "22012",
+            Error::CheckViolation { .. } => "23514",
             Error::NullValue { .. } => "23502",
             Error::DuplicateKey { .. } | Error::NotUnique { .. } => "23505",
             Error::TableChanged { .. } | Error::TableNewer { .. } => "55000",
@@ -658,7 +693,7 @@ impl Error {
             Error::UnknownTable { .. } | Error::ForeignTable { .. } | Error::TableDropped { .. } => "42P01",
             Error::TableExists { .. } | Error::TableDiffers { .. } => "42P07",
             Error::UnknownColumn { .. } => "42703",
-            Error::UnknownIndex { .. } => "42704",
+            Error::UnknownIndex { .. } | Error::UnknownConstraint { .. } => "42704",
             Error::Conflict => "40001",
             Error::UnknownSequence { .. } => "42P01",
             Error::SequenceExists { .. } => "42P07",
@@ -685,7 +720,26 @@ impl Error {
             Error::Failed { .. } => "P0001",
             Error::Closed => "57P01",
             Error::Malformed { .. } | Error::Inconsistent { .. } | Error::Damaged { .. } => "XX001",
-            _ => "XX000",
+            Error::InvalidType { .. } => "42704",
+            Error::InvalidDefinition { .. } => "42P16",
+            Error::InvalidProcedure { .. } => "42P13",
+            Error::WrongKey { .. } | Error::WrongRow { .. } => "42601",
+            Error::WrongArguments { .. } => "42883",
+            Error::OutsideFootprint { .. } => "2F003",
+            Error::NoOrderedIndex { .. } | Error::ValueNotSet { .. } => "55000",
+            Error::Nested { .. } => "25001",
+            Error::Panicked { .. } => "38000",
+            Error::InvalidOption { .. } => "22023",
+            Error::InUse { .. } => "55006",
+            Error::NotADatabase { .. } => "3D000",
+            Error::NotEmpty { .. } => "58P02",
+            Error::NewerFormat { .. } => "0A000",
+            Error::ForeignFile { .. } | Error::ForeignLog { .. } | Error::ForeignCheckpoints { .. } => {
+                "55000"
+            }
+            Error::DatabaseLost { .. } => "08006",
+            Error::FollowerFailed { .. } => "58000",
+            Error::Broken { .. } => "XX000",
         }
     }
 
@@ -703,6 +757,11 @@ impl Error {
             }
             other => other.to_string(),
         }
+    }
+
+    /// Whether an operation can fail with this because of the value that it meets.
+    pub(crate) fn is_of_values_met(&self) -> bool {
+        matches!(self, Error::Overflow { .. } | Error::CheckViolation { .. } | Error::DivisionByZero { .. })
     }
 
     /// The same error, about this column.

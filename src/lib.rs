@@ -37,7 +37,8 @@
 //! The folders, in the order in which they may name each other: the public face (the files beside this one) →
 //! `pipeline` (stages, queues, threads) → `schedule` (where calls run), `protocol` (how calls are isolated),
 //! `durability` (log, recovery) → `lock` (the lock manager), `storage` (records, rows, tables, indexes, the commit
-//! section), `operation` (add, max, …) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the
+//! section), `operation` (add, max, …),
+//! `expression` (the language of checks) → `types` (values and keys) → `base` (atomics, disk). `ARCHITECTURE.md` has the
 //! picture.
 
 mod base;
@@ -46,6 +47,7 @@ mod database;
 mod diagnostics;
 mod durability;
 pub mod error;
+mod expression;
 mod lock;
 mod operation;
 mod options;
@@ -105,7 +107,9 @@ pub use schedule::{
 pub use sequence::{Sequence, SequenceDefinition};
 pub use session::{Canceler, Session, SessionSavepoint, SessionState};
 pub use snapshot::{Snapshot, SnapshotScan};
-pub use storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
+pub use storage::definition::{
+    CheckDefinition, ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition,
+};
 pub use table::{Column, ColumnName, Table};
 pub use table_change::TableChange;
 pub use transaction::{Savepoint, Scan, Tx, fail};

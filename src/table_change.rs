@@ -30,6 +30,9 @@ enum Step {
     AddIndex(String, Vec<String>, bool),
     DropIndex(String),
     RenameIndex(String, String),
+    AddCheck(String, String),
+    DropConstraint(String),
+    RenameConstraint(String, String),
 }
 
 fn owned<'a>(columns: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -62,7 +65,7 @@ impl TableChange {
         self.step(Step::AddColumn(name.into(), data_type, default.into()))
     }
 
-    /// Drops a column, and the indexes that contain it. The primary key's columns cannot be dropped.
+    /// Drops a column, and the indexes and checks that contain it. The primary key's columns cannot be dropped.
     pub fn drop_column(self, name: impl Into<String>) -> TableChange {
         self.step(Step::DropColumn(name.into()))
     }
@@ -135,6 +138,21 @@ impl TableChange {
         self.step(Step::RenameIndex(name.into(), new_name.into()))
     }
 
+    /// Adds a check (see [`TableDefinition::check`]); existing rows must pass it.
+    pub fn add_check(self, name: impl Into<String>, condition: impl Into<String>) -> TableChange {
+        self.step(Step::AddCheck(name.into(), condition.into()))
+    }
+
+    /// Drops a check.
+    pub fn drop_constraint(self, name: impl Into<String>) -> TableChange {
+        self.step(Step::DropConstraint(name.into()))
+    }
+
+    /// Gives a check another name.
+    pub fn rename_constraint(self, name: impl Into<String>, new_name: impl Into<String>) -> TableChange {
+        self.step(Step::RenameConstraint(name.into(), new_name.into()))
+    }
+
     /// The definition that this makes of another one, and where rows' values come from.
     ///
     /// # Errors
@@ -176,7 +194,7 @@ impl Changed {
             Step::RenameTable(name) => self.definition.name = name,
             Step::AddColumn(name, data_type, default) => self.add_column(name, data_type, default),
             Step::DropColumn(name) => self.drop_column(&name)?,
-            Step::RenameColumn(name, new_name) => self.column(&name)?.name = new_name,
+            Step::RenameColumn(name, new_name) => self.rename_column(&name, new_name)?,
             Step::SetDefault(name, value) => self.column(&name)?.default = value,
             Step::SetNotNull(name, not_null) => self.set_not_null(&name, not_null)?,
             Step::SetType(name, data_type, convert) => self.set_type(&name, data_type, convert)?,
@@ -189,6 +207,18 @@ impl Changed {
                 } else {
                     definition.index(name, columns)
                 };
+            }
+            Step::AddCheck(name, condition) => {
+                let definition = std::mem::replace(&mut self.definition, TableDefinition::new(""));
+                self.definition = definition.check(name, &condition);
+            }
+            Step::DropConstraint(name) => {
+                let position = self.check(&name)?;
+                self.definition.checks.remove(position);
+            }
+            Step::RenameConstraint(name, new_name) => {
+                let position = self.check(&name)?;
+                self.definition.checks[position].name = new_name;
             }
             Step::DropIndex(name) => {
                 let position = self.index(&name)?;
@@ -205,6 +235,23 @@ impl Changed {
     fn column(&mut self, name: &str) -> Result<&mut ColumnDefinition> {
         let position = self.definition.position(name)?;
         Ok(&mut self.definition.columns[position])
+    }
+
+    fn check(&self, name: &str) -> Result<usize> {
+        let checks = &self.definition.checks;
+        checks.iter().position(|check| check.name == name).ok_or_else(|| Error::UnknownConstraint {
+            table: self.definition.name.clone(),
+            constraint: name.to_string(),
+            known: checks.iter().map(|check| check.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn rename_column(&mut self, name: &str, new_name: String) -> Result<()> {
+        for check in &mut self.definition.checks {
+            check.condition = check.condition.renamed(name, &new_name);
+        }
+        self.column(name)?.name = new_name;
+        Ok(())
     }
 
     fn index(&self, name: &str) -> Result<usize> {
@@ -241,6 +288,7 @@ impl Changed {
         definition.columns.remove(position);
         self.sources.remove(position);
         definition.indexes.retain(|index| !index.columns.contains(&position));
+        definition.checks.retain(|check| !check.condition.names(name));
         let key = definition.key.iter_mut().chain(&mut definition.routing);
         let indexed = definition.indexes.iter_mut().flat_map(|index| &mut index.columns);
         key.chain(indexed).filter(|at| **at > position).for_each(|at| *at -= 1);

@@ -1,5 +1,7 @@
 //! Phase reconciliation, seen from outside: split columns, stashing, exact errors, recovery.
 
+#[path = "phased/bounds.rs"]
+mod bounds;
 #[path = "phased/change.rs"]
 mod change;
 #[path = "phased/crash.rs"]

@@ -76,7 +76,7 @@ fn a_phase_sees_the_values_of_earlier_phases_only() {
                 action.set_value(7, "seven");
                 // Not to be seen in the phase that sets it.
                 let error = refused(action.values().int(0), &["value 0", "no earlier phase"]);
-                assert_kind!(error, Error::OutsideFootprint { .. });
+                assert_kind!(error, Error::ValueNotSet { number: 0 });
                 Ok(())
             }),
             Action::read(&table).key(|_, key| key.push(1)).body(|action| {

@@ -128,7 +128,7 @@ impl Shared {
                 return Err(Error::InvalidOption {
                     option: "durability",
                     given: options.durability.to_string(),
-                    expected: "none, for a database in memory".to_string(),
+                    expected: "Durability::None, because a database in memory has no files".to_string(),
                 });
             }
         };

@@ -102,8 +102,8 @@ impl Database {
     /// NULL is below everything.
     ///
     /// # Errors
-    /// The key does not fit the table; the column cannot be split for this operation (it is part of a key or an index, or
-    /// of another type).
+    /// The key does not fit the table; the column cannot be split for this operation (it is part of a key, an index, or a
+    /// check that is more than its bounds, or is of another type).
     pub fn split<'k>(
         &self,
         table: &Table,
@@ -116,7 +116,8 @@ impl Database {
         let layout = core.layout().column(wanted.column);
         operation.0.accepts(&layout.data_type)?;
         if !is_splittable(core, wanted.column, operation.0) {
-            let detail = "only columns outside of keys and indexes can be split; and floats not for add";
+            let detail = "only columns outside of keys, indexes and checks between columns can be split; floats not for add, and \
+                 columns with bounds not for multiply";
             return Err(Error::InvalidValue { what: layout.name.clone(), detail: detail.to_string() });
         }
         self.label(wanted, true);

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::nesting;
 use crate::range::Range;
 use crate::storage::catalog::RESERVED_PREFIX;
+use crate::storage::checks::Checks;
 use crate::storage::definition::TableDefinition;
 use crate::storage::schema::SchemaChange;
 use crate::storage::table::TableCore;
@@ -131,9 +132,10 @@ impl Database {
             let (new, empty) = table.redefined(definition.clone());
             let added: Vec<usize> =
                 empty.iter().flat_map(|&at| definition.indexes[at].columns.clone()).collect();
-            if !refuses_null.is_empty() || !added.is_empty() {
+            let checks = Checks::of(&definition).filter(|_| definition.checks != table.definition().checks);
+            if !refuses_null.is_empty() || !added.is_empty() || checks.is_some() {
                 // The columns are read as a transaction reads them, so a split phase that hides them ends first.
-                check_rows(tx, table, &refuses_null, &added)?;
+                check_rows(tx, table, &refuses_null, &added, checks.as_ref())?;
             }
             catalog_rows::rewrite(store, tx, table, &definition)?;
             let new = Arc::new(new);
@@ -187,12 +189,14 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::InvalidDefinition { table: name.to_string(), detail })
 }
 
-/// Reads columns that are to be indexed, and refuses NULL in those that are to be NOT NULL.
+/// Reads columns that are to be indexed, and refuses NULL in those that are to be NOT NULL, and rows that do not pass the
+/// checks.
 pub(crate) fn check_rows(
     tx: &Tx<'_, '_>,
     table: &Arc<TableCore>,
     refuses_null: &[usize],
     read: &[usize],
+    checks: Option<&Checks>,
 ) -> Result<()> {
     let columns = &table.definition().columns;
     for row in tx.scan(&Table::new(table.clone()), Range::all())? {
@@ -204,6 +208,10 @@ pub(crate) fn check_rows(
                     what: format!("{}.{}", table.definition().name(), columns[at].name),
                 });
             }
+        }
+        if let Some(checks) = checks {
+            let values = row.to_values();
+            checks.check_row(&|column| ValueRef::from(&values[column]))?;
         }
     }
     Ok(())

@@ -432,8 +432,9 @@ pub(super) fn check_changes(
         let (_, empty) = base.redefined(core.definition().clone());
         let indexes = &core.definition().indexes;
         let read: Vec<usize> = empty.iter().flat_map(|&at| indexes[at].columns.clone()).collect();
-        if !refuses_null.is_empty() || !read.is_empty() {
-            check_rows(&tx, core, &refuses_null, &read)?;
+        let checks = core.checks().filter(|_| core.definition().checks != base.definition().checks);
+        if !refuses_null.is_empty() || !read.is_empty() || checks.is_some() {
+            check_rows(&tx, core, &refuses_null, &read, checks)?;
         }
     }
     Ok(())

@@ -1,13 +1,16 @@
-//! The catalog: which tables and sequences there are, kept in five ordinary tables.
+//! The catalog: which tables and sequences there are, kept in six ordinary tables.
 //!
-//! `heddle_table`, `heddle_column`, `heddle_index` and `heddle_routing` are written by the transaction that creates a
+//! `heddle_table`, `heddle_column`, `heddle_index`, `heddle_check` and `heddle_routing` are written by the transaction that creates a
 //! table, logged and recovered like any other rows; so is `heddle_sequence`, which `crate::sequence` reads and writes.
 //! Only their own definitions are fixed, here.
 
 use crossbeam_epoch::Guard;
 
 use crate::error::{Error, Result};
-use crate::storage::definition::{ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition};
+use crate::expression::parse::parse;
+use crate::storage::definition::{
+    CheckDefinition, ColumnDefinition, IndexDefinition, PrimaryIndex, TableDefinition,
+};
 use crate::storage::index::Lookup;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::{ABSENT, Stamp};
@@ -24,6 +27,8 @@ pub(crate) const INDEXES: TableId = 3;
 pub(crate) const ROUTING: TableId = 4;
 /// The table of sequences.
 pub(crate) const SEQUENCES: TableId = 5;
+/// The table of checks.
+pub(crate) const CHECKS: TableId = 6;
 /// The first number that a user's table can have.
 pub(crate) const FIRST_USER_TABLE: TableId = 16;
 /// What the names of the engine's own tables begin with.
@@ -34,7 +39,7 @@ pub(crate) const RESERVED_PREFIX: &str = "heddle_";
 pub(crate) const DROPPED: &str = "";
 
 /// The catalog's own tables.
-pub(crate) fn definitions() -> [(TableId, TableDefinition); 5] {
+pub(crate) fn definitions() -> [(TableId, TableDefinition); 6] {
     let tables = TableDefinition::new("heddle_table")
         .column("table_id", DataType::Int64)
         .column("name", DataType::Text)
@@ -85,7 +90,23 @@ pub(crate) fn definitions() -> [(TableId, TableDefinition); 5] {
     let sequences = number(number(sequences, "cache").not_null(), "resume_at")
         .primary_key(["name"])
         .primary_index(PrimaryIndex::Ordered);
-    [(TABLES, tables), (COLUMNS, columns), (INDEXES, indexes), (ROUTING, routing), (SEQUENCES, sequences)]
+    let checks = TableDefinition::new("heddle_check")
+        .column("table_id", DataType::Int64)
+        .column("position", DataType::Int64)
+        .column("name", DataType::Text)
+        .not_null()
+        .column("condition", DataType::Text)
+        .not_null()
+        .primary_key(["table_id", "position"])
+        .primary_index(PrimaryIndex::Ordered);
+    [
+        (TABLES, tables),
+        (COLUMNS, columns),
+        (INDEXES, indexes),
+        (ROUTING, routing),
+        (SEQUENCES, sequences),
+        (CHECKS, checks),
+    ]
 }
 
 /// The catalog rows of a table: for each, the catalog table and the values.
@@ -124,6 +145,10 @@ pub(crate) fn rows(id: TableId, definition: &TableDefinition) -> Result<Vec<(Tab
             vec![number.clone(), position(at), text(&index.name), Value::Bool(index.unique), columns],
         ));
     }
+    for (at, check) in definition.checks.iter().enumerate() {
+        let condition = Value::Text(check.condition.to_string());
+        rows.push((CHECKS, vec![number.clone(), position(at), text(&check.name), condition]));
+    }
     for (at, &column) in definition.routing.iter().enumerate() {
         rows.push((ROUTING, vec![number.clone(), position(at), position(column)]));
     }
@@ -158,7 +183,7 @@ fn default_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<Value> {
 /// Rows that don't describe a table: the catalog is damaged.
 pub(crate) fn read_definition(
     id: TableId,
-    [tables, columns, indexes, routing]: [&TableCore; 4],
+    [tables, columns, indexes, routing, checks]: [&TableCore; 5],
     guard: &Guard,
 ) -> Result<TableDefinition> {
     let damaged =
@@ -206,6 +231,11 @@ pub(crate) fn read_definition(
         let column = if let Value::Int(column) = row[2] { usize::try_from(column).ok() } else { None };
         let column = column.filter(|column| *column < definition.columns.len());
         definition.routing.push(column.ok_or_else(|| damaged("it is routed by a column that is not there"))?);
+    }
+    for mut row in read_rows(checks, id, guard)? {
+        let condition = parse(&text(row.remove(3)));
+        let condition = condition.map_err(|_| damaged("a check that cannot be read"))?;
+        definition.checks.push(CheckDefinition { name: text(row.remove(2)), condition });
     }
     definition.validate()?;
     Ok(definition)

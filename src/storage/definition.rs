@@ -3,10 +3,14 @@
 //! A [`TableDefinition`] is what a user writes down and what the catalog keeps; [`TableDefinition::validate`] says
 //! whether it makes sense before anything is built from it.
 
+mod check_definition;
 mod difference;
 
 use crate::error::{Error, Result};
+use crate::expression::Expression;
 use crate::types::{DataType, Value, assignment};
+
+pub(crate) use self::check_definition::ColumnLimit;
 
 /// The most columns that a table may have.
 pub(crate) const MAXIMAL_COLUMNS: usize = 1_024;
@@ -38,6 +42,13 @@ pub struct IndexDefinition {
     pub columns: Vec<usize>,
     /// Whether two rows may not share the same values. NULLs are distinct: they never collide.
     pub unique: bool,
+}
+
+/// A check: a condition that every row must not fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckDefinition {
+    pub(crate) name: String,
+    pub(crate) condition: Expression,
 }
 
 /// Which primary indexes a table keeps.
@@ -92,6 +103,7 @@ pub struct TableDefinition {
     pub(crate) key: Vec<usize>,
     pub(crate) primary_index: PrimaryIndex,
     pub(crate) indexes: Vec<IndexDefinition>,
+    pub(crate) checks: Vec<CheckDefinition>,
     /// The columns by which rows are divided among executors; empty: the key's first.
     pub(crate) routing: Vec<usize>,
     /// The first thing that was wrong while it was built; `validate` reports it.
@@ -107,6 +119,7 @@ impl TableDefinition {
             key: Vec::new(),
             primary_index: PrimaryIndex::default(),
             indexes: Vec::new(),
+            checks: Vec::new(),
             routing: Vec::new(),
             problem: None,
         }
@@ -315,7 +328,8 @@ impl TableDefinition {
                 assignment::check((&column.default).into(), &column.data_type, column.not_null, &what)?;
             }
         }
-        self.validate_keys()
+        self.validate_keys()?;
+        self.validate_checks()
     }
 
     /// The same definition with each default as its column holds it: an integer for a decimal column is one with its

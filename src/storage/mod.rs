@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod catalog;
+pub(crate) mod checks;
 pub(crate) mod commit;
 pub(crate) mod definition;
 pub(crate) mod epoch;

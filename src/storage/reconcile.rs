@@ -15,6 +15,7 @@ use crate::base::atomics::{Ordering, fence};
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::storage::commit::install_row;
+use crate::storage::definition::ColumnLimit;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::slice::Slice;
@@ -47,7 +48,13 @@ impl From<&SplitColumn> for Wanted {
 
 /// Whether a column of this table can be split for this operation.
 pub(crate) fn is_splittable(table: &TableCore, column: usize, operation: Operation) -> bool {
-    table.is_plain(column) && operation.splittable(&table.layout().column(column).data_type)
+    let layout = table.layout().column(column);
+    let keeps_limit = match layout.limit {
+        ColumnLimit::Free => true,
+        ColumnLimit::Between(..) => matches!(operation, Operation::Add | Operation::Max | Operation::Min),
+        ColumnLimit::Checked => false,
+    };
+    keeps_limit && table.is_plain(column) && operation.splittable(&layout.data_type)
 }
 
 /// Marks these columns' records as split from this epoch on; what is not there, or cannot be split, is left out. Gives

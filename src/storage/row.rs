@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
-use crate::storage::definition::TableDefinition;
+use crate::storage::definition::{ColumnLimit, TableDefinition};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
 mod aside;
@@ -55,6 +55,8 @@ pub(crate) struct ColumnLayout {
     shape: Shape,
     /// The least and the greatest number that the column's one word may hold, if it holds a number.
     bounds: (i64, i64),
+    /// What the table's checks say about it.
+    pub(crate) limit: ColumnLimit,
 }
 
 /// What a column's words mean.
@@ -108,7 +110,8 @@ impl RowLayout {
         let columns: Box<[ColumnLayout]> = definition
             .columns
             .iter()
-            .map(|column| {
+            .zip(definition.column_limits())
+            .map(|(column, limit)| {
                 let shape = Shape::of(&column.data_type);
                 let layout = ColumnLayout {
                     data_type: column.data_type.clone(),
@@ -116,7 +119,8 @@ impl RowLayout {
                     name: format!("{}.{}", definition.name, column.name),
                     word: word as u32,
                     shape,
-                    bounds: numeric_column::bounds(&column.data_type),
+                    bounds: numeric_column::bounds(&column.data_type, limit),
+                    limit,
                 };
                 word += shape.words();
                 layout

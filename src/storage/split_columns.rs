@@ -11,9 +11,12 @@
 //!   the gate and waited for all. Its part of an epoch is touched by its own thread inside a commit section that
 //!   stamps with that epoch, or, once the epoch is sealed, by the log stage, which empties it before the next epoch
 //!   but one begins.
-//! - A slice never takes an operand with which all worker contexts together could leave the column's bounds, or make the
-//!   row longer than a row may be: then the call is stashed, and succeeds or fails on the whole record. Of the bytes
+//! - A slice never takes an operand with which all worker contexts together could leave the column's bounds (of its type and
+//!   of its checks: see [`escrow`]), or make the row longer than a row may be: then the call is stashed, and succeeds or fails
+//!   on the whole record. Of the bytes
 //!   that a row may grow by, half is for its slices, and half for commits to its other columns.
+
+mod escrow;
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -21,6 +24,7 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 
+use self::escrow::{Escrow, Quota};
 use crate::base::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::error::Result;
 use crate::operation::Operation;
@@ -44,11 +48,38 @@ pub(crate) struct SplitColumn {
     base: Value,
     /// How many bytes of their own the record's values had when it was split.
     row_bytes: usize,
-    /// For integers: between which bounds the merge of one worker context's operands may lie, if that is all there is
-    /// to it.
-    share: Option<(i64, i64)>,
+    allowance: Allowance,
     /// How many bytes all slices together may add to the row; none: values of this column have no bytes of their own.
     room: Option<usize>,
+}
+
+/// Which totals of a worker context a split column allows.
+enum Allowance {
+    /// Those that the operation finds out by a close look.
+    Judged,
+    /// Numbers in this range: those of operations that keep one of the values that there are.
+    Within(Quota),
+    /// Sums within a quota of the distances to the bounds.
+    Escrow(Escrow),
+}
+
+impl Allowance {
+    /// The quota that a worker context begins with.
+    fn first_quota(&self) -> Quota {
+        match self {
+            // No total is within it.
+            Allowance::Judged => (1, 0),
+            Allowance::Within(range) => *range,
+            Allowance::Escrow(_) => (0, 0),
+        }
+    }
+
+    /// Whether this total is within the quota, which is renewed if it can be.
+    #[inline]
+    fn admits(&self, quota: &mut Quota, total: i64) -> bool {
+        quota.0 <= total && total <= quota.1
+            || matches!(self, Allowance::Escrow(escrow) if escrow.renew(quota, total))
+    }
 }
 
 /// What is split in one split phase.
@@ -121,7 +152,8 @@ impl SplitColumn {
         (column, operation): (usize, Operation),
         (base, row_bytes): (Value, usize),
     ) -> SplitColumn {
-        SplitColumn { table, key, record, column, operation, base, row_bytes, share: None, room: None }
+        let allowance = Allowance::Judged;
+        SplitColumn { table, key, record, column, operation, base, row_bytes, allowance, room: None }
     }
 
     fn data_type(&self) -> &DataType {
@@ -136,7 +168,7 @@ impl SplitSet {
         columns.sort_by_key(|column| (column.record, column.column));
         let parties = parties.max(1);
         for column in &mut columns {
-            column.share = share_of_integers(column, parties);
+            column.allowance = allowance(column, parties);
         }
         columns.chunk_by_mut(|one, next| one.record == next.record).for_each(share_room);
         SplitSet { phase, since, parties, by_record: Places::new(&columns), columns }
@@ -171,12 +203,14 @@ impl SplitSet {
 
     /// Whether the worker context of this number may have such a total of a column, whatever the others have.
     #[inline]
-    fn fits(&self, number: usize, total: &Slice, worker_context: usize) -> bool {
+    fn fits(&self, number: usize, total: &Slice, worker_context: usize, quota: &mut Quota) -> bool {
         let column = &self.columns[number];
-        if let (Some((low, high)), Some(total)) = (column.share, total.int()) {
-            return (low..=high).contains(&total) && worker_context < self.parties;
+        match (&column.allowance, total.value()) {
+            (Allowance::Judged, _) | (_, None) => self.fits_closely(column, total, worker_context),
+            (allowance, Some(total)) => {
+                number_of(total, column.data_type()).is_some_and(|total| allowance.admits(quota, total))
+            }
         }
-        self.fits_closely(column, total, worker_context)
     }
 
     fn fits_closely(&self, column: &SplitColumn, total: &Slice, worker_context: usize) -> bool {
@@ -200,22 +234,36 @@ fn share_room(columns: &mut [SplitColumn]) {
     }
 }
 
-fn share_of_integers(column: &SplitColumn, parties: usize) -> Option<(i64, i64)> {
-    let (low, high) = match column.data_type() {
-        DataType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        DataType::Int64 => (i64::MIN, i64::MAX),
-        _ => return None,
+/// What the totals of a column that holds a number in one word may be.
+fn allowance(column: &SplitColumn, parties: usize) -> Allowance {
+    let layout = column.table.layout();
+    if layout.number(column.column).is_none() {
+        return Allowance::Judged;
+    }
+    let bounds = layout.column(column.column).bounds();
+    let Some(base) = number_of((&column.base).into(), column.data_type()) else {
+        // NULL: it takes the first operand that comes.
+        return Allowance::Within(bounds);
     };
-    let base = match (column.operation, &column.base) {
-        (Operation::Add, Value::Int(base)) => base,
-        // These keep one of the values that there are, and every operand has been checked.
-        (Operation::Max | Operation::Min, Value::Int(_) | Value::Null) => return Some((low, high)),
-        _ => return None,
-    };
-    let share = |bound: i64| (i128::from(bound) - i128::from(*base)) / parties as i128;
-    // Of the room on either side: at most the distance between the bounds, divided; beyond 64 bits by far enough.
-    let clamp = |share: i128| share.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
-    Some((clamp(share(low)), clamp(share(high))))
+    match column.operation {
+        Operation::Add => Allowance::Escrow(Escrow::new(base, bounds, parties)),
+        // The value stays where an operand lies on its other side.
+        Operation::Max => Allowance::Within((i64::MIN, bounds.1)),
+        Operation::Min => Allowance::Within((bounds.0, i64::MAX)),
+        Operation::Multiply | Operation::OrderedPut | Operation::TopKInsert => Allowance::Judged,
+    }
+}
+
+/// The number as a column of this type holds it in one word; none: it does not.
+#[inline]
+fn number_of(value: ValueRef<'_>, data_type: &DataType) -> Option<i64> {
+    match (value, data_type) {
+        (ValueRef::Int(int), DataType::Int32 | DataType::Int64) => Some(int),
+        (ValueRef::Decimal(decimal), DataType::Decimal { precision, scale }) if *precision <= 18 => {
+            i64::try_from(decimal.rescale(*scale).ok()?.unscaled()).ok()
+        }
+        _ => None,
+    }
 }
 
 /// The present set of split columns of a store; none in joined phases.
@@ -304,6 +352,8 @@ unsafe impl Sync for Slices {}
 pub(crate) struct Totals {
     phase: u64,
     slices: Vec<Slice>,
+    /// For each of them, its quota.
+    quotas: Vec<Quota>,
     /// The stamp of the last call that changed a slice.
     highest: Stamp,
     /// Memory for merging.
@@ -329,6 +379,8 @@ impl Totals {
         self.phase = set.phase;
         self.slices.clear();
         self.slices.resize_with(set.columns.len(), Slice::default);
+        self.quotas.clear();
+        self.quotas.extend(set.columns.iter().map(|column| column.allowance.first_quota()));
         self.highest = Stamp::ZERO;
     }
 
@@ -345,23 +397,18 @@ impl Totals {
         let before = self.slices[number].clone();
         let merged =
             self.slices[number].merge(column.operation, operand, column.data_type(), &mut self.buffer);
-        if merged.is_err() || !set.fits(number, &self.slices[number], worker_context) {
+        let quota = &mut self.quotas[number];
+        if merged.is_err() || !set.fits(number, &self.slices[number], worker_context, quota) {
             self.slices[number] = before;
             return None;
         }
         Some(before)
     }
 
-    /// As [`take`](Self::take), of an integer that an integer column's slice can take directly, and which has been given
-    /// a share; gives back what the slice was before.
+    /// As [`take`](Self::take), of an integer that an integer column's slice can take directly, within its quota; gives
+    /// back what the slice was before.
     #[inline]
-    pub(crate) fn take_int(
-        &mut self,
-        set: &SplitSet,
-        number: usize,
-        operand: i64,
-        worker_context: usize,
-    ) -> Option<Option<i64>> {
+    pub(crate) fn take_int(&mut self, set: &SplitSet, number: usize, operand: i64) -> Option<Option<i64>> {
         let column = &set.columns[number];
         let slice = &mut self.slices[number];
         let before = match slice.int() {
@@ -369,8 +416,7 @@ impl Totals {
             before => before,
         };
         let merged = before.map_or(Some(operand), |before| column.operation.merge_int(before, operand))?;
-        let (low, high) = column.share?;
-        if !(low..=high).contains(&merged) || worker_context >= set.parties {
+        if !column.allowance.admits(&mut self.quotas[number], merged) {
             return None;
         }
         slice.set_int(Some(merged));

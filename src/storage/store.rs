@@ -268,13 +268,14 @@ impl Store {
     }
 
     fn definition_in_catalog(&self, id: TableId, guard: &Guard) -> Result<TableDefinition> {
-        let [tables, columns, indexes, routing] = [
+        let [tables, columns, indexes, routing, checks] = [
             self.catalog_table(catalog::TABLES)?,
             self.catalog_table(catalog::COLUMNS)?,
             self.catalog_table(catalog::INDEXES)?,
             self.catalog_table(catalog::ROUTING)?,
+            self.catalog_table(catalog::CHECKS)?,
         ];
-        catalog::read_definition(id, [&*tables, &*columns, &*indexes, &*routing], guard)
+        catalog::read_definition(id, [&*tables, &*columns, &*indexes, &*routing, &*checks], guard)
     }
 
     fn catalog_table(&self, id: TableId) -> Result<Arc<TableCore>> {

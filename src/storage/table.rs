@@ -17,7 +17,8 @@ use crossbeam_utils::Backoff;
 use crate::base::atomics::Ordering;
 use crate::diagnostics::activity::{Activity, at};
 use crate::error::{Error, Result};
-use crate::storage::definition::{IndexDefinition, PrimaryIndex, TableDefinition};
+use crate::storage::checks::Checks;
+use crate::storage::definition::{ColumnLimit, IndexDefinition, PrimaryIndex, TableDefinition};
 use crate::storage::index::hash::{HashCursor, HashIndex, hash_key};
 use crate::storage::index::ordered::{Near, OrderedIndex};
 use crate::storage::index::{Insertion, LeafSplit, Lookup, NodeVersion};
@@ -61,6 +62,8 @@ pub(crate) struct TableCore {
     plain: Vec<bool>,
     /// For each column, which integers it takes, and takes as operands, if it is a plain one of integers.
     plain_ints: Vec<Option<(i64, i64)>>,
+    /// What every row must pass; none: nothing.
+    checks: Option<Checks>,
     /// For each column of the key, whether it is an integer's, and of what width.
     key_kinds: Box<[KeyKind]>,
     internal: bool,
@@ -148,6 +151,7 @@ impl TableCore {
             indexed: Vec::new(),
             plain: Vec::new(),
             plain_ints: Vec::new(),
+            checks: Checks::of(&definition),
             key_kinds: definition
                 .key
                 .iter()
@@ -238,10 +242,25 @@ impl TableCore {
         self.plain.get(column).copied().unwrap_or(false)
     }
 
-    /// Whether this column is one of integers, in no key and no index, and takes this one, also as an operand.
+    /// Whether this column is one of integers, in no key and no index, and takes this one as an operand.
+    #[inline]
+    pub(crate) fn takes_plain_operand(&self, column: usize, int: i64) -> bool {
+        matches!(self.plain_ints.get(column), Some(&Some((least, most))) if least <= int && int <= most)
+    }
+
+    /// Whether this column is one of integers, in no key, no index and no check but one of bounds, and takes this one.
     #[inline]
     pub(crate) fn takes_plain_int(&self, column: usize, int: i64) -> bool {
-        matches!(self.plain_ints.get(column), Some(&Some((least, most))) if least <= int && int <= most)
+        let Some(Some(_)) = self.plain_ints.get(column) else { return false };
+        let layout = self.layout.column(column);
+        let (least, most) = layout.bounds();
+        least <= int && int <= most && layout.limit != ColumnLimit::Checked
+    }
+
+    /// What every row must pass.
+    #[inline]
+    pub(crate) fn checks(&self) -> Option<&Checks> {
+        self.checks.as_ref()
     }
 
     /// For each column of the primary key, whether it is an integer's: such a component needs no look at the column.

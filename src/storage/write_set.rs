@@ -135,14 +135,6 @@ pub(crate) enum IntChange {
 }
 
 impl IntChange {
-    /// What it gets, or is changed by.
-    #[inline]
-    pub(crate) fn number(self) -> i64 {
-        match self {
-            IntChange::Set(number) | IntChange::Operate(_, number) => number,
-        }
-    }
-
     #[inline]
     fn of_column(self, column: usize) -> Kind {
         let column = column as u16;

@@ -69,7 +69,7 @@ impl Values {
 
 #[cold]
 fn not_set(number: usize) -> Error {
-    Error::OutsideFootprint { what: format!("value {number} was set by no earlier phase") }
+    Error::ValueNotSet { number }
 }
 
 #[cfg(test)]

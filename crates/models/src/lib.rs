@@ -38,6 +38,7 @@ mod engine {
     pub(crate) mod diagnostics;
     pub(crate) mod durability;
     pub(crate) mod error;
+    pub(crate) mod expression;
     pub(crate) mod lock;
     pub(crate) mod operation;
     pub(crate) mod options;

@@ -8,6 +8,7 @@
 //! Invariants: the thread is pinned for as long as the attempt lasts, so that every record and every block
 //! it has met stays alive; and `seen` is the highest stamp met, absent records included.
 
+mod constraints;
 mod own_row;
 mod read;
 mod scan;
@@ -282,13 +283,11 @@ impl<'a> Attempt<'a> {
     /// Takes back the writes made since. A mark that holds no more fails the attempt.
     pub(crate) fn roll_back(&self, mark: Mark) {
         if !self.workspace.borrow_mut().writes.truncate(mark) {
-            let what = "a savepoint".to_string();
-            let detail = "the transaction has gone back to a point before it; take a new one".to_string();
-            self.fault.set(Some(Box::new(Error::InvalidValue { what, detail })));
+            self.fault.set(Some(Box::new(Error::UnknownSavepoint)));
             return;
         }
         // An operation that failed while a scan applied it to a row has gone with the other writes.
-        let fault = self.fault.take().filter(|error| !matches!(**error, Error::Overflow { .. }));
+        let fault = self.fault.take().filter(|error| !error.is_of_values_met());
         self.fault.set(fault);
     }
 

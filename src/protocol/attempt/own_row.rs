@@ -83,11 +83,11 @@ impl<'a> Attempt<'a> {
             }
             (None, _) => false,
         };
-        if !allowed
-            || !table.takes_plain_int(column, change.number())
-            || self.updates_refused.is_some()
-            || self.claims.get().is_some()
-        {
+        let taken = match change {
+            IntChange::Set(value) => table.takes_plain_int(column, value),
+            IntChange::Operate(_, operand) => table.takes_plain_operand(column, operand),
+        };
+        if !allowed || !taken || self.updates_refused.is_some() || self.claims.get().is_some() {
             return false;
         }
         let mut workspace = self.workspace.borrow_mut();

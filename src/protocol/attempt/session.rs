@@ -29,6 +29,7 @@ use crate::storage::table::TableCore;
 use crate::storage::versions::Found;
 use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
 use crate::storage::write_set::CarriedWrite;
+use crate::storage::write_set::Effect;
 use crate::types::key::EncodedKey;
 
 /// What an attempt asks of the session that it runs for.
@@ -474,7 +475,8 @@ impl<'a> Attempt<'a> {
             writes.apply(position, layout, row, word & ABSENT == 0, self.arena)
         };
         match tried {
-            Ok(_) => Ok(()),
+            Ok(Effect::Gone) => Ok(()),
+            Ok(_) => self.check_tried(target, row),
             // As a read, which is noted: it fails in the same way, or the row has changed meanwhile.
             Err(_) => self.row_of_target(target).map(drop),
         }

@@ -36,6 +36,15 @@ impl<'a> Attempt<'a> {
         let composed = self.workspace.borrow_mut().writes.compose(layout, values);
         // What is composed are the values as they are.
         let checked = if composed.is_some() { values } else { layout.checked_row(values, &mut coerced)? };
+        if let Some(checks) = table.checks()
+            && !(composed.is_some() && checks.are_bounds())
+        {
+            let passed = checks.check_row(&|column| checked[column]);
+            if let (Err(_), Some(composed)) = (&passed, composed) {
+                self.workspace.borrow_mut().writes.discard(composed);
+            }
+            passed?;
+        }
         let placed = match self.place_new(table, target.hash, target.key) {
             Ok(Some(placed)) => placed,
             other => {
@@ -86,6 +95,7 @@ impl<'a> Attempt<'a> {
         }
         self.claim(table, target.key, Claim::Write)?;
         let record = self.require(target)?;
+        self.check_update(table, target, &checked)?;
         self.all_or_nothing(|| {
             if checked.iter().any(|&(column, _)| table.is_indexed(column)) {
                 self.move_index_records(table, target, &checked)?;
@@ -188,6 +198,7 @@ impl<'a> Attempt<'a> {
         let value = unsafe { table.layout().value(row, column) }.to_value();
         self.all_or_nothing(|| {
             let change = [(column, ValueRef::from(&value))];
+            self.check_update(table, target, &change)?;
             self.move_index_records(table, target, &change)?;
             self.workspace.borrow_mut().writes.set(table, record.pointer(), column, change[0].1);
             Ok(())
@@ -380,7 +391,7 @@ fn duplicate(table: &TableCore, key: &[u8]) -> Error {
 }
 
 #[cold]
-fn missing(table: &TableCore, key: &[u8]) -> Error {
+pub(super) fn missing(table: &TableCore, key: &[u8]) -> Error {
     Error::MissingKey { table: table.definition().name().to_string(), key: show_key(table, key) }
 }
 

@@ -84,7 +84,8 @@ fn compute_after_image<'a>(
     entry: &mut Pending<'a>,
     arena: &'a Bump,
 ) -> Result<(), Unfeasible> {
-    let layout = writes.touched()[position].table().layout();
+    let table = writes.touched()[position].table();
+    let layout = table.layout();
     let present = entry.word & ABSENT == 0;
     // Relaxed: the record is held, and its row was acquired with the word.
     let words = entry.record.row().iter().map(|word| if present { word.load(Ordering::Relaxed) } else { 0 });
@@ -99,6 +100,12 @@ fn compute_after_image<'a>(
         Effect::Changed => layout.has_blocks() && writes.changes_variable_column(position),
         Effect::Gone => false,
     };
+    if let Some(checks) = table.checks()
+        && effect != Effect::Gone
+    {
+        // SAFETY: the image's blocks are in the arena or belong to the installed row.
+        checks.check_row(&|column| unsafe { layout.value(image, column) })?;
+    }
     if entry.has_blocks {
         // SAFETY: the image's blocks are in the arena or belong to the installed row.
         let bytes = unsafe { layout.image_bytes(image) };

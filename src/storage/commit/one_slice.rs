@@ -52,7 +52,7 @@ fn change_slice(
     let slices = call.worker_context.slices();
     // SAFETY: the worker context is in its commit section, and this is the only reference.
     let totals = unsafe { slices.enter(set) };
-    let before = totals.take_int(set, number, operand, call.worker_context.number())?;
+    let before = totals.take_int(set, number, operand)?;
     let stamp = stamp(call, number, operand, word, validate);
     match stamp {
         None => totals.put_back_int(number, before),

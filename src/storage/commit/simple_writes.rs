@@ -45,7 +45,7 @@ pub(super) fn changed_word(
     word: u64,
 ) -> Option<ChangedWord> {
     let (column, change) = writes.only_int_change(position)?;
-    let number = writes.touched()[position].table().layout().number(column)?;
+    let number = writes.touched()[position].table().layout().unchecked_number(column)?;
     if number.scale.is_some() || word & ABSENT != 0 || is_null(record, column) {
         return None;
     }
@@ -71,9 +71,9 @@ pub(super) fn changed_words<'a>(
     writes.word_changes(position, |column, change| {
         let known = changed.iter_mut().find(|other| other.column == column);
         let (at, new) = match change {
-            WordChange::Time(time) => (layout.time(column)?, time),
+            WordChange::Time(time) => (layout.unchecked_time(column)?, time),
             WordChange::Number(change) => {
-                let number = layout.number(column)?;
+                let number = layout.unchecked_number(column)?;
                 let current = match &known {
                     Some(other) => other.new as i64,
                     // Of a column that just gets a number it is not looked at.

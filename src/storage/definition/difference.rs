@@ -36,6 +36,13 @@ impl TableDefinition {
             };
             differs(&format!("index {}", position + 1), &describe(self), &describe(given));
         }
+        for position in 0..self.checks.len().max(given.checks.len()) {
+            let describe = |of: &TableDefinition| {
+                let check = of.checks.get(position);
+                check.map_or("absent".to_string(), |check| format!("{:?} ({})", check.name, check.condition))
+            };
+            differs(&format!("check {}", position + 1), &describe(self), &describe(given));
+        }
         if differences.is_empty() {
             // A property that has no description here still distinguishes the definitions.
             differences.push(format!("it is {self:?}, not {given:?}"));

@@ -4,6 +4,7 @@
 //! check to judge.
 
 use super::{ColumnLayout, RowLayout, Shape};
+use crate::storage::definition::ColumnLimit;
 use crate::types::{DataType, ValueRef};
 
 /// Texts of at most this many bytes are checked here: no bound of theirs is lower.
@@ -28,7 +29,15 @@ impl Number {
 }
 
 /// The least and the greatest number that a column's one word may hold; nothing lies between them if it holds none.
-pub(super) fn bounds(data_type: &DataType) -> (i64, i64) {
+pub(super) fn bounds(data_type: &DataType, limit: ColumnLimit) -> (i64, i64) {
+    let (least, most) = bounds_of_type(data_type);
+    match limit {
+        ColumnLimit::Between(low, high) => (least.max(low), most.min(high)),
+        ColumnLimit::Free | ColumnLimit::Checked => (least, most),
+    }
+}
+
+fn bounds_of_type(data_type: &DataType) -> (i64, i64) {
     match *data_type {
         DataType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         DataType::Int64 => (i64::MIN, i64::MAX),
@@ -53,11 +62,18 @@ impl RowLayout {
         Some(Number { at: column.word as usize, scale, bounds: column.bounds })
     }
 
-    /// Where the column's word stands, if it holds a day or a time.
+    /// As [`number`](Self::number), if no check has to be evaluated when it changes.
     #[inline]
-    pub(crate) fn time(&self, position: usize) -> Option<usize> {
+    pub(crate) fn unchecked_number(&self, position: usize) -> Option<Number> {
+        if self.columns[position].limit == ColumnLimit::Checked { None } else { self.number(position) }
+    }
+
+    /// Where the column's word stands, if it holds a day or a time, and no check has to be evaluated when it changes.
+    #[inline]
+    pub(crate) fn unchecked_time(&self, position: usize) -> Option<usize> {
         let column = &self.columns[position];
-        matches!(column.shape, Shape::Date | Shape::Timestamp).then_some(column.word as usize)
+        let is_time = matches!(column.shape, Shape::Date | Shape::Timestamp);
+        (is_time && column.limit != ColumnLimit::Checked).then_some(column.word as usize)
     }
 }
 
@@ -68,6 +84,13 @@ pub(super) fn is_usual_text(text: &str) -> bool {
 }
 
 impl ColumnLayout {
+    /// The least and the greatest number that the column may hold, if it holds a number in one word. A decimal's are in its
+    /// last digit.
+    #[inline]
+    pub(crate) fn bounds(&self) -> (i64, i64) {
+        self.bounds
+    }
+
     /// Whether the column's one word may hold this number, if it holds a number.
     #[inline]
     pub(super) fn is_within(&self, number: i64) -> bool {
@@ -162,9 +185,9 @@ mod tests {
     fn a_time_is_no_number_and_has_one_word() {
         let layout = layout(&TYPES);
         let times: Vec<usize> =
-            (0..TYPES.len()).filter(|&position| layout.time(position).is_some()).collect();
+            (0..TYPES.len()).filter(|&position| layout.unchecked_time(position).is_some()).collect();
         assert_eq!(times, [8]);
-        assert_eq!(layout.time(8), Some(layout.words_of(8).0.start));
+        assert_eq!(layout.unchecked_time(8), Some(layout.words_of(8).0.start));
     }
 
     #[test]
