@@ -4,12 +4,21 @@
 //! and one for odd. Invariants: only one thread has a slot at a time. While epoch `e` is written, commits go
 //! to `e + 1`, and the global epoch rises to `e + 2` only when `e` has been written and its buffer emptied: so two
 //! buffers are enough, and redo of two epochs never mixes.
+//!
+//! Concurrency: a thread acquires a slot by one compare-and-swap of the slot's state, usually of the slot that it had
+//! last, and releases it by one swap; what its thread works with stays in the slot. Only a thread that finds that slot
+//! taken locks `counts`, looks at all slots, and may block. No wake-up is lost: the waiter counts itself in `waiting`
+//! and then looks at the states; the releaser frees the state and then looks at `waiting`; all four accesses are SeqCst,
+//! so one of the two sees the other. The releaser notifies under the lock that the waiter holds from its look to its
+//! sleep.
+
+use std::cell::{Cell, UnsafeCell};
 
 use bumpalo::Bump;
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::base::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::diagnostics::activity::{Activity, Shown};
 use crate::diagnostics::time_samples::SlotActivity;
 use crate::error::{Error, Result};
@@ -17,6 +26,18 @@ use crate::storage::epoch::Published;
 use crate::storage::read_set::ReadSet;
 use crate::storage::split_columns::Slices;
 use crate::storage::workspace::{Deleted, Workspace};
+
+thread_local! {
+    /// The slot that this thread had last, of whichever database: it looks there first.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A slot's state: any thread may take it.
+const FREE: u32 = 0;
+/// Only the engine's own threads may take it.
+const RESERVED: u32 = 1;
+/// A thread has it.
+const TAKEN: u32 = 2;
 
 /// At most about this many deletes of one worker context wait for the thread that reclaims memory.
 const HANDED_OVER_MAX: usize = 1 << 16;
@@ -83,9 +104,17 @@ pub(crate) struct WorkerContext {
     /// Deletes that the thread which reclaims memory has not taken yet.
     deleted: Mutex<Vec<Deleted>>,
     number: usize,
-    /// What its thread works with; taken out while a thread has the slot.
-    memory: Mutex<Option<Box<Memory>>>,
+    /// Whether a thread has the slot: [`FREE`], [`RESERVED`] or [`TAKEN`].
+    state: AtomicU32,
+    memory: OwnMemory,
 }
+
+/// What the thread works with that has the slot; no other thread has access to it.
+#[derive(Default)]
+struct OwnMemory(UnsafeCell<Memory>);
+
+// SAFETY: only the holder of the slot's one `SlotGuard` reaches the memory, which may be sent from thread to thread.
+unsafe impl Sync for OwnMemory where Memory: Send {}
 
 /// What a worker context's thread works with.
 #[derive(Default)]
@@ -152,6 +181,14 @@ impl WorkerContext {
         std::mem::take(&mut *self.deleted.lock())
     }
 
+    /// Changes the slot's state from one to another. Whether it was in that one.
+    #[inline]
+    fn change_state(&self, from: u32, to: u32) -> bool {
+        // SeqCst, where it fails, too: a waiter looks at all states after it has counted itself (see the module's
+        // argument). It acquires what the thread that had the slot before has done with its memory.
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
     /// Its slices of split columns.
     pub(crate) fn slices(&self) -> &Slices {
         &self.slices
@@ -169,13 +206,14 @@ pub(crate) struct WorkerContexts {
     slots: Box<[CachePadded<WorkerContext>]>,
     /// Slots from here on were never used, so that the sealer need not look at them.
     used: AtomicUsize,
-    free: Mutex<Free>,
+    counts: Mutex<Counts>,
+    /// How many threads look for a free slot with `counts` locked, or sleep until one is freed.
+    waiting: AtomicUsize,
     freed: Condvar,
 }
 
-/// Which slots are free, and for which use.
-struct Free {
-    numbers: Vec<usize>,
+/// How many slots are not for callers' transactions.
+struct Counts {
     /// Free slots that only the engine's own threads may take.
     reserved: usize,
     /// Slots whose threads keep them between transactions: while they have them, waiting for one is futile.
@@ -191,14 +229,12 @@ pub(crate) enum SlotUse {
     Worker,
 }
 
-/// A slot that a thread has now.
+/// A slot that a thread has now. Invariants: there is at most one guard of a slot, and the slot is [`TAKEN`] meanwhile.
 pub(crate) struct SlotGuard<'p> {
     worker_contexts: &'p WorkerContexts,
     worker_context: &'p WorkerContext,
-    number: usize,
     /// Whether its thread keeps it between transactions.
     is_kept: bool,
-    memory: Option<Box<Memory>>,
 }
 
 impl WorkerContexts {
@@ -209,14 +245,17 @@ impl WorkerContexts {
                 .map(|number| CachePadded::new(WorkerContext { number, ..WorkerContext::default() }))
                 .collect(),
             used: AtomicUsize::new(0),
-            free: Mutex::new(Free { numbers: (0..slots).rev().collect(), reserved: 0, kept: 0 }),
+            counts: Mutex::new(Counts { reserved: 0, kept: 0 }),
+            waiting: AtomicUsize::new(0),
             freed: Condvar::new(),
         }
     }
 
     /// Reserves slots for threads of the engine's, before any caller takes one.
     pub(crate) fn reserve(&self, slots: usize) {
-        self.free.lock().reserved += slots;
+        let mut counts = self.counts.lock();
+        let free = self.slots.iter().filter(|slot| slot.change_state(FREE, RESERVED));
+        counts.reserved += free.take(slots).count();
     }
 
     /// How many slots there are.
@@ -226,7 +265,7 @@ impl WorkerContexts {
 
     /// Every slot that was ever used, as of the moment at which the first is asked for.
     pub(crate) fn all(&self) -> impl Iterator<Item = &WorkerContext> {
-        // Acquire pairs with the release in `take`: a slot counted here is fully there. A thread that waits for worker
+        // Acquire pairs with the release in `guard`: a slot counted here is fully there. A thread that waits for worker
         // contexts asks for the first behind its side of the barrier (`Epochs::wait_for`): a slot that comes into use
         // later has its thread's look at the global epoch behind it, too, and shows the new epoch, or sees the gate.
         let used = || self.slots[..self.used.load(Ordering::SeqCst)].iter();
@@ -245,50 +284,97 @@ impl WorkerContexts {
     /// Takes a slot for a thread of the engine's, which keeps it; waits while all are taken, which they are not where
     /// one was reserved.
     pub(crate) fn take(&self) -> SlotGuard<'_> {
-        let mut free = self.free.lock();
-        loop {
-            if let Some(number) = free.numbers.pop() {
-                free.reserved = free.reserved.saturating_sub(1);
-                free.kept += 1;
-                return self.guard(number, true);
-            }
-            self.freed.wait(&mut free);
-        }
+        let mut counts = self.counts.lock();
+        let (number, was_reserved) = self.look_until(&mut counts, |_| {
+            let reserved = self.first(RESERVED).map(|number| (number, true));
+            reserved.or_else(|| Some((self.first(FREE)?, false)))
+        });
+        counts.reserved -= usize::from(was_reserved);
+        self.keep(&mut counts);
+        self.guard(number, true)
     }
 
     /// Takes a slot for a caller; blocks while other callers have theirs for a transaction.
     ///
     /// # Errors
     /// [`Error::NoFreeSlot`]: every slot is kept between transactions, so that the caller could block forever.
+    #[inline]
     pub(crate) fn take_for(&self, used_for: SlotUse) -> Result<SlotGuard<'_>> {
-        let mut free = self.free.lock();
-        loop {
-            if free.numbers.len() > free.reserved
-                && let Some(number) = free.numbers.pop()
-            {
-                let is_kept = used_for == SlotUse::Worker;
-                free.kept += usize::from(is_kept);
-                if free.kept + free.reserved == self.slots.len() {
-                    // The callers that block learn that none of these slots will be freed by the end of a transaction.
-                    self.freed.notify_all();
-                }
-                return Ok(self.guard(number, is_kept));
+        let last = LAST.get();
+        if used_for == SlotUse::Transaction
+            && let Some(slot) = self.slots.get(last)
+            && slot.change_state(FREE, TAKEN)
+        {
+            return Ok(self.guard(last, false));
+        }
+        self.take_another(used_for)
+    }
+
+    #[cold]
+    fn take_another(&self, used_for: SlotUse) -> Result<SlotGuard<'_>> {
+        let mut counts = self.counts.lock();
+        let number = self.look_until(&mut counts, |counts| {
+            let all_kept = counts.kept + counts.reserved >= self.slots.len();
+            let refused = all_kept.then_some(Err(Error::NoFreeSlot { slots: self.slots.len() }));
+            self.first(FREE).map(Ok).or(refused)
+        })?;
+        let is_kept = used_for == SlotUse::Worker;
+        if is_kept {
+            self.keep(&mut counts);
+        }
+        LAST.set(number);
+        Ok(self.guard(number, is_kept))
+    }
+
+    /// Looks at the slots until there is an answer; sleeps in between until one is freed.
+    fn look_until<T>(
+        &self,
+        counts: &mut MutexGuard<'_, Counts>,
+        mut look: impl FnMut(&Counts) -> Option<T>,
+    ) -> T {
+        // SeqCst, and before the first look at a state: see the module's argument.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let found = loop {
+            match look(counts) {
+                Some(found) => break found,
+                None => self.freed.wait(counts),
             }
-            if free.kept + free.reserved == self.slots.len() {
-                return Err(Error::NoFreeSlot { slots: self.slots.len() });
-            }
-            self.freed.wait(&mut free);
+        };
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        found
+    }
+
+    /// Takes the first slot that is in this state.
+    fn first(&self, state: u32) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.change_state(state, TAKEN))
+    }
+
+    /// Counts a slot as kept. Where all are, the callers that block learn that none of these slots will be freed by the
+    /// end of a transaction.
+    fn keep(&self, counts: &mut Counts) {
+        counts.kept += 1;
+        if counts.kept + counts.reserved >= self.slots.len() {
+            self.freed.notify_all();
         }
     }
 
+    #[inline]
     fn guard(&self, number: usize, is_kept: bool) -> SlotGuard<'_> {
         // SeqCst: ordered before the slot's publishing of an epoch and its barrier, as the sealer's count is after
-        // its own; so the sealer either counts the slot or the slot sees the new epoch.
-        self.used.fetch_max(number + 1, Ordering::SeqCst);
+        // its own; so the sealer either counts the slot or the slot sees the new epoch. Relaxed is enough to see that
+        // the slot is counted already: what this thread has read before its barrier, the sealer reads behind its own.
+        if self.used.load(Ordering::Relaxed) <= number {
+            self.used.fetch_max(number + 1, Ordering::SeqCst);
+        }
         let worker_context = &*self.slots[number];
         worker_context.shown.set(Activity::Idle);
-        let memory = Some(worker_context.memory.lock().take().unwrap_or_default());
-        SlotGuard { worker_contexts: self, worker_context, number, is_kept, memory }
+        SlotGuard { worker_contexts: self, worker_context, is_kept }
+    }
+
+    #[cold]
+    fn notify_waiting(&self) {
+        let _counts = self.counts.lock();
+        self.freed.notify_one();
     }
 }
 
@@ -302,21 +388,26 @@ impl<'p> SlotGuard<'p> {
     /// The slot and what its thread works with.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&'p WorkerContext, &mut Memory) {
-        (self.worker_context, self.memory.get_or_insert_default())
+        // SAFETY: the slot is this guard's alone, and the guard is borrowed for as long as the memory is.
+        (self.worker_context, unsafe { &mut *self.worker_context.memory.0.get() })
     }
 }
 
 impl Drop for SlotGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
-        *self.worker_context.memory.lock() = self.memory.take();
         self.worker_context.shown.set(Activity::Elsewhere);
         self.worker_context.executor.store(0, Ordering::Relaxed);
         self.worker_context.set_executing(false);
-        let mut free = self.worker_contexts.free.lock();
-        free.numbers.push(self.number);
-        free.kept -= usize::from(self.is_kept);
-        drop(free);
-        self.worker_contexts.freed.notify_one();
+        if self.is_kept {
+            self.worker_contexts.counts.lock().kept -= 1;
+        }
+        // SeqCst, and before the look at `waiting`: see the module's argument. It releases what was done with the memory
+        // to the thread that takes the slot next.
+        self.worker_context.state.swap(FREE, Ordering::SeqCst);
+        if self.worker_contexts.waiting.load(Ordering::SeqCst) > 0 {
+            self.worker_contexts.notify_waiting();
+        }
     }
 }
 
@@ -344,6 +435,64 @@ mod tests {
         });
         assert!(most.load(Ordering::SeqCst) <= 2);
         assert_eq!(worker_contexts.all().count(), 2);
+    }
+
+    #[test]
+    fn callers_that_find_no_free_slot_get_one_when_another_caller_is_done() {
+        const ROUNDS: usize = 2_000;
+        let worker_contexts = WorkerContexts::new(3);
+        worker_contexts.reserve(1);
+        let mut done = [0; 6];
+        std::thread::scope(|scope| {
+            for done in &mut done {
+                scope.spawn(|| {
+                    for round in 0..ROUNDS {
+                        let mut slot_guard = worker_contexts.take_for(SlotUse::Transaction).expect("a slot");
+                        let (_, memory) = slot_guard.parts();
+                        // Another thread with the same memory would see what this one has put there.
+                        assert_eq!(std::mem::replace(&mut memory.workspace.log_credit, round + 1), 0);
+                        if round % 16 == 0 {
+                            std::thread::yield_now();
+                        }
+                        memory.workspace.log_credit = 0;
+                        *done += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(done, [ROUNDS; 6]);
+        assert_eq!(worker_contexts.all().count(), 3, "the first is reserved, and callers had both others");
+    }
+
+    #[test]
+    fn a_thread_gets_the_slot_that_it_had_last_unless_that_is_taken() {
+        let worker_contexts = WorkerContexts::new(4);
+        let number =
+            || worker_contexts.take_for(SlotUse::Transaction).map(|one| one.worker_context().number());
+        let first = worker_contexts.take_for(SlotUse::Worker).expect("a slot");
+        let second = number().expect("a slot");
+        assert_ne!(first.worker_context().number(), second);
+        drop(first);
+        assert_eq!(number(), Ok(second), "the first is free again, but its memory is not as warm");
+        let _taken = worker_contexts.take_for(SlotUse::Transaction).expect("a slot");
+        assert_ne!(number(), Ok(second));
+    }
+
+    #[test]
+    fn reserved_slots_are_for_the_engines_own_threads_and_kept_ones_are_not_waited_for() {
+        let worker_contexts = WorkerContexts::new(3);
+        worker_contexts.reserve(2);
+        let kept = worker_contexts.take_for(SlotUse::Worker).expect("a slot");
+        let refused = |used_for| worker_contexts.take_for(used_for).err();
+        assert_eq!(refused(SlotUse::Transaction), Some(Error::NoFreeSlot { slots: 3 }));
+        assert_eq!(refused(SlotUse::Worker), Some(Error::NoFreeSlot { slots: 3 }));
+        let own = [worker_contexts.take(), worker_contexts.take()];
+        assert_eq!(refused(SlotUse::Transaction), Some(Error::NoFreeSlot { slots: 3 }));
+        drop(kept);
+        assert_eq!(refused(SlotUse::Transaction), None);
+        drop(own);
+        let all = [(); 3].map(|()| worker_contexts.take_for(SlotUse::Worker).expect("no longer reserved"));
+        assert_eq!(all.map(|one| one.worker_context().number()), [0, 1, 2]);
     }
 
     #[test]
