@@ -11,30 +11,26 @@ mod placing;
 pub(crate) mod schema;
 mod tables;
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::check::{CheckReport, check_snapshot};
 use crate::diagnostics::access_trace::AccessTrace;
-use crate::diagnostics::activity::Activity;
 use crate::diagnostics::time_samples::{Sampler, TimeSamples};
 use crate::durability::recovery::Recovery;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::pipeline::call::{Answer, Output, Submitted};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Body, execute};
+use crate::pipeline::execute::{Body, Outcome, execute_here};
 use crate::pipeline::input::Arrived;
 use crate::pipeline::nesting;
 use crate::pipeline::statistics::{Stage, Statistics};
 use crate::procedure::{Naming, Procedure, ProcedureDefinition, Registered};
-use crate::protocol::Held;
 use crate::protocol::attempt::{Attempt, show_key};
 use crate::schedule::ScheduleReport;
 use crate::session::Session;
 use crate::storage::table::TableCore;
-use crate::storage::worker_context::{Counters, SlotUse};
 use crate::transaction::Tx;
 use crate::types::Args;
 use crate::worker::Worker;
@@ -111,43 +107,50 @@ impl Database {
     /// The closure's own; [`Error::Panicked`] if it panicked; [`Error::Nested`] inside another transaction;
     /// [`Error::NoFreeSlot`] if all worker contexts are kept by workers.
     pub fn run<T>(&self, body: impl FnMut(&Tx<'_, '_>) -> Result<T>) -> Result<T> {
-        nesting::check("a transaction")?;
-        self.shared.check_open()?;
-        let engine = self.engine();
         let mut closure = Closure { body, value: None };
-        let mut stashed = None;
-        let outcome = loop {
-            let outcome = with_held(|held| {
-                let mut slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
-                let guard = crossbeam_epoch::pin();
-                let worker_context = slot_guard.worker_context();
-                worker_context.set_executing(true);
-                let run = || execute(engine, &mut slot_guard, held, &guard, None, &mut closure);
-                let outcome = engine.show(worker_context, Activity::Work, run);
-                if !outcome.wrote && !engine.progress().is_released(outcome.epoch) {
-                    Counters::count(&slot_guard.worker_context().counters.readers_waited);
-                }
-                Ok(outcome)
-            });
-            if let Some(since) = stashed {
-                let again = outcome.as_ref().is_ok_and(|outcome| outcome.stashed);
-                engine.stash().has_ended(since, again);
-            }
-            let outcome = outcome?;
-            if !outcome.stashed {
-                break outcome;
-            }
-            // Its slot has gone back: it waits here with nothing in its hands.
-            stashed = Some(engine.stash().wait(stashed));
-        };
+        if let Some(error) = self.run_body(&mut closure) {
+            return Err(*error);
+        }
+        match closure.value {
+            Some(value) => Ok(value),
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// Runs a body until it has ended and its result may be released. The error that it ended in, if it did.
+    fn run_body(&self, body: &mut dyn Body) -> Option<Box<Error>> {
+        let engine = self.engine();
+        if let Err(error) = nesting::check("a transaction").and_then(|()| self.shared.check_open()) {
+            return Some(Box::new(error));
+        }
+        let mut outcome = execute_here(engine, body, false);
+        if outcome.stashed {
+            outcome = self.run_again_when_joined(body);
+        }
         if outcome.wrote {
             engine.ring_log();
         }
-        engine.progress().wait(outcome.epoch)?;
-        if let Some(error) = outcome.failure {
-            return Err(*error);
+        match engine.progress().wait(outcome.epoch) {
+            Ok(_) => outcome.failure,
+            Err(error) => Some(Box::new(error)),
         }
-        closure.value.ok_or(Error::Closed)
+    }
+
+    /// Runs a body that is stashed, after the split phase.
+    #[cold]
+    fn run_again_when_joined(&self, body: &mut dyn Body) -> Outcome {
+        let stash = self.engine().stash();
+        let mut stashed = None;
+        loop {
+            // Its slot has gone back: it waits here with nothing in its hands.
+            let since = stash.wait(stashed);
+            let outcome = execute_here(self.engine(), body, false);
+            stash.has_ended(since, outcome.stashed);
+            if !outcome.stashed {
+                return outcome;
+            }
+            stashed = Some(since);
+        }
     }
 
     /// Takes a procedure.
@@ -362,12 +365,4 @@ impl<T, F: FnMut(&Tx<'_, '_>) -> Result<T>> Body for Closure<F, T> {
         // Each closure has a type of its own, and so each has a function of its own here.
         <Self as Body>::run as *const () as usize
     }
-}
-
-/// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
-pub(crate) fn with_held<T>(body: impl FnOnce(&mut Held) -> T) -> T {
-    thread_local! {
-        static HELD: RefCell<Held> = RefCell::default();
-    }
-    HELD.with(|held| body(&mut held.borrow_mut()))
 }

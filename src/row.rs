@@ -70,11 +70,9 @@ impl<'tx> Row<'tx> {
     #[inline]
     pub fn int(&self, column: impl ColumnName) -> Result<i64> {
         let position = position(self.table, column)?;
-        match self.table.layout().number(position) {
-            Some(number) if number.scale.is_none() && !self.table.layout().is_null(self.words, position) => {
-                Ok(self.words[number.at] as i64)
-            }
-            _ => Err(self.wrong(position, "an integer")),
+        match self.table.layout().int(self.words, position) {
+            Some(int) => Ok(int),
+            None => Err(self.wrong(position, "an integer")),
         }
     }
 

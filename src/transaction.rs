@@ -65,9 +65,11 @@ impl<'t, 'a> Tx<'t, 'a> {
         key: impl AsRef<[ValueRef<'k>]>,
         access: impl FnOnce(&Target<'_, 'a>) -> Result<T>,
     ) -> Result<T> {
-        let core = table.core();
-        let key = core.encode_key(key.as_ref(), true)?;
-        access(&Target { table: core, key: &key, hash: core.hash(&key), found: None, declared: false })
+        let table = self.attempt.hold(table.core())?;
+        let mut encoded = EncodedKey::new();
+        table.append_key(&mut encoded, key.as_ref(), true)?;
+        let key = encoded.as_slice();
+        access(&Target { table, key, hash: table.hash(key), found: None, declared: false })
     }
 
     /// The row of this key.
@@ -424,8 +426,7 @@ impl<'a> Iterator for Scan<'_, 'a> {
 
 #[inline]
 pub(crate) fn get<'a>(attempt: &Attempt<'a>, target: &Target<'_, 'a>) -> Result<Option<Row<'a>>> {
-    let table = attempt.hold(target.table)?;
-    Ok(attempt.get(target)?.map(|row| Row::new(table, row)))
+    Ok(attempt.get(target)?.map(|row| Row::new(target.table, row)))
 }
 
 /// Inserts a row; `declared`: the whole key that was declared, whose hash is known if it is the row's.
@@ -435,6 +436,7 @@ pub(crate) fn insert(
     row: &[ValueRef<'_>],
     declared: Option<&Reference>,
 ) -> Result<()> {
+    let table = attempt.hold(table)?;
     let key = table.encode_key_of_row(row)?;
     let (hash, declared) = match declared {
         Some(declared) if declared.key == key => (declared.hash, true),

@@ -268,6 +268,7 @@ impl Shared {
         self.sessions.start_timer(|| self.threads.start_on_demand("sessions", move || sessions.run_timer()))
     }
 
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }

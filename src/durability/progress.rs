@@ -73,6 +73,7 @@ impl Progress {
     }
 
     /// Whether a result that met nothing newer than `epoch` may be released.
+    #[inline]
     pub(crate) fn is_released(&self, epoch: u64) -> bool {
         // SeqCst, as in `publish`: a waiter registers, then looks here; the log raises this, then looks for waiters.
         epoch <= self.released.load(Ordering::SeqCst)
@@ -87,10 +88,13 @@ impl Progress {
     ///
     /// # Errors
     /// The log has failed: whether the epoch is durable is unknown.
+    #[inline]
     pub(crate) fn wait(&self, epoch: u64) -> Result<bool> {
-        if self.is_released(epoch) {
-            return Ok(false);
-        }
+        if self.is_released(epoch) { Ok(false) } else { self.wait_for_release(epoch) }
+    }
+
+    #[cold]
+    fn wait_for_release(&self, epoch: u64) -> Result<bool> {
         let place = &self.places[(epoch % self.places.len() as u64) as usize];
         loop {
             let count = place.count.load(Ordering::SeqCst);
@@ -182,11 +186,14 @@ impl Progress {
     }
 
     /// Why the log takes nothing more, if so.
+    #[inline]
     pub(crate) fn failure(&self) -> Option<Error> {
         // SeqCst pairs with `fail`: a thread that registered at a place and sees no failure here is woken by it.
-        if self.failed.load(Ordering::SeqCst) == 0 {
-            return None;
-        }
+        if self.failed.load(Ordering::SeqCst) == 0 { None } else { self.reason() }
+    }
+
+    #[cold]
+    fn reason(&self) -> Option<Error> {
         self.failure.lock().clone()
     }
 }

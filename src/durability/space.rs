@@ -144,10 +144,13 @@ impl LogSpace {
     }
 
     /// Why room is refused, if it is.
+    #[inline]
     pub(crate) fn refused(&self) -> Option<Error> {
-        if !self.refuses.load(Ordering::Relaxed) {
-            return None;
-        }
+        if self.refuses.load(Ordering::Relaxed) { self.reason() } else { None }
+    }
+
+    #[cold]
+    fn reason(&self) -> Option<Error> {
         self.state.lock().refused.clone()
     }
 }

@@ -179,6 +179,7 @@ impl Engine {
     }
 
     /// Tells the log stage that there is something to make durable.
+    #[inline]
     pub(crate) fn ring_log(&self) {
         // Relaxed: the log stage looks at the group's bounds itself, a thousand times a second.
         if self.store.is_logged() && (!self.group_is_waiting.load(Ordering::Relaxed) || self.group_is_full())
@@ -199,28 +200,23 @@ impl Engine {
 
     /// Lets a call that may write in, or says why it may not: before it executes.
     #[inline]
-    pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<()> {
+    pub(crate) fn admit(&self, log_credit: &mut usize) -> Result<(), Box<Error>> {
         if let Some(refused) = &self.updates_refused {
-            return Err(refused.clone());
+            return Err(Box::new(refused.clone()));
         }
         if !self.store.is_logged() {
             return Ok(());
         }
-        self.admit_to_log(log_credit)
-    }
-
-    fn admit_to_log(&self, log_credit: &mut usize) -> Result<()> {
         // Calls with reserved room are refused as well: groups take whole pages, so that many small ones would take more
         // of the disk than was reserved, and wait for it without an answer.
         if let Some(reason) = self.progress.failure().or_else(|| self.space.refused()) {
-            return Err(reason);
+            return Err(Box::new(reason));
         }
-        if *log_credit >= LITTLE_ROOM {
-            return Ok(());
+        if *log_credit < LITTLE_ROOM {
+            // Too little room now is no reason to wait here: the call may turn out to be a reader, and if it is not, it
+            // waits when it knows how much it needs (see `execute`).
+            *log_credit += self.space.try_take_portion().map_err(Box::new)?;
         }
-        // Too little room now is no reason to wait here: the call may turn out to be a reader, and if it is not, it
-        // waits when it knows how much it needs (see `execute`).
-        *log_credit += self.space.try_take_portion()?;
         Ok(())
     }
 

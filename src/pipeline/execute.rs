@@ -1,6 +1,7 @@
 //! Runs a call to its end: attempts, until one commits or fails with an error of its own.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bumpalo::Bump;
@@ -17,7 +18,7 @@ use crate::protocol::{Held, Hold, Try};
 use crate::storage::commit::CommitFailure;
 use crate::storage::reclaim::{collect_deleted, collect_placeholders, hand_over_garbage};
 use crate::storage::word::Stamp;
-use crate::storage::worker_context::{Counters, Memory, SlotGuard};
+use crate::storage::worker_context::{Counters, Memory, SlotGuard, SlotUse};
 use crate::types::Args;
 
 /// A transaction's body, which may be run several times.
@@ -78,6 +79,33 @@ pub(super) enum Verdict {
     NextEpoch,
 }
 
+/// Runs a body on the caller's thread, in a slot that it has for as long, until it has ended or is stashed. `is_reader`:
+/// it reads from a snapshot.
+pub(crate) fn execute_here(engine: &Engine, body: &mut dyn Body, is_reader: bool) -> Outcome {
+    thread_local! {
+        /// What this thread holds of a protocol's: kept, so that it is not allocated for each call.
+        static HELD: RefCell<Held> = RefCell::default();
+    }
+    HELD.with(|held| {
+        let held = &mut *held.borrow_mut();
+        let mut slot_guard = match engine.store().worker_contexts().take_for(SlotUse::Transaction) {
+            Ok(slot_guard) => slot_guard,
+            Err(error) => return Outcome::refused(1, error),
+        };
+        let guard = crossbeam_epoch::pin();
+        let worker_context = slot_guard.worker_context();
+        worker_context.set_executing(true);
+        let outcome = engine.show(worker_context, Activity::Work, || match is_reader {
+            true => execute_reading(engine, &mut slot_guard, held, &guard, body),
+            false => execute(engine, &mut slot_guard, held, &guard, None, body),
+        });
+        if !outcome.wrote && !engine.progress().is_released(outcome.epoch) && body.is_whole() {
+            Counters::count(&worker_context.counters.readers_waited);
+        }
+        outcome
+    })
+}
+
 /// Runs a call to its end. What it holds of the protocol's is released, but within a group.
 pub(crate) fn execute<B: Body + ?Sized>(
     engine: &Engine,
@@ -95,10 +123,7 @@ pub(crate) fn execute<B: Body + ?Sized>(
         number += 1;
         let (_, memory) = slot_guard.parts();
         let log_credit = &mut memory.workspace.log_credit;
-        let mut refused: Option<Box<Error>> = None;
-        if may_write && let Err(error) = engine.admit(log_credit) {
-            refused = Some(Box::new(error));
-        }
+        let refused = if may_write { engine.admit(log_credit).err() } else { None };
         if declared_writes {
             if let Some(error) = refused {
                 break Outcome::refused(number, *error);
@@ -148,7 +173,7 @@ pub(crate) fn execute<B: Body + ?Sized>(
 }
 
 /// Runs a body that reads from a snapshot: once, and beside all protocols.
-pub(crate) fn execute_reading<B: Body + ?Sized>(
+fn execute_reading<B: Body + ?Sized>(
     engine: &Engine,
     slot_guard: &mut SlotGuard<'_>,
     held: &mut Held,
@@ -254,9 +279,9 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
         return conclude_failed(engine, attempt, failure);
     }
     let protocol = engine.protocol();
-    let done = |seen: Stamp, wrote: bool, failure: Option<Error>| {
+    let done = |seen: Stamp, wrote: bool, failure: Option<Box<Error>>| {
         let epoch = protocol.release_epoch(attempt, seen.epoch());
-        Verdict::Done { epoch, wrote, failure: failure.map(Box::new) }
+        Verdict::Done { epoch, wrote, failure }
     };
     match protocol.commit(attempt) {
         // A schema change since the attempt began may have put tables in place of those that it has read.
@@ -269,9 +294,11 @@ pub(super) fn conclude(engine: &Engine, attempt: &Attempt<'_>, failure: Option<B
         Err(CommitFailure::NeedsLogSpace(bytes)) => Verdict::NeedsLogSpace(bytes),
         Err(CommitFailure::Refused(Error::Closed, _)) => {
             // The log has ended: because it has failed, if so.
-            done(attempt.seen(), false, Some(engine.progress().failure().unwrap_or(Error::Closed)))
+            done(attempt.seen(), false, Some(Box::new(engine.progress().failure().unwrap_or(Error::Closed))))
         }
-        Err(CommitFailure::Refused(error, met)) => done(attempt.seen().max(met), false, Some(error)),
+        Err(CommitFailure::Refused(error, met)) => {
+            done(attempt.seen().max(met), false, Some(Box::new(error)))
+        }
     }
 }
 

@@ -31,6 +31,7 @@ impl Drop for Inside {
 ///
 /// # Errors
 /// [`Error::Nested`].
+#[inline]
 pub(crate) fn check(what: &'static str) -> Result<()> {
     if INSIDE.get() { Err(Error::Nested { what }) } else { Ok(()) }
 }

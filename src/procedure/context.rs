@@ -118,11 +118,12 @@ impl<'t, 'a> ActionContext<'t, 'a> {
 
     #[inline]
     fn target(&self) -> Result<Target<'t, 'a>> {
+        let table = self.call.attempt.hold(self.table)?;
         if !self.reference.whole {
             return Err(self.no_row());
         }
         let Reference { key, hash, .. } = self.reference;
-        Ok(Target { table: self.table, key, hash: *hash, found: self.found, declared: true })
+        Ok(Target { table, key, hash: *hash, found: self.found, declared: true })
     }
 
     #[inline]

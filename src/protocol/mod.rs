@@ -295,7 +295,7 @@ pub(crate) struct PhaseCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// For each thing held, its number and whether it is held alone.
-    pub(crate) partitions: smallvec::SmallVec<[(usize, bool); 4]>,
+    pub(crate) partitions: Vec<(usize, bool)>,
     /// Whether more calls of the same group follow.
     pub(crate) in_group: bool,
     /// Where the code of the running body is, if it has declared nothing.

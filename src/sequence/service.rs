@@ -17,14 +17,12 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::definition::SequenceDefinition;
 use super::sequence_state::{Request, State, Taken};
-use crate::database::with_held;
 use crate::error::{Error, Result};
 use crate::pipeline::engine::Engine;
-use crate::pipeline::execute::{Body, execute};
+use crate::pipeline::execute::{Body, execute_here};
 use crate::pipeline::nesting;
 use crate::protocol::attempt::Attempt;
 use crate::storage::catalog;
-use crate::storage::worker_context::SlotUse;
 use crate::table::Table;
 use crate::transaction::Tx;
 use crate::types::ValueRef;
@@ -297,10 +295,7 @@ impl Body for Write<'_> {
 fn write(engine: &Engine, name: &str, resume: Option<i64>) -> Result<u64> {
     let table = engine.store().table(catalog::SEQUENCES).ok_or(Error::Closed)?;
     let mut body = Write { table: &Table::new(table), name, resume };
-    let outcome = with_held(|held| {
-        let mut slot_guard = engine.store().worker_contexts().take_for(SlotUse::Transaction)?;
-        Ok(execute(engine, &mut slot_guard, held, &crossbeam_epoch::pin(), None, &mut body))
-    })?;
+    let outcome = execute_here(engine, &mut body, false);
     engine.ring_log();
     match outcome.failure {
         None => Ok(outcome.epoch),

@@ -31,15 +31,13 @@ use self::reservations::{ReservedKey, TransactionId};
 pub(crate) use self::schema::SchemaLock;
 use self::statement::{Commit, Fresh, Statement, Stop};
 use self::waiting::{Stashed, block_on};
-use crate::database::{Shared, with_held};
-use crate::diagnostics::activity::Activity;
+use crate::database::Shared;
 use crate::error::{Error, Result, Timeout};
-use crate::pipeline::execute::{Body, Outcome, execute, execute_reading};
+use crate::pipeline::execute::execute_here;
 use crate::pipeline::nesting;
 use crate::pipeline::snapshots::Registered;
 use crate::protocol::attempt::{Need, SessionAccess, SessionMode};
 use crate::storage::private_schema::PrivateTable;
-use crate::storage::worker_context::SlotUse;
 use crate::transaction::Tx;
 
 /// A connection's transactions, one after the other: begun, used and ended by calls of their own.
@@ -275,7 +273,8 @@ impl Session {
             let Some(mut access) = self.access.take() else { return Err(Error::Closed) };
             access.mode = self.mode(is_single);
             let mut statement = Statement::new(body, access, self.valid, is_single);
-            let outcome = run_once(&shared, &mut statement, self.snapshot.is_some() && !self.is_current);
+            let outcome =
+                execute_here(shared.engine(), &mut statement, self.snapshot.is_some() && !self.is_current);
             let (access, value, fresh, stop) = statement.into_parts();
             self.access = access;
             if stashed.has_run(outcome.stashed).is_some() {
@@ -458,7 +457,7 @@ impl Session {
         let mut stashed = Stashed::new(shared.engine().stash());
         let mut commit = Commit { access, stop: None, published: Vec::new() };
         let outcome = loop {
-            let outcome = run_once(&shared, &mut commit, false);
+            let outcome = execute_here(shared.engine(), &mut commit, false);
             if stashed.has_run(outcome.stashed).is_none() {
                 break outcome;
             }
@@ -608,22 +607,4 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.control.end();
     }
-}
-
-/// Runs a body on this thread until it has ended or is stashed. `is_reader`: it reads from a snapshot.
-fn run_once<B: Body>(shared: &Shared, body: &mut B, is_reader: bool) -> Outcome {
-    let engine = shared.engine();
-    with_held(|held| {
-        let mut slot_guard = match engine.store().worker_contexts().take_for(SlotUse::Transaction) {
-            Ok(slot_guard) => slot_guard,
-            Err(error) => return Outcome::refused(1, error),
-        };
-        let guard = crossbeam_epoch::pin();
-        let worker_context = slot_guard.worker_context();
-        let run = || match is_reader {
-            true => execute_reading(engine, &mut slot_guard, held, &guard, body),
-            false => execute(engine, &mut slot_guard, held, &guard, None, body),
-        };
-        engine.show(worker_context, Activity::Work, run)
-    })
 }

@@ -69,23 +69,33 @@ pub(crate) fn record_bytes(key_bytes: usize, row_words: usize) -> usize {
     HEAD_BYTES + key_bytes.next_multiple_of(8) + row_words * 8
 }
 
-/// Copies words one by one, several in a turn. They are looked at relaxed: the caller finds out what the copy is worth.
+/// Copies words one by one, four in a turn, then two, then one. They are looked at relaxed: the caller finds out what the
+/// copy is worth.
 ///
 /// # Safety
 /// There is room for as many words at `to`.
 #[inline(always)]
 unsafe fn copy_words(from: &[AtomicU64], to: *mut u64) {
-    const TURN: usize = 4;
-    let (turns, rest) = from.as_chunks::<TURN>();
-    for (number, turn) in turns.iter().enumerate() {
-        for (at, word) in turn.iter().enumerate() {
-            // SAFETY: the caller's promise; so far there are words in `from`.
-            unsafe { to.add(number * TURN + at).write(word.load(Ordering::Relaxed)) };
+    /// # Safety
+    /// As for [`copy_words`].
+    #[inline(always)]
+    unsafe fn copy_turn<const TURN: usize>(words: &[AtomicU64; TURN], to: *mut u64) -> *mut u64 {
+        for (at, word) in words.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(at).write(word.load(Ordering::Relaxed)) };
         }
+        // SAFETY: as above: it is one behind the last of them at most.
+        unsafe { to.add(TURN) }
     }
-    for (at, word) in (turns.len() * TURN..).zip(rest) {
-        // SAFETY: as above.
-        unsafe { to.add(at).write(word.load(Ordering::Relaxed)) };
+    let (turns, rest) = from.as_chunks::<4>();
+    let (pair, last) = rest.as_chunks::<2>();
+    // SAFETY: the caller's promise, for all words together.
+    unsafe {
+        let to = turns.iter().fold(to, |to, turn| copy_turn(turn, to));
+        let to = pair.first().map_or(to, |pair| copy_turn(pair, to));
+        if let [last] = last {
+            to.write(last.load(Ordering::Relaxed));
+        }
     }
 }
 

@@ -279,25 +279,37 @@ impl TableCore {
     /// # Errors
     /// The wrong number of values, a wrong type, NULL, too long.
     pub(crate) fn encode_key(&self, values: &[ValueRef<'_>], whole: bool) -> Result<EncodedKey> {
-        let columns = &self.definition.key;
-        if values.len() > columns.len() || whole && values.len() < columns.len() {
-            let names: Vec<_> = columns.iter().map(|&at| self.definition.columns[at].name.as_str()).collect();
-            return Err(Error::WrongKey {
-                table: self.definition.name.clone(),
-                expected: names.join(", "),
-                given: values.len(),
-            });
-        }
         let mut key = EncodedKey::new();
+        self.append_key(&mut key, values, whole)?;
+        Ok(key)
+    }
+
+    /// As [`encode_key`](Self::encode_key), into an empty key: which is large, and need not be moved.
+    #[inline]
+    pub(crate) fn append_key(
+        &self,
+        key: &mut EncodedKey,
+        values: &[ValueRef<'_>],
+        whole: bool,
+    ) -> Result<()> {
+        if values.len() > self.key_kinds.len() || whole && values.len() < self.key_kinds.len() {
+            return self.wrong_key(values.len());
+        }
         for (place, (&value, kind)) in values.iter().zip(&self.key_kinds).enumerate() {
             // The usual component first, without a call.
             match value {
-                ValueRef::Int(int) if kind.encode(&mut key, int) => {}
-                _ => self.encode_any_key_column(&mut key, columns[place], value)?,
+                ValueRef::Int(int) if kind.encode(key, int) => {}
+                _ => self.encode_any_key_column(key, self.definition.key[place], value)?,
             }
         }
-        check_key_length(&key, || self.definition.name.clone())?;
-        Ok(key)
+        check_key_length(key, || self.definition.name.clone())
+    }
+
+    #[cold]
+    fn wrong_key(&self, given: usize) -> Result<()> {
+        let columns = &self.definition.columns;
+        let names: Vec<_> = self.definition.key.iter().map(|&at| columns[at].name.as_str()).collect();
+        Err(Error::WrongKey { table: self.definition.name.clone(), expected: names.join(", "), given })
     }
 
     /// Encodes the primary key of a row: one value for each column, in order.
@@ -429,15 +441,28 @@ impl TableCore {
     }
 
     /// Finds the record of a key. What is found is not dead at that moment.
+    #[inline]
     pub(crate) fn find<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
+        match self.look_up(hash, key, guard) {
+            Lookup::Found(record) if is_dead(record) => self.find_living(hash, key, guard),
+            answer => answer,
+        }
+    }
+
+    #[inline]
+    fn look_up<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
+        match (&self.hash, &self.ordered) {
+            (Some(index), _) => index.get(hash, key, guard),
+            (None, Some(index)) => index.get(key, guard),
+            (None, None) => unreachable!("a table has at least one primary index"),
+        }
+    }
+
+    #[cold]
+    fn find_living<'g>(&'g self, hash: u64, key: &[u8], guard: &'g Guard) -> Lookup<'g> {
         let backoff = Backoff::new();
         loop {
-            let answer = match (&self.hash, &self.ordered) {
-                (Some(index), _) => index.get(hash, key, guard),
-                (None, Some(index)) => index.get(key, guard),
-                (None, None) => unreachable!("a table has at least one primary index"),
-            };
-            match answer {
+            match self.look_up(hash, key, guard) {
                 // A dead record is being taken out right now: the next look finds it gone, or its successor.
                 Lookup::Found(record) if is_dead(record) => wait_a_little(&backoff),
                 answer => return answer,
@@ -611,12 +636,14 @@ impl TableCore {
     }
 }
 
+#[inline]
 fn check_key_length(key: &[u8], of: impl FnOnce() -> String) -> Result<()> {
-    if key.len() > MAXIMAL_KEY_BYTES {
-        let what = format!("a key of {}", of());
-        return Err(Error::RowTooLarge { what, bytes: key.len(), maximum: MAXIMAL_KEY_BYTES });
-    }
-    Ok(())
+    if key.len() > MAXIMAL_KEY_BYTES { Err(key_too_long(key.len(), &of())) } else { Ok(()) }
+}
+
+#[cold]
+fn key_too_long(bytes: usize, of: &str) -> Error {
+    Error::RowTooLarge { what: format!("a key of {of}"), bytes, maximum: MAXIMAL_KEY_BYTES }
 }
 
 /// What [`TableCore::find_or_place`] found or put in.

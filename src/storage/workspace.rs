@@ -59,9 +59,12 @@ unsafe impl Send for Workspace {}
 
 impl Workspace {
     /// Makes ready for the next call or attempt.
+    #[inline]
     pub(crate) fn reset(&mut self) {
         self.writes.clear();
         self.redo.clear();
-        self.schema.clear();
+        if !self.schema.is_empty() {
+            self.schema.clear();
+        }
     }
 }

@@ -231,12 +231,20 @@ impl WriteSet {
     /// Where the record stands among those touched.
     #[inline(always)]
     pub(crate) fn position(&self, record: RecordPointer) -> Option<usize> {
-        // A transaction that wrote a record often writes it again.
+        // A transaction that wrote a record often writes it again; and most transactions write none, or one.
         if let Some(last) = self.touched.last()
             && last.record == record
         {
             return Some(self.touched.len() - 1);
         }
+        if self.touched.len() <= 1 {
+            return None;
+        }
+        self.position_of_several(record)
+    }
+
+    #[inline(never)]
+    fn position_of_several(&self, record: RecordPointer) -> Option<usize> {
         if self.touched.len() <= FEW {
             return self.touched.iter().position(|touched| touched.record == record);
         }

@@ -108,7 +108,7 @@ impl Executor<'_> {
         if phase.footprint.is_read_only() {
             return Ok(());
         }
-        self.engine.admit(&mut memory.workspace.log_credit)
+        self.engine.admit(&mut memory.workspace.log_credit).map_err(|error| *error)
     }
 
     /// Reports that this executor has granted a serial phase, has run its part of a parallel one, or has learned that the
@@ -224,7 +224,7 @@ impl Executor<'_> {
         }
         let (_, memory) = self.slot_guard.parts();
         let log_credit = &mut memory.workspace.log_credit;
-        self.engine.admit(log_credit)?;
+        self.engine.admit(log_credit).map_err(|error| *error)?;
         *reserved |= self.engine.make_way(&mut self.held, log_credit)?;
         Ok(())
     }

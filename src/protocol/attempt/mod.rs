@@ -101,10 +101,11 @@ impl Drop for InScope<'_, '_> {
     }
 }
 
-/// A record that a body names: by table and key, and the record itself where it was found beforehand.
+/// A record that a body names: by table and key, and the record itself where it was found beforehand. The table is one
+/// that the attempt holds (see [`Attempt::hold`]).
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'t, 'a> {
-    pub(crate) table: &'t TableCore,
+    pub(crate) table: &'a TableCore,
     pub(crate) key: &'t [u8],
     pub(crate) hash: u64,
     pub(crate) found: Option<Record<'a>>,
@@ -497,16 +498,21 @@ impl<'a> Attempt<'a> {
 
     /// The record that a target names, or the version of the miss.
     #[inline]
-    fn locate(&self, target: &Target<'_, 'a>) -> Result<Lookup<'a>> {
-        if let Some(record) = target.found {
-            return Ok(Lookup::Found(record));
+    fn locate(&self, target: &Target<'_, 'a>) -> Lookup<'a> {
+        match target.found {
+            Some(record) => Lookup::Found(record),
+            None => self.look_up(target),
         }
-        let table = self.hold(target.table)?;
-        let found = table.find(target.hash, target.key, self.guard);
+    }
+
+    /// As [`locate`](Self::locate), wherever the record was found beforehand.
+    #[inline]
+    fn look_up(&self, target: &Target<'_, 'a>) -> Lookup<'a> {
+        let found = target.table.find(target.hash, target.key, self.guard);
         if let Lookup::Found(record) = found {
-            self.met.set(Some((table, record)));
+            self.met.set(Some((target.table, record)));
         }
-        Ok(found)
+        found
     }
 }
 

@@ -19,10 +19,10 @@ impl<'a> Attempt<'a> {
 
     /// As `get`, without a look at what the action declares.
     pub(super) fn row_of_target(&self, target: &Target<'_, 'a>) -> Result<Option<&'a [u64]>> {
-        self.claim(self.hold(target.table)?, target.key, Claim::Read)?;
-        let mut target = *target;
+        self.claim(target.table, target.key, Claim::Read)?;
+        let mut found = self.locate(target);
         loop {
-            match self.locate(&target)? {
+            match found {
                 Lookup::Missing(version) => {
                     (self.access.get().missed)(self, version)?;
                     return Ok(None);
@@ -31,7 +31,7 @@ impl<'a> Attempt<'a> {
                     Seen::Row(row) => return Ok(Some(row)),
                     Seen::Nothing => return Ok(None),
                     // It left the table since it was found: look again.
-                    Seen::Dead => target.found = None,
+                    Seen::Dead => found = self.look_up(target),
                 },
             }
         }
@@ -40,7 +40,7 @@ impl<'a> Attempt<'a> {
     /// Whether the target is there.
     pub(crate) fn exists(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Read)?;
-        self.claim(self.hold(target.table)?, target.key, Claim::Presence)?;
+        self.claim(target.table, target.key, Claim::Presence)?;
         Ok(self.find_present(target)?.is_some())
     }
 

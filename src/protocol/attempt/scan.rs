@@ -250,7 +250,7 @@ impl<'a> Attempt<'a> {
         self.check_scope(base, key, true, Mode::Read)?;
         let target = Target { table: base, key, hash: base.hash(key), found: None, declared: false };
         self.claim(base, key, Claim::Read)?;
-        let record = match self.locate(&target)? {
+        let record = match self.locate(&target) {
             Lookup::Found(record) => record,
             Lookup::Missing(version) => {
                 (self.access.get().missed)(self, version)?;

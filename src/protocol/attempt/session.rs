@@ -430,10 +430,11 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// [`Error::Conflict`]: another session has it; the attempt is futile, and which key it is was noted.
     pub(crate) fn reserve(&self, target: &Target<'_, 'a>) -> Result<()> {
-        let table = self.hold(target.table)?;
         let mut held = self.held.borrow_mut();
-        let is_free =
-            held.session.as_mut().is_none_or(|session| session.reserve(table.records_identity(), target.key));
+        let is_free = held
+            .session
+            .as_mut()
+            .is_none_or(|session| session.reserve(target.table.records_identity(), target.key));
         if is_free { Ok(()) } else { Err(Error::Conflict) }
     }
 

@@ -25,7 +25,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn insert(&self, target: &Target<'_, 'a>, values: &[ValueRef<'_>]) -> Result<()> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
-        let table = self.hold(target.table)?;
+        let table = target.table;
         let layout = table.layout();
         if values.len() != layout.len() {
             let name = table.definition().name().to_string();
@@ -78,7 +78,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn update(&self, target: &Target<'_, 'a>, changes: &[(usize, ValueRef<'_>)]) -> Result<()> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
-        let table = self.hold(target.table)?;
+        let table = target.table;
         let layout = table.layout();
         let mut checked = SmallVec::<[(usize, ValueRef<'_>); 8]>::new();
         for &(column, value) in changes {
@@ -112,7 +112,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn delete(&self, target: &Target<'_, 'a>) -> Result<bool> {
         self.check_target(target, Mode::Write)?;
         self.check_writable()?;
-        let table = self.hold(target.table)?;
+        let table = target.table;
         self.claim(table, target.key, Claim::Write)?;
         let record =
             if table.secondary().is_empty() { self.find_present(target)? } else { self.find_row(target)? };
@@ -136,7 +136,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<()> {
         self.check_target(target, Mode::Commute)?;
         self.check_writable()?;
-        let table = self.hold(target.table)?;
+        let table = target.table;
         let layout = table.layout().column(column);
         let operand = match (operand, &layout.data_type) {
             // The usual operation: any integer will do.
@@ -274,9 +274,9 @@ impl<'a> Attempt<'a> {
     }
 
     fn look_up_present(&self, target: &Target<'_, 'a>) -> Result<Option<Record<'a>>> {
-        let mut target = Target { found: self.met_last(target), ..*target };
+        let mut found = self.met_last(target).map_or_else(|| self.look_up(target), Lookup::Found);
         loop {
-            let record = match self.locate(&target)? {
+            let record = match found {
                 Lookup::Found(record) => record,
                 Lookup::Missing(version) => {
                     (self.access.get().missed)(self, version)?;
@@ -286,7 +286,7 @@ impl<'a> Attempt<'a> {
             if let Some(there) = self.presence(record)? {
                 return Ok(there.then_some(record));
             }
-            target.found = None;
+            found = self.look_up(target);
         }
     }
 

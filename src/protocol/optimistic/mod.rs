@@ -41,6 +41,7 @@ impl Protocol for Optimistic {
         attempt.commit(&InOrder, validate).map(Some)
     }
 
+    #[inline]
     fn validate_reads(&self, attempt: &Attempt<'_>) -> bool {
         // No locks are held: a thread that is busy with a record conflicts.
         attempt.reads().borrow().still_holds(|_| false, attempt.highest_seen()) || attempt.is_alone()

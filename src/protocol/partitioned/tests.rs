@@ -103,20 +103,23 @@ fn outcome(
     Outcome { committed, requests: std::mem::take(&mut *recorder.requests.lock()), releases, reserved }
 }
 
-fn target<'t, 'a>(rig: &'t Rig, key: &'t [u8]) -> Target<'t, 'a> {
-    Target { table: &rig.table, key, hash: rig.table.hash(key), found: None, declared: false }
+fn target<'t, 'a>(rig: &Rig, attempt: &Attempt<'a>, key: &'t [u8]) -> Target<'t, 'a> {
+    let table = attempt.hold(&rig.table).expect("a table of the rig");
+    Target { table, key, hash: rig.table.hash(key), found: None, declared: false }
 }
 
 /// Reads row 0, changes row 1, deletes row 2, inserts row 9.
 fn some_of_everything(rig: &Rig, attempt: &Attempt<'_>, key: &dyn Fn(i64) -> Vec<u8>) {
-    attempt.exists(&target(rig, &key(0))).expect("readable");
-    attempt.update(&target(rig, &key(1)), &[(1, ValueRef::Int(5))]).expect("it is there");
-    attempt.delete(&target(rig, &key(2))).expect("it is there");
-    attempt.insert(&target(rig, &key(9)), &[ValueRef::Int(9), ValueRef::Int(1)]).expect("it is not there");
+    attempt.exists(&target(rig, attempt, &key(0))).expect("readable");
+    attempt.update(&target(rig, attempt, &key(1)), &[(1, ValueRef::Int(5))]).expect("it is there");
+    attempt.delete(&target(rig, attempt, &key(2))).expect("it is there");
+    attempt
+        .insert(&target(rig, attempt, &key(9)), &[ValueRef::Int(9), ValueRef::Int(1)])
+        .expect("it is not there");
 }
 
 fn look(rig: &Rig, attempt: &Attempt<'_>, key: &dyn Fn(i64) -> Vec<u8>) {
-    assert_eq!(attempt.exists(&target(rig, &key(3))), Ok(true));
+    assert_eq!(attempt.exists(&target(rig, attempt, &key(3))), Ok(true));
 }
 
 #[test]
@@ -188,8 +191,8 @@ fn reads_are_validated_where_the_table_has_secondary_indexes() {
             Reference { table: TABLE, mode: Mode::Write, has_secondary_indexes, ..Reference::default() };
         let footprint = Footprint { references: vec![reference], writes: true, ..Footprint::default() };
         let done = outcome(None, Some(&footprint), 1, |rig, attempt, key| {
-            attempt.exists(&target(rig, &key(3))).expect("readable");
-            attempt.update(&target(rig, &key(1)), &[(1, ValueRef::Int(5))]).expect("it is there");
+            attempt.exists(&target(rig, attempt, &key(3))).expect("readable");
+            attempt.update(&target(rig, attempt, &key(1)), &[(1, ValueRef::Int(5))]).expect("it is there");
             // A writer that ignores the local locks.
             rig.commit(|writer| writer.delete(3)).expect("committed");
         });

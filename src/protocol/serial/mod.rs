@@ -107,8 +107,16 @@ impl Serial {
         }
     }
 
-    fn all(&self, alone: bool) -> Wanted {
-        (0..self.partitions.len()).map(|number| (number, alone)).collect()
+    /// Takes every partition, and gives up what is held: what is kept from an earlier call of the group would hide that
+    /// a closure that begins shared may have to upgrade.
+    fn take_all(&self, held: &mut Held, alone: bool) {
+        release(&self.partitions, held);
+        acquire(
+            &self.partitions,
+            held,
+            (0..self.partitions.len()).map(|number| (number, alone)),
+            self.lookers,
+        );
     }
 
     fn wanted(&self, footprint: &Footprint) -> Wanted {
@@ -143,8 +151,19 @@ impl Serial {
     fn take(&self, held: &mut Held, wanted: &Wanted) {
         if !covers(held, wanted) {
             release(&self.partitions, held);
-            acquire(&self.partitions, held, wanted, self.lookers);
+            acquire(&self.partitions, held, wanted.iter().copied(), self.lookers);
         }
+    }
+
+    /// A closure declares nothing: it begins with all partitions.
+    fn begin_closure(&self, attempt: &Attempt<'_>, attempted: Try) {
+        let optimistic = attempted.number == 1
+            && self.variant != SerialVariant::Naive
+            && !self.write_predictor.writes(attempted.code);
+        attempt.set_access(if optimistic { &TRACKED } else { &DIRECT });
+        let mut held = attempt.held().borrow_mut();
+        held.code = Some(attempted.code);
+        self.take_all(&mut held, !optimistic);
     }
 }
 
@@ -170,22 +189,11 @@ impl Protocol for Serial {
     }
 
     fn begin(&self, attempt: &Attempt<'_>, footprint: Option<&Footprint>, attempted: Try) {
-        let optimistic = footprint.is_none()
-            && attempted.number == 1
-            && self.variant != SerialVariant::Naive
-            && !self.write_predictor.writes(attempted.code);
-        let wanted = match footprint {
-            Some(footprint) => self.wanted(footprint),
-            None => self.all(!optimistic),
-        };
-        attempt.set_access(if optimistic { &TRACKED } else { &DIRECT });
+        let Some(footprint) = footprint else { return self.begin_closure(attempt, attempted) };
+        attempt.set_access(&DIRECT);
         let mut held = attempt.held().borrow_mut();
-        held.code = footprint.is_none().then_some(attempted.code);
-        if optimistic {
-            // Exactly shared: what is kept from an earlier call of the group would hide that it may have to upgrade.
-            release(&self.partitions, &mut held);
-        }
-        self.take(&mut held, &wanted);
+        held.code = None;
+        self.take(&mut held, &self.wanted(footprint));
     }
 
     fn commit(&self, attempt: &Attempt<'_>) -> Result<Option<Stamp>, CommitFailure> {
@@ -199,8 +207,7 @@ impl Protocol for Serial {
         }
         let optimistic = attempt.is_tracked();
         if optimistic {
-            release(&self.partitions, &mut held);
-            acquire(&self.partitions, &mut held, &self.all(true), self.lookers);
+            self.take_all(&mut held, true);
         }
         drop(held);
         // Only the caller can be busy with a record: it has locked every partition.

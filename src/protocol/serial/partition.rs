@@ -70,11 +70,16 @@ impl Partition {
 }
 
 /// Takes these partitions, in ascending order, so that two calls never wait for each other; nothing may be held.
-pub(super) fn acquire(partitions: &[Partition], held: &mut Held, wanted: &[(usize, bool)], lookers: u32) {
+pub(super) fn acquire(
+    partitions: &[Partition],
+    held: &mut Held,
+    wanted: impl Iterator<Item = (usize, bool)>,
+    lookers: u32,
+) {
     let _acquire = at(Activity::LockAcquire);
     debug_assert!(held.partitions.is_empty());
-    debug_assert!(wanted.is_sorted());
-    for &(number, alone) in wanted {
+    for (number, alone) in wanted {
+        debug_assert!(held.partitions.last().is_none_or(|&(last, _)| last < number));
         partitions[number].lock(alone, lookers);
         held.partitions.push((number, alone));
     }
@@ -82,12 +87,16 @@ pub(super) fn acquire(partitions: &[Partition], held: &mut Held, wanted: &[(usiz
 
 /// Gives up everything that is held.
 pub(super) fn release(partitions: &[Partition], held: &mut Held) {
+    if held.partitions.is_empty() {
+        return;
+    }
     let _release = at(Activity::LockRelease);
-    for (number, alone) in held.partitions.drain(..).rev() {
+    for &(number, alone) in held.partitions.iter().rev() {
         let lock = &partitions[number].lock;
         // SAFETY: `acquire` took exactly these, in these modes, on this thread.
         unsafe { if alone { lock.unlock_exclusive() } else { lock.unlock_shared() } }
     }
+    held.partitions.clear();
 }
 
 /// Whether what is held is enough for what is wanted.

@@ -3,6 +3,9 @@
 //! It does what [`commit_any`](super::commit_any) would do, in the same order. Wherever anything is
 //! unusual (the operation does not fit into the slice, another one is wanted, what was read has changed, there is no room
 //! in the log) it leaves with nothing done, and the general way finds out what is to be said or waited for.
+//!
+//! Gain, in instructions of one transaction by `cargo bench --bench hot_path`, in memory, without it and with it: add to a
+//! split column 2,161 and 1,561.
 
 use super::{Committing, Taken};
 use crate::base::atomics::Ordering;

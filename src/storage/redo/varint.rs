@@ -11,11 +11,13 @@ use crate::error::Result;
 const NUMBER_BYTES_MAX: usize = 10;
 
 /// Appends a number.
-pub(super) fn number(out: &mut Vec<u8>, mut number: u64) {
-    if number < 0x80 {
-        out.push(number as u8);
-        return;
-    }
+#[inline]
+pub(super) fn number(out: &mut Vec<u8>, number: u64) {
+    if number < 0x80 { out.push(number as u8) } else { long_number(out, number) }
+}
+
+#[inline(never)]
+fn long_number(out: &mut Vec<u8>, mut number: u64) {
     // Put together aside: the vector is looked at once, not for each byte.
     let (mut bytes, mut length) = ([0; NUMBER_BYTES_MAX], 0);
     while number >= 0x80 {

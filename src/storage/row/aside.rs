@@ -3,6 +3,10 @@
 //! Such a row has the words of any other, but where a long value's word would be the address of a block, it says where in
 //! a buffer the value's bytes lie. So a row is put together once, when it is inserted; at the commit its words are
 //! copied, and each long value once, into the block that it keeps.
+//!
+//! Gain of recognizing a row's values at once (`put_usual_row`), in instructions of one transaction by `cargo bench --bench
+//! hot_path`, optimistic and in memory, without it and with it: insert by closure 2,908 and 2,520, debit-credit 6,831 and
+//! 6,654.
 
 use std::num::NonZero;
 use std::ptr::NonNull;

@@ -62,6 +62,16 @@ impl RowLayout {
         Some(Number { at: column.word as usize, scale, bounds: column.bounds })
     }
 
+    /// A column's integer; `None`: it is NULL, or holds something else.
+    #[inline]
+    pub(crate) fn int(&self, words: &[u64], position: usize) -> Option<i64> {
+        let column = &self.columns[position];
+        if column.shape != Shape::Int || self.is_null(words, position) {
+            return None;
+        }
+        Some(words[column.word as usize] as i64)
+    }
+
     /// As [`number`](Self::number), if no check has to be evaluated when it changes.
     #[inline]
     pub(crate) fn unchecked_number(&self, position: usize) -> Option<Number> {

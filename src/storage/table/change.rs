@@ -20,6 +20,8 @@ const PRIVATE: u64 = u64::MAX;
 /// What a schema change has made of a table.
 #[derive(Default)]
 pub(super) struct Change {
+    /// Whether it has a successor, was dropped, or is private: one look for every access.
+    is_over: AtomicBool,
     successor: OnceLock<Arc<TableCore>>,
     /// The epoch of the schema change that has made it; zero: it is older than this process.
     begins: AtomicU64,
@@ -66,6 +68,11 @@ impl TableCore {
     /// The table in whose place this one's handles stand now: itself, unless a schema change has made another one of it.
     #[inline]
     pub(crate) fn current(self: &Arc<Self>) -> &Arc<TableCore> {
+        if self.is_current() { self } else { self.newest() }
+    }
+
+    #[cold]
+    fn newest(self: &Arc<Self>) -> &Arc<TableCore> {
         let mut current = self;
         while let Some(successor) = current.change.successor.get() {
             current = successor;
@@ -76,7 +83,9 @@ impl TableCore {
     /// Whether transactions may use it: it was not dropped, and nothing has come in its place.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
-        self.change.successor.get().is_none() && !self.is_gone()
+        // Acquire pairs with the release in `supersede` and `drop_table`: what has come in its place is seen. An access
+        // that misses it is caught at commit.
+        !self.change.is_over.load(Ordering::Acquire)
     }
 
     /// Whether it was dropped.
@@ -118,12 +127,15 @@ impl TableCore {
         if self.is_private() {
             // Relaxed: a thread finds the table through the store's lock, or through a successor, after this.
             self.change.dropped.store(0, Ordering::Relaxed);
+            self.change.is_over.store(self.change.successor.get().is_some(), Ordering::Relaxed);
         }
     }
 
     /// Makes it a table of one session's transaction only, until [`begin`](Self::begin).
     pub(crate) fn make_private(&self) {
+        // Relaxed: no other thread has it yet.
         self.change.dropped.store(PRIVATE, Ordering::Relaxed);
+        self.change.is_over.store(true, Ordering::Relaxed);
     }
 
     /// Whether it belongs to a session's transaction that has not committed.
@@ -146,11 +158,14 @@ impl TableCore {
         }
         // It has none: schema changes come one after another, and each supersedes current tables.
         let _ = self.change.successor.set(successor);
+        // Release: a thread that sees it sees the successor.
+        self.change.is_over.store(true, Ordering::Release);
     }
 
     /// Drops it in this epoch, behind the closed gate.
     pub(crate) fn drop_table(&self, epoch: u64) {
-        // Release pairs with the fence of an attempt that has met it.
-        self.change.dropped.store(epoch.max(1), Ordering::Release);
+        self.change.dropped.store(epoch.max(1), Ordering::Relaxed);
+        // Release: as in `supersede`; it pairs with the fence of an attempt that has met it, too.
+        self.change.is_over.store(true, Ordering::Release);
     }
 }

@@ -1,5 +1,5 @@
 //! What the usual writes to a record come to, for commits that need no copy of the row: numbers that change, times that are
-//! set, and a row that comes in.
+//! set, and a row that comes in. What that gains is stated where it is used (`commit::one_word`, `commit::simple_writes`).
 
 use super::{IntChange, Kind, Stored, WriteSet};
 use crate::operation::Operation;

@@ -117,7 +117,7 @@ impl<'a> Body<'_, 'a> {
     fn with_target<T>(&self, id: i64, act: impl FnOnce(&Target<'_, 'a>) -> Result<T>) -> Result<T> {
         let key = self.table.encode_key(&[ValueRef::Int(id)], true)?;
         let hash = self.table.hash(&key);
-        act(&Target { table: self.table, key: &key, hash, found: None, declared: false })
+        act(&Target { table: self.attempt.hold(self.table)?, key: &key, hash, found: None, declared: false })
     }
 
     /// Both columns.
