@@ -100,6 +100,8 @@ pub(crate) struct Scope {
     pub groupings: Vec<(Vec<BoundExpr>, At)>,
     /// Whether a set-returning function was met.
     pub set_returning: bool,
+    /// The view that the statement writes, if it writes one.
+    pub written: Option<std::rc::Rc<crate::bind::view::WrittenView>>,
 }
 
 impl Scope {
@@ -121,6 +123,7 @@ impl Scope {
             column_positions: HashMap::new(),
             groupings: Vec::new(),
             set_returning: false,
+            written: None,
         }
     }
 }

@@ -201,7 +201,7 @@ impl Binder<'_> {
     }
 
     /// A view's query, bound as if it stood in parentheses, with the path that the view was made under.
-    fn view_query(&mut self, view: &View, name: &ObjectName) -> Result<BoundQuery> {
+    pub(super) fn view_query(&mut self, view: &View, name: &ObjectName) -> Result<BoundQuery> {
         if self.views.contains(&view.oid) {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
             return Err(self.error(name.at(), SqlState::INVALID_OBJECT_DEFINITION, message));

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::from::table_columns;
 use crate::bind::query::plain_query;
 use crate::bind::rows::always_generated;
 use crate::bind::scope::{Clause, Entry};
@@ -33,9 +32,10 @@ impl Binder<'_> {
             Some(with) => self.with(with)?,
             None => Vec::new(),
         };
-        let table = self.written_table(&insert.table, "insert into")?;
+        let written = self.written(&insert.table, "insert into")?;
+        let table = written.table.clone();
+        let (target, entry) = self.written_entry(&written, insert.alias.as_ref());
         let columns = self.insert_columns(&table, &insert.columns)?;
-        let target = self.new_relation();
         let source = self.new_relation();
         let query = match &insert.source {
             Some(query) => Some(self.insert_source(
@@ -52,10 +52,6 @@ impl Binder<'_> {
             self.insert_values(&table, &columns[..given], query.as_ref(), source, insert.overriding)?;
         let generated = self.generated(&table, target, None)?;
         let checks = self.checks(&table, target, None)?;
-        let shown = insert.alias.as_ref().map_or(table.name.as_str(), |alias| alias.text.as_str());
-        let schema = if insert.alias.is_none() { Some(table.schema.as_str()) } else { None };
-        let entry = Entry::of_relation(shown, schema, target, &table_columns(&table));
-        self.scope().owned.push(target);
         let on_conflict = match &insert.on_conflict {
             Some(clause) => Some(self.on_conflict(clause, &table, target, entry.clone())?),
             None => None,
@@ -85,9 +81,12 @@ impl Binder<'_> {
     }
 
     /// The columns that values are given for: those named, or all.
-    fn insert_columns(&self, table: &Table, names: &[Name]) -> Result<Vec<usize>> {
+    fn insert_columns(&mut self, table: &Table, names: &[Name]) -> Result<Vec<usize>> {
         if names.is_empty() {
-            return Ok((0..table.columns.len()).collect());
+            return Ok(match &self.scope().written {
+                Some(view) => view.table_columns(),
+                None => (0..table.columns.len()).collect(),
+            });
         }
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
@@ -260,9 +259,8 @@ impl Binder<'_> {
         }
         let excluded = self.new_relation();
         self.scope().owned.push(excluded);
-        let excluded_entry = Entry::of_relation("excluded", None, excluded, &table_columns(table));
-        self.scope().entries = vec![entry.clone()];
-        self.scope().entries.push(Entry { unqualified: false, ..excluded_entry });
+        let excluded_entry = self.excluded_entry(&entry, target, excluded);
+        self.scope().entries = vec![entry, excluded_entry];
         let sets = self.assignments(sets, table)?;
         let filter = match filter {
             Some(filter) => Some(self.clause_condition(filter, Clause::Where)?),

@@ -26,6 +26,7 @@ mod tests;
 pub(crate) mod tree;
 mod types;
 mod update;
+mod view;
 mod windows;
 
 use crate::bind::coerce::indeterminate;

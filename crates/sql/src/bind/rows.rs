@@ -35,7 +35,10 @@ impl Binder<'_> {
     }
 
     /// The position of a column that a statement writes.
-    pub fn written_column(&self, table: &Table, name: &Name) -> Result<usize> {
+    pub fn written_column(&mut self, table: &Table, name: &Name) -> Result<usize> {
+        if let Some(view) = self.scope().written.clone() {
+            return self.view_column(&view, name);
+        }
         table.columns.iter().position(|column| column.name == name.text).ok_or_else(|| {
             let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, table.name);
             self.error(name.at, SqlState::UNDEFINED_COLUMN, message)

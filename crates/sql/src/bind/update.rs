@@ -5,12 +5,11 @@
 use std::sync::Arc;
 
 use crate::bind::binder::Binder;
-use crate::bind::from::table_columns;
 use crate::bind::rows::always_generated;
-use crate::bind::scope::{Clause, Entry};
+use crate::bind::scope::Clause;
 use crate::bind::tree::{
     BoundCte, BoundDelete, BoundExpr, BoundFrom, BoundMerge, BoundStatement, BoundUpdate, MergeAction,
-    MergeArm, RelationId, RelationKind, StatementKind, Subquery, SubqueryKind,
+    MergeArm, RelationId, StatementKind, Subquery, SubqueryKind,
 };
 use crate::catalog::{ColumnOrigin, Table};
 use crate::error::{Result, SqlState};
@@ -54,29 +53,26 @@ impl Binder<'_> {
         }
     }
 
-    /// Makes the table that is written visible under its name or alias.
+    /// Makes what is written visible under its name or alias. The conditions of a view come with it.
     fn add_target(
         &mut self,
         name: &ObjectName,
         alias: Option<&Name>,
-        verb: &str,
-    ) -> Result<(Arc<Table>, RelationId)> {
-        let table = self.written_table(name, verb)?;
-        let shown = alias.map_or(table.name.clone(), |alias| alias.text.clone());
-        let columns = table_columns(&table);
-        let id = self.add_relation(&shown, RelationKind::Table(table.clone()), columns.clone(), false);
-        let schema = if alias.is_none() { Some(table.schema.as_str()) } else { None };
-        let entry = Entry::of_relation(&shown, schema, id, &columns);
+        verb: &'static str,
+    ) -> Result<(Arc<Table>, RelationId, Vec<BoundExpr>)> {
+        let written = self.written(name, verb)?;
+        let (target, entry) = self.written_entry(&written, alias);
+        self.written_relation(&written, target);
         self.scope().entries.push(entry);
-        Ok((table, id))
+        Ok((written.table, target, written.filters))
     }
 
     fn update(&mut self, update: &Update) -> Result<BoundStatement> {
         let mut ctes = self.with_clause(update.with.as_ref())?;
-        let (table, target) = self.add_target(&update.table, update.alias.as_ref(), "update")?;
+        let (table, target, own) = self.add_target(&update.table, update.alias.as_ref(), "update")?;
         let from = self.bind_from(&update.from)?;
         let sets = self.assignments(&update.sets, &table)?;
-        let filter = self.filter(update.filter.as_ref())?;
+        let filter = self.filter(own, update.filter.as_ref())?;
         let mut changed: Vec<usize> = sets.iter().map(|(column, _)| *column).collect();
         let generated = self.generated(&table, target, Some(&changed))?;
         changed.extend(generated.iter().map(|(column, _)| *column));
@@ -89,15 +85,19 @@ impl Binder<'_> {
         Ok(BoundStatement { kind: StatementKind::Update(Box::new(update)), parameters: Vec::new(), columns })
     }
 
-    fn filter(&mut self, filter: Option<&Expr>) -> Result<Option<BoundExpr>> {
-        filter.map(|filter| self.clause_condition(filter, Clause::Where)).transpose()
+    /// The conditions of a view, if one is written, and the statement's.
+    fn filter(&mut self, mut all: Vec<BoundExpr>, filter: Option<&Expr>) -> Result<Option<BoundExpr>> {
+        if let Some(filter) = filter {
+            all.push(self.clause_condition(filter, Clause::Where)?);
+        }
+        Ok(if all.len() > 1 { Some(BoundExpr::And(all)) } else { all.pop() })
     }
 
     fn delete(&mut self, delete: &Delete) -> Result<BoundStatement> {
         let mut ctes = self.with_clause(delete.with.as_ref())?;
-        let (table, target) = self.add_target(&delete.table, delete.alias.as_ref(), "delete from")?;
+        let (table, target, own) = self.add_target(&delete.table, delete.alias.as_ref(), "delete from")?;
         let from = self.bind_from(&delete.using)?;
-        let filter = self.filter(delete.filter.as_ref())?;
+        let filter = self.filter(own, delete.filter.as_ref())?;
         let (returning, columns) = self.returning(&delete.returning)?;
         self.count_references(&mut ctes);
         let relations = std::mem::take(&mut self.scope().relations);
@@ -167,7 +167,7 @@ impl Binder<'_> {
         self.error(set.value.at, SqlState::SYNTAX_ERROR, "number of columns does not match number of values")
     }
 
-    fn settable(&self, name: &Name, table: &Table) -> Result<usize> {
+    fn settable(&mut self, name: &Name, table: &Table) -> Result<usize> {
         let position = self.written_column(table, name)?;
         let column = &table.columns[position];
         match column.origin {
@@ -197,7 +197,8 @@ impl Binder<'_> {
 
     fn merge(&mut self, merge: &Merge) -> Result<BoundStatement> {
         let mut ctes = self.with_clause(merge.with.as_ref())?;
-        let (table, target) = self.add_target(&merge.table, merge.alias.as_ref(), "merge into")?;
+        self.written_table(&merge.table, "merge into")?;
+        let (table, target, _) = self.add_target(&merge.table, merge.alias.as_ref(), "merge into")?;
         let target_entry = self.scope().entries.clone();
         self.scope().entries.clear();
         let mut source = self.bind_from(std::slice::from_ref(&merge.source))?;

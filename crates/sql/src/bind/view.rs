@@ -1,0 +1,251 @@
+//! Views that can be written: what a statement on a view means for the table below it.
+//!
+//! A view is writable if its query reads one table, or one writable view, row by row. Its relation stands for the table's
+//! rows: columns of the view are expressions over them, and its conditions are the statement's, too.
+//!
+//! Source: PostgreSQL 15, `view_query_is_auto_updatable` and `rewriteTargetView` in `rewriteHandler.c`.
+//!
+//! # Invariants
+//! - A view's column is written only if it is a column of the table; others can be read.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::bind::binder::Binder;
+use crate::bind::from::table_columns;
+use crate::bind::scope::{Entry, VisibleColumn};
+use crate::bind::tree::walk::{children_mut, walk};
+use crate::bind::tree::{
+    BoundExpr, BoundFrom, BoundQuery, BoundRelation, BoundSelect, Distinct, QueryBody, RelationId,
+    RelationKind,
+};
+use crate::catalog::{Relation, Table, View};
+use crate::error::{Result, SqlError, SqlState};
+use crate::parse::syntax::{Name, ObjectName};
+use crate::rewrite::substitute::substituted;
+
+/// What a statement writes.
+pub(crate) struct Written {
+    pub table: Arc<Table>,
+    /// The table's relation in the statement; none: it has none yet.
+    pub target: Option<RelationId>,
+    /// The view, if it is one.
+    pub view: Option<Rc<WrittenView>>,
+    /// What a row must meet to be one of the view's.
+    pub filters: Vec<BoundExpr>,
+}
+
+/// A view that a statement writes.
+#[derive(Debug)]
+pub(crate) struct WrittenView {
+    name: String,
+    schema: String,
+    columns: Vec<VisibleColumn>,
+    /// What the statement does with it, as messages call it.
+    verb: &'static str,
+}
+
+impl WrittenView {
+    /// The columns of the table that the view's are, up to the first that is none.
+    pub fn table_columns(&self) -> Vec<usize> {
+        self.columns.iter().map_while(|column| table_column(&column.expr)).collect()
+    }
+}
+
+/// Which column of its table an expression is.
+fn table_column(expr: &BoundExpr) -> Option<usize> {
+    match expr {
+        BoundExpr::Column { column, .. } => Some(*column),
+        _ => None,
+    }
+}
+
+/// A view's query, taken apart.
+struct Parts {
+    table: Arc<Table>,
+    target: RelationId,
+    columns: Vec<BoundExpr>,
+    filters: Vec<BoundExpr>,
+}
+
+impl Binder<'_> {
+    /// The table below a view, and what the view makes of it.
+    pub fn written_view(
+        &mut self,
+        view: &Arc<View>,
+        name: &ObjectName,
+        verb: &'static str,
+    ) -> Result<Written> {
+        let query = self.view_query(view, name)?;
+        let (sources, modifiers): (Vec<_>, Vec<_>) =
+            query.columns.iter().map(|column| (column.source, column.modifier)).unzip();
+        let parts = self.take_apart(query).map_err(|detail| {
+            let message = format!("cannot {verb} view \"{}\"", view.name);
+            let hint = "Write the tables that the view reads.";
+            let error = self.error(name.at(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+            error.with_detail(detail).with_hint(hint)
+        })?;
+        let named = view.columns.iter().zip(parts.columns).zip(sources.into_iter().zip(modifiers));
+        let columns = named.map(|((name, expr), (source, modifier))| VisibleColumn {
+            name: name.clone(),
+            expr,
+            modifier,
+            source,
+        });
+        let columns = columns.collect();
+        let written = WrittenView { name: view.name.clone(), schema: view.schema.clone(), columns, verb };
+        Ok(Written {
+            table: parts.table,
+            target: Some(parts.target),
+            view: Some(Rc::new(written)),
+            filters: parts.filters,
+        })
+    }
+
+    /// The table that a query reads row by row, or why it does not.
+    fn take_apart(&self, query: BoundQuery) -> std::result::Result<Parts, &'static str> {
+        if !query.ctes.is_empty() {
+            return Err("Views containing WITH are not automatically updatable.");
+        }
+        if query.limit.is_some() || query.offset.is_some() {
+            return Err("Views containing LIMIT or OFFSET are not automatically updatable.");
+        }
+        let width = query.columns.len();
+        let QueryBody::Select(mut select) = query.body else {
+            return Err("Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.");
+        };
+        check_select(&select)?;
+        let relation = select.relations.swap_remove(0);
+        let mut columns: Vec<BoundExpr> =
+            select.targets.into_iter().take(width).map(|target| target.expr).collect();
+        let mut filters: Vec<BoundExpr> = select.filter.into_iter().collect();
+        match relation.kind {
+            RelationKind::Table(table) => Ok(Parts { table, target: relation.id, columns, filters }),
+            RelationKind::Query(inner) => {
+                let mut parts = self.take_apart(*inner)?;
+                if columns.iter().chain(&filters).any(has_subquery) {
+                    return Err("Views on views are not automatically updatable if they contain subqueries.");
+                }
+                let merged = HashMap::from([(relation.id, parts.columns)]);
+                for expr in columns.iter_mut().chain(&mut filters) {
+                    *expr = substituted(expr, &merged);
+                }
+                parts.filters.extend(filters);
+                Ok(Parts { columns, ..parts })
+            }
+            _ => Err(ONE_RELATION),
+        }
+    }
+
+    /// Makes what is written visible under its name or alias, in the statement's own scope.
+    pub fn written_entry(&mut self, written: &Written, alias: Option<&Name>) -> (RelationId, Entry) {
+        let Written { table, view, .. } = written;
+        let target = written.target.unwrap_or_else(|| self.new_relation());
+        let (own, schema) = match view {
+            Some(view) => (&view.name, &view.schema),
+            None => (&table.name, &table.schema),
+        };
+        let shown = alias.map_or(own.as_str(), |alias| alias.text.as_str());
+        let schema = alias.is_none().then_some(schema.as_str());
+        let mut entry = Entry::of_relation(shown, schema, target, &table_columns(table));
+        if let Some(view) = view {
+            entry.columns.clone_from(&view.columns);
+            entry.relation = None;
+        }
+        self.scope().owned.push(target);
+        self.scope().written = view.clone();
+        (target, entry)
+    }
+
+    /// What `excluded` names: the columns of what is written, of the row that was to be inserted.
+    pub fn excluded_entry(&mut self, entry: &Entry, target: RelationId, excluded: RelationId) -> Entry {
+        let mut columns = entry.columns.clone();
+        columns.iter_mut().for_each(|column| rename(&mut column.expr, target, excluded));
+        Entry {
+            name: Some("excluded".to_string()),
+            schema: None,
+            columns,
+            unqualified: false,
+            relation: Some(excluded),
+        }
+    }
+
+    /// The relation that stands for the rows that are written, for a statement that reads them.
+    pub fn written_relation(&mut self, written: &Written, target: RelationId) {
+        let columns = table_columns(&written.table);
+        let kind = RelationKind::Table(written.table.clone());
+        let name = written.table.name.clone();
+        self.scope().relations.push(BoundRelation { id: target, name, kind, columns, lateral: false });
+    }
+
+    /// The position in the table of a column of a view that a statement writes.
+    pub fn view_column(&self, view: &WrittenView, name: &Name) -> Result<usize> {
+        let Some(column) = view.columns.iter().find(|column| column.name == name.text) else {
+            let message = format!("column \"{}\" of relation \"{}\" does not exist", name.text, view.name);
+            return Err(self.error(name.at, SqlState::UNDEFINED_COLUMN, message));
+        };
+        table_column(&column.expr).ok_or_else(|| self.not_writable(view, name))
+    }
+
+    fn not_writable(&self, view: &WrittenView, name: &Name) -> SqlError {
+        let message = format!("cannot {} column \"{}\" of view \"{}\"", view.verb, name.text, view.name);
+        let detail = "View columns that are not columns of their base relation are not updatable.";
+        self.error(name.at, SqlState::FEATURE_NOT_SUPPORTED, message).with_detail(detail)
+    }
+
+    /// What is written: a table, or the table below a view.
+    pub fn written(&mut self, name: &ObjectName, verb: &'static str) -> Result<Written> {
+        if let Ok(Relation::View(view)) = self.relation(name) {
+            let view = view.clone();
+            return self.written_view(&view, name, verb);
+        }
+        let table = self.written_table(name, verb)?;
+        Ok(Written { table, target: None, view: None, filters: Vec::new() })
+    }
+}
+
+const ONE_RELATION: &str =
+    "Views that do not select from a single table or view are not automatically updatable.";
+
+/// Whether a SELECT gives one row for each of its relation's.
+fn check_select(select: &BoundSelect) -> std::result::Result<(), &'static str> {
+    if select.distinct != Distinct::No {
+        return Err("Views containing DISTINCT are not automatically updatable.");
+    }
+    if !select.group_by.is_empty() {
+        return Err("Views containing GROUP BY are not automatically updatable.");
+    }
+    if select.having.is_some() {
+        return Err("Views containing HAVING are not automatically updatable.");
+    }
+    if !select.aggregates.is_empty() || select.grouping_sets.is_some() {
+        return Err("Views that return aggregate functions are not automatically updatable.");
+    }
+    if !select.windows.is_empty() {
+        return Err("Views that return window functions are not automatically updatable.");
+    }
+    if select.set_returning {
+        return Err("Views that return set-returning functions are not automatically updatable.");
+    }
+    match (&select.from[..], &select.relations[..]) {
+        ([BoundFrom::Relation(_)], [_]) => Ok(()),
+        _ => Err(ONE_RELATION),
+    }
+}
+
+fn has_subquery(expr: &BoundExpr) -> bool {
+    let mut found = false;
+    walk(expr, &mut |part| found |= matches!(part, BoundExpr::Subquery(_)));
+    found
+}
+
+/// Names another relation's columns instead.
+fn rename(expr: &mut BoundExpr, from: RelationId, to: RelationId) {
+    if let BoundExpr::Column { relation, .. } = expr
+        && *relation == from
+    {
+        *relation = to;
+    }
+    children_mut(expr, &mut |child| rename(child, from, to));
+}
