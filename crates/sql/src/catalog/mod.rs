@@ -197,6 +197,12 @@ impl Catalog {
         self.relations.get(schema).into_iter().flatten()
     }
 
+    /// Whether a schema holds anything.
+    pub fn has_objects_in(&self, schema: &str) -> bool {
+        self.relations.get(schema).is_some_and(|names| !names.is_empty())
+            || self.types.get(schema).is_some_and(|names| !names.is_empty())
+    }
+
     /// All tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.relations.values().flat_map(|names| names.values()).filter_map(|relation| match relation {

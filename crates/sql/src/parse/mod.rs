@@ -17,6 +17,7 @@ mod queries;
 mod statements;
 pub(crate) mod syntax;
 mod tables;
+pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 mod transactions;

@@ -13,6 +13,7 @@ use crate::session::cursor::Cursor;
 use crate::session::environment::{Random, SessionEnvironment, now};
 use crate::session::notifications::Pending;
 use crate::session::pipeline::{Pipeline, PreparedStatements};
+use crate::session::plan_cache::Templates;
 use crate::session::prepared::Portals;
 use crate::session::result::{Collected, Notice, ResultSink, StatementResult, TransactionStatus};
 use crate::session::run::PlanCache;
@@ -66,6 +67,7 @@ pub struct Connection {
     pub(super) portals: Portals,
     pub(super) cursors: HashMap<String, Cursor>,
     pub(super) plans: PlanCache,
+    pub(super) templates: Templates,
     /// The row that a compiled statement returns, kept for its memory.
     pub(super) row: Vec<Value>,
     pub(super) canceled: Arc<AtomicBool>,
@@ -119,6 +121,7 @@ impl Connection {
             portals: Portals::default(),
             cursors: HashMap::new(),
             plans: PlanCache::default(),
+            templates: Templates::default(),
             row: Vec::new(),
             canceled,
             activity,
@@ -155,6 +158,9 @@ impl Connection {
         self.activity.begin(text, self.environment.statement_start);
         self.portals.take("");
         self.pipeline.keep();
+        if let Some(done) = self.run_by_template(text, sink) {
+            return done.map_err(|error| self.failed(error));
+        }
         let statements = parse(text).map_err(|error| self.failed(error))?;
         if statements.is_empty() {
             sink.empty();

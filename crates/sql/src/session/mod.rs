@@ -9,6 +9,7 @@
 //! pipeline     messages up to a Sync as one transaction   sessions      all of them: activity, notifications
 //! notifications LISTEN, NOTIFY
 //! environment  the session as functions see it      result        rows, tags, notices
+//! plan_cache   plans by texts without literals
 //! ```
 //!
 //! Concurrency: a [`Connection`] belongs to one thread at a time; connections share the catalog, which each takes as it
@@ -22,6 +23,7 @@ mod environment;
 mod explain;
 mod notifications;
 mod pipeline;
+mod plan_cache;
 mod prepared;
 mod result;
 mod run;
@@ -63,6 +65,7 @@ pub(crate) struct Shared {
     pub store: Store,
     pub statistics: StatisticsCache,
     pub sequences: Arc<Sequences>,
+    pub templates: plan_cache::SharedTemplates,
     pub advisory: Arc<advisory::AdvisoryLocks>,
     pub sessions: Arc<sessions::Sessions>,
     connections: AtomicI32,
@@ -126,6 +129,7 @@ impl Sql {
             store,
             statistics: StatisticsCache::default(),
             sequences: Arc::new(Sequences::open(database)?),
+            templates: Default::default(),
             advisory: Arc::default(),
             sessions: Arc::default(),
             connections: AtomicI32::new(1),

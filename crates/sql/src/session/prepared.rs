@@ -501,6 +501,11 @@ impl Statement {
         )
     }
 
+    /// Whether it is SELECT … INTO, which makes a table.
+    pub fn is_select_into(&self) -> bool {
+        matches!(self, Statement::Query(query) if crate::ddl::select_into(query).is_some())
+    }
+
     /// Whether it is accepted in a failed block.
     pub fn ends_block(&self) -> bool {
         matches!(self, Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackTo(_))

@@ -156,14 +156,14 @@ impl Connection {
                 self.prepared.clear();
                 self.portals.clear();
                 self.cursors.clear();
-                self.plans = Default::default();
+                (self.plans, self.templates) = Default::default();
                 self.environment.settings.reset_all(false)?;
                 self.unlisten(None);
                 self.drop_temporary()?;
                 Ok("DISCARD ALL")
             }
             "plans" => {
-                self.plans = Default::default();
+                (self.plans, self.templates) = Default::default();
                 Ok("DISCARD PLANS")
             }
             "sequences" => {
@@ -194,7 +194,8 @@ impl Connection {
             self.shared.statistics.forget(Some(oid));
         }
         // Plans were made by the statistics of before.
-        self.plans = Default::default();
+        self.shared.templates.clear();
+        (self.plans, self.templates) = Default::default();
         Ok(())
     }
 

@@ -1,0 +1,357 @@
+//! Templates: a statement's text with its literals taken out, so that statements which differ in them only share a plan.
+//!
+//! # Invariants
+//! - A template is a text of SQL itself: `$1`, `$2`, … stand where literals stood, everything else is as it was. Bound
+//!   with the literals' types, it means what the statement means, or it cannot be bound.
+//! - Only literals are taken out that are operands of a comparison or of arithmetic, bounds of BETWEEN, or values of a
+//!   row in VALUES. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and arguments of functions keep
+//!   theirs.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+/// Longer statements are planned as they are.
+const TEXT_BYTES_MAX: usize = 4_096;
+/// How many literals are taken out at most.
+const LITERALS_MAX: usize = 64;
+
+/// A literal that was taken out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Literal {
+    /// An integer: it is of the smallest of the types integer and bigint that holds it.
+    Integer(i64),
+    /// A number that is none, by its place in the text.
+    Number(Range<usize>),
+    /// A string, by its place in the text, without its quotes; quotes inside are doubled.
+    Text(Range<usize>),
+}
+
+impl Literal {
+    /// A letter for its type, as cache keys have it.
+    pub(crate) fn letter(&self) -> char {
+        match self {
+            Literal::Integer(value) if i32::try_from(*value).is_ok() => 'i',
+            Literal::Integer(_) => 'b',
+            Literal::Number(_) => 'n',
+            Literal::Text(_) => 't',
+        }
+    }
+}
+
+/// The literals of a template, in order.
+pub(crate) type Literals = SmallVec<[Literal; 8]>;
+
+/// What stands before a place, as far as literals care.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    /// A comparison: any literal may be an operand of it.
+    Comparison,
+    /// Arithmetic: numbers may.
+    Arithmetic,
+    /// `(` or `,` of a row in VALUES.
+    Value,
+    Other,
+}
+
+struct Scanner<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    before: Before,
+    /// How many parentheses are open.
+    depth: usize,
+    /// In VALUES: how many parentheses were open before it.
+    values: Option<usize>,
+}
+
+/// Writes a statement's template into `template`, and its literals. False: the text is not of a kind that has one.
+pub(crate) fn template(text: &str, template: &mut String, literals: &mut Literals) -> bool {
+    template.clear();
+    literals.clear();
+    if text.len() > TEXT_BYTES_MAX || !begins_well(text) {
+        return false;
+    }
+    let scanner =
+        Scanner { text, bytes: text.as_bytes(), at: 0, before: Before::Other, depth: 0, values: None };
+    scanner.run(template, literals).is_some()
+}
+
+fn begins_well(text: &str) -> bool {
+    let text = text.trim_start().as_bytes();
+    ["select", "insert", "update", "delete"].iter().any(|word| {
+        text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
+            && text.get(word.len()).is_some_and(u8::is_ascii_whitespace)
+    })
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+impl Scanner<'_> {
+    fn peek(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    /// None: there is no template.
+    fn run(mut self, template: &mut String, literals: &mut Literals) -> Option<()> {
+        // What was copied so far ends here.
+        let mut copied = 0;
+        while let Some(&byte) = self.bytes.get(self.at) {
+            let start = self.at;
+            let literal = match byte {
+                b' ' | b'\t' | b'\n' | b'\r' => {
+                    self.at += 1;
+                    continue;
+                }
+                b'0'..=b'9' => Some(self.number()?),
+                b'\'' => Some(self.string()?),
+                b'"' => {
+                    let length = self.bytes[start + 1..].iter().position(|&byte| byte == b'"')?;
+                    (self.at, self.before) = (start + length + 2, Before::Other);
+                    None
+                }
+                byte if is_word(byte) => {
+                    self.word()?;
+                    None
+                }
+                byte => {
+                    self.mark(byte)?;
+                    None
+                }
+            };
+            let Some(literal) = literal else { continue };
+            let before = std::mem::replace(&mut self.before, Before::Other);
+            let is_operand = match before {
+                Before::Comparison | Before::Value => true,
+                Before::Arithmetic => !matches!(literal, Literal::Text(_)),
+                Before::Other => false,
+            };
+            // What is cast keeps its literal.
+            if !is_operand || self.next_is_cast() || literals.len() == LITERALS_MAX {
+                continue;
+            }
+            template.push_str(&self.text[copied..start]);
+            template.push('$');
+            literals.push(literal);
+            push_number(template, literals.len());
+            copied = self.at;
+        }
+        template.push_str(&self.text[copied..]);
+        (!literals.is_empty()).then_some(())
+    }
+
+    /// A number, and moves behind it.
+    fn number(&mut self) -> Option<Literal> {
+        let start = self.at;
+        let digits = |at: &mut usize| {
+            while self.peek(*at).is_ascii_digit() {
+                *at += 1;
+            }
+        };
+        let mut at = start;
+        digits(&mut at);
+        let mut is_whole = true;
+        if self.peek(at) == b'.' {
+            is_whole = false;
+            at += 1;
+            digits(&mut at);
+        }
+        if matches!(self.peek(at), b'e' | b'E') {
+            is_whole = false;
+            at += 1 + usize::from(matches!(self.peek(at + 1), b'+' | b'-'));
+            digits(&mut at);
+        }
+        if is_word(self.peek(at)) || self.peek(at) == b'.' || !self.peek(at - 1).is_ascii_digit() {
+            return None;
+        }
+        self.at = at;
+        match self.text[start..at].parse() {
+            Ok(value) if is_whole => Some(Literal::Integer(value)),
+            _ => Some(Literal::Number(start..at)),
+        }
+    }
+
+    /// A string, and moves behind it. None: it goes on behind a line break.
+    fn string(&mut self) -> Option<Literal> {
+        let start = self.at + 1;
+        let mut at = start;
+        loop {
+            at += self.bytes.get(at..)?.iter().position(|&byte| byte == b'\'')?;
+            if self.peek(at + 1) != b'\'' {
+                break;
+            }
+            at += 2;
+        }
+        self.at = at + 1;
+        let next = self.bytes[self.at..].iter().find(|byte| !byte.is_ascii_whitespace());
+        (next != Some(&b'\'')).then_some(Literal::Text(start..at))
+    }
+
+    fn next_is_cast(&self) -> bool {
+        self.bytes[self.at..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+    }
+
+    /// Moves behind a word. None: it begins a string of another spelling.
+    fn word(&mut self) -> Option<()> {
+        let start = self.at;
+        while is_word(self.peek(self.at)) {
+            self.at += 1;
+        }
+        if matches!(self.peek(self.at), b'\'' | b'$') {
+            return None;
+        }
+        let word = &self.bytes[start..self.at];
+        let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+        self.before = if is("between") || is("and") { Before::Comparison } else { Before::Other };
+        if is("values") {
+            self.values = Some(self.depth);
+        } else if self.values == Some(self.depth) {
+            self.values = None;
+        }
+        Some(())
+    }
+
+    /// Moves behind an operator or a mark. None: of a kind that needs a closer look.
+    fn mark(&mut self, byte: u8) -> Option<()> {
+        let start = self.at;
+        self.at += 1;
+        self.before = Before::Other;
+        match byte {
+            b'(' => {
+                self.depth += 1;
+                self.expect_value();
+            }
+            b')' => self.depth = self.depth.checked_sub(1)?,
+            b',' => self.expect_value(),
+            b'.' | b'[' | b']' => {}
+            b':' if self.peek(self.at) == b':' => self.at += 1,
+            // Only at the end.
+            b';' => return self.bytes[self.at..].iter().all(u8::is_ascii_whitespace).then_some(()),
+            _ => {
+                while b"+-*/<>=~!@#%^&|`?".contains(&self.peek(self.at)) {
+                    self.at += 1;
+                }
+                self.before = match &self.bytes[start..self.at] {
+                    b"=" | b"<" | b">" | b"<=" | b">=" | b"<>" | b"!=" => Before::Comparison,
+                    b"+" | b"-" | b"*" | b"/" | b"%" => Before::Arithmetic,
+                    // Operators of several characters may hold comments, or a sign.
+                    operator if operator.len() > 1 || !b"~@#^&|".contains(&byte) => return None,
+                    _ => Before::Other,
+                };
+            }
+        }
+        Some(())
+    }
+
+    /// Whether what follows is a value of a row in VALUES.
+    fn expect_value(&mut self) {
+        if self.values.is_some_and(|depth| self.depth == depth + 1) {
+            self.before = Before::Value;
+        }
+    }
+}
+
+fn push_number(into: &mut String, number: usize) {
+    if number >= 10 {
+        push_number(into, number / 10);
+    }
+    into.push(char::from(b'0' + (number % 10) as u8));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Option<(String, String)> {
+        let (mut found, mut literals) = (String::new(), Literals::new());
+        template(text, &mut found, &mut literals)
+            .then(|| (found, literals.iter().map(Literal::letter).collect()))
+    }
+
+    #[test]
+    fn operands_bounds_and_values_are_taken_out() {
+        for (text, expected, letters) in [
+            ("select a from t where id = 7", "select a from t where id = $1", "i"),
+            ("SELECT a FROM t WHERE id=7 and n >= 1.5;", "SELECT a FROM t WHERE id=$1 and n >= $2;", "in"),
+            (
+                "update t set n = n + 5000000000 where s = 'it''s'",
+                "update t set n = n + $1 where s = $2",
+                "bt",
+            ),
+            ("delete from t where x between -1 and 2e3", "delete from t where x between -$1 and $2", "in"),
+            (
+                "insert into t (a, b) values (1, 'x'), (2, f(3)) on conflict (a) do update set n = t.n + 1",
+                "insert into t (a, b) values ($1, $2), ($3, f(3)) on conflict (a) do update set n = t.n + $4",
+                "itii",
+            ),
+            (
+                "select \"odd = 1\" from t where a <> 99999999999999999999",
+                "select \"odd = 1\" from t where a <> $1",
+                "n",
+            ),
+        ] {
+            assert_eq!(of(text), Some((expected.to_string(), letters.to_string())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_means_something_by_its_value_stays() {
+        for (text, expected) in [
+            (
+                "select a from t where b = 1 order by 2 limit 3 offset 4",
+                "select a from t where b = $1 order by 2 limit 3 offset 4",
+            ),
+            ("select a::numeric(10, 2) from t where b = 1", "select a::numeric(10, 2) from t where b = $1"),
+            (
+                "select a from t where d > now() - interval '1 day' and b = 1",
+                "select a from t where d > now() - interval '1 day' and b = $1",
+            ),
+            (
+                "select a from t where d = '2020-01-01'::date and b = 1",
+                "select a from t where d = '2020-01-01'::date and b = $1",
+            ),
+            (
+                "select round(a, 2), x[1] from t where b in (1, 2) and c = 1",
+                "select round(a, 2), x[1] from t where b in (1, 2) and c = $1",
+            ),
+            ("select date '2020-01-01' - 1 from t", "select date '2020-01-01' - $1 from t"),
+        ] {
+            assert_eq!(of(text).map(|(found, _)| found), Some(expected.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_have_no_template() {
+        for text in [
+            "",
+            "select 1",
+            "selected = 1",
+            "begin",
+            "create table t (a int default 1)",
+            "select a from t where b = 1; select 2",
+            "select a from t where b = $1 and c = 1",
+            "select a from t where b = 1 -- a comment",
+            "select a from t /* x = 2 */ where b = 1",
+            "select a from t where b = e'\\n'",
+            "select a from t where b = $$x$$ and c = 1",
+            "select a from t where b = 'x'\n'y'",
+            "select a from t where b = 1x",
+            "select a from t where b = 'x",
+            "select a from t where b =-1",
+            "select a from t) where b = 1",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        assert_eq!(of(&format!("select a from t where b = '{}'", "x".repeat(TEXT_BYTES_MAX))), None);
+    }
+
+    #[test]
+    fn many_literals_are_taken_out_only_so_far() {
+        let text = format!("insert into t values {}", vec!["(1)"; LITERALS_MAX + 5].join(", "));
+        let (found, letters) = of(&text).expect("it has a template");
+        assert_eq!(letters.len(), LITERALS_MAX);
+        assert!(found.contains("$64") && found.ends_with(", (1), (1), (1), (1), (1)"));
+    }
+}
