@@ -3,9 +3,10 @@
 //! # Invariants
 //! - A template is a text of SQL itself: `$1`, `$2`, … stand where literals stood, everything else is as it was. Bound
 //!   with the literals' types, it means what the statement means, or it cannot be bound.
-//! - Only literals are taken out that are operands of a comparison or of arithmetic, bounds of BETWEEN, or values of a
-//!   row in VALUES. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and arguments of functions keep
-//!   theirs.
+//! - Only literals are taken out that are compared with a column, added to one, bounds of BETWEEN, or values of an
+//!   INSERT, each of them alone. So LIMIT, ORDER BY n, type modifiers, intervals, typed and cast literals, and arguments of
+//!   functions keep theirs; and expressions of constants do, which are folded when a statement is planned: `1 / 0` is an
+//!   error then.
 
 use std::ops::Range;
 
@@ -45,12 +46,16 @@ pub(crate) type Literals = SmallVec<[Literal; 8]>;
 /// What stands before a place, as far as literals care.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
-    /// A comparison: any literal may be an operand of it.
+    /// A column and a comparison: any literal may be the other operand.
     Comparison,
-    /// Arithmetic: numbers may.
+    /// A column and an arithmetic operator, or a sign: numbers may.
     Arithmetic,
-    /// `(` or `,` of a row in VALUES.
+    /// `(` or `,` of a row of an INSERT.
     Value,
+    /// A name, which may be a column's.
+    Name,
+    /// A literal that was taken out.
+    Taken,
     Other,
 }
 
@@ -59,9 +64,12 @@ struct Scanner<'t> {
     bytes: &'t [u8],
     at: usize,
     before: Before,
+    /// Whether a BETWEEN waits for its AND.
+    is_between: bool,
+    is_insert: bool,
     /// How many parentheses are open.
     depth: usize,
-    /// In VALUES: how many parentheses were open before it.
+    /// In VALUES of an INSERT: how many parentheses were open before it.
     values: Option<usize>,
 }
 
@@ -69,20 +77,32 @@ struct Scanner<'t> {
 pub(crate) fn template(text: &str, template: &mut String, literals: &mut Literals) -> bool {
     template.clear();
     literals.clear();
-    if text.len() > TEXT_BYTES_MAX || !begins_well(text) {
+    if text.len() > TEXT_BYTES_MAX {
         return false;
     }
-    let scanner =
-        Scanner { text, bytes: text.as_bytes(), at: 0, before: Before::Other, depth: 0, values: None };
+    let Some(is_insert) = is_insert(text) else { return false };
+    let scanner = Scanner {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        before: Before::Other,
+        is_between: false,
+        is_insert,
+        depth: 0,
+        values: None,
+    };
     scanner.run(template, literals).is_some()
 }
 
-fn begins_well(text: &str) -> bool {
+/// Whether a statement is an INSERT; none: it is none that has a template.
+fn is_insert(text: &str) -> Option<bool> {
     let text = text.trim_start().as_bytes();
-    ["select", "insert", "update", "delete"].iter().any(|word| {
+    let begins = |word: &str| {
         text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
             && text.get(word.len()).is_some_and(u8::is_ascii_whitespace)
-    })
+    };
+    let has_template = begins("select") || begins("update") || begins("delete");
+    if has_template { Some(false) } else { begins("insert").then_some(true) }
 }
 
 fn is_word(byte: u8) -> bool {
@@ -105,38 +125,35 @@ impl Scanner<'_> {
                     self.at += 1;
                     continue;
                 }
-                b'0'..=b'9' => Some(self.number()?),
-                b'\'' => Some(self.string()?),
+                b'0'..=b'9' => self.number()?,
+                b'\'' => self.string()?,
                 b'"' => {
                     let length = self.bytes[start + 1..].iter().position(|&byte| byte == b'"')?;
-                    (self.at, self.before) = (start + length + 2, Before::Other);
-                    None
+                    (self.at, self.before) = (start + length + 2, Before::Name);
+                    continue;
                 }
                 byte if is_word(byte) => {
                     self.word()?;
-                    None
+                    continue;
                 }
                 byte => {
                     self.mark(byte)?;
-                    None
+                    continue;
                 }
             };
-            let Some(literal) = literal else { continue };
-            let before = std::mem::replace(&mut self.before, Before::Other);
-            let is_operand = match before {
+            let is_operand = match std::mem::replace(&mut self.before, Before::Other) {
                 Before::Comparison | Before::Value => true,
                 Before::Arithmetic => !matches!(literal, Literal::Text(_)),
-                Before::Other => false,
+                Before::Name | Before::Taken | Before::Other => false,
             };
-            // What is cast keeps its literal.
-            if !is_operand || self.next_is_cast() || literals.len() == LITERALS_MAX {
+            if !is_operand || !self.stands_alone() || literals.len() == LITERALS_MAX {
                 continue;
             }
             template.push_str(&self.text[copied..start]);
             template.push('$');
             literals.push(literal);
             push_number(template, literals.len());
-            copied = self.at;
+            (copied, self.before) = (self.at, Before::Taken);
         }
         template.push_str(&self.text[copied..]);
         (!literals.is_empty()).then_some(())
@@ -185,12 +202,17 @@ impl Scanner<'_> {
             at += 2;
         }
         self.at = at + 1;
-        let next = self.bytes[self.at..].iter().find(|byte| !byte.is_ascii_whitespace());
-        (next != Some(&b'\'')).then_some(Literal::Text(start..at))
+        (self.next() != b'\'').then_some(Literal::Text(start..at))
     }
 
-    fn next_is_cast(&self) -> bool {
-        self.bytes[self.at..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':')
+    /// The next byte that is no blank; 0: there is none.
+    fn next(&self) -> u8 {
+        self.bytes[self.at..].iter().copied().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(0)
+    }
+
+    /// Whether the literal before this place is an operand by itself: no operator and no cast follows.
+    fn stands_alone(&self) -> bool {
+        matches!(self.next(), 0 | b')' | b',' | b';') || is_word(self.next())
     }
 
     /// Moves behind a word. None: it begins a string of another spelling.
@@ -202,13 +224,31 @@ impl Scanner<'_> {
         if matches!(self.peek(self.at), b'\'' | b'$') {
             return None;
         }
-        let word = &self.bytes[start..self.at];
-        let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
-        self.before = if is("between") || is("and") { Before::Comparison } else { Before::Other };
-        if is("values") {
-            self.values = Some(self.depth);
-        } else if self.values == Some(self.depth) {
+        let (mut lower, length) = ([0; 12], self.at - start);
+        if let Some(lower) = lower.get_mut(..length) {
+            lower.copy_from_slice(&self.bytes[start..self.at]);
+            lower.make_ascii_lowercase();
+        }
+        if self.values == Some(self.depth) {
             self.values = None;
+        }
+        let before = std::mem::replace(&mut self.before, Before::Other);
+        match lower.get(..length).unwrap_or_default() {
+            b"between" => {
+                self.is_between = before == Before::Name;
+                self.before = if self.is_between { Before::Comparison } else { Before::Other };
+            }
+            b"and" if std::mem::take(&mut self.is_between) && before == Before::Taken => {
+                self.before = Before::Comparison;
+            }
+            b"values" if self.is_insert => self.values = Some(self.depth),
+            // Words behind which no operator has a column on its left, and constants.
+            b"all" | b"and" | b"any" | b"by" | b"case" | b"distinct" | b"else" | b"end" | b"except"
+            | b"false" | b"from" | b"having" | b"in" | b"intersect" | b"is" | b"isnull" | b"like"
+            | b"limit" | b"not" | b"notnull" | b"null" | b"offset" | b"on" | b"or" | b"returning"
+            | b"select" | b"set" | b"some" | b"then" | b"true" | b"union" | b"unknown" | b"values"
+            | b"when" | b"where" => {}
+            _ => self.before = Before::Name,
         }
         Some(())
     }
@@ -217,7 +257,7 @@ impl Scanner<'_> {
     fn mark(&mut self, byte: u8) -> Option<()> {
         let start = self.at;
         self.at += 1;
-        self.before = Before::Other;
+        let before = std::mem::replace(&mut self.before, Before::Other);
         match byte {
             b'(' => {
                 self.depth += 1;
@@ -228,24 +268,29 @@ impl Scanner<'_> {
             b'.' | b'[' | b']' => {}
             b':' if self.peek(self.at) == b':' => self.at += 1,
             // Only at the end.
-            b';' => return self.bytes[self.at..].iter().all(u8::is_ascii_whitespace).then_some(()),
+            b';' => return (self.next() == 0).then_some(()),
             _ => {
                 while b"+-*/<>=~!@#%^&|`?".contains(&self.peek(self.at)) {
                     self.at += 1;
                 }
-                self.before = match &self.bytes[start..self.at] {
-                    b"=" | b"<" | b">" | b"<=" | b">=" | b"<>" | b"!=" => Before::Comparison,
-                    b"+" | b"-" | b"*" | b"/" | b"%" => Before::Arithmetic,
+                self.before = match (&self.bytes[start..self.at], before) {
+                    (b"=" | b"<" | b">" | b"<=" | b">=" | b"<>" | b"!=", Before::Name) => Before::Comparison,
+                    (b"=" | b"<" | b">" | b"<=" | b">=" | b"<>" | b"!=", _) => Before::Other,
+                    (b"+" | b"-" | b"*" | b"/" | b"%", Before::Name) => Before::Arithmetic,
+                    // A sign.
+                    (b"-", Before::Comparison | Before::Value) => Before::Arithmetic,
+                    (b"+" | b"-" | b"*" | b"/" | b"%" | b"~" | b"@" | b"#" | b"^" | b"&" | b"|", _) => {
+                        Before::Other
+                    }
                     // Operators of several characters may hold comments, or a sign.
-                    operator if operator.len() > 1 || !b"~@#^&|".contains(&byte) => return None,
-                    _ => Before::Other,
+                    _ => return None,
                 };
             }
         }
         Some(())
     }
 
-    /// Whether what follows is a value of a row in VALUES.
+    /// Whether what follows is a value of a row of an INSERT.
     fn expect_value(&mut self) {
         if self.values.is_some_and(|depth| self.depth == depth + 1) {
             self.before = Before::Value;
@@ -316,7 +361,23 @@ mod tests {
                 "select round(a, 2), x[1] from t where b in (1, 2) and c = 1",
                 "select round(a, 2), x[1] from t where b in (1, 2) and c = $1",
             ),
-            ("select date '2020-01-01' - 1 from t", "select date '2020-01-01' - $1 from t"),
+            ("select a from t where b = 1 / 0 and c = 1", "select a from t where b = 1 / 0 and c = $1"),
+            ("select a from t where 1 = 0 and c = 1", "select a from t where 1 = 0 and c = $1"),
+            ("select a * 43 / 0, b + 1 from t", "select a * 43 / 0, b + $1 from t"),
+            (
+                "select case when 1 = 0 then 1 / 0 end, b + 1 from t",
+                "select case when 1 = 0 then 1 / 0 end, b + $1 from t",
+            ),
+            (
+                "select a from t where 1 between 0 and 2 and b between 0 and 2",
+                "select a from t where 1 between 0 and 2 and b between $1 and $2",
+            ),
+            ("select - 5, a - 5 from t", "select - 5, a - $1 from t"),
+            (
+                "select a from (values (1), (2)) t (a) where a = 1",
+                "select a from (values (1), (2)) t (a) where a = $1",
+            ),
+            ("insert into t values (1 + 1, -2)", "insert into t values (1 + 1, -$1)"),
         ] {
             assert_eq!(of(text).map(|(found, _)| found), Some(expected.to_string()), "{text}");
         }

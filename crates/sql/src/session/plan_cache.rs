@@ -12,7 +12,7 @@
 //! # Concurrency
 //! The shared plans lie in shards, each under a lock that is held for a look-up or an insert.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -51,11 +51,14 @@ pub(crate) struct SharedTemplates {
     shards: [Mutex<HashMap<u64, Arc<Template>, Hashing>>; SHARDS],
 }
 
+/// A template that a connection has used: counted by this connection alone, where the count of what is shared would go
+/// from core to core.
+pub(crate) struct Used(Arc<Template>);
+
 /// The templates that a connection has used.
 #[derive(Default)]
 pub(crate) struct Templates {
-    /// Each in an `Arc` of this connection's own: the counts of shared ones would go from core to core.
-    used: HashMap<u64, Arc<Arc<Template>>, Hashing>,
+    used: HashMap<u64, Arc<Used>, Hashing>,
     /// Kept for their memory.
     key: String,
     literals: Literals,
@@ -90,26 +93,24 @@ impl Connection {
         let mut literals = std::mem::take(&mut self.templates.literals);
         let found =
             if template(text, &mut key, &mut literals) { self.template(&mut key, &literals) } else { None };
-        let values = found.as_ref().and_then(|found| self.values(found.plan.as_deref()?, text, &literals));
+        let values = found.as_ref().and_then(|found| self.values(found.0.plan.as_deref()?, text, &literals));
         (self.templates.key, self.templates.literals) = (key, literals);
         let (found, values) = (found?, values?);
-        let plan = found.plan.as_ref()?;
+        let plan = found.0.plan.as_ref()?;
         let done = crate::stack::for_text(text.len(), || self.run_to_sink(plan, &values, sink));
         Some(done.and_then(|()| self.close_implicit_block()))
     }
 
     /// The template of this text and these literals; planned, if it is new.
-    fn template(&mut self, key: &mut String, literals: &Literals) -> Option<Arc<Arc<Template>>> {
+    fn template(&mut self, key: &mut String, literals: &Literals) -> Option<Arc<Used>> {
         let length = key.len();
         key.push('\0');
         key.extend(literals.iter().map(Literal::letter));
         key.push_str(&self.environment.user);
         let settings = self.environment.settings.derived.binding.clone();
-        let mut hasher = hashing().build_hasher();
-        (key.as_str(), settings.as_ref()).hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = hashing().hash_one((key.as_str(), settings.as_ref()));
         if let Some(known) = self.templates.used.get(&hash)
-            && self.is_same(known, key)
+            && self.is_same(&known.0, key)
         {
             return Some(known.clone());
         }
@@ -131,7 +132,7 @@ impl Connection {
         if self.templates.used.len() >= TEMPLATES_MAX {
             self.templates.used.clear();
         }
-        let own = Arc::new(found);
+        let own = Arc::new(Used(found));
         self.templates.used.insert(hash, own.clone());
         Some(own)
     }
