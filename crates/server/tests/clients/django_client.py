@@ -35,6 +35,10 @@ from django.db.models import Avg, Count, F, Q, Sum, Window  # noqa: E402
 from django.db.models.functions import Rank, TruncMonth  # noqa: E402
 
 
+# Schema changes run outside of transactions.
+connection.features.can_rollback_ddl = False
+
+
 class Item(models.Model):
     name = models.CharField(max_length=50, unique=True)
     price = models.DecimalField(max_digits=10, decimal_places=2, default=0)
@@ -62,11 +66,13 @@ def migrate():
 def schema():
     field = models.IntegerField(default=3)
     field.set_attributes_from_name("extra")
+    field.model = Item
     with connection.schema_editor() as editor:
         editor.add_field(Item, field)
     old = Item._meta.get_field("name")
     new = models.CharField(max_length=80, unique=True)
     new.set_attributes_from_name("name")
+    new.model = Item
     with connection.schema_editor() as editor:
         editor.alter_field(Item, old, new)
         editor.remove_field(Item, field)
@@ -109,7 +115,6 @@ def queries():
     group, _ = Group.objects.get_or_create(name="engineers")
     user.groups.add(group)
     assert User.objects.filter(groups__name="engineers").prefetch_related("groups").get() == user
-    assert "Index" in Item.objects.filter(pk=1).explain() or True
     with transaction.atomic():
         try:
             with transaction.atomic():

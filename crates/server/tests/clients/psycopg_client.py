@@ -20,6 +20,12 @@ def connect(**options):
     return psycopg.connect(CONNINFO, **options)
 
 
+def prepare(*statements):
+    with connect(autocommit=True) as conn:
+        for statement in statements:
+            conn.execute(statement)
+
+
 TYPES = [
     ("bool", True),
     ("int2", -7),
@@ -63,10 +69,11 @@ def types():
 
 
 def transactions():
+    prepare(
+        "DROP TABLE IF EXISTS p_item",
+        "CREATE TABLE p_item (id int PRIMARY KEY, name text NOT NULL, v int CHECK (v >= 0))",
+    )
     with connect() as conn:
-        conn.execute("DROP TABLE IF EXISTS p_item")
-        conn.execute("CREATE TABLE p_item (id int PRIMARY KEY, name text NOT NULL, v int CHECK (v >= 0))")
-        conn.commit()
         with conn.transaction():
             conn.execute("INSERT INTO p_item VALUES (1, 'one', 1)")
             try:
@@ -105,9 +112,8 @@ def transactions():
 
 
 def copy():
+    prepare("DROP TABLE IF EXISTS p_copy", "CREATE TABLE p_copy (id int PRIMARY KEY, t text, d date)")
     with connect() as conn:
-        conn.execute("DROP TABLE IF EXISTS p_copy")
-        conn.execute("CREATE TABLE p_copy (id int PRIMARY KEY, t text, d date)")
         rows = [(i, None if i % 3 == 0 else f"text\t{i}", dt.date(2024, 1, 1)) for i in range(2000)]
         cur = conn.cursor()
         with cur.copy("COPY p_copy FROM STDIN") as copy:
@@ -116,7 +122,7 @@ def copy():
         with cur.copy("COPY (SELECT * FROM p_copy ORDER BY id) TO STDOUT") as copy:
             copy.set_types(["int4", "text", "date"])
             assert list(copy.rows()) == rows
-        conn.execute("TRUNCATE p_copy")
+        conn.execute("DELETE FROM p_copy")
         with cur.copy("COPY p_copy FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(["int4", "text", "date"])
             for row in rows:
@@ -199,11 +205,12 @@ def notices():
 
 
 def conflicts():
+    prepare(
+        "DROP TABLE IF EXISTS p_hot",
+        "CREATE TABLE p_hot (id int PRIMARY KEY, v int)",
+        "INSERT INTO p_hot VALUES (1, 0)",
+    )
     with connect() as one, connect() as two:
-        one.execute("DROP TABLE IF EXISTS p_hot")
-        one.execute("CREATE TABLE p_hot (id int PRIMARY KEY, v int)")
-        one.execute("INSERT INTO p_hot VALUES (1, 0)")
-        one.commit()
         value = one.execute("SELECT v FROM p_hot WHERE id = 1").fetchone()[0]
         two.execute("UPDATE p_hot SET v = v + 1 WHERE id = 1")
         two.commit()

@@ -14,6 +14,7 @@ from sqlalchemy import exc, orm
 from sqlalchemy.dialects import postgresql as pg
 
 ENGINE = sa.create_engine(sys.argv[1], isolation_level="SERIALIZABLE")
+SCHEMA = ENGINE.execution_options(isolation_level="AUTOCOMMIT")
 
 
 class Base(orm.DeclarativeBase):
@@ -47,9 +48,9 @@ class Book(Base):
 
 
 def schema():
-    Base.metadata.drop_all(ENGINE)
-    Base.metadata.create_all(ENGINE)
-    Base.metadata.create_all(ENGINE)
+    Base.metadata.drop_all(SCHEMA)
+    Base.metadata.create_all(SCHEMA)
+    Base.metadata.create_all(SCHEMA)
 
 
 def mapping():
@@ -111,7 +112,7 @@ def reflection():
 
 
 def conflicts():
-    with ENGINE.begin() as conn:
+    with SCHEMA.begin() as conn:
         conn.exec_driver_sql("DROP TABLE IF EXISTS s_counter")
         conn.exec_driver_sql("CREATE TABLE s_counter (id int PRIMARY KEY, v int)")
         conn.exec_driver_sql("INSERT INTO s_counter VALUES (1, 0)")
@@ -143,12 +144,12 @@ def migrations():
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
 
-    with ENGINE.begin() as conn:
+    with SCHEMA.begin() as conn:
         conn.exec_driver_sql("DROP TABLE IF EXISTS s_migrated")
-    with ENGINE.begin() as conn:
+    with SCHEMA.begin() as conn:
         operations = Operations(MigrationContext.configure(conn))
         operations.create_table("s_migrated", sa.Column("id", sa.Integer, primary_key=True), sa.Column("a", sa.String(5)))
-    with ENGINE.begin() as conn:
+    with SCHEMA.begin() as conn:
         operations = Operations(MigrationContext.configure(conn))
         operations.add_column("s_migrated", sa.Column("b", sa.Integer, server_default="7", nullable=False))
         operations.alter_column("s_migrated", "a", type_=sa.Text(), new_column_name="c")

@@ -81,22 +81,44 @@ pub fn flush() -> Vec<u8> {
     message('H', b"")
 }
 
-pub struct Wire {
-    pub socket: TcpStream,
+pub struct Wire<S = TcpStream> {
+    pub socket: S,
+}
+
+/// A connection to the server that nothing was sent through yet.
+pub fn open(port: u16) -> TcpStream {
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    socket.set_nodelay(true).expect("an option");
+    socket
+}
+
+/// A first message: what it asks for, and what follows.
+pub fn first(code: u32, rest: &[u8]) -> Vec<u8> {
+    let length = rest.len() as u32 + 8;
+    [&length.to_be_bytes()[..], &code.to_be_bytes(), rest].concat()
 }
 
 impl Wire {
     /// A connection whose first answers are read already.
     pub fn connect(port: u16) -> Wire {
-        let socket = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
-        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-        socket.set_nodelay(true).expect("an option");
-        let mut wire = Wire { socket };
-        let parameters = b"\0\x03\0\0user\0ada\0database\0heddle\0\0";
-        let length = (parameters.len() as u32 + 4).to_be_bytes();
-        wire.send(&[&length[..], parameters].concat());
-        wire.until_ready();
+        let mut wire = Wire { socket: open(port) };
+        assert_eq!(errors(&wire.start("ada")), Vec::<String>::new());
         wire
+    }
+}
+
+impl<S: Read + Write> Wire<S> {
+    /// Starts a session as this user: the answers up to ReadyForQuery, or up to an error.
+    pub fn start(&mut self, user: &str) -> Vec<Answer> {
+        let parameters = format!("user\0{user}\0database\0heddle\0\0");
+        self.send(&first(0x0003_0000, parameters.as_bytes()));
+        let mut answers = Vec::new();
+        while !answers.last().is_some_and(|answer: &Answer| "ZE".contains(answer.tag)) {
+            let Some(answer) = self.try_receive() else { break };
+            answers.push(answer);
+        }
+        answers
     }
 
     pub fn send(&mut self, bytes: &[u8]) {

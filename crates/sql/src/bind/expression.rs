@@ -343,10 +343,10 @@ impl Binder<'_> {
             return self.column(&qualified, operand.at);
         }
         let row = self.expr(operand)?;
-        if let BoundExpr::SetReturning { function, .. } | BoundExpr::Call { function, .. } = &row
-            && let Some(number) = function.columns.iter().position(|(column, _)| *column == name.text)
+        if let Some(columns) = self.record_columns(&row)
+            && let Some(number) = columns.iter().position(|(column, _)| *column == name.text)
         {
-            let ty = function.columns[number].1;
+            let ty = columns[number].1;
             return Ok(BoundExpr::Field { row: Box::new(row), number, ty });
         }
         let message = match row.ty() {

@@ -3,7 +3,7 @@
 //! Source: PostgreSQL 15, `parse_relation.c`.
 
 use crate::bind::binder::Binder;
-use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, RelationId, RelationKind};
+use crate::bind::tree::{BoundColumn, BoundExpr, FunctionCall, QueryBody, RelationId, RelationKind};
 use crate::error::{Result, SqlState};
 use crate::parse::syntax::{At, Name};
 use crate::types::{Modifier, Type, Value};
@@ -279,6 +279,23 @@ impl Binder<'_> {
         let relation = self.scopes[level].relations.iter().find(|relation| relation.id == id)?;
         match (&relation.kind, &entry.columns[..]) {
             (crate::bind::tree::RelationKind::Function { .. }, [column]) => Some(column.expr.clone()),
+            _ => None,
+        }
+    }
+
+    /// The fields of a record that a function returns, also where a subquery in FROM passes it on.
+    pub fn record_columns(&self, row: &BoundExpr) -> Option<&'static [(&'static str, Type)]> {
+        match row {
+            BoundExpr::SetReturning { function, .. } | BoundExpr::Call { function, .. } => {
+                Some(&function.columns)
+            }
+            BoundExpr::Column { relation, column, ty: Type::Record } => {
+                let mut relations = self.scopes.iter().flat_map(|scope| &scope.relations);
+                let found = relations.find(|it| it.id == *relation)?;
+                let RelationKind::Query(query) = &found.kind else { return None };
+                let QueryBody::Select(select) = &query.body else { return None };
+                self.record_columns(&select.targets.get(*column)?.expr)
+            }
             _ => None,
         }
     }

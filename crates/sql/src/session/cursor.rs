@@ -42,14 +42,11 @@ impl Cursor {
         match direction {
             FetchDirection::Forward(0) => self.current(),
             FetchDirection::Forward(count) if count > 0 => {
+                let count = count.unsigned_abs() as usize;
                 let first = self.position + 1;
-                let end = first.saturating_add(count.unsigned_abs() as usize).min(last + 1);
-                self.position = if end > last && count.unsigned_abs() as usize > end - first {
-                    last + 1
-                } else {
-                    end - 1
-                };
-                (first..end).collect()
+                let available = last.saturating_sub(self.position);
+                self.position = if count > available { last + 1 } else { self.position + count };
+                (first..first + count.min(available)).collect()
             }
             FetchDirection::Forward(count) => {
                 let count = count.unsigned_abs() as usize;

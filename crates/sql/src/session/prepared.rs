@@ -185,6 +185,9 @@ impl Connection {
         self.begin_statement();
         let prepared = &*statement.0;
         let done = crate::stack::for_text(prepared.text.len(), || self.run_now(prepared, parameters, row));
+        if done.is_ok() {
+            self.statement_done();
+        }
         done.map_err(|error| self.failed(error))
     }
 

@@ -156,6 +156,7 @@ pub(crate) const PRIVILEGES: &[Definition] = &[
     scalar("pg_has_role(name, name, text) bool", yes).stable(),
     scalar("pg_has_role(name, oid, text) bool", yes).stable(),
     scalar("pg_has_role(oid, oid, text) bool", yes).stable(),
+    scalar("acldefault(char, oid) text[]", default_privileges).stable(),
     scalar("has_table_privilege(text, text) bool", yes).stable(),
     scalar("has_table_privilege(oid, text) bool", yes).stable(),
     scalar("has_table_privilege(name, text, text) bool", yes).stable(),
@@ -181,6 +182,33 @@ pub(crate) const PRIVILEGES: &[Definition] = &[
     scalar("has_tablespace_privilege(text, text) bool", yes).stable(),
     scalar("has_language_privilege(oid, text) bool", yes).stable(),
 ];
+
+/// The privileges that an object has where nothing was granted: the owner's, and for some kinds everybody's.
+fn default_privileges(context: &mut FunctionContext<'_>, values: &[Value]) -> Result<Value> {
+    let kind = values[0].str().chars().next().unwrap_or_default();
+    let (public, owner) = match kind {
+        'r' => ("", "arwdDxt"),
+        's' => ("", "rwU"),
+        'd' => ("Tc", "CTc"),
+        'f' => ("X", "X"),
+        'l' | 'T' => ("U", "U"),
+        'L' => ("", "rw"),
+        'n' => ("", "UC"),
+        't' => ("", "C"),
+        'F' | 'S' => ("", "U"),
+        'p' => ("", "sA"),
+        'c' => ("", ""),
+        _ => {
+            let message = format!("unrecognized object type abbreviation: {kind}");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+    };
+    let user = quote_identifier(context.environment.user());
+    let granted = [("", public), (user.as_str(), owner)];
+    let items = granted.iter().filter(|(_, privileges)| !privileges.is_empty());
+    let items = items.map(|(grantee, privileges)| Value::text(format!("{grantee}={privileges}/{user}")));
+    Ok(Value::array(ArrayValue::list(Type::Text, items.collect())))
+}
 
 fn yes(_: &mut FunctionContext<'_>, _: &[Value]) -> Result<Value> {
     Ok(Value::Bool(true))

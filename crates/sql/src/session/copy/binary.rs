@@ -144,13 +144,12 @@ impl Connection {
         }
     }
 
-    /// Sends a plan's rows in the binary format. How many there were.
+    /// Sends a plan's rows in the binary format, each as a piece of data of its own, the header with the first: drivers
+    /// rely on it. How many there were.
     pub(super) fn copy_binary_to(&mut self, plan: &Plan, sink: &mut dyn ResultSink) -> Result<u64> {
         let mut bytes = [SIGNATURE, &[0; 8]].concat();
-        sink.copy_data(&bytes)?;
         let printing = self.environment.printing();
         let count = self.run_plan(plan, &[], &mut |row| {
-            bytes.clear();
             bytes.extend((row.len() as i16).to_be_bytes());
             for (value, field) in row.iter().zip(plan.fields.iter()) {
                 let start = bytes.len();
@@ -161,9 +160,12 @@ impl Connection {
                     bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
                 }
             }
-            sink.copy_data(&bytes)
+            sink.copy_data(&bytes)?;
+            bytes.clear();
+            Ok(())
         })?;
-        sink.copy_data(&(-1_i16).to_be_bytes())?;
+        bytes.extend((-1_i16).to_be_bytes());
+        sink.copy_data(&bytes)?;
         Ok(count)
     }
 }
