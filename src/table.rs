@@ -12,19 +12,33 @@ use crate::storage::table::TableCore;
 #[derive(Clone)]
 pub struct Table {
     core: Arc<TableCore>,
+    /// Whether it does not follow schema changes.
+    is_fixed: bool,
 }
 
 impl Table {
     pub(crate) fn new(core: Arc<TableCore>) -> Table {
-        Table { core }
+        Table { core, is_fixed: false }
+    }
+
+    /// A handle of the table as it is now, which does not follow schema changes: after one its accesses fail with
+    /// [`Error::TableChanged`]. For plans that know the table's columns and indexes.
+    pub fn fixed(&self) -> Table {
+        Table { core: self.core.current().clone(), is_fixed: true }
+    }
+
+    /// Whether no schema change has dropped the table, or put another one in the place of a [fixed](Self::fixed) handle's.
+    pub fn is_current(&self) -> bool {
+        self.core().is_current()
     }
 
     pub(crate) fn core(&self) -> &TableCore {
-        self.core.current()
+        self.shared()
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> &Arc<TableCore> {
-        self.core.current()
+        if self.is_fixed { &self.core } else { self.core.current() }
     }
 
     /// The table as it was at the end of an epoch.
@@ -35,6 +49,9 @@ impl Table {
     pub(crate) fn at(&self, epoch: u64) -> Result<&Arc<TableCore>> {
         let core = self.core.at(epoch);
         let table = || core.definition().name().to_string();
+        if self.is_fixed && !Arc::ptr_eq(core, &self.core) {
+            return Err(Error::TableChanged { table: table() });
+        }
         if core.begins() > epoch {
             return Err(Error::TableNewer { table: table() });
         }

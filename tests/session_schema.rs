@@ -122,10 +122,15 @@ fn a_migration_is_invisible_until_its_commit_and_whole_after_it() {
                 .expect("others go on with the old definition");
             assert_eq!(ids(db, "gone").len(), 10);
             session.commit().expect("committed");
+            // The session's next transaction writes tables that the last one has made, like any other's.
+            session.begin().expect("begun");
+            let fresh = session.table("fresh").expect("it is there");
+            session.run(|tx| tx.insert(&fresh, row![5, "next", 5])).expect("inserted");
+            session.commit().expect("committed");
         },
         |db| {
             assert_eq!(names(db), ["emptied", "fresh", "held", "wide"]);
-            assert_eq!(ids(db, "fresh"), [1, 2, 3, 4]);
+            assert_eq!(ids(db, "fresh"), [1, 2, 3, 4, 5]);
             assert_eq!(ids_by_index(db, "fresh", "fresh_by_n", 1).expect("read"), [1, 4]);
             assert_eq!(ids(db, "held"), [0, 1, 2, 4, 5, 6, 7, 8, 9, 50, 77]);
             assert_eq!(ids_by_index(db, "held", "kept_by_n", 30).expect("read"), [5, 50, 77]);
@@ -263,6 +268,34 @@ fn a_unique_index_counts_what_the_transaction_writes_afterwards() {
                 assert_eq!(ids_by_index(db, "a", "by_n", n).expect("read"), [id]);
             }
             assert_eq!(ids_by_index(db, "a", "by_n", 30).expect("read"), []);
+        },
+    );
+}
+
+#[test]
+fn an_index_that_was_dropped_and_added_again_has_what_was_written_meanwhile() {
+    everywhere(
+        |db| {
+            filled(db, "a");
+            db.change_table("a", TableChange::new().add_unique_index("by_n", ["n"])).expect("changed");
+            let mut session = begun(db);
+            let changed = session.change_table("a", TableChange::new().drop_index("by_n")).expect("changed");
+            session
+                .run(|tx| {
+                    tx.insert(&changed, row![50, "meanwhile", 500])?;
+                    tx.update(&changed, key![3], &[("n", 33.into())])?;
+                    tx.delete(&changed, key![4])
+                })
+                .expect("written");
+            let change = TableChange::new().add_unique_index("by_n", ["n"]);
+            session.change_table("a", change).expect("changed");
+            session.commit().expect("committed");
+        },
+        |db| {
+            for (n, ids) in [(500, &[50][..]), (33, &[3]), (30, &[]), (40, &[]), (50, &[5])] {
+                assert_eq!(ids_by_index(db, "a", "by_n", n).expect("read"), ids);
+            }
+            db.check().expect("consistent");
         },
     );
 }

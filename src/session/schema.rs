@@ -236,12 +236,13 @@ impl Session {
         let Changed { definition, .. } = changed;
         let base = self.access()?.schema.base_of(&old.core);
         self.check_rows_of(old, &base, &definition)?;
-        let (_, empty) = base.redefined(definition.clone());
+        // Of its own last definition, because the session has not written an index that it dropped.
+        let (_, empty) = old.core.redefined(definition.clone());
         let mut without = definition.clone();
         let mut position = 0..;
         without.indexes.retain(|_| position.next().is_some_and(|position| !empty.contains(&position)));
         let access = self.access()?;
-        let core = access.schema.keep(Arc::new(base.redefined(without).0));
+        let core = access.schema.keep(Arc::new(old.core.redefined(without).0));
         access.buffer.redefine(&core);
         access.schema.put(Some(&old.core), Some(PrivateDefinition { core: core.clone(), definition }));
         Ok(core)
@@ -277,7 +278,7 @@ impl Session {
         base: &Arc<TableCore>,
         definition: &TableDefinition,
     ) -> Result<()> {
-        let (full, empty) = base.redefined(definition.clone());
+        let (full, empty) = old.core.redefined(definition.clone());
         let mut check = RowCheck::new(&full, &empty, &old.definition);
         if check.is_trivial() {
             return Ok(());
@@ -392,7 +393,7 @@ fn write_change(store: &Store, tx: &Tx<'_, '_>, table: &PrivateTable) -> Result<
     if let (Some(base), Some(now)) = (&table.base, &table.now)
         && table.keeps_records()
     {
-        let (core, empty) = base.redefined(now.definition.clone());
+        let (core, empty) = now.core.redefined(now.definition.clone());
         let core = Arc::new(core);
         catalog_rows::rewrite(store, tx, base, &now.definition)?;
         tx.change_schema(SchemaChange::Replace { old: base.clone(), new: core.clone(), empty });
@@ -427,9 +428,9 @@ pub(super) fn check_changes(
 ) -> Result<()> {
     let tx = Tx::new(attempt);
     for (table, published) in tables.iter().zip(published).filter(|(table, _)| table.keeps_records()) {
-        let (Some(base), Some(core)) = (&table.base, published) else { continue };
+        let (Some(base), Some(now), Some(core)) = (&table.base, &table.now, published) else { continue };
         let refuses_null = newly_not_null(base.definition(), core.definition());
-        let (_, empty) = base.redefined(core.definition().clone());
+        let (_, empty) = now.core.redefined(core.definition().clone());
         let indexes = &core.definition().indexes;
         let read: Vec<usize> = empty.iter().flat_map(|&at| indexes[at].columns.clone()).collect();
         let checks = core.checks().filter(|_| core.definition().checks != base.definition().checks);

@@ -195,6 +195,7 @@ impl PrivateSchema {
             }
         }
         self.tables.clear();
+        self.own.clear();
         self.made.drain(..).filter(|core| core.is_private()).for_each(|core| core.drop_table(1));
     }
 }

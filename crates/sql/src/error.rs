@@ -353,6 +353,12 @@ impl SqlError {
         matches!(self.0.engine, Some(heddledb::Error::MissingKey { .. }))
     }
 
+    /// Whether it comes of a plan for tables that a schema change has changed or dropped since.
+    pub(crate) fn is_of_stale_plan(&self) -> bool {
+        use heddledb::Error::{TableChanged, TableDropped, TableNewer};
+        matches!(self.engine(), Some(TableChanged { .. } | TableDropped { .. } | TableNewer { .. }))
+    }
+
     /// Whether the same transaction may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK_DETECTED)

@@ -174,6 +174,11 @@ impl Catalog {
         self.next_oid = self.next_oid.max((oid | 1) + 1);
     }
 
+    /// Keeps oids that another catalog has given from being given again.
+    pub fn skip_oids_of(&mut self, other: &Catalog) {
+        self.next_oid = self.next_oid.max(other.next_oid);
+    }
+
     /// The schemas, by name.
     pub fn schemas(&self) -> impl Iterator<Item = &Schema> {
         self.schemas.values()

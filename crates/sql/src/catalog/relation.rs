@@ -200,6 +200,15 @@ pub(crate) struct Sequence {
     pub owner: Option<(u32, usize)>,
 }
 
+impl Table {
+    /// Whether rows can be looked up by an index: one that the open transaction has added to a table with rows is filled by
+    /// its commit.
+    pub fn is_filled(&self, index: usize) -> bool {
+        let name = &self.indexes[index].name;
+        self.engine.definition().indexes().iter().any(|index| index.name == *name)
+    }
+}
+
 impl PartialEq for Table {
     /// Two tables are the same if their oids are.
     fn eq(&self, other: &Table) -> bool {

@@ -1,12 +1,13 @@
 //! Where definitions are kept: a table of the engine with one row for each object.
 //!
-//! Invariants: an object's row is written before what it stands for is made, and deleted after a mark says that it is
-//! being dropped; so what a crash interrupts is finished when the database is opened. Tables that the engine has and no
-//! row names were made through the engine's own interface: they are tables of the schema `public`.
+//! Invariants: an object's row is written and deleted in the transaction that makes, changes or drops what it stands for,
+//! so a crash leaves both or neither. Temporary tables that a crash has left are dropped when the database is opened. Tables
+//! that the engine has and no row names were made through the engine's own interface: they are tables of the schema
+//! `public`.
 
 use std::sync::Arc;
 
-use heddledb::{DataType, Database, PrimaryIndex, Range, TableDefinition, ValueRef};
+use heddledb::{DataType, Database, PrimaryIndex, Range, Session, TableDefinition, ValueRef};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{
@@ -50,12 +51,10 @@ pub(crate) struct StoredTable {
     foreign_keys: Vec<ForeignKey>,
     persistence: Persistence,
     comment: Option<String>,
-    /// The table is being dropped.
-    dropping: bool,
 }
 
 impl StoredTable {
-    fn of(table: &Table, dropping: bool) -> StoredTable {
+    fn of(table: &Table) -> StoredTable {
         StoredTable {
             oid: table.oid,
             schema: table.schema.clone(),
@@ -70,7 +69,6 @@ impl StoredTable {
             foreign_keys: table.foreign_keys.clone(),
             persistence: table.persistence,
             comment: table.comment.clone(),
-            dropping,
         }
     }
 
@@ -88,7 +86,7 @@ impl StoredTable {
             foreign_keys: self.foreign_keys,
             persistence: self.persistence,
             comment: self.comment,
-            engine,
+            engine: engine.fixed(),
         }
     }
 }
@@ -206,11 +204,10 @@ impl Store {
             Object::Domain(domain) => catalog.put_type(UserType::Domain(Arc::new(domain))),
             Object::Table(stored) => {
                 catalog.reserve_oid(stored.oid);
-                let gone = stored.dropping || stored.persistence == Persistence::Temporary;
-                if gone {
-                    self.finish_drop(database, &stored)?;
+                if stored.persistence == Persistence::Temporary {
+                    self.drop_left(database, &stored)?;
                 } else {
-                    let engine = self.engine_table(database, &stored)?;
+                    let engine = database.table(&stored.engine)?;
                     catalog.put_table(Arc::new(stored.with(engine)));
                 }
             }
@@ -218,34 +215,24 @@ impl Store {
         Ok(())
     }
 
-    /// The engine's table, made now if a crash came between its definition and itself.
-    fn engine_table(&self, database: &Database, stored: &StoredTable) -> Result<heddledb::Table> {
-        if let Ok(table) = database.table(&stored.engine) {
-            return Ok(table);
+    /// Drops a temporary table of a session that a crash has ended.
+    fn drop_left(&self, database: &Database, stored: &StoredTable) -> Result<()> {
+        let mut session = database.session()?;
+        session.begin()?;
+        if session.table(&stored.engine).is_ok() {
+            session.drop_table(&stored.engine)?;
         }
-        let wanted = EngineTable {
-            name: &stored.engine,
-            columns: &stored.columns,
-            key: &stored.key,
-            indexes: &stored.indexes,
-        };
-        Ok(database.create_table(wanted.definition())?)
+        self.delete(&mut session, &[stored.oid])?;
+        Ok(session.commit()?)
     }
 
-    fn finish_drop(&self, database: &Database, stored: &StoredTable) -> Result<()> {
-        if database.table(&stored.engine).is_ok() {
-            database.drop_table(&stored.engine)?;
-        }
-        self.delete(database, &[stored.oid])
-    }
-
-    /// Writes definitions, new ones or changed ones, in one transaction.
+    /// Writes definitions, new ones or changed ones, in the session's transaction.
     ///
     /// # Errors
     /// The engine's.
-    pub fn put(&self, database: &Database, objects: &[Object]) -> Result<()> {
+    pub fn put(&self, session: &mut Session, objects: &[Object]) -> Result<()> {
         let rows: Vec<(i64, String)> = objects.iter().map(|object| (object.oid(), object.text())).collect();
-        database.run(|tx| {
+        session.run(|tx| {
             for (oid, text) in &rows {
                 let key = [ValueRef::Int(*oid)];
                 if tx.exists(&self.objects, key)? {
@@ -259,12 +246,12 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes definitions, in one transaction.
+    /// Deletes definitions, in the session's transaction.
     ///
     /// # Errors
     /// The engine's.
-    pub fn delete(&self, database: &Database, oids: &[u32]) -> Result<()> {
-        database.run(|tx| {
+    pub fn delete(&self, session: &mut Session, oids: &[u32]) -> Result<()> {
+        session.run(|tx| {
             oids.iter()
                 .try_for_each(|oid| tx.delete(&self.objects, [ValueRef::Int(i64::from(*oid))]).map(|_| ()))
         })?;
@@ -273,9 +260,9 @@ impl Store {
 }
 
 impl Object {
-    /// A table, or one that is being dropped.
-    pub fn table(table: &Table, dropping: bool) -> Object {
-        Object::Table(Box::new(StoredTable::of(table, dropping)))
+    /// A table.
+    pub fn table(table: &Table) -> Object {
+        Object::Table(Box::new(StoredTable::of(table)))
     }
 
     fn oid(&self) -> i64 {
@@ -359,7 +346,7 @@ fn adopted(engine: &heddledb::Table, catalog: &mut Catalog) -> Option<Table> {
         foreign_keys: Vec::new(),
         persistence: Persistence::Permanent,
         comment: None,
-        engine: engine.clone(),
+        engine: engine.fixed(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! ALTER TABLE: columns are added and dropped, constraints added and dropped, things renamed.
 //!
-//! Each action takes effect on its own, in order: if a later one fails, those before it stay.
+//! The actions of one statement take effect together, in their order.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::parse::quote_identifier;
 use crate::parse::syntax::{
     AlterAction, AlterTable, ColumnDefinition, Name, PersistenceName, TableConstraint, TableConstraintKind,
 };
-use crate::session::{Connection, Severity};
+use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::Value;
 
 const TAG: &str = "ALTER TABLE";
@@ -92,12 +92,13 @@ impl Connection {
     /// Changes a table's definition, without touching the engine's.
     pub(crate) fn redefine(&mut self, table: &Table, change: impl FnOnce(&mut Table)) -> Result<()> {
         let mut catalog = self.catalog_to_change();
-        let mut changed = table.clone();
+        let engine = catalog.table_by_oid(table.oid).map_or(&table.engine, |current| &current.engine).clone();
+        let mut changed = Table { engine, ..table.clone() };
         change(&mut changed);
         let changed = Arc::new(changed);
         catalog.remove_table(table);
         catalog.put_table(changed.clone());
-        self.publish(&[Object::table(&changed, false)], catalog)
+        self.publish(&[Object::table(&changed)], catalog)
     }
 
     /// The position of a column that must be there.
@@ -142,8 +143,8 @@ impl Connection {
         let column = draft.columns[position].clone();
         let engine_type = crate::storage::engine_type(column.ty, column.modifier);
         let change = TableChange::new().add_column(name.as_str(), engine_type, heddledb::Value::Null);
-        self.change_engine(table, change, name)?;
-        let mut bare = table.as_ref().clone();
+        let engine = self.change_engine(table, change, name)?;
+        let mut bare = Table { engine, ..table.as_ref().clone() };
         bare.columns.push(crate::catalog::Column {
             origin: ColumnOrigin::Nothing,
             not_null: false,
@@ -151,19 +152,17 @@ impl Connection {
         });
         let sequences = std::mem::take(&mut draft.sequences);
         let mut objects: Vec<Object> = sequences.iter().cloned().map(Object::Sequence).collect();
+        let shared = self.shared().clone();
         for sequence in sequences {
+            shared.sequences.forget(&shared.database, sequence.oid)?;
             let (schema, name) = (sequence.schema.clone(), sequence.name.clone());
             catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence)));
         }
         let bare = Arc::new(bare);
-        objects.push(Object::table(&bare, false));
+        objects.push(Object::table(&bare));
         catalog.put_table(bare.clone());
         self.publish(&objects, catalog)?;
-        if let Err(error) = self.fill_column(&bare, &column, &draft) {
-            self.drop_column(&bare, name, true, true)?;
-            return Err(error);
-        }
-        Ok(())
+        self.fill_column(&bare, &column, &draft)
     }
 
     /// Gives existing rows the new column's value, then makes its constraints hold.
@@ -213,7 +212,7 @@ impl Connection {
 
     /// The table as it is now.
     pub(crate) fn current(&self, oid: u32) -> Result<Arc<Table>> {
-        let found = self.shared().catalog().table_by_oid(oid).cloned();
+        let found = self.current_catalog().table_by_oid(oid).cloned();
         found.ok_or_else(|| crate::catalog::no_relation(&oid.to_string()))
     }
 
@@ -279,7 +278,8 @@ impl Connection {
             let mut catalog = self.catalog_to_change();
             catalog.remove_relation(&sequence.schema, &sequence.name);
             self.publish_catalog(catalog);
-            self.shared().store.delete(&self.shared().database, &[sequence.oid])?;
+            self.delete_definitions(&[sequence.oid])?;
+            self.change_sequence_at_commit(SequenceChange::Forget(sequence.oid));
         }
         Ok(())
     }
@@ -301,7 +301,7 @@ impl Connection {
                 key.references.iter_mut().filter(|it| **it > dropped).for_each(|it| *it -= 1);
             }
             let changed = Arc::new(changed);
-            objects.push(Object::table(&changed, false));
+            objects.push(Object::table(&changed));
             catalog.put_table(changed);
         }
         for sequence in catalog.sequences().cloned().collect::<Vec<_>>() {
@@ -320,7 +320,7 @@ impl Connection {
     }
 
     fn refuse_views(&self, table: &Table, column: &str) -> Result<()> {
-        let catalog = self.shared().catalog();
+        let catalog = self.current_catalog();
         let depends = catalog.views().find(|view| {
             names_relation(view, &table.schema, &table.name)
                 && (view.query.contains(column) || view.query.contains('*'))
@@ -590,7 +590,7 @@ impl Connection {
         }
         match relation {
             Relation::Table(table) => {
-                let engine_name = crate::ddl::create_table::engine_name(self.shared(), &schema, to);
+                let engine_name = self.engine_name(&schema, to);
                 self.change_engine(table, TableChange::new().rename(engine_name), to)?;
                 self.redefine(table, |table| table.name = to.to_string())
             }

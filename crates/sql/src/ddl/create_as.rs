@@ -19,15 +19,19 @@ impl Connection {
         if create.on_commit != OnCommit::PreserveRows {
             return Err(SqlError::unsupported("ON COMMIT DROP and ON COMMIT DELETE ROWS are not supported"));
         }
-        let query = Statement::Query(create.query.clone());
-        let Some(columns) = self.make_table_for(create, &query, text)? else {
-            return sink.complete("CREATE TABLE AS");
-        };
-        if !create.with_data {
-            return sink.complete("CREATE TABLE AS");
+        let filled = self.in_schema_transaction(|connection| {
+            let query = Statement::Query(create.query.clone());
+            match connection.make_table_for(create, &query, text)? {
+                Some(columns) if create.with_data => {
+                    connection.fill_table(&create.name, &columns, &query, text).map(Some)
+                }
+                _ => Ok(None),
+            }
+        })?;
+        match filled {
+            Some(count) => sink.complete(&format!("SELECT {count}")),
+            None => sink.complete("CREATE TABLE AS"),
         }
-        let count = self.fill_table(&create.name, &columns, &query, text)?;
-        sink.complete(&format!("SELECT {count}"))
     }
 
     /// SELECT … INTO.
@@ -63,8 +67,6 @@ impl Connection {
         query: &Statement,
         text: &str,
     ) -> Result<Option<Vec<Name>>> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let temporary = create.persistence == PersistenceName::Temporary;
         let schema = self.schema_for(&create.name, temporary)?;
@@ -115,7 +117,7 @@ impl Connection {
         })
     }
 
-    /// Inserts a query's rows; a failure drops the table again.
+    /// Inserts a query's rows.
     fn fill_table(
         &mut self,
         name: &ObjectName,
@@ -134,17 +136,6 @@ impl Connection {
             on_conflict: None,
             returning: Vec::new(),
         };
-        let filled = self.run_uncached(&Statement::Insert(Box::new(insert)), text);
-        if filled.is_err() && !self.is_in_block() {
-            let drop = crate::parse::syntax::Drop {
-                kind: crate::parse::syntax::ObjectKind::Table,
-                names: vec![name.clone()],
-                if_exists: true,
-                cascade: false,
-                concurrently: false,
-            };
-            self.drop_objects(&drop)?;
-        }
-        filled
+        self.run_uncached(&Statement::Insert(Box::new(insert)), text)
     }
 }

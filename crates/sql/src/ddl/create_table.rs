@@ -12,11 +12,10 @@ use crate::catalog::{
     Catalog, Check, Column, ColumnOrigin, ForeignKey, Index, IndexColumn, Persistence, Relation, Sequence,
     Table,
 };
-use crate::ddl::Created;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
-    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, ObjectKind, OnCommit,
-    PersistenceName, Reference, SequenceOption, TableConstraintKind, TextExpr, TypeName,
+    ColumnConstraintKind, ColumnDefinition, CreateTable, LikeClause, Name, OnCommit, PersistenceName,
+    Reference, SequenceOption, TableConstraintKind, TextExpr, TypeName,
 };
 use crate::session::Connection;
 use crate::types::{Modifier, Type};
@@ -214,7 +213,7 @@ impl TableDraft {
             foreign_keys,
             persistence: self.persistence,
             comment: None,
-            engine,
+            engine: engine.fixed(),
         }
     }
 }
@@ -254,8 +253,6 @@ pub(crate) fn free_name(base: &str, taken: impl Fn(&str) -> bool) -> String {
 
 impl Connection {
     pub(crate) fn create_table(&mut self, create: &CreateTable, text: &str) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let temporary = create.persistence == PersistenceName::Temporary;
         if create.on_commit != OnCommit::PreserveRows {
@@ -287,26 +284,27 @@ impl Connection {
         let references = std::mem::take(&mut draft.foreign_keys);
         let mut objects: Vec<Object> = draft.sequences.iter().cloned().map(Object::Sequence).collect();
         for sequence in std::mem::take(&mut draft.sequences) {
+            shared.sequences.forget(&shared.database, sequence.oid)?;
             let (schema, name) = (sequence.schema.clone(), sequence.name.clone());
             catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence)));
         }
         let foreign_keys = self.resolve_references(&draft, &references, &catalog)?;
-        let engine_name = engine_name(&shared, &draft.schema, &draft.name);
+        let engine_name = self.engine_name(&draft.schema, &draft.name);
         let definition = draft.engine(&engine_name)?;
-        let engine = shared.database.create_table(definition)?;
+        let engine = self.session_mut().create_table(definition)?;
         let table = Arc::new(draft.finish(engine, foreign_keys, &mut catalog));
-        objects.push(Object::table(&table, false));
+        objects.push(Object::table(&table));
         catalog.put_table(table.clone());
-        if let Err(error) = self.publish(&objects, catalog) {
-            shared.database.drop_table(&engine_name)?;
-            return Err(error);
-        }
-        self.note_created(Created {
-            kind: ObjectKind::Table,
-            schema: table.schema.clone(),
-            name: table.name.clone(),
-        });
+        self.publish(&objects, catalog)?;
         Ok(table)
+    }
+
+    /// The name of a table in the engine: its own in the schema `public`, so that the engine's interface finds it.
+    pub(crate) fn engine_name(&mut self, schema: &str, name: &str) -> String {
+        let is_public = schema == crate::catalog::PUBLIC;
+        let base = if is_public { name.to_string() } else { format!("{schema}.{name}") };
+        let session = self.session_mut();
+        free_name_long(&base, |name| session.table(name).is_ok())
     }
 
     fn draft_columns(
@@ -641,12 +639,6 @@ fn serial_type(name: &TypeName) -> Option<Type> {
         "smallserial" | "serial2" => Some(Type::Int2),
         _ => None,
     }
-}
-
-/// The name of a table in the engine: its own in the schema `public`, so that the engine's interface finds it.
-pub(crate) fn engine_name(shared: &crate::session::Shared, schema: &str, name: &str) -> String {
-    let base = if schema == crate::catalog::PUBLIC { name.to_string() } else { format!("{schema}.{name}") };
-    free_name_long(&base, |name| shared.database.table(name).is_ok())
 }
 
 fn free_name_long(base: &str, taken: impl Fn(&str) -> bool) -> String {

@@ -9,10 +9,9 @@ use heddledb::TableChange;
 
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, ColumnOrigin, Relation, Table, UserType, View};
-use crate::ddl::Created;
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{Drop, Name, ObjectKind, ObjectName, Statement};
-use crate::session::Connection;
+use crate::parse::syntax::{Drop, ObjectKind, ObjectName, Statement};
+use crate::session::{Connection, SequenceChange};
 
 /// What a DROP is going to do.
 #[derive(Default)]
@@ -61,8 +60,6 @@ fn depends(object: &str, by: &str) -> SqlError {
 
 impl Connection {
     pub(crate) fn drop_objects(&mut self, drop: &Drop) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let catalog = self.catalog_to_change();
         let mut plan = Plan::default();
         let mut indexes = Vec::new();
@@ -118,8 +115,7 @@ impl Connection {
     }
 
     fn drop_index(&mut self, table: u32, oid: u32) -> Result<()> {
-        let mut catalog = self.catalog_to_change();
-        let Some(table) = catalog.table_by_oid(table).cloned() else { return Ok(()) };
+        let Some(table) = self.current_catalog().table_by_oid(table).cloned() else { return Ok(()) };
         let Some(position) = table.indexes.iter().position(|index| index.oid == oid) else {
             let name = table.key_name.clone().unwrap_or_default();
             return Err(needed_by_constraint(&name, &table.name));
@@ -128,29 +124,29 @@ impl Connection {
         if index.constraint {
             return Err(needed_by_constraint(&index.name, &table.name));
         }
-        self.change_engine(&table, TableChange::new().drop_index(index.name.as_str()), &index.name)?;
-        let mut changed = table.as_ref().clone();
+        let change = TableChange::new().drop_index(index.name.as_str());
+        let engine = self.change_engine(&table, change, &index.name)?;
+        let mut catalog = self.catalog_to_change();
+        let mut changed = Table { engine, ..table.as_ref().clone() };
         changed.indexes.remove(position);
         let changed = Arc::new(changed);
         catalog.remove_relation(&table.schema, &index.name);
         catalog.put_table(changed.clone());
-        self.publish(&[Object::table(&changed, false)], catalog)
+        self.publish(&[Object::table(&changed)], catalog)
     }
 
-    /// Marks what is dropped, publishes a catalog without it, and drops it in the engine.
+    /// Drops everything in the engine, and publishes a catalog without it.
     fn carry_out(&mut self, plan: Plan) -> Result<()> {
-        let shared = self.shared().clone();
         let mut catalog = self.catalog_to_change();
-        let mut objects: Vec<Object> = plan.tables.iter().map(|table| Object::table(table, true)).collect();
+        let mut objects: Vec<Object> = Vec::new();
         for (oid, name) in &plan.foreign_keys {
             let Some(table) = catalog.table_by_oid(*oid).cloned() else { continue };
             let mut changed = table.as_ref().clone();
             changed.foreign_keys.retain(|key| key.name != *name);
             let changed = Arc::new(changed);
-            objects.push(Object::table(&changed, false));
+            objects.push(Object::table(&changed));
             catalog.put_table(changed);
         }
-        shared.store.put(&shared.database, &objects)?;
         let mut gone = Vec::new();
         for table in &plan.tables {
             catalog.remove_table(table);
@@ -178,43 +174,37 @@ impl Connection {
             gone.extend(catalog.schema(schema).map(|schema| schema.oid));
             catalog.remove_schema(schema);
         }
-        self.publish_catalog(catalog);
         for table in &plan.tables {
             let engine = table.engine.definition().name().to_string();
-            shared.database.drop_table(&engine)?;
+            self.session_mut().drop_table(&engine)?;
             gone.push(table.oid);
         }
         for &oid in &plan.sequences {
-            shared.sequences.forget(&shared.database, oid)?;
+            self.change_sequence_at_commit(SequenceChange::Forget(oid));
         }
-        shared.store.delete(&shared.database, &gone)
+        self.publish(&objects, catalog)?;
+        self.delete_definitions(&gone)
     }
 
-    /// Drops what a block has created, because it is rolled back.
-    pub(crate) fn drop_created(&mut self, created: &[Created]) {
-        for object in created.iter().rev() {
-            let part = |text: &String| Name { text: text.clone(), at: 0 };
-            let names = match object.kind {
-                ObjectKind::Schema => vec![ObjectName { parts: vec![part(&object.name)] }],
-                _ => vec![ObjectName { parts: vec![part(&object.schema), part(&object.name)] }],
-            };
-            let drop = Drop { kind: object.kind, names, if_exists: true, cascade: true, concurrently: false };
-            // What cannot be dropped now stays, and its creator gets the error.
-            if let Err(error) = self.drop_objects(&drop) {
-                let message = format!("{} was not dropped by the rollback: {}", object.name, error.message());
-                self.environment_mut().add_notice(crate::session::Severity::Warning, error.state(), message);
-            }
-        }
+    /// Deletes stored definitions.
+    pub(crate) fn delete_definitions(&mut self, oids: &[u32]) -> Result<()> {
+        let shared = self.shared().clone();
+        shared.store.delete(self.session_mut(), oids)
     }
 
     /// Drops the session's temporary tables.
     pub(crate) fn drop_temporary(&mut self) -> Result<()> {
         let temporary = self.environment().temporary.clone();
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
+        if self.current_catalog().relations_in(&temporary).next().is_none() {
+            return Ok(());
+        }
+        self.in_schema_transaction(|connection| connection.drop_all_in(&temporary))
+    }
+
+    fn drop_all_in(&mut self, temporary: &str) -> Result<()> {
         let catalog = self.catalog_to_change();
         let mut plan = Plan::default();
-        for (_, relation) in catalog.relations_in(&temporary) {
+        for (_, relation) in catalog.relations_in(temporary) {
             match relation {
                 Relation::Table(table) => plan.tables.push(table.clone()),
                 Relation::View(view) => plan.views.push(view.clone()),
@@ -222,19 +212,19 @@ impl Connection {
                 Relation::Index { .. } => {}
             }
         }
-        if plan.tables.is_empty() && plan.views.is_empty() && plan.sequences.is_empty() {
-            return Ok(());
-        }
         complete(&mut plan, &catalog, true)?;
         self.carry_out(plan)
     }
 
     pub(crate) fn truncate(&mut self, statement: &Statement) -> Result<&'static str> {
+        self.in_schema_transaction(|connection| connection.truncate_tables(statement))
+    }
+
+    fn truncate_tables(&mut self, statement: &Statement) -> Result<&'static str> {
         let Statement::Truncate { tables: names, restart_identity, cascade } = statement else {
             return Ok("TRUNCATE TABLE");
         };
-        let shared = self.shared().clone();
-        let catalog = shared.catalog();
+        let catalog = self.current_catalog();
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
             match self.find_relation(name)? {
@@ -271,41 +261,25 @@ impl Connection {
         if *restart_identity {
             for sequence in catalog.sequences() {
                 if sequence.owner.is_some_and(|(table, _)| tables.iter().any(|it| it.oid == table)) {
-                    shared.sequences.set(&shared.database, sequence, sequence.start, false)?;
+                    let change = SequenceChange::Set(sequence.clone(), sequence.start, false);
+                    self.change_sequence_at_commit(change);
                 }
             }
         }
         Ok("TRUNCATE TABLE")
     }
 
-    /// Empties tables: at once outside of a block; inside one row by row, so that a rollback brings the rows back.
     fn empty_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
-        if !self.is_in_block() {
-            let names: Vec<String> =
-                tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            self.shared().database.truncate(&names)?;
-            return Ok(());
+        let names: Vec<String> =
+            tables.iter().map(|table| table.engine.definition().name().to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.session_mut().truncate(&names)?;
+        let mut catalog = self.catalog_to_change();
+        for (table, name) in tables.iter().zip(names) {
+            let engine = self.session_mut().table(name)?.fixed();
+            catalog.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
         }
-        for table in tables {
-            let engine = table.engine.clone();
-            self.session_mut().run(|tx| {
-                let mut keys = Vec::new();
-                let definition = engine.definition();
-                for row in tx.scan(&engine, heddledb::Range::all())? {
-                    let values = row?.to_values();
-                    keys.push(
-                        definition.key().iter().map(|&column| values[column].clone()).collect::<Vec<_>>(),
-                    );
-                }
-                for key in &keys {
-                    let key: Vec<heddledb::ValueRef<'_>> =
-                        key.iter().map(heddledb::Value::as_value_ref).collect();
-                    tx.delete(&engine, &key)?;
-                }
-                Ok(())
-            })?;
-        }
+        self.publish_catalog(catalog);
         Ok(())
     }
 }

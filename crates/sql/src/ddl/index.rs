@@ -4,10 +4,9 @@ use heddledb::TableChange;
 
 use crate::catalog::store::Object;
 use crate::catalog::{Index, IndexColumn, Relation, Table};
-use crate::ddl::Created;
 use crate::ddl::create_table::{check_key_column, free_name};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{CreateIndex, ExprKind, IndexElement, ObjectKind};
+use crate::parse::syntax::{CreateIndex, ExprKind, IndexElement};
 use crate::session::{Connection, Severity};
 use std::sync::Arc;
 
@@ -16,9 +15,7 @@ impl Connection {
         if create.concurrently {
             self.refuse_in_block("CREATE INDEX CONCURRENTLY")?;
         }
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
-        let mut catalog = self.catalog_to_change();
+        let catalog = self.catalog_to_change();
         let Relation::Table(table) = self.find_relation(&create.table)? else {
             let message = format!("cannot create index on relation \"{}\"", create.table);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -57,7 +54,8 @@ impl Connection {
         } else {
             TableChange::new().add_index(name.as_str(), names)
         };
-        self.change_engine(&table, change, &name)?;
+        let engine = self.change_engine(&table, change, &name)?;
+        let mut catalog = self.catalog_to_change();
         let index = Index {
             oid: catalog.new_oid(),
             name: name.clone(),
@@ -66,12 +64,11 @@ impl Connection {
             constraint: false,
             included,
         };
-        let mut changed = table.as_ref().clone();
+        let mut changed = Table { engine, ..table.as_ref().clone() };
         changed.indexes.push(index);
         let changed = Arc::new(changed);
         catalog.put_table(changed.clone());
-        self.publish(&[Object::table(&changed, false)], catalog)?;
-        self.note_created(Created { kind: ObjectKind::Index, schema: table.schema.clone(), name });
+        self.publish(&[Object::table(&changed)], catalog)?;
         Ok("CREATE INDEX")
     }
 
@@ -102,16 +99,17 @@ impl Connection {
         Ok(columns)
     }
 
-    /// Changes a table in the engine; rows that do not fit are reported by the constraint's name.
+    /// Changes a table in the engine, and has the transaction's catalog use what it is then. Rows that do not fit are reported
+    /// by the constraint's name.
     pub(crate) fn change_engine(
         &mut self,
         table: &Table,
         change: TableChange,
         constraint: &str,
-    ) -> Result<()> {
-        let engine_name = table.engine.definition().name().to_string();
-        let changed = self.shared().database.change_table(&engine_name, change);
-        changed.map(|_| ()).map_err(|error| match &error {
+    ) -> Result<heddledb::Table> {
+        let engine_name = self.current(table.oid)?.engine.definition().name().to_string();
+        let changed = self.session_mut().change_table(&engine_name, change);
+        let engine = changed.map_err(|error| match &error {
             heddledb::Error::NotUnique { .. } | heddledb::Error::DuplicateKey { .. } => {
                 let message = format!("could not create unique index \"{constraint}\"");
                 SqlError::new(SqlState::UNIQUE_VIOLATION, message)
@@ -120,7 +118,14 @@ impl Connection {
                     .with_constraint(constraint)
             }
             _ => SqlError::from(error),
-        })
+        })?;
+        let engine = engine.fixed();
+        let mut catalog = self.catalog_to_change();
+        if let Some(current) = catalog.table_by_oid(table.oid).cloned() {
+            catalog.put_table(Arc::new(Table { engine: engine.clone(), ..current.as_ref().clone() }));
+            self.publish_catalog(catalog);
+        }
+        Ok(engine)
     }
 
     /// A notice that something was skipped because of IF EXISTS.

@@ -6,10 +6,10 @@
 //! objects        views, sequences, schemas, types    drop          DROP, TRUNCATE
 //! ```
 //!
-//! Invariants: one schema change runs at a time (`Shared::changes`). Its definition is stored, then the engine's tables are
-//! changed, then the new catalog is published; `catalog::store` finishes what a crash interrupts. A schema change takes
-//! effect at once. Inside a transaction block, objects can be created, and a rollback drops them again; other changes are
-//! refused there.
+//! Invariants: a schema change belongs to a transaction of the engine's session, with its definitions' rows
+//! (`catalog::store`) and the engine's tables; outside of a block it is one by itself. The transaction has a catalog of its
+//! own then, which is published when it has committed, and holds the engine's lock of schema changes until its end: so
+//! changes come one after another, and are invisible to others until they are durable with everything else.
 
 mod alter_column;
 mod alter_table;
@@ -24,7 +24,7 @@ use crate::bind::{BindContext, Binder};
 use crate::catalog::store::Object;
 use crate::catalog::{Catalog, Relation, no_relation, no_schema};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::syntax::{ObjectKind, ObjectName, Query, QueryBodySyntax, Statement};
+use crate::parse::syntax::{ObjectName, Query, QueryBodySyntax, Statement};
 use crate::session::{Connection, Severity};
 
 /// The table that a SELECT … INTO names.
@@ -35,31 +35,44 @@ pub(crate) fn select_into(query: &Query) -> Option<&ObjectName> {
     }
 }
 
-/// An object that a block has created, which a rollback drops.
-#[derive(Clone, Debug)]
-pub(crate) struct Created {
-    pub kind: ObjectKind,
-    pub schema: String,
-    pub name: String,
-}
+/// How often a schema change that is a transaction by itself is tried, if others change the rows that it copies.
+const ATTEMPTS_MAX: usize = 100;
 
 impl Connection {
     /// A statement that changes the schema.
     pub(crate) fn schema_statement(&mut self, statement: &Statement, text: &str) -> Result<&'static str> {
-        let creates = matches!(
-            statement,
-            Statement::CreateTable(_)
-                | Statement::CreateIndex(_)
-                | Statement::CreateView(_)
-                | Statement::CreateSequence(_)
-                | Statement::CreateSchema { .. }
-                | Statement::CreateEnum { .. }
-                | Statement::CreateDomain(_)
-        );
-        if self.is_in_block() && !creates {
-            let message = "this schema change is not supported inside a transaction block";
-            return Err(SqlError::unsupported(message).with_hint("Run it outside of BEGIN and COMMIT."));
+        self.in_schema_transaction(|connection| connection.change_schema(statement, text))
+    }
+
+    /// Runs a schema change: in the open block, or as a transaction by itself, which is retried.
+    pub(crate) fn in_schema_transaction<T>(
+        &mut self,
+        mut change: impl FnMut(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        if self.environment().settings.derived.read_only {
+            let message = "cannot change the schema in a read-only transaction";
+            return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
+        if self.has_transaction() {
+            self.lock_schema()?;
+            return change(self);
+        }
+        for _ in 1..ATTEMPTS_MAX {
+            match self.change_alone(&mut change) {
+                Err(error) if error.is_retryable() => {}
+                done => return done,
+            }
+        }
+        self.change_alone(&mut change)
+    }
+
+    fn change_alone<T>(&mut self, change: &mut impl FnMut(&mut Connection) -> Result<T>) -> Result<T> {
+        self.begin_alone()?;
+        let changed = self.lock_schema().and_then(|()| change(self));
+        self.end_alone(changed)
+    }
+
+    fn change_schema(&mut self, statement: &Statement, text: &str) -> Result<&'static str> {
         match statement {
             Statement::CreateTable(create) => self.create_table(create, text),
             Statement::AlterTable(alter) => self.alter_table(alter, text),
@@ -129,22 +142,17 @@ impl Connection {
         bind(&mut binder)
     }
 
-    /// Stores definitions and publishes the catalog that has them.
+    /// Stores definitions, and makes the transaction's catalog the one that has them.
     pub(crate) fn publish(&mut self, objects: &[Object], catalog: Catalog) -> Result<()> {
-        self.shared().store.put(&self.shared().database, objects)?;
+        let shared = self.shared().clone();
+        shared.store.put(self.session_mut(), objects)?;
         self.publish_catalog(catalog);
         Ok(())
     }
 
-    /// Publishes a catalog whose definitions are stored already.
-    pub(crate) fn publish_catalog(&mut self, catalog: Catalog) {
-        let published = self.shared().set_catalog(catalog);
-        self.environment_mut().catalog = published;
-    }
-
-    /// A copy of the catalog to be changed, as it is now.
+    /// A copy of the transaction's catalog to be changed.
     pub(crate) fn catalog_to_change(&mut self) -> Catalog {
-        let current = self.shared().catalog();
+        let current = self.current_catalog();
         self.environment_mut().catalog = current.clone();
         current.as_ref().clone()
     }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use crate::bind::Clause;
 use crate::catalog::store::Object;
 use crate::catalog::{Check, Domain, EnumType, Relation, Schema, Sequence, UserType, View};
-use crate::ddl::Created;
 use crate::ddl::create_table::free_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{
     AlterType, Comment, CreateDomain, CreateView, ObjectKind, ObjectName, SequenceOption, SequenceStatement,
     Statement,
 };
-use crate::session::{Connection, Severity};
+use crate::session::{Connection, SequenceChange, Severity};
 use crate::types::Type;
 
 /// A sequence of these options.
@@ -125,7 +124,6 @@ fn check_start(sequence: &Sequence) -> Result<()> {
 impl Connection {
     pub(crate) fn create_sequence(&mut self, create: &SequenceStatement) -> Result<&'static str> {
         let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let schema = self.schema_for(&create.name, create.temporary)?;
         if !self.is_free(&schema, create.name.last(), create.tolerant)? {
@@ -134,10 +132,11 @@ impl Connection {
         let mut sequence =
             new_sequence(catalog.new_oid(), &schema, create.name.last(), None, &create.options)?;
         sequence.owner = self.sequence_owner(&create.options)?.flatten();
+        // What a transaction that was rolled back has left of the number.
+        shared.sequences.forget(&shared.database, sequence.oid)?;
         let name = sequence.name.clone();
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(sequence.clone())));
         self.publish(&[Object::Sequence(sequence)], catalog)?;
-        self.note_created(Created { kind: ObjectKind::Sequence, schema, name });
         Ok("CREATE SEQUENCE")
     }
 
@@ -171,7 +170,6 @@ impl Connection {
 
     pub(crate) fn alter_sequence(&mut self, alter: &SequenceStatement) -> Result<&'static str> {
         let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let sequence = match self.find_relation(&alter.name) {
             Ok(Relation::Sequence(sequence)) => sequence,
@@ -190,12 +188,12 @@ impl Connection {
         if let Some(owner) = self.sequence_owner(&alter.options)? {
             changed.owner = owner;
         }
-        if let Some(value) = restart {
-            shared.sequences.set(&shared.database, &changed, value, false)?;
-        } else {
-            let (last, is_called) = shared.sequences.last(&shared.database, &sequence)?;
-            shared.sequences.set(&shared.database, &changed, last, is_called)?;
-        }
+        let (value, is_called) = match restart {
+            Some(value) => (value, false),
+            None => shared.sequences.last(&shared.database, &sequence)?,
+        };
+        let change = SequenceChange::Set(Arc::new(changed.clone()), value, is_called);
+        self.change_sequence_at_commit(change);
         let (schema, name) = (changed.schema.clone(), changed.name.clone());
         catalog.put_relation(&schema, &name, Relation::Sequence(Arc::new(changed.clone())));
         self.publish(&[Object::Sequence(changed)], catalog)?;
@@ -207,8 +205,6 @@ impl Connection {
             let message = "materialized and recursive views are not supported";
             return Err(SqlError::unsupported(message).with_hint("Use a view, or CREATE TABLE AS."));
         }
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let schema = self.schema_for(&create.name, create.temporary)?;
         let name = create.name.last().to_string();
@@ -264,15 +260,10 @@ impl Connection {
         };
         catalog.put_relation(&schema, &name, Relation::View(Arc::new(view.clone())));
         self.publish(&[Object::View(view)], catalog)?;
-        if !create.or_replace {
-            self.note_created(Created { kind: ObjectKind::View, schema, name });
-        }
         Ok("CREATE VIEW")
     }
 
     pub(crate) fn create_schema(&mut self, name: &str, tolerant: bool) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         if name.starts_with("pg_") || name == "information_schema" {
             let message = format!("unacceptable schema name \"{name}\"");
@@ -291,11 +282,6 @@ impl Connection {
         let schema = Schema { oid: catalog.new_oid(), name: name.to_string(), comment: None };
         catalog.add_schema(schema.clone());
         self.publish(&[Object::Schema(schema)], catalog)?;
-        self.note_created(Created {
-            kind: ObjectKind::Schema,
-            schema: String::new(),
-            name: name.to_string(),
-        });
         Ok("CREATE SCHEMA")
     }
 
@@ -308,8 +294,6 @@ impl Connection {
     }
 
     pub(crate) fn create_enum(&mut self, name: &ObjectName, labels: &[String]) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let schema = self.schema_for(name, false)?;
         self.type_is_free(&schema, name.last())?;
@@ -333,13 +317,10 @@ impl Connection {
         };
         catalog.put_type(UserType::Enum(Arc::new(ty.clone())));
         self.publish(&[Object::Enum(ty)], catalog)?;
-        self.note_created(Created { kind: ObjectKind::Type, schema, name: name.last().to_string() });
         Ok("CREATE TYPE")
     }
 
     pub(crate) fn alter_type(&mut self, name: &ObjectName, change: &AlterType) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let path = self.environment().path();
         let found = catalog.find_type(name.schema(), name.last(), &path).cloned();
@@ -402,8 +383,6 @@ impl Connection {
     }
 
     pub(crate) fn create_domain(&mut self, create: &CreateDomain, text: &str) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let schema = self.schema_for(&create.name, false)?;
         self.type_is_free(&schema, create.name.last())?;
@@ -437,9 +416,7 @@ impl Connection {
             comment: None,
         };
         catalog.put_type(UserType::Domain(Arc::new(domain.clone())));
-        let name = domain.name.clone();
         self.publish(&[Object::Domain(domain)], catalog)?;
-        self.note_created(Created { kind: ObjectKind::Domain, schema, name });
         Ok("CREATE DOMAIN")
     }
 
@@ -473,8 +450,6 @@ impl Connection {
     }
 
     pub(crate) fn comment(&mut self, comment: &Comment) -> Result<&'static str> {
-        let shared = self.shared().clone();
-        let _one_at_a_time = shared.changes.lock();
         let mut catalog = self.catalog_to_change();
         let text = comment.text.clone();
         let object = match comment.kind {
@@ -505,7 +480,7 @@ impl Connection {
                 found.comment = text;
                 let changed = Arc::new(changed);
                 catalog.put_table(changed.clone());
-                Object::table(&changed, false)
+                Object::table(&changed)
             }
             ObjectKind::Table | ObjectKind::View => match self.find_relation(&comment.name)? {
                 Relation::Table(table) => {
@@ -513,7 +488,7 @@ impl Connection {
                     changed.comment = text;
                     let changed = Arc::new(changed);
                     catalog.put_table(changed.clone());
-                    Object::table(&changed, false)
+                    Object::table(&changed)
                 }
                 Relation::View(view) => {
                     let mut changed = view.as_ref().clone();

@@ -220,7 +220,8 @@ pub(crate) fn orders(table: &Table) -> impl Iterator<Item = (Option<usize>, Vec<
         crate::storage::keeps_order(column.ty, column.modifier)
     };
     let primary = (None, table.key.iter().copied().take_while(keeps_order).collect());
-    let secondary = table.indexes.iter().enumerate().map(move |(number, index)| {
+    let filled = table.indexes.iter().enumerate().filter(|(number, _)| table.is_filled(*number));
+    let secondary = filled.map(move |(number, index)| {
         let columns = index.columns.iter().map(|column| column.column);
         (Some(number), columns.take_while(keeps_order).collect())
     });

@@ -198,9 +198,11 @@ impl Connection {
         self.refresh_catalog();
     }
 
-    /// Sees the catalog as it is now.
+    /// Sees the catalog as it is now, or as the open transaction has it.
     pub(super) fn refresh_catalog(&mut self) {
-        if self.environment.catalog.version != self.shared.catalog_version() {
+        if self.transaction.has_catalog() {
+            self.environment.catalog = self.current_catalog();
+        } else if self.environment.catalog.version != self.shared.catalog_version() {
             self.environment.catalog = self.shared.catalog();
         }
     }
@@ -216,7 +218,8 @@ impl Connection {
     pub(super) fn failed(&mut self, error: SqlError) -> SqlError {
         self.environment.set_values.clear();
         self.fail_transaction();
-        error
+        // A retry plans the statement again.
+        if error.is_of_stale_plan() { heddledb::Error::Conflict.into() } else { error }
     }
 
     /// Where the connection stands between statements.
@@ -353,7 +356,8 @@ fn shifted(error: SqlError, text: &str, statement: &ParsedStatement) -> SqlError
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // What a rollback or a drop cannot do now is done when the database is opened again.
+        // What a rollback or a drop cannot do now is done when the database is opened again: so it waits for no one long.
+        let _ = self.environment.settings.set("lock_timeout", Some("1s"), false, false);
         let _ = self.rollback(false);
         let _ = self.drop_temporary();
         self.shared.advisory.release_all(self.environment.number, false);

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use heddledb::Database;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::catalog::store::Store;
 use crate::catalog::{Catalog, Table};
@@ -53,15 +53,17 @@ pub use result::{
     CopyFormat, CopySource, Field, Fields, Notice, ResultSink, Severity, StatementResult, TransactionStatus,
 };
 pub use sessions::{Notification, Signals};
+pub(crate) use transaction::SequenceChange;
 
 /// What all connections to a database share.
 pub(crate) struct Shared {
     pub database: Database,
+    /// As of the last transaction that has changed the schema.
     catalog: RwLock<Arc<Catalog>>,
     /// The catalog's version, for a look without the lock.
     catalog_version: AtomicU64,
-    /// Held by a schema change from its checks to its end.
-    pub changes: Mutex<()>,
+    /// The last version that was given to a catalog.
+    last_version: AtomicU64,
     pub store: Store,
     pub statistics: StatisticsCache,
     pub sequences: Arc<Sequences>,
@@ -83,14 +85,48 @@ impl Shared {
         self.catalog_version.load(Ordering::Acquire)
     }
 
-    /// Replaces the catalog, by a thread that holds `changes`.
-    pub fn set_catalog(&self, mut catalog: Catalog) -> Arc<Catalog> {
+    /// A version that no catalog has had.
+    pub fn new_version(&self) -> u64 {
+        // Relaxed: versions need only differ.
+        self.last_version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Replaces the catalog by that of a session which has committed, and still holds the engine's lock of schema changes.
+    pub fn set_catalog(&self, mut catalog: Arc<Catalog>) {
+        let moved = |table: &&Arc<Table>| !table.engine.is_current();
+        let moved: Vec<Arc<Table>> = catalog.tables().filter(moved).cloned().collect();
+        if !moved.is_empty() {
+            // Tables that kept their rows: the commit has made definitions of them with all their indexes.
+            let mut settled = catalog.as_ref().clone();
+            for table in moved {
+                let engine = table.engine.fixed();
+                settled.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
+            }
+            settled.version = self.new_version();
+            catalog = Arc::new(settled);
+        }
         let mut current = self.catalog.write();
-        catalog.version = current.version + 1;
-        *current = Arc::new(catalog);
+        *current = catalog;
         // Release pairs with the acquire in `catalog_version`.
         self.catalog_version.store(current.version, Ordering::Release);
-        current.clone()
+    }
+
+    /// Keeps oids from being given again that a transaction has given which is rolled back: sessions may remember them.
+    pub fn keep_oids_of(&self, catalog: &Catalog) {
+        let mut current = self.catalog.write();
+        let mut kept = current.as_ref().clone();
+        kept.skip_oids_of(catalog);
+        *current = Arc::new(kept);
+    }
+
+    /// Carries out what a transaction that has committed does to sequences.
+    pub fn change_sequences(&self, changes: &[SequenceChange]) -> Result<()> {
+        changes.iter().try_for_each(|change| match change {
+            SequenceChange::Set(sequence, value, is_called) => {
+                self.sequences.set(&self.database, sequence, *value, *is_called)
+            }
+            SequenceChange::Forget(oid) => self.sequences.forget(&self.database, *oid),
+        })
     }
 }
 
@@ -124,8 +160,8 @@ impl Sql {
         let shared = Shared {
             database: database.clone(),
             catalog_version: AtomicU64::new(catalog.version),
+            last_version: AtomicU64::new(catalog.version),
             catalog: RwLock::new(Arc::new(catalog)),
-            changes: Mutex::new(()),
             store,
             statistics: StatisticsCache::default(),
             sequences: Arc::new(Sequences::open(database)?),

@@ -142,6 +142,6 @@ impl Connection {
 impl Statement {
     /// Whether a rollback undoes all that the statement does, and its input can be read again.
     fn can_be_replayed(&self) -> bool {
-        self.runs_in_transactions() && !matches!(self, Statement::Copy(_))
+        self.runs_in_transactions() && !self.changes_schema() && !matches!(self, Statement::Copy(_))
     }
 }

@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::parse::parse;
 use crate::parse::template::{Literal, Literals, template};
 use crate::run::order::{Hashing, hashing};
@@ -97,7 +97,14 @@ impl Connection {
         (self.templates.key, self.templates.literals) = (key, literals);
         let (found, values) = (found?, values?);
         let plan = found.0.plan.as_ref()?;
-        let done = crate::stack::for_text(text.len(), || self.run_to_sink(plan, &values, sink));
+        let mut is_empty = true;
+        let run = || self.run_to_sink(plan, &values, &mut is_empty, sink);
+        let done = crate::stack::for_text(text.len(), run);
+        if is_empty && done.as_ref().is_err_and(SqlError::is_of_stale_plan) {
+            // A schema change has committed meanwhile: the statement is planned again.
+            self.refresh_catalog();
+            return None;
+        }
         Some(done.and_then(|()| self.close_implicit_block()))
     }
 

@@ -389,7 +389,7 @@ impl Connection {
         self.check_not_failed()?;
         if max_rows == 0 || !plan.returns {
             portal.state = PortalState::Done;
-            return self.run_to_sink(&plan, &portal.parameters, sink);
+            return self.run_to_sink(&plan, &portal.parameters, &mut true, sink);
         }
         let mut rows = VecDeque::new();
         self.run_plan(&plan, &portal.parameters, &mut |row| {
@@ -456,7 +456,7 @@ impl Connection {
         for (arg, &ty) in args.iter().zip(plan.parameters.iter()) {
             values.push(self.constant(arg, ty)?);
         }
-        self.run_to_sink(&plan, &values, sink)
+        self.run_to_sink(&plan, &values, &mut true, sink)
     }
 
     /// The value of an expression without columns, as a value of a type.

@@ -25,6 +25,9 @@ use crate::types::{Type, Value};
 /// How many plans a connection keeps.
 const PLANS_MAX: usize = 512;
 
+/// How often a statement outside of a block is planned again because of schema changes that commit meanwhile.
+const PLANNED_AGAIN_MAX: u32 = 10_000;
+
 /// A statement that is ready to run.
 pub(crate) struct Plan {
     pub planned: Planned,
@@ -121,8 +124,21 @@ impl Connection {
         text: &str,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
-        let plan = self.cached_plan(statement, text)?;
-        self.run_to_sink(&plan, &[], sink)
+        let mut attempts = 1;
+        loop {
+            let plan = self.cached_plan(statement, text)?;
+            let mut is_empty = true;
+            let done = self.run_to_sink(&plan, &[], &mut is_empty, sink);
+            match done {
+                Err(error) if error.is_of_stale_plan() && is_empty && attempts < PLANNED_AGAIN_MAX => {
+                    // A schema change has just committed: its catalog is published next.
+                    attempts += 1;
+                    std::thread::yield_now();
+                    self.environment.catalog = self.current_catalog();
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Runs a plan, its rows and its tag into a sink.
@@ -130,6 +146,7 @@ impl Connection {
         &mut self,
         plan: &Plan,
         parameters: &[Value],
+        is_empty: &mut bool,
         sink: &mut dyn ResultSink,
     ) -> Result<()> {
         let mut described = false;
@@ -137,7 +154,7 @@ impl Connection {
         let count = self.run_plan(plan, parameters, &mut |row| {
             if !described {
                 sink.describe(&plan.fields)?;
-                described = true;
+                (described, *is_empty) = (true, false);
             }
             sink.row(row, &*printing)
         })?;

@@ -1,13 +1,17 @@
 //! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, and the implicit block of several statements in one text.
 //!
 //! Invariants: a block is a transaction of the engine's session from its beginning to its end; a failed block accepts only
-//! its end or the return to a savepoint. Every isolation level is served as serializable.
+//! its end or the return to a savepoint. Every isolation level is served as serializable. A transaction that has changed the
+//! schema has a catalog of its own, which its commit publishes before others can change the schema.
+
+use std::sync::Arc;
 
 use heddledb::{Canceler, Session, SessionSavepoint, SessionState};
 
-use crate::ddl::Created;
+use crate::catalog::{Catalog, Sequence};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{SetScope, Statement, TransactionModes};
+use crate::session::Shared;
 use crate::session::connection::Connection;
 use crate::session::result::{Severity, TransactionStatus};
 
@@ -27,9 +31,32 @@ pub(crate) struct Transaction {
     pub session: Session,
     block: Block,
     failed: bool,
-    savepoints: Vec<(String, SessionSavepoint)>,
-    /// What the block has created: a rollback drops it again.
-    created: Vec<Created>,
+    savepoints: Vec<Savepoint>,
+    changes: Changes,
+}
+
+/// What a transaction has changed beside rows.
+#[derive(Clone, Default)]
+struct Changes {
+    /// The catalog, if it has changed the schema.
+    catalog: Option<Arc<Catalog>>,
+    /// What happens to sequences when it has committed.
+    sequences: Vec<SequenceChange>,
+}
+
+struct Savepoint {
+    name: String,
+    engine: SessionSavepoint,
+    changes: Changes,
+}
+
+/// What a commit does to a sequence.
+#[derive(Clone)]
+pub(crate) enum SequenceChange {
+    /// It goes on from this value, which counts as given or not.
+    Set(Arc<Sequence>, i64, bool),
+    /// It was dropped.
+    Forget(u32),
 }
 
 impl Transaction {
@@ -39,12 +66,17 @@ impl Transaction {
             block: Block::None,
             failed: false,
             savepoints: Vec::new(),
-            created: Vec::new(),
+            changes: Changes::default(),
         }
     }
 
     pub fn canceler(&self) -> Canceler {
         self.session.canceler()
+    }
+
+    /// Whether it has changed the schema.
+    pub fn has_catalog(&self) -> bool {
+        self.changes.catalog.is_some()
     }
 
     /// Whether no block is open.
@@ -81,8 +113,11 @@ impl Transaction {
         self.savepoints.clear();
     }
 
-    fn rollback(&mut self) -> Result<()> {
+    fn rollback(&mut self, shared: &Shared) -> Result<()> {
         self.end();
+        if let Some(catalog) = std::mem::take(&mut self.changes).catalog {
+            shared.keep_oids_of(&catalog);
+        }
         if self.session.state() == SessionState::Idle {
             return Ok(());
         }
@@ -90,15 +125,21 @@ impl Transaction {
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<()> {
+    /// Commits, and publishes the catalog before the lock of schema changes is released.
+    fn commit(&mut self, shared: &Shared) -> Result<()> {
         self.end();
-        self.session.commit()?;
-        Ok(())
+        let Changes { catalog, sequences } = std::mem::take(&mut self.changes);
+        self.session.commit_and(|| {
+            if let Some(catalog) = catalog {
+                shared.set_catalog(catalog);
+            }
+        })?;
+        shared.change_sequences(&sequences)
     }
 
     /// The place of a savepoint of this name, the newest first.
     fn savepoint(&self, name: &str) -> Result<usize> {
-        self.savepoints.iter().rposition(|(known, _)| known == name).ok_or_else(|| {
+        self.savepoints.iter().rposition(|known| known.name == name).ok_or_else(|| {
             let message = format!("savepoint \"{name}\" does not exist");
             SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, message)
         })
@@ -115,20 +156,59 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a BEGIN is open.
-    pub(crate) fn is_in_block(&self) -> bool {
-        self.transaction.is_explicit()
-    }
-
     pub(crate) fn refuse_in_block(&self, what: &str) -> Result<()> {
         self.check_no_block(what)
     }
 
-    /// Remembers what a rollback of the open block has to drop.
-    pub(crate) fn note_created(&mut self, created: Created) {
-        if self.transaction.is_explicit() {
-            self.transaction.created.push(created);
-        }
+    /// Whether a transaction is open: of a BEGIN, or of several statements in one text.
+    pub(crate) fn has_transaction(&self) -> bool {
+        !self.transaction.is_idle()
+    }
+
+    /// Begins the transaction of one statement.
+    pub(crate) fn begin_alone(&mut self) -> Result<()> {
+        self.transaction.begin(Block::Implicit)
+    }
+
+    /// Ends the transaction of one statement.
+    pub(crate) fn end_alone<T>(&mut self, done: Result<T>) -> Result<T> {
+        let ended = match &done {
+            Ok(_) => self.transaction.commit(&self.shared),
+            Err(_) => self.transaction.rollback(&self.shared),
+        };
+        self.environment.catalog = self.shared.catalog();
+        let done = done?;
+        ended.map(|()| done)
+    }
+
+    /// Acquires the lock of schema changes for the open transaction.
+    pub(crate) fn lock_schema(&mut self) -> Result<()> {
+        let timeout = self.environment.settings.milliseconds("lock_timeout");
+        let session = &mut self.transaction.session;
+        session.set_wait_timeout(timeout.map(std::time::Duration::from_millis))?;
+        let locked = session.lock_schema();
+        session.set_wait_timeout(None)?;
+        locked?;
+        self.environment.catalog = self.current_catalog();
+        Ok(())
+    }
+
+    /// The catalog as the open transaction has it, or else as it is now.
+    pub(crate) fn current_catalog(&self) -> Arc<Catalog> {
+        self.transaction.changes.catalog.clone().unwrap_or_else(|| self.shared.catalog())
+    }
+
+    /// Gives the open transaction a catalog.
+    pub(crate) fn publish_catalog(&mut self, mut catalog: Catalog) {
+        catalog.version = self.shared.new_version();
+        let catalog = Arc::new(catalog);
+        self.environment.catalog = catalog.clone();
+        self.transaction.changes.catalog = Some(catalog);
+    }
+
+    /// Changes a sequence when the transaction has committed.
+    pub(crate) fn change_sequence_at_commit(&mut self, change: SequenceChange) {
+        self.transaction.changes.sequences.push(change);
     }
 
     /// Refuses a statement in a BEGIN block.
@@ -160,7 +240,7 @@ impl Connection {
     fn commit_block(&mut self) -> Result<()> {
         let sessions = self.shared.sessions.clone();
         let _order = (!self.environment.pending.is_empty()).then(|| sessions.order.lock());
-        let committed = self.transaction.commit();
+        let committed = self.transaction.commit(&self.shared);
         self.block_ended(committed.is_ok());
         committed
     }
@@ -171,7 +251,7 @@ impl Connection {
             Block::None => self.block_ended(false),
             Block::Implicit => {
                 // The engine has rolled back whatever it could not keep; nothing is left to tell.
-                let _ = self.transaction.rollback();
+                let _ = self.transaction.rollback(&self.shared);
                 self.block_ended(false);
             }
             Block::Explicit => self.transaction.failed = true,
@@ -182,10 +262,7 @@ impl Connection {
     pub(super) fn block_ended(&mut self, committed: bool) {
         self.environment.acquired.clear();
         self.shared.advisory.release_all(self.environment.number, true);
-        let created = std::mem::take(&mut self.transaction.created);
-        if !committed {
-            self.drop_created(&created);
-        }
+        self.environment.catalog = self.current_catalog();
         if committed {
             self.pipeline.keep();
         }
@@ -257,7 +334,7 @@ impl Connection {
             self.warn_no_transaction();
             return Ok("ROLLBACK");
         }
-        let rolled_back = self.transaction.rollback();
+        let rolled_back = self.transaction.rollback(&self.shared);
         self.block_ended(false);
         rolled_back?;
         self.chain(chain)?;
@@ -283,8 +360,9 @@ impl Connection {
 
     pub(super) fn savepoint(&mut self, name: &str) -> Result<&'static str> {
         self.check_in_block("SAVEPOINT")?;
-        let savepoint = self.transaction.session.savepoint()?;
-        self.transaction.savepoints.push((name.to_string(), savepoint));
+        let engine = self.transaction.session.savepoint()?;
+        let changes = self.transaction.changes.clone();
+        self.transaction.savepoints.push(Savepoint { name: name.to_string(), engine, changes });
         self.environment.pending.savepoint();
         Ok("SAVEPOINT")
     }
@@ -292,7 +370,10 @@ impl Connection {
     pub(super) fn rollback_to(&mut self, name: &str) -> Result<&'static str> {
         self.check_in_block("ROLLBACK TO SAVEPOINT")?;
         let place = self.transaction.savepoint(name)?;
-        self.transaction.session.rollback_to(&self.transaction.savepoints[place].1)?;
+        let savepoint = &self.transaction.savepoints[place];
+        self.transaction.session.rollback_to(&savepoint.engine)?;
+        self.transaction.changes = savepoint.changes.clone();
+        self.environment.catalog = self.current_catalog();
         self.transaction.savepoints.truncate(place + 1);
         self.environment.pending.rollback_to(place);
         self.transaction.failed = false;
@@ -302,7 +383,7 @@ impl Connection {
     pub(super) fn release(&mut self, name: &str) -> Result<&'static str> {
         self.check_in_block("RELEASE SAVEPOINT")?;
         let place = self.transaction.savepoint(name)?;
-        self.transaction.session.release(&self.transaction.savepoints[place].1)?;
+        self.transaction.session.release(&self.transaction.savepoints[place].engine)?;
         self.transaction.savepoints.truncate(place);
         self.environment.pending.release(place);
         Ok("RELEASE")
@@ -310,8 +391,8 @@ impl Connection {
 }
 
 impl Statement {
-    /// Whether the statement belongs into the implicit block of a text: all but those that open or end blocks, change the
-    /// schema, or only look at the session.
+    /// Whether the statement belongs into the implicit block of a text: all but those that open or end blocks, or only look
+    /// at the session.
     pub(super) fn runs_in_transactions(&self) -> bool {
         matches!(
             self,
@@ -322,6 +403,28 @@ impl Statement {
                 | Statement::Merge(_)
                 | Statement::Execute { .. }
                 | Statement::Copy(_)
-        )
+        ) || self.changes_schema()
+    }
+
+    /// Whether it changes the schema.
+    pub(super) fn changes_schema(&self) -> bool {
+        match self {
+            Statement::CreateIndex(create) => !create.concurrently,
+            Statement::CreateTable(_)
+            | Statement::CreateTableAs(_)
+            | Statement::AlterTable(_)
+            | Statement::CreateView(_)
+            | Statement::CreateSequence(_)
+            | Statement::AlterSequence(_)
+            | Statement::CreateSchema { .. }
+            | Statement::CreateEnum { .. }
+            | Statement::AlterType { .. }
+            | Statement::CreateDomain(_)
+            | Statement::Drop(_)
+            | Statement::Rename { .. }
+            | Statement::Comment(_)
+            | Statement::Truncate { .. } => true,
+            _ => false,
+        }
     }
 }

@@ -158,6 +158,13 @@ pub(super) fn each_by_index(
     values: &[Value],
     each: &mut dyn FnMut(Vec<Value>, Vec<Value>) -> Result<bool>,
 ) -> Result<()> {
+    if !table.is_filled(index) {
+        let columns = &table.indexes[index].columns;
+        return each_row(run, table, &mut |key, row| {
+            let is_it = columns.iter().zip(values).all(|(column, value)| row[column.column] == *value);
+            if is_it { each(key, row) } else { Ok(true) }
+        });
+    }
     let columns = table.indexes[index].columns.iter().map(|column| &table.columns[column.column]);
     let stored = columns.zip(values).map(|(column, value)| encode(column.ty, column.modifier, value));
     let stored = stored.collect::<Result<Vec<_>>>()?;
