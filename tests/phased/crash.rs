@@ -209,7 +209,12 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
             while !enough(journal, next - first) {
                 match journal.call(thread, next) {
                     Ok(()) => next += 1,
-                    Err(Error::LogFailed { .. } | Error::NoLogSpace { .. } | Error::Closed) => break,
+                    Err(
+                        Error::LogFailed { .. }
+                        | Error::LogNotExtended { .. }
+                        | Error::NoLogSpace { .. }
+                        | Error::Closed,
+                    ) => break,
                     Err(error) => panic!("{error}"),
                 }
             }

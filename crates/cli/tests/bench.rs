@@ -274,7 +274,7 @@ fn flights_are_read_from_standard_input() {
 }
 
 /// Small runs of the workloads whose calls touch single records.
-const SINGLE_RECORDS: [&[&str]; 10] = [
+const SINGLE_RECORDS: [&[&str]; 12] = [
     &["incr1", "--keys=200", "--hot-percent=50", "--rmw"],
     &["incr1", "--keys=20", "--operation=top-k"],
     &["incr1", "--keys=20", "--rotate-operation", "--rotate-seconds=0.02"],
@@ -283,6 +283,8 @@ const SINGLE_RECORDS: [&[&str]; 10] = [
     &["incrz", "--keys=200", "--alpha=1.4"],
     &["like", "--users=200", "--pages=200"],
     &["bookings", "--nights=60", "--guides=5"],
+    &["flash-sale", "--items=20", "--stock=1000"],
+    &["flash-sale", "--items=2", "--stock=60", "--view-percent=20"],
     &["ycsb", "--records=200", "--rmw", "--theta=0.99"],
     &["ycsb", "--records=200", "--value-size=100"],
 ];
@@ -303,6 +305,24 @@ fn run_under_every_protocol(workloads: &[&[&str]]) {
 #[test]
 fn small_workloads_keep_their_sums_under_every_protocol() {
     run_under_every_protocol(&SINGLE_RECORDS);
+}
+
+/// One item is sold to the last piece and no further, also in what recovery finds; audits go on beside the sale.
+#[test]
+fn a_flash_sale_sells_out_exactly_and_is_audited() {
+    for protocol in ["--protocol=phased", "--protocol=partitioned"] {
+        let sale = ["bench", "flash-sale", "--items=1", "--stock=300", "--threads=8", "--view-percent=10"];
+        let run = ["--transactions=3000", "--verify-recovery", "--json", protocol];
+        let object = json(&with(&sale, &run));
+        assert_eq!(object["check"], "ok", "{protocol}");
+        let order = &object["by_transaction"]["order"];
+        assert_eq!(number(order, "/committed"), 300.0, "{protocol}: {order}");
+        assert!(number(order, "/failed") > 0.0, "{protocol}: {order}");
+        assert!(number(&object, "/audits/count") >= 1.0, "{protocol}: {}", object["audits"]);
+        assert!(object["audits"]["wrong"].is_null());
+    }
+    let none = json(&["bench", "incr1", "--keys=20", "--transactions=200", "--durability=none", "--json"]);
+    assert!(none["audits"].is_null(), "it has none");
 }
 
 #[test]

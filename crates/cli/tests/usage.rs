@@ -19,7 +19,7 @@ fn refused(arguments: &[&str], words: &[&str]) {
 
 #[test]
 fn help_has_examples_for_every_command() {
-    let commands: [&[&str]; 16] = [
+    let commands: [&[&str]; 17] = [
         &["--help"],
         &["bench", "--help"],
         &["bench", "debit-credit", "--help"],
@@ -29,6 +29,7 @@ fn help_has_examples_for_every_command() {
         &["bench", "incrz", "--help"],
         &["bench", "like", "--help"],
         &["bench", "bookings", "--help"],
+        &["bench", "flash-sale", "--help"],
         &["bench", "ycsb", "--help"],
         &["bench", "tatp", "--help"],
         &["bench", "tpcc", "--help"],
@@ -102,6 +103,8 @@ fn values_out_of_range_are_refused_by_name() {
         ("like", "--write-percent=101"),
         ("bookings", "--longest-stay=366"),
         ("bookings", "--tour-percent=101"),
+        ("flash-sale", "--items=0"),
+        ("flash-sale", "--view-percent=101"),
         ("ycsb", "--ops=65"),
         ("ycsb", "--value-size=7"),
         ("tatp", "--subscribers=0"),

@@ -12,6 +12,7 @@
 //! | [`incr`] | a call adds 1 to one key, hot or not |
 //! | [`like`] | users like pages, of which some are popular |
 //! | [`bookings`] | stays of some nights, tours of a guide: conflicts that only intervals and inserted values predict |
+//! | [`flash_sale`] | items that must not be oversold, orders, page views, a leaderboard |
 //! | [`ycsb`] | a number of reads and writes of single records |
 //! | [`tatp`] | a register of mobile phones: short transactions, of which many fail |
 //! | [`smallbank`] | customers with two accounts each, of whom some are hot |
@@ -28,6 +29,7 @@ pub mod contender;
 pub mod debit_credit;
 pub mod driver;
 mod error;
+pub mod flash_sale;
 pub mod flights;
 pub mod incr;
 pub mod like;
@@ -57,6 +59,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(incr::Increment::zipf()),
         Box::new(like::Like::default()),
         Box::new(bookings::Bookings::default()),
+        Box::new(flash_sale::FlashSale::default()),
         Box::new(ycsb::Ycsb::default()),
         Box::new(ycsb::Ycsb::read_modify_write()),
         Box::new(tatp::Tatp::default()),

@@ -61,6 +61,11 @@ pub trait Workload: Send + Sync {
         false
     }
 
+    /// Whether its invariants hold in every snapshot, so that a run may check them each second while calls go on.
+    fn is_audited(&self) -> bool {
+        false
+    }
+
     /// What of its input the last check found to be no transaction, by reason.
     fn rejected(&self) -> Vec<Rejected> {
         Vec::new()

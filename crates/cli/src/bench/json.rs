@@ -92,6 +92,9 @@ fn engine(findings: &Findings<'_>, object: &mut Map<String, Value>) {
     if let Some(schedule) = &findings.schedule {
         put("schedule_state", schedule_state(schedule));
     }
+    if let Some(audits) = &findings.audits {
+        put("audits", json!({ "count": audits.count, "wrong": audits.wrong }));
+    }
     if let Some(limit) = findings.max_in_flight {
         put("max_in_flight", limit.into());
     }

@@ -22,6 +22,7 @@ mod beside;
 mod bookings;
 mod checkpoints;
 mod disk;
+mod flash_sale;
 mod follower;
 mod format;
 mod json;

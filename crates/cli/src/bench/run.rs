@@ -8,6 +8,7 @@ use heddle_workloads::driver::{self, Report, Settings};
 use heddledb::{CheckpointStatus, Database, Options, Partition, PhaseReport, Recovery, ScheduleReport};
 
 use super::disk::{Files, Peak};
+use super::flash_sale::{Audits, audited};
 use super::follower::{Follower, socket_in};
 use super::options::{CommonOptions, Limit};
 use super::place::Place;
@@ -43,6 +44,8 @@ pub struct Findings<'a> {
     pub schedule: Option<ScheduleReport>,
     /// The limit on calls in flight that the engine found, if it was asked to.
     pub max_in_flight: Option<usize>,
+    /// What the audits beside the run found, if the workload has any.
+    pub audits: Option<Audits>,
     /// What each executor owned at the end, if the protocol has any.
     pub partitions: Vec<Partition>,
 }
@@ -121,10 +124,12 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     let (report, disk) = watch_disk(plan, place, || {
         plan.options.checkpoints.beside(&db, || {
             let watch = |tick| progress.tick(tick);
-            Ok(driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch)?)
+            let run = || driver::run(&db, plan.workload.as_ref(), bound.as_ref(), &settings, &watch);
+            let (report, audits) = audited(&db, plan.workload.as_ref(), run)?;
+            Ok((report?, audits))
         })
     })?;
-    let report = report?;
+    let (report, audits) = report?;
     let (phases, checkpoints) = (db.phases(), plan.options.is_durable().then(|| db.checkpoints()));
     let (schedule, partitions) = (db.schedule(), db.partitions());
     let max_in_flight = (plan.options.max_in_flight == Some(Limit::Auto)).then(|| db.max_in_flight());
@@ -133,6 +138,8 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
     let marks = before + report.marks;
     progress.say("checking");
     let mut check = check(plan, &db, marks);
+    let found_in_audits = audits.as_ref().and_then(|audits| audits.wrong.clone());
+    check = found_in_audits.map_or(check, Err);
     let mut recovery = None;
     db.close()?;
     follower.map_or(Ok(()), Follower::end)?;
@@ -160,6 +167,7 @@ fn measure<'a>(plan: &'a Plan, mut settings: Settings, place: &Place) -> Result<
         disk,
         schedule,
         max_in_flight,
+        audits,
         partitions,
     })
 }
@@ -209,6 +217,7 @@ fn measure_contender<'a>(
         disk: None,
         schedule: None,
         max_in_flight: None,
+        audits: None,
         partitions: Vec::new(),
     })
 }

@@ -44,6 +44,9 @@ pub fn text(findings: &Findings<'_>) -> String {
             lines.join(", ")
         ));
     }
+    if let Some(audits) = &findings.audits {
+        parts.push(format!("audits beside the run: {}", grouped(audits.count)));
+    }
     parts.push(match &findings.check {
         Ok(()) if findings.recovery.is_some() => "check: ok, before and after recovery".to_owned(),
         Ok(()) => "check: ok".to_owned(),

@@ -14,6 +14,7 @@ use heddledb::Stages;
 
 use super::bookings::{BOOKINGS_EXAMPLES, BookingsArguments};
 use super::checkpoints::When;
+use super::flash_sale::{FLASH_SALE_EXAMPLES, FlashSaleArguments};
 use super::microbenchmarks::{
     INCR1_EXAMPLES, INCRZ_EXAMPLES, Incr1Arguments, IncrzArguments, LIKE_EXAMPLES, LikeArguments,
     YCSB_EXAMPLES, YcsbArguments,
@@ -49,6 +50,9 @@ pub enum WorkloadArguments {
     /// Stays of some nights and tours of a guide, whose conflicts only intervals and inserted values predict
     #[command(after_help = BOOKINGS_EXAMPLES)]
     Bookings(BookingsArguments),
+    /// Items that are not oversold, orders that fail when they are sold out, page views, a leaderboard of orders
+    #[command(after_help = FLASH_SALE_EXAMPLES)]
+    FlashSale(FlashSaleArguments),
     /// Operations on single records: reads, and writes that are blind or read first
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(YcsbArguments),
@@ -228,6 +232,7 @@ impl WorkloadArguments {
             WorkloadArguments::Incrz(arguments) => arguments.plan(),
             WorkloadArguments::Like(arguments) => arguments.plan(),
             WorkloadArguments::Bookings(arguments) => arguments.plan(),
+            WorkloadArguments::FlashSale(arguments) => arguments.plan(),
             WorkloadArguments::Ycsb(arguments) => arguments.plan(),
             WorkloadArguments::Tatp(arguments) => arguments.plan(),
             WorkloadArguments::SmallBank(arguments) => arguments.plan(),

@@ -169,10 +169,15 @@ fn join(caller: ScopedJoinHandle<'_, Result<Recorder>>) -> Result<Recorder> {
 
 /// Whether an error is the call's own, which is counted; every other one ends the run.
 fn is_own_failure(error: &heddledb::Error) -> bool {
-    use heddledb::Error::{DuplicateKey, Failed, MissingKey, NullValue, Overflow};
+    use heddledb::Error::{CheckViolation, DuplicateKey, Failed, MissingKey, NullValue, Overflow};
     matches!(
         error,
-        Failed { .. } | DuplicateKey { .. } | MissingKey { .. } | Overflow { .. } | NullValue { .. }
+        Failed { .. }
+            | CheckViolation { .. }
+            | DuplicateKey { .. }
+            | MissingKey { .. }
+            | Overflow { .. }
+            | NullValue { .. }
     )
 }
 
