@@ -101,12 +101,12 @@ fn count(number: usize, logged: &str, repetitions: u64) -> std::result::Result<u
         .args(["run", &number.to_string(), logged, &repetitions.to_string()])
         .output()
         .map_err(|error| format!("valgrind cannot be run: {error}"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let reported = String::from_utf8_lossy(&output.stderr);
     let collected =
-        told.lines().find_map(|line| line.split_once("Collected :")).map(|(_, count)| count.trim());
+        reported.lines().find_map(|line| line.split_once("Collected :")).map(|(_, count)| count.trim());
     match collected.and_then(|count| count.parse().ok()) {
         Some(count) if output.status.success() && count > 0 => Ok(count),
-        _ => Err(format!("valgrind collected nothing ({}):\n{told}", output.status)),
+        _ => Err(format!("valgrind collected nothing ({}):\n{reported}", output.status)),
     }
 }
 

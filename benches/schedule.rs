@@ -2,7 +2,7 @@
 //! each of the sixteen policies.
 //!
 //! `cargo bench --bench schedule`. History and State are filled by real calls first, which conflict. Measured are groups of
-//! 64 different orders, so that reading the clock costs next to nothing; told are the median group and the mean, per order.
+//! 64 different orders, so that reading the clock costs next to nothing; reported are the median group and the mean, per order.
 //! Names of policies behind `--` choose among them.
 
 use std::hint::black_box;

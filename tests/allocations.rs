@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// How much this thread allocates in this many rounds, after more of them to warm up: by then it has also taken its part
-/// in freeing what earlier transactions have left, whoever's turn that is.
+/// in freeing what earlier transactions have left.
 fn allocations(rounds: u64, mut round: impl FnMut()) -> u64 {
     (0..10 * rounds).for_each(|_| round());
     let before = ALLOCATIONS.get();

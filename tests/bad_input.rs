@@ -40,7 +40,7 @@ fn refused_without_a_trace(
 }
 
 #[test]
-fn an_unknown_table_is_told_with_the_tables_there_are() {
+fn an_unknown_table_is_reported_with_the_tables_there_are() {
     let db = in_memory();
     assert_kind!(refused(db.table("acount"), &["acount", "none yet"]), Error::UnknownTable { .. });
     db.create_table(account_definition()).unwrap();
@@ -49,7 +49,7 @@ fn an_unknown_table_is_told_with_the_tables_there_are() {
 }
 
 #[test]
-fn an_unknown_column_is_told_with_the_columns_there_are() {
+fn an_unknown_column_is_reported_with_the_columns_there_are() {
     let (db, table) = accounts();
     let known = ["account", "balanse", "id, name, branch, balance, visits"];
     let error = refused_without_a_trace(&db, &table, &known, |tx| {
@@ -93,7 +93,7 @@ fn a_column_of_another_table_or_database_is_unknown() {
 }
 
 #[test]
-fn an_unknown_index_is_told_with_the_indexes_there_are() {
+fn an_unknown_index_is_reported_with_the_indexes_there_are() {
     let (db, table) = accounts();
     let words = ["by_nmae", "account_by_name, account_by_branch"];
     let error = refused(db.run(|tx| rows_of(tx.scan_index(&table, "by_nmae", Range::all()))), &words);
@@ -101,7 +101,7 @@ fn an_unknown_index_is_told_with_the_indexes_there_are() {
 }
 
 #[test]
-fn a_wrong_type_is_told_with_both_types() {
+fn a_wrong_type_is_reported_with_both_types() {
     let (db, table) = accounts();
     let wrong = |words: &[&str], body: &dyn Fn(&heddledb::Tx<'_, '_>) -> heddledb::Result<()>| {
         let error = refused_without_a_trace(&db, &table, words, body);

@@ -16,7 +16,7 @@ macro_rules! enter {
             use super::*;
 
             fn subjects() -> Vec<Subject> {
-                named(stringify!($protocol), vec![$(Entrant::from($options)),+])
+                named(stringify!($protocol), vec![$(Configuration::from($options)),+])
             }
 
             #[test]
@@ -96,39 +96,39 @@ fn under(protocol: impl Into<ProtocolOptions>) -> Options {
 
 /// What a protocol is tested with: its options, and whether columns are labelled to be split, and
 /// boundaries move all the time.
-struct Entrant {
+struct Configuration {
     options: Options,
     labels: bool,
     moves: bool,
 }
 
-impl From<Options> for Entrant {
-    fn from(options: Options) -> Entrant {
-        Entrant { options, labels: false, moves: false }
+impl From<Options> for Configuration {
+    fn from(options: Options) -> Configuration {
+        Configuration { options, labels: false, moves: false }
     }
 }
 
-fn labelled(options: Options) -> Entrant {
-    Entrant { labels: true, ..options.into() }
+fn labelled(options: Options) -> Configuration {
+    Configuration { labels: true, ..options.into() }
 }
 
-fn moving(options: Options) -> Entrant {
-    Entrant { moves: true, ..options.into() }
+fn moving(options: Options) -> Configuration {
+    Configuration { moves: true, ..options.into() }
 }
 
-fn named(protocol: &str, entrants: Vec<Entrant>) -> Vec<Subject> {
+fn named(protocol: &str, configurations: Vec<Configuration>) -> Vec<Subject> {
     let kind: ProtocolKind = protocol.parse().expect("a protocol");
-    for Entrant { options, .. } in &entrants {
+    for Configuration { options, .. } in &configurations {
         assert!(
             format!("{options:?}").contains(&format!("kind: {kind:?},")),
             "{options:?} is not {protocol}"
         );
     }
-    let subject = |(number, entrant): (usize, Entrant)| Subject {
+    let subject = |(number, configuration): (usize, Configuration)| Subject {
         name: format!("{protocol}, {number}"),
-        options: entrant.options,
-        labels: entrant.labels,
-        moves: entrant.moves,
+        options: configuration.options,
+        labels: configuration.labels,
+        moves: configuration.moves,
     };
-    entrants.into_iter().enumerate().map(subject).collect()
+    configurations.into_iter().enumerate().map(subject).collect()
 }

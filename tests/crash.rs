@@ -593,7 +593,7 @@ fn with_async_a_crash_keeps_a_consistent_beginning() {
                 let ledger = ledger.clone();
                 thread::spawn(move || {
                     for number in 0..80 {
-                        ledger.transfer(thread, number).expect("told at once");
+                        ledger.transfer(thread, number).expect("reported at once");
                     }
                 })
             })

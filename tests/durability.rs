@@ -47,9 +47,9 @@ impl Undurable {
     ) -> (Executed<'_>, heddledb::Submitted, Receiver<Result<T>>) {
         let executed = self.bank.db.worker().expect("open").execute(procedure, arguments.clone());
         let submitted = self.bank.db.submit(procedure, arguments).expect("taken");
-        let (told, hears) = channel();
+        let (reported, hears) = channel();
         let db = self.bank.db.clone();
-        thread::spawn(move || told.send(closure(&db)));
+        thread::spawn(move || reported.send(closure(&db)));
         grace();
         assert!(!executed.is_released(), "a worker tells what is not durable");
         assert!(!submitted.is_done(), "the pipeline tells what is not durable");
@@ -58,13 +58,13 @@ impl Undurable {
     }
 
     /// Reads of durable data are released although nothing can be synced.
-    fn others_are_told(&self) {
+    fn others_are_reported(&self) {
         assert_eq!(self.bank.value(9), Ok(Some(0)), "a closure that reads durable data");
-        let call = self.bank.db.call(&self.bank.get, args![9, 0]).expect("told at once");
+        let call = self.bank.db.call(&self.bank.get, args![9, 0]).expect("reported at once");
         assert_eq!(call.rows, [[Value::Int(0)]]);
         let executed = self.bank.db.worker().expect("open").execute(&self.bank.range, args![8, 10]);
         assert!(executed.is_released());
-        assert_eq!(executed.wait().expect("told at once").rows.len(), 2);
+        assert_eq!(executed.wait().expect("reported at once").rows.len(), 2);
     }
 
     /// What a crash now leaves.
@@ -85,12 +85,12 @@ fn a_reader_of_an_undurable_write_waits_and_others_do_not() {
         undurable.must_wait(&undurable.bank.get, args![1, 0], move |db: &Database| {
             db.run(|tx| tx.get(&items, key![1])?.map(|row| row.int("value")).transpose())
         });
-    undurable.others_are_told();
+    undurable.others_are_reported();
     assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "7 was never released, and it is lost");
     undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()), [[Value::Int(7)]]);
     assert_eq!(rows(submitted.wait()), [[Value::Int(7)]]);
-    assert_eq!(hears.recv().expect("told"), Ok(Some(7)));
+    assert_eq!(hears.recv().expect("reported"), Ok(Some(7)));
     assert_eq!(undurable.crashed().value(1), Ok(Some(7)), "it was released, and so it is durable");
 }
 
@@ -102,12 +102,12 @@ fn a_reader_of_an_undurable_delete_waits() {
         undurable.must_wait(&undurable.bank.get, args![1, 0], move |db: &Database| {
             db.run(|tx| tx.exists(&items, key![1]))
         });
-    undurable.others_are_told();
+    undurable.others_are_reported();
     assert_eq!(undurable.crashed().value(1), Ok(Some(0)), "its deletion was never released");
     undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()), Vec::<Vec<Value>>::new());
     assert_eq!(rows(submitted.wait()), Vec::<Vec<Value>>::new());
-    assert_eq!(hears.recv().expect("told"), Ok(false));
+    assert_eq!(hears.recv().expect("reported"), Ok(false));
     assert_eq!(undurable.crashed().value(1), Ok(None));
 }
 
@@ -119,13 +119,13 @@ fn a_reader_of_a_range_from_which_a_row_was_deleted_undurably_waits() {
         undurable.must_wait(&undurable.bank.range, args![1, 4], move |db: &Database| {
             db.run(|tx| Ok(tx.scan(&items, Range::from(key![1]).to(key![4]).reverse())?.count()))
         });
-    undurable.others_are_told();
+    undurable.others_are_reported();
     let crashed = undurable.crashed();
     assert_eq!(rows(crashed.db.call(&crashed.range, args![1, 4])).len(), 3);
     undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()).len(), 2);
     assert_eq!(rows(submitted.wait()).len(), 2);
-    assert_eq!(hears.recv().expect("told"), Ok(2));
+    assert_eq!(hears.recv().expect("reported"), Ok(2));
 }
 
 #[test]
@@ -136,11 +136,11 @@ fn a_reader_of_an_undurable_index_entry_waits_and_so_does_one_of_an_entry_that_h
         undurable.must_wait(&undurable.bank.by_tag, args![5_000, 0], move |db: &Database| {
             db.run(|tx| Ok(tx.scan_index(&items, "item_by_tag", Range::prefix(key![5_000]))?.count()))
         });
-    undurable.others_are_told();
+    undurable.others_are_reported();
     undurable.disk.release_syncs();
     assert_eq!(rows(executed.wait()).len(), 1);
     assert_eq!(rows(submitted.wait()).len(), 1);
-    assert_eq!(hears.recv().expect("told"), Ok(1));
+    assert_eq!(hears.recv().expect("reported"), Ok(1));
 
     let undurable = Undurable::after(|bank| (bank.delete.clone(), args![3, 0]));
     let items = undurable.bank.items.clone();
@@ -152,37 +152,37 @@ fn a_reader_of_an_undurable_index_entry_waits_and_so_does_one_of_an_entry_that_h
     assert_eq!(rows(crashed.db.call(&crashed.by_tag, args![300, 0])).len(), 1);
     undurable.disk.release_syncs();
     assert!(rows(executed.wait()).is_empty() && rows(submitted.wait()).is_empty());
-    assert_eq!(hears.recv().expect("told"), Ok(0));
+    assert_eq!(hears.recv().expect("reported"), Ok(0));
 }
 
 #[test]
-fn a_duplicate_key_is_told_when_the_row_that_it_met_is_durable() {
+fn a_duplicate_key_is_reported_when_the_row_that_it_met_is_durable() {
     let undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
     let items = undurable.bank.items.clone();
     let (executed, submitted, hears) =
         undurable.must_wait(&undurable.bank.insert, args![50, 6], move |db: &Database| {
             db.run(|tx| tx.insert(&items, row![50, 7, 1]))
         });
-    undurable.others_are_told();
+    undurable.others_are_reported();
     assert_eq!(undurable.crashed().value(50), Ok(None));
     undurable.disk.release_syncs();
     let duplicate = |error: &Error| matches!(error, Error::DuplicateKey { .. });
     assert!(executed.wait().is_err_and(|error| duplicate(&error)));
     assert!(submitted.wait().is_err_and(|error| duplicate(&error)));
-    assert!(hears.recv().expect("told").is_err_and(|error| duplicate(&error)));
+    assert!(hears.recv().expect("reported").is_err_and(|error| duplicate(&error)));
 }
 
 #[test]
-fn a_duplicate_in_a_unique_index_is_told_when_the_entry_that_it_met_is_durable() {
+fn a_duplicate_in_a_unique_index_is_reported_when_the_entry_that_it_met_is_durable() {
     let undurable = Undurable::after(|bank| (bank.insert.clone(), args![50, 5]));
     let items = undurable.bank.items.clone();
-    let (told, hears) = channel();
+    let (reported, hears) = channel();
     let db = undurable.bank.db.clone();
-    thread::spawn(move || told.send(db.run(|tx| tx.insert(&items, row![51, 7, 5_000]))));
+    thread::spawn(move || reported.send(db.run(|tx| tx.insert(&items, row![51, 7, 5_000]))));
     grace();
     assert!(hears.try_recv().is_err());
     undurable.disk.release_syncs();
-    let error = hears.recv().expect("told").expect_err("the tag is taken");
+    let error = hears.recv().expect("reported").expect_err("the tag is taken");
     assert!(matches!(error, Error::DuplicateKey { .. }), "{error}");
     assert!(error.to_string().contains("item_by_tag"), "{error}");
 }
@@ -199,13 +199,13 @@ fn an_own_error_that_tells_of_undurable_data_waits() {
             })
         });
     assert!(executed.failed());
-    undurable.others_are_told();
+    undurable.others_are_reported();
     let at_once = undurable.bank.db.call(&undurable.bank.read_and_fail, args![9, 0]);
     assert_eq!(at_once, Err(heddledb::fail("the value is 0")), "an error about durable data");
     undurable.disk.release_syncs();
     assert_eq!(executed.wait(), Err(heddledb::fail("the value is 7")));
     assert_eq!(submitted.wait(), Err(heddledb::fail("the value is 7")));
-    assert_eq!(hears.recv().expect("told"), Err(heddledb::fail("Some(7)")));
+    assert_eq!(hears.recv().expect("reported"), Err(heddledb::fail("Some(7)")));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_panic_and_a_missing_key_tell_of_undurable_data_too() {
     undurable.disk.release_syncs();
     assert!(matches!(executed.wait(), Err(Error::MissingKey { .. })));
     assert!(matches!(submitted.wait(), Err(Error::MissingKey { .. })));
-    let panicked = hears.recv().expect("told");
+    let panicked = hears.recv().expect("reported");
     assert!(
         matches!(&panicked, Err(Error::Panicked { message }) if message == "it has gone"),
         "{panicked:?}"
@@ -231,12 +231,12 @@ fn a_panic_and_a_missing_key_tell_of_undurable_data_too() {
 
 /// The closure meets the new value only when it commits: its addition is blind until then.
 #[test]
-fn an_overflow_found_at_commit_is_told_when_the_value_that_overflowed_is_durable() {
+fn an_overflow_found_at_commit_is_reported_when_the_value_that_overflowed_is_durable() {
     let disk = SimulatedDisk::new();
     let bank = Arc::new(bank(&disk));
     bank.wait_for_segments(&disk);
     let held = HeldSyncs::of(&disk);
-    let (told, hears) = channel();
+    let (reported, hears) = channel();
     let in_body = Arc::new(Barrier::new(2));
     let adder = {
         let (bank, in_body) = (bank.clone(), in_body.clone());
@@ -252,7 +252,7 @@ fn an_overflow_found_at_commit_is_told_when_the_value_that_overflowed_is_durable
                 }
                 Ok(())
             });
-            told.send(result).expect("the receiver is open");
+            reported.send(result).expect("the receiver is open");
         })
     };
     in_body.wait();
@@ -261,9 +261,9 @@ fn an_overflow_found_at_commit_is_told_when_the_value_that_overflowed_is_durable
     grace();
     grace();
     let early = hears.try_recv();
-    assert!(early.is_err(), "told of a value that is not durable: {early:?}");
+    assert!(early.is_err(), "released before the value is durable: {early:?}");
     held.release();
-    let result = hears.recv().expect("told");
+    let result = hears.recv().expect("reported");
     assert!(matches!(result, Err(Error::Overflow { .. })), "{result:?}");
     adder.join().expect("no panic");
 }
@@ -305,7 +305,7 @@ fn a_body_that_spans_epochs_commits_in_the_later_one_and_is_recovered() {
 }
 
 #[test]
-fn with_async_results_are_told_at_once_and_a_crash_keeps_a_beginning_of_them() {
+fn with_async_results_are_reported_at_once_and_a_crash_keeps_a_beginning_of_them() {
     let disk = SimulatedDisk::new();
     bank(&disk).db.close().expect("durable");
     let bank =
@@ -316,7 +316,7 @@ fn with_async_results_are_told_at_once_and_a_crash_keeps_a_beginning_of_them() {
                 tx.update(&bank.items, key![1], &[("value", value.into())])?;
                 tx.update(&bank.items, key![2], &[("value", value.into())])
             })
-            .expect("told at once");
+            .expect("reported at once");
         if value % 20 == 0 {
             let crashed = reopened(&disk.crash_image(value as u64));
             let seen = crashed.db.run(|tx| {
@@ -354,7 +354,7 @@ fn with_none_nothing_is_written_and_what_was_there_is_read() {
     let db = none();
     let operations = disk.operations();
     let items = db.table("item").expect("recovered");
-    db.run(|tx| tx.update(&items, key![1], &[("value", 5.into())])).expect("told at once");
+    db.run(|tx| tx.update(&items, key![1], &[("value", 5.into())])).expect("reported at once");
     assert_eq!(db.run(|tx| tx.get(&items, key![1])?.map(|row| row.int("value")).transpose()), Ok(Some(5)));
     db.close().expect("nothing to write");
     assert_eq!(disk.operations(), operations, "nothing is changed on disk");
@@ -415,16 +415,16 @@ fn who_closes_second_waits_as_long_and_hears_the_same() {
     bank.wait_for_segments(&disk);
     let held = HeldSyncs::of(&disk);
     let written = bank.db.worker().expect("open").execute(&bank.set, args![1, 5]);
-    let (told, hears) = channel();
+    let (reported, hears) = channel();
     for _ in 0..2 {
-        let (db, told) = (bank.db.clone(), told.clone());
-        thread::spawn(move || told.send(db.close()));
+        let (db, reported) = (bank.db.clone(), reported.clone());
+        thread::spawn(move || reported.send(db.close()));
     }
     grace();
     assert!(hears.try_recv().is_err(), "closed, and yet not durable");
     held.release();
-    assert_eq!(hears.recv().expect("told"), Ok(()));
-    assert_eq!(hears.recv().expect("told"), Ok(()));
+    assert_eq!(hears.recv().expect("reported"), Ok(()));
+    assert_eq!(hears.recv().expect("reported"), Ok(()));
     assert_eq!(written.wait().map(|_| ()), Ok(()));
 }
 

@@ -86,10 +86,10 @@ fn all_who_wait_hear_that_it_is_unknown() {
         let next = worker.execute(&bank.set, args![2, 7]);
         let submitted = bank.db.submit(&bank.set, args![3, 7]).expect("taken");
         let failed = bank.db.submit(&bank.read_and_fail, args![1, 7]).expect("taken");
-        let (told, hears) = channel();
+        let (reported, hears) = channel();
         for id in 1..4 {
-            let (db, items, told) = (bank.db.clone(), bank.items.clone(), told.clone());
-            thread::spawn(move || told.send(db.run(|tx| tx.add(&items, key![id], "value", 1))));
+            let (db, items, reported) = (bank.db.clone(), bank.items.clone(), reported.clone());
+            thread::spawn(move || reported.send(db.run(|tx| tx.add(&items, key![id], "value", 1))));
         }
         grace();
         disk.fail_next(Operation::Sync, Fault::InputOutput);
@@ -97,7 +97,7 @@ fn all_who_wait_hear_that_it_is_unknown() {
         assert!(is_unknown(&written.wait()) && is_unknown(&read.wait()) && is_unknown(&next.wait()));
         assert!(is_unknown(&submitted.wait()) && is_unknown(&failed.wait()));
         for _ in 1..4 {
-            assert!(is_unknown(&hears.recv().expect("told")));
+            assert!(is_unknown(&hears.recv().expect("reported")));
         }
         updates_are_refused_and_reads_go_on(&bank, "00000001.log");
         for seed in 0..4 {
@@ -194,7 +194,7 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
             options(&disk).durability(heddledb::Durability::Async).log(|log| log.group_milliseconds(1.0));
         let bank = reopened_with(options);
         let held = HeldSyncs::of(&disk);
-        bank.db.call(&bank.set, args![2, 1]).expect("told at once");
+        bank.db.call(&bank.set, args![2, 1]).expect("reported at once");
         disk.wait_for_held_syncs(1);
         let (enter, entered) = channel();
         let (go_on, wait) = channel();
@@ -205,7 +205,7 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
                 db.run(|tx| {
                     if std::mem::take(&mut first) {
                         enter.send(()).expect("the receiver is open");
-                        wait.recv().expect("told to go on");
+                        wait.recv().expect("a signal to go on");
                     }
                     tx.add(&items, key![1], "value", 1)
                 })
@@ -228,7 +228,7 @@ fn with_async_a_commit_after_the_failure_is_not_acknowledged() {
 /// With `Async`: what is released after the log has failed rests on durable data; all else is unknown, as it is with
 /// `Group`.
 #[test]
-fn with_async_only_results_of_durable_data_are_told_after_the_failure() {
+fn with_async_only_results_of_durable_data_are_reported_after_the_failure() {
     for stages in Stages::ALL {
         in_time("results after the failure", || {
             let disk = SimulatedDisk::new();
@@ -244,13 +244,13 @@ fn with_async_only_results_of_durable_data_are_told_after_the_failure() {
             disk.wait_for_held_syncs(1);
             let next = worker.execute(&bank.set, args![2, 7]);
             assert!(written.is_released() && next.is_released());
-            worker.execute(&bank.set, args![3, 7]).wait().expect("told before the failure");
+            worker.execute(&bank.set, args![3, 7]).wait().expect("reported before the failure");
             disk.fail_next(Operation::Sync, Fault::InputOutput);
             held.release();
             while bank.db.run(|tx| tx.add(&bank.items, key![4], "value", 1)).is_ok() {
                 thread::yield_now();
             }
-            assert!(is_unknown(&written.wait()) && is_unknown(&next.wait()), "told after the failure");
+            assert!(is_unknown(&written.wait()) && is_unknown(&next.wait()), "reported after the failure");
             drop(worker);
             for id in 1..4 {
                 assert!(is_unknown(&bank.value(id)), "{id}: it never becomes durable");

@@ -428,10 +428,10 @@ fn who_only_reads_is_not_held_up_by_a_full_group() {
     let first = worker.execute(&bank.set, args![1, 5]);
     disk.wait_for_held_syncs(1);
     let second = worker.execute(&bank.set, args![2, 5]);
-    let (told, hears) = std::sync::mpsc::channel();
+    let (reported, hears) = std::sync::mpsc::channel();
     let reader = {
         let bank = bank.clone();
-        thread::spawn(move || told.send(bank.value(9)))
+        thread::spawn(move || reported.send(bank.value(9)))
     };
     let read = hears.recv_timeout(Duration::from_secs(5));
     held.release();
@@ -450,7 +450,9 @@ fn with_async_a_group_waits_for_its_time_and_no_longer() {
     let before = bank.db.statistics();
     let start = Instant::now();
     for value in 0..200 {
-        bank.db.run(|tx| tx.update(&bank.items, key![1], &[("value", value.into())])).expect("told at once");
+        bank.db
+            .run(|tx| tx.update(&bank.items, key![1], &[("value", value.into())]))
+            .expect("reported at once");
     }
     wait_until("all are written", || {
         let written = bank.db.statistics() - before;

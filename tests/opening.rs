@@ -89,7 +89,7 @@ fn a_newer_version_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_damaged_manifest_is_told_with_its_place() {
+fn a_damaged_manifest_is_reported_with_its_place() {
     let disk = a_database();
     let mut manifest = disk.bytes(&file("MANIFEST")).unwrap();
     manifest[15] ^= 1;
@@ -99,7 +99,7 @@ fn a_damaged_manifest_is_told_with_its_place() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_and_can_be_read() {
+fn a_directory_that_cannot_be_written_is_reported_and_can_be_read() {
     for fault in [Fault::ReadOnly, Fault::PermissionDenied] {
         let disk = a_database();
         for operation in
@@ -292,7 +292,7 @@ fn the_second_process() {
 
 /// How far recovery has got is reported, in the order of its steps, and never beyond the end.
 #[test]
-fn who_opens_a_database_is_told_how_far_recovery_has_got() {
+fn who_opens_a_database_is_notified_how_far_recovery_has_got() {
     let disk = SimulatedDisk::new();
     let db = open(&disk);
     let table = db.create_table(counter_definition()).unwrap();
@@ -303,15 +303,18 @@ fn who_opens_a_database_is_told_how_far_recovery_has_got() {
         }
     }
     db.close().unwrap();
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let teller = told.clone();
+    let reported = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let teller = reported.clone();
     let options = on_disk(&disk).recovery_progress(move |progress| teller.lock().unwrap().push(progress));
     let db = Database::open(DATABASE, options).unwrap();
-    let told = told.lock().unwrap();
-    let mut steps: Vec<RecoveryStep> = told.iter().map(|progress| progress.step).collect();
+    let reported = reported.lock().unwrap();
+    let mut steps: Vec<RecoveryStep> = reported.iter().map(|progress| progress.step).collect();
     steps.dedup();
     assert_eq!(steps, [RecoveryStep::Checkpoint, RecoveryStep::Log, RecoveryStep::Indexes]);
-    assert!(told.iter().all(|progress| 0 < progress.done && progress.done <= progress.total), "{told:?}");
+    assert!(
+        reported.iter().all(|progress| 0 < progress.done && progress.done <= progress.total),
+        "{reported:?}"
+    );
     let line = db.recovery().to_string();
     for part in ["recovered in ", "checkpoint 1 of ", " transactions of ", "indexes in "] {
         assert!(line.contains(part), "{line}");

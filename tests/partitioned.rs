@@ -716,8 +716,8 @@ fn an_executor_may_close_the_database() {
             (0..50_i64).map(|call| db.submit(&procedure, args![call % 5, 5 + call % 3]).unwrap()).collect();
         drop((procedure, table, db));
         for one in submitted {
-            let told = one.wait();
-            assert!(matches!(told, Ok(_) | Err(Error::Closed)), "{told:?}");
+            let reported = one.wait();
+            assert!(matches!(reported, Ok(_) | Err(Error::Closed)), "{reported:?}");
         }
     }
 }

@@ -332,8 +332,8 @@ fn a_group_keeps_its_order_where_one_transaction_reads_unlocked_what_another_wri
         worker.execute_group(&procedures, &calls, &mut done);
         for (place, (executed, expected)) in done.into_iter().zip(expected).enumerate() {
             let rows = executed.wait().unwrap().rows;
-            let told = rows.first().map(|row| row[0].clone());
-            assert_eq!(told, expected.map(Value::from), "call {place} of {:?}", calls[place]);
+            let reported = rows.first().map(|row| row[0].clone());
+            assert_eq!(reported, expected.map(Value::from), "call {place} of {:?}", calls[place]);
         }
     }
 }
@@ -356,9 +356,10 @@ fn a_panic_in_a_batch_ends_its_transaction_only() {
             let mut done = Vec::new();
             worker.execute_group(&procedures, &calls, &mut done);
             for (call, executed) in done.into_iter().enumerate() {
-                let told = executed.wait();
-                let panicked = matches!(&told, Err(Error::Panicked { message }) if message == "on purpose");
-                assert_eq!(panicked, call % 3 == 2, "{told:?}");
+                let reported = executed.wait();
+                let panicked =
+                    matches!(&reported, Err(Error::Panicked { message }) if message == "on purpose");
+                assert_eq!(panicked, call % 3 == 2, "{reported:?}");
             }
             // The executors go on with other transactions.
             db.call(&procedures[1], args![3]).unwrap();
@@ -407,10 +408,10 @@ fn closing_waits_for_batches_and_acknowledged_results_are_durable() {
             let table = account_table(&db);
             let add = ProcedureDefinition::new("add").parameter("id", DataType::Int64);
             let add = [db.register(add.phase([add_by(&table, 0, 1)])).unwrap()];
-            let told = AtomicI64::new(0);
+            let reported = AtomicI64::new(0);
             thread::scope(|scope| {
                 for number in 0..3_u64 {
-                    let (db, add, told) = (&db, &add, &told);
+                    let (db, add, reported) = (&db, &add, &reported);
                     scope.spawn(move || {
                         let mut worker = match db.worker() {
                             Ok(worker) => worker,
@@ -425,7 +426,7 @@ fn closing_waits_for_batches_and_acknowledged_results_are_durable() {
                             worker.execute_group(add, &calls, &mut done);
                             for one in done {
                                 match one.wait() {
-                                    Ok(_) => _ = told.fetch_add(1, Ordering::Relaxed),
+                                    Ok(_) => _ = reported.fetch_add(1, Ordering::Relaxed),
                                     Err(error) => {
                                         assert!(matches!(error, Error::Closed), "{error}");
                                         is_open = false;
@@ -442,7 +443,7 @@ fn closing_waits_for_batches_and_acknowledged_results_are_durable() {
             let db = concurrent::open(&disk, options());
             let table = db.table("account").unwrap();
             let kept = total(&db, &table) - ROWS * 100;
-            assert_eq!(kept, told.load(Ordering::Relaxed), "round {round}");
+            assert_eq!(kept, reported.load(Ordering::Relaxed), "round {round}");
         }
     });
 }
@@ -480,8 +481,8 @@ fn groups_of_several_workers_take_effect_in_order() {
                         let mut done = Vec::new();
                         worker_of_db.execute_group(procedures, &calls, &mut done);
                         for (place, (executed, expected)) in done.into_iter().zip(expected).enumerate() {
-                            let told = executed.wait().unwrap().rows.first().map(|row| row[0].clone());
-                            assert_eq!(told, expected.map(Value::from), "call {place} of {calls:?}");
+                            let reported = executed.wait().unwrap().rows.first().map(|row| row[0].clone());
+                            assert_eq!(reported, expected.map(Value::from), "call {place} of {calls:?}");
                         }
                     }
                 });

@@ -245,10 +245,10 @@ fn reads_beyond_a_declared_key_fail_the_transaction_even_if_the_body_ignores_the
         let count = db.register(definition.phase([count])).unwrap();
         let mut worker = db.worker().unwrap();
         for id in 0..ROWS {
-            let told = [db.call(&count, args![id]), worker.execute(&count, args![id]).wait()];
+            let reported = [db.call(&count, args![id]), worker.execute(&count, args![id]).wait()];
             assert!(
-                told.iter().all(|told| matches!(told, Err(Error::OutsideFootprint { .. }))),
-                "{protocol}: {told:?}"
+                reported.iter().all(|reported| matches!(reported, Err(Error::OutsideFootprint { .. }))),
+                "{protocol}: {reported:?}"
             );
         }
         assert_eq!(total(&db, &table), 0, "{protocol}");

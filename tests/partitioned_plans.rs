@@ -146,9 +146,9 @@ fn no_action_starts_behind_one_that_has_failed() {
             let first = Action::write(&table)
                 .key(|args, key| key.push(args.int(0)?))
                 .body(|_| Err(fail("it fails at once")));
-            let told = begun.clone();
+            let reported = begun.clone();
             let second = Action::write(&table).key(|args, key| key.push(args.int(1)?)).body(move |action| {
-                told.fetch_add(1, Ordering::SeqCst);
+                reported.fetch_add(1, Ordering::SeqCst);
                 action.update(&[("n", 1.into())])
             });
             let definition = ProcedureDefinition::new("fails")

@@ -105,7 +105,7 @@ fn what_was_read_in_one_split_phase_does_not_hold_in_another_that_splits_more() 
                         let m = tx.get(table, key![3])?.ok_or(Error::Closed)?.int("m")?;
                         if attempts == 1 {
                             has_read.send(()).expect("heard");
-                            going.lock().expect("no panic").recv().expect("told");
+                            going.lock().expect("no panic").recv().expect("reported");
                         }
                         tx.update(table, key![5], &[("n", (100 + m).into())])
                     })
@@ -148,7 +148,7 @@ fn a_call_that_is_stashed_when_the_database_has_been_closed_is_answered() {
                         (&looked, ends_of_channels.lock().expect("no panic").take())
                     {
                         has_read.send(()).expect("heard");
-                        going.recv().expect("told");
+                        going.recv().expect("reported");
                     }
                     looked.map(drop)
                 }),

@@ -83,7 +83,7 @@ fn every_call_gets_its_own_result_in_every_layout_of_stages() {
 }
 
 #[test]
-fn wrong_arguments_are_told_in_every_layout_and_take_no_place_in_flight() {
+fn wrong_arguments_are_reported_in_every_layout_and_take_no_place_in_flight() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
             let db = in_memory(
@@ -233,8 +233,8 @@ fn boom() -> ! {
 #[test]
 fn a_panic_in_a_closure_leaves_no_trace() {
     watched(|| {
-        for sites in [1, 4] {
-            let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(sites)));
+        for partitions in [1, 4] {
+            let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(partitions)));
             let table = accounts(&db, 3);
             let attempts = AtomicUsize::new(0);
             assert_panicked(db.run(|tx| -> Result<()> {
@@ -263,7 +263,7 @@ fn a_panic_in_a_closure_leaves_no_trace() {
 
 /// The second attempt of a closure has its partitions exclusively: a panic there must release them, too.
 #[test]
-fn a_panic_while_the_site_is_held_alone_leaves_it_free() {
+fn a_panic_while_the_partition_is_held_alone_leaves_it_free() {
     watched(|| {
         let db = in_memory(Options::default());
         let table = accounts(&db, 2);
@@ -312,11 +312,11 @@ fn shaky(db: &Database, table: &Table) -> Procedure {
 fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharmed() {
     watched(|| {
         for stages in [Stages::Folded, Stages::Staged] {
-            for sites in [1, 2] {
+            for partitions in [1, 2] {
                 let db = in_memory(
                     Options::default()
                         .threads(|threads| threads.stages(stages))
-                        .protocol(SerialOptions::default().partitions(sites))
+                        .protocol(SerialOptions::default().partitions(partitions))
                         .queues(|queues| queues.max_in_flight(4)),
                 );
                 let table = accounts(&db, 2);
@@ -345,7 +345,7 @@ fn panics_in_a_procedures_key_or_body_leave_no_trace_and_their_neighbours_unharm
 }
 
 #[test]
-fn closures_calls_and_workers_mix_with_few_participants() {
+fn closures_calls_and_workers_mix_with_few_worker_contexts() {
     watched(|| {
         let db = in_memory(
             Options::default()
@@ -469,7 +469,7 @@ fn a_call_follows_its_key_when_the_record_found_for_it_is_taken_out() {
 
 /// Room in the log that worker contexts have reserved and do not use must not keep others from committing.
 #[test]
-fn idle_participants_do_not_keep_the_log_buffer_from_others() {
+fn idle_worker_contexts_do_not_keep_the_log_buffer_from_others() {
     watched(|| {
         let (db, _disk) = on_disk(
             Options::default()
@@ -535,7 +535,7 @@ fn a_full_log_buffer_delays_calls_and_loses_none() {
 }
 
 /// What threads do while the database is closed.
-fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, told: &AtomicU64) -> Error {
+fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, reported: &AtomicU64) -> Error {
     let mut worker = match db.worker() {
         Ok(worker) if number % 4 == 3 => Some(worker),
         _ => None,
@@ -549,7 +549,7 @@ fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, to
                 let mut all = Ok(());
                 for sent in many {
                     let result = sent.and_then(|sent| sent.wait());
-                    told.fetch_add(u64::from(result.is_ok()), Ordering::SeqCst);
+                    reported.fetch_add(u64::from(result.is_ok()), Ordering::SeqCst);
                     all = all.and(result.map(drop));
                 }
                 all
@@ -561,14 +561,14 @@ fn keep_going(db: &Database, table: &Table, deposit: &Procedure, number: i64, to
         };
         match result {
             Ok(()) if number % 4 == 2 => {}
-            Ok(()) => drop(told.fetch_add(1, Ordering::SeqCst)),
+            Ok(()) => drop(reported.fetch_add(1, Ordering::SeqCst)),
             Err(error) => return error,
         }
     }
 }
 
 #[test]
-fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
+fn closing_while_calls_are_under_way_loses_nothing_that_was_reported() {
     watched(|| {
         for (round, durability) in
             [Durability::Group, Durability::Async].into_iter().cycle().take(16).enumerate()
@@ -578,27 +578,27 @@ fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
             let (db, disk) = on_disk(options.clone());
             let table = accounts(&db, 8);
             let deposit = deposit(&db, &table);
-            let told = AtomicU64::new(0);
+            let reported = AtomicU64::new(0);
             thread::scope(|scope| {
                 for number in 0..8_i64 {
-                    let (db, table, deposit, told) = (&db, &table, &deposit, &told);
+                    let (db, table, deposit, reported) = (&db, &table, &deposit, &reported);
                     scope.spawn(move || {
-                        let error = keep_going(db, table, deposit, number, told);
+                        let error = keep_going(db, table, deposit, number, reported);
                         assert_eq!(error, Error::Closed);
                     });
                 }
-                while told.load(Ordering::SeqCst) < 200 {
+                while reported.load(Ordering::SeqCst) < 200 {
                     thread::yield_now();
                 }
                 db.clone().close().expect("closed");
             });
-            let told = told.load(Ordering::SeqCst) as i64;
+            let reported = reported.load(Ordering::SeqCst) as i64;
             let db = open(&disk.crash_image(round as u64), options);
             let table = db.table("account").expect("a table");
             let there = total(&db, &table) - 800;
             assert!(
-                there >= told,
-                "round {round}, {durability}: {told} were acknowledged and {there} are there"
+                there >= reported,
+                "round {round}, {durability}: {reported} were acknowledged and {there} are there"
             );
         }
     });
@@ -606,7 +606,7 @@ fn closing_while_calls_are_under_way_loses_nothing_that_was_told() {
 
 /// A body that has begun before the end and comes back after it: what it wrote can't be made durable any more.
 #[test]
-fn a_body_that_comes_back_after_the_end_is_not_told_that_it_committed() {
+fn a_body_that_comes_back_after_the_end_does_not_learn_that_it_committed() {
     watched(|| {
         for durability in [Durability::Group, Durability::Async] {
             let (db, _disk) = on_disk(small().durability(durability));
@@ -680,7 +680,7 @@ fn everybody_who_closes_waits_for_durability() {
         let (db, disk) = on_disk(small().durability(Durability::Async));
         let table = accounts(&db, 1);
         disk.hold_syncs();
-        db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("told at once");
+        db.run(|tx| tx.add(&table, key![0], "balance", 1)).expect("reported at once");
         let closed = AtomicUsize::new(0);
         let db = Mutex::new(db);
         thread::scope(|scope| {

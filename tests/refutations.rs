@@ -199,7 +199,7 @@ fn room_reserved_by_calls_that_fail_is_given_back() {
 /// Between the body of a closure and its commit another transaction changes what it read; what its writes come to
 /// then is no result.
 #[test]
-fn an_error_at_commit_is_told_only_if_what_was_read_still_holds() {
+fn an_error_at_commit_is_reported_only_if_what_was_read_still_holds() {
     ends(|| {
         let db = in_memory();
         let table = counters(&db);
@@ -209,7 +209,7 @@ fn an_error_at_commit_is_told_only_if_what_was_read_still_holds() {
         thread::scope(|scope| {
             let (db, set) = (&db, &set);
             scope.spawn(move || {
-                gone.recv().expect("told to go");
+                gone.recv().expect("a signal to go");
                 db.worker().expect("a worker").execute(set, args![1]).wait().expect("set");
             });
             let mut attempts = 0;
@@ -265,7 +265,7 @@ fn a_panic_while_a_key_is_made_fails_that_call_only() {
 
 /// The engine's own workers, as many as it chooses, leave a place for a caller.
 #[test]
-fn with_few_participants_a_caller_still_gets_in() {
+fn with_few_worker_contexts_a_caller_still_gets_in() {
     ends(|| {
         let options = Options::default()
             .durability(Durability::None)
@@ -435,7 +435,7 @@ fn a_full_disk_refuses_those_who_have_room_reserved() {
 /// A row that a call has found there, and that others have deleted and put in again since, is there by what they did:
 /// the call learns of it only when that is durable. Else a crash would leave what no sequence of calls leads to.
 #[test]
-fn what_was_put_in_again_since_it_was_read_is_told_when_that_is_durable() {
+fn what_was_put_in_again_since_it_was_read_is_reported_when_that_is_durable() {
     for protocol in [ProtocolKind::Optimistic, ProtocolKind::Phased] {
         let disk = SimulatedDisk::new();
         let db = Database::open("db", on_disk(&disk).protocol(protocol)).expect("a database");
@@ -443,7 +443,7 @@ fn what_was_put_in_again_since_it_was_read_is_told_when_that_is_durable() {
         db.run(|tx| (1..3).try_for_each(|id| tx.insert(&table, row![id, 0, ValueRef::Null]))).expect("rows");
         let (looked, has_looked) = mpsc::channel();
         let (go, gone) = mpsc::channel::<()>();
-        let (told, answer) = mpsc::channel();
+        let (reported, answer) = mpsc::channel();
         let reader = {
             let (db, table) = (db.clone(), table.clone());
             thread::spawn(move || {
@@ -454,7 +454,7 @@ fn what_was_put_in_again_since_it_was_read_is_told_when_that_is_durable() {
                     let _ = gone.recv_timeout(FOR_EVER);
                     Ok((there, tx.get(&table, key![2])?.ok_or_else(|| fail("no row"))?.int("n")?))
                 });
-                let _ = told.send(seen);
+                let _ = reported.send(seen);
             })
         };
         has_looked.recv_timeout(FOR_EVER).expect("it has begun");

@@ -120,7 +120,7 @@ fn a_sequence_is_set_and_goes_on_from_there() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn what_is_wrong_is_reported() {
     under_every_protocol(|db, _| {
         let made = db.create_sequence(SequenceDefinition::new("s")).expect("a sequence");
         let twice = db.create_sequence(SequenceDefinition::new("s").start(5));

@@ -79,13 +79,13 @@ fn read(tx: &Tx<'_, '_>, table: &Table, id: i64) -> Result<i64> {
     tx.get(table, key![id])?.ok_or_else(|| fail("no such row"))?.int("balance")
 }
 
-fn for_each_number_of_sites(test: impl Fn(Database) + Send + 'static) {
+fn for_each_number_of_partitions(test: impl Fn(Database) + Send + 'static) {
     watched(move || {
-        for sites in [1, 2, 8] {
+        for partitions in [1, 2, 8] {
             for variant in [SerialVariant::Sp, SerialVariant::Precommit] {
                 test(in_memory(
                     Options::default()
-                        .protocol(SerialOptions::default().partitions(sites))
+                        .protocol(SerialOptions::default().partitions(partitions))
                         .protocol(SerialOptions::default().variant(variant)),
                 ));
             }
@@ -95,7 +95,7 @@ fn for_each_number_of_sites(test: impl Fn(Database) + Send + 'static) {
 
 #[test]
 fn two_readers_that_write_both_commit_and_no_update_is_lost() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 2);
         let raise =
             |tx: &Tx<'_, '_>, seen: i64| tx.update(&table, key![0], &[("balance", (seen + 1).into())]);
@@ -108,7 +108,7 @@ fn two_readers_that_write_both_commit_and_no_update_is_lost() {
 
 #[test]
 fn two_closures_that_write_different_rows_they_have_read_both_commit_at_once() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 2);
         let met = meet(
             &db,
@@ -123,7 +123,7 @@ fn two_closures_that_write_different_rows_they_have_read_both_commit_at_once() {
 
 #[test]
 fn operations_that_return_nothing_do_not_conflict() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 1);
         let add = |tx: &Tx<'_, '_>, ()| tx.add(&table, key![0], "balance", 1);
         let met = meet(&db, |_, _| Ok(()), add, add);
@@ -134,7 +134,7 @@ fn operations_that_return_nothing_do_not_conflict() {
 
 #[test]
 fn no_write_skew() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 2);
         // Both may take 150 of what two accounts have together, but not both of them.
         let both = |tx: &Tx<'_, '_>, _| Ok(read(tx, &table, 0)? + read(tx, &table, 1)?);
@@ -162,8 +162,8 @@ fn no_write_skew() {
 #[test]
 fn no_read_skew() {
     watched(|| {
-        for sites in [1, 4] {
-            let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(sites)));
+        for partitions in [1, 4] {
+            let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(partitions)));
             let table = accounts(&db, 2);
             let (transfer, done) = (transfer(&db, &table), AtomicBool::new(false));
             thread::scope(|scope| {
@@ -197,7 +197,7 @@ fn no_read_skew() {
 
 #[test]
 fn no_phantom() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 10);
         // Each inserts a row only if its range has an even number of rows.
         let count = |tx: &Tx<'_, '_>, _| Ok(tx.scan(&table, Range::from(key![0]).to(key![1_000]))?.count());
@@ -218,7 +218,9 @@ fn no_phantom() {
 #[test]
 fn no_phantom_among_missing_keys_nor_in_whole_tables_nor_in_secondary_indexes() {
     // A database for each way: a repeated writer is granted the partitions exclusively, and bodies cannot meet.
-    (0..4).for_each(|number| for_each_number_of_sites(move |db| one_way_to_look_for_phantoms(&db, number)));
+    (0..4).for_each(|number| {
+        for_each_number_of_partitions(move |db| one_way_to_look_for_phantoms(&db, number))
+    });
 }
 
 fn one_way_to_look_for_phantoms(db: &Database, number: usize) {
@@ -266,7 +268,7 @@ fn one_way_to_look_for_phantoms(db: &Database, number: usize) {
 
 #[test]
 fn one_of_two_inserts_of_a_key_wins_and_the_other_is_a_duplicate() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 0);
         let put = |balance: i64| {
             let table = &table;
@@ -286,7 +288,7 @@ fn one_of_two_inserts_of_a_key_wins_and_the_other_is_a_duplicate() {
 
 #[test]
 fn insert_if_absent_happens_once() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 0);
         let put = |tx: &Tx<'_, '_>, there: bool| {
             if there { tx.add(&table, key![7], "balance", 1) } else { tx.insert(&table, row![7, 1]) }
@@ -300,7 +302,7 @@ fn insert_if_absent_happens_once() {
 
 #[test]
 fn a_unique_index_takes_a_value_once() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = db
             .create_table(
                 TableDefinition::new("user")
@@ -344,7 +346,7 @@ fn a_unique_index_takes_a_value_once() {
 
 #[test]
 fn deletes_and_inserts_that_meet_are_serializable() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 2);
         // One moves all money from 0 to 1 and closes 0; the other pays 10 into 0, or into 1 if 0 is closed.
         let close = |tx: &Tx<'_, '_>, _: i64| {
@@ -380,15 +382,15 @@ fn deletes_and_inserts_that_meet_are_serializable() {
 
 #[test]
 fn an_error_that_came_of_a_state_that_is_gone_by_now_is_still_a_possible_one() {
-    for_each_number_of_sites(|db| {
+    for_each_number_of_partitions(|db| {
         let table = accounts(&db, 2);
         let complain = |_: &Tx<'_, '_>, sum: i64| -> Result<()> { Err(fail(format!("sum {sum}"))) };
         let change = |tx: &Tx<'_, '_>, _| tx.add(&table, key![0], "balance", 1);
         let both = |tx: &Tx<'_, '_>, _| Ok(read(tx, &table, 0)? + read(tx, &table, 1)?);
         let met = meet(&db, both, complain, change);
         met.results.1.expect("changed");
-        let told = met.results.0.expect_err("its own error");
-        assert!(told == fail("sum 200") || told == fail("sum 201"), "{told}");
+        let reported = met.results.0.expect_err("its own error");
+        assert!(reported == fail("sum 200") || reported == fail("sum 201"), "{reported}");
     });
 }
 
@@ -397,9 +399,10 @@ fn a_writer_makes_progress_under_constant_readers_and_readers_under_constant_wri
     watched(|| {
         const ENOUGH: usize = 200;
         for variant in SerialVariant::ALL {
-            for sites in [1, 4] {
+            for partitions in [1, 4] {
                 let db = in_memory(
-                    Options::default().protocol(SerialOptions::default().variant(*variant).partitions(sites)),
+                    Options::default()
+                        .protocol(SerialOptions::default().variant(*variant).partitions(partitions)),
                 );
                 let table = accounts(&db, 4);
                 let (deposit, audit) = (deposit(&db, &table), audit(&db, &table));
@@ -480,7 +483,7 @@ fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_t
             assert!(!written.is_released());
             thread::scope(|scope| {
                 if variant == SerialVariant::Sp {
-                    assert_eq!(balance(&db, &table, 1), Some(100), "told while the disk stands still");
+                    assert_eq!(balance(&db, &table, 1), Some(100), "reported while the disk stands still");
                 } else {
                     scope.spawn(|| {
                         assert_eq!(balance(&db, &table, 1), Some(100));
@@ -488,7 +491,7 @@ fn under_sp_a_reader_of_durable_data_waits_for_nothing_and_under_precommit_for_t
                     });
                     disk.wait_for_held_syncs(1);
                     thread::sleep(std::time::Duration::from_millis(20));
-                    assert!(!gone.load(Ordering::SeqCst), "told before the log so far was durable");
+                    assert!(!gone.load(Ordering::SeqCst), "reported before the log so far was durable");
                 }
                 assert!(!written.is_released());
                 disk.release_syncs();
@@ -526,15 +529,17 @@ fn under_naive_nothing_runs_until_the_writer_is_durable() {
 fn every_variant_is_correct_with_a_log() {
     watched(|| {
         for variant in SerialVariant::ALL {
-            for sites in [1, 3] {
+            for partitions in [1, 3] {
                 let (db, disk) = on_disk(
-                    small().protocol(SerialOptions::default().variant(*variant).partitions(sites)).workers(2),
+                    small()
+                        .protocol(SerialOptions::default().variant(*variant).partitions(partitions))
+                        .workers(2),
                 );
                 let table = accounts(&db, 6);
                 mixed_work(&db, &table, 4, 12);
                 db.close().expect("closed");
                 let db = open(&disk.crash_image(9), small());
-                assert_eq!(total(&db, &db.table("account").expect("a table")), 600, "{variant} {sites}");
+                assert_eq!(total(&db, &db.table("account").expect("a table")), 600, "{variant} {partitions}");
             }
         }
     });
@@ -582,11 +587,12 @@ fn mixed_work(db: &Database, table: &Table, threads: i64, rounds: i64) {
 }
 
 #[test]
-fn sites_neither_deadlock_nor_lose_anything() {
+fn partitions_neither_deadlock_nor_lose_anything() {
     watched(|| {
-        for sites in [1, 2, 4, 8] {
-            let db =
-                in_memory(Options::default().protocol(SerialOptions::default().partitions(sites)).workers(3));
+        for partitions in [1, 2, 4, 8] {
+            let db = in_memory(
+                Options::default().protocol(SerialOptions::default().partitions(partitions)).workers(3),
+            );
             let table = accounts(&db, 16);
             mixed_work(&db, &table, 6, 25);
             db.check().expect("consistent");
@@ -596,7 +602,7 @@ fn sites_neither_deadlock_nor_lose_anything() {
 
 /// Rows that belong to different partitions lie beside each other in the ordered index, and go in and out there at once.
 #[test]
-fn neighbours_of_different_sites_come_and_go_beside_each_other() {
+fn neighbours_of_different_partitions_come_and_go_beside_each_other() {
     watched(|| {
         let db = in_memory(Options::default().protocol(SerialOptions::default().partitions(4)).workers(4));
         let table = accounts(&db, 0);

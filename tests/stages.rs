@@ -52,7 +52,7 @@ fn insert_from_many(bank: &Bank, disk: &SimulatedDisk) {
 }
 
 #[test]
-fn what_is_told_is_durable_under_every_protocol() {
+fn what_is_reported_is_durable_under_every_protocol() {
     assert!(protocols().count() >= 4);
     for protocol in protocols() {
         let disk = SimulatedDisk::new();

@@ -660,7 +660,7 @@ fn a_value_comes_back_from_a_closure() {
 }
 
 #[test]
-fn an_overflow_at_commit_is_told_only_of_a_state_that_there_was() {
+fn an_overflow_at_commit_is_reported_only_of_a_state_that_there_was() {
     // In every state a + b is within the bounds: only a thread that sees a of one state and b of another can overflow.
     let db = in_memory();
     let table = db.create_table(counter_definition()).unwrap();
@@ -773,13 +773,13 @@ fn a_very_large_transaction_is_committed_whole_and_recovered() {
 
 #[test]
 fn options_of_every_kind_run_the_same_transaction() {
-    for sites in [1, 3] {
+    for partitions in [1, 3] {
         for variant in heddledb::SerialVariant::ALL {
             for durability in Durability::ALL {
                 let disk = SimulatedDisk::new();
                 let options = || -> Options {
                     on_disk(&disk)
-                        .protocol(SerialOptions::default().partitions(sites).variant(*variant))
+                        .protocol(SerialOptions::default().partitions(partitions).variant(*variant))
                         .durability(*durability)
                 };
                 let db = Database::open(tables::DATABASE, options()).unwrap();

@@ -175,7 +175,7 @@ fn every_value_comes_back_at_once_and_after_recovery() {
 }
 
 #[test]
-fn every_value_can_be_written_as_text_and_told_apart() {
+fn every_value_can_be_written_as_text_and_distinguished() {
     for (data_type, values) in types_and_values() {
         let texts: Vec<String> = values.iter().map(Value::to_string).collect();
         for (number, text) in texts.iter().enumerate() {

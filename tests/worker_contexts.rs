@@ -78,7 +78,7 @@ fn closures_beside_many_workers_share_the_context_that_is_left() {
 }
 
 #[test]
-fn a_closure_that_waits_for_a_context_is_told_when_a_worker_keeps_the_last_one() {
+fn a_closure_that_waits_for_a_context_is_reported_when_a_worker_keeps_the_last_one() {
     each_protocol(|protocol| {
         let db = in_memory(options(protocol, 2));
         let table = accounts(&db, 10);

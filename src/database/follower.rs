@@ -10,7 +10,7 @@ use crate::pipeline::follower::{FollowerReport, follow};
 impl Database {
     /// Follows the database in a directory, which another process has open with the same
     /// [`CheckpointOptions::follower_socket`](crate::CheckpointOptions::follower_socket), until that is closed: keeps a copy of its data, and writes its checkpoints.
-    /// `told` receives what has been done, now and then, and says whether to go on. Of the options only the socket and
+    /// `reported` receives what has been done, now and then, and says whether to go on. Of the options only the socket and
     /// the disk count.
     ///
     /// ```no_run
@@ -27,7 +27,7 @@ impl Database {
     pub fn follow(
         directory: impl AsRef<Path>,
         options: &Options,
-        told: &mut dyn FnMut(&FollowerReport) -> bool,
+        reported: &mut dyn FnMut(&FollowerReport) -> bool,
     ) -> Result<FollowerReport> {
         let directory = directory.as_ref();
         let Some(socket) = &options.checkpoints.follower_socket else {
@@ -37,6 +37,6 @@ impl Database {
                 expected: "the socket at which the database waits for a follower".to_string(),
             });
         };
-        follow(&options.disk, directory, socket, told)
+        follow(&options.disk, directory, socket, reported)
     }
 }

@@ -10,8 +10,8 @@
 //! - A log elsewhere belongs to one database, which it names as the database names it. A copy of the database's own
 //!   directory has the same UUID and the same manifest; so the path counts too, as long as a database of this UUID is
 //!   still there. If there is none any more, the database has been moved, and the log follows it.
-//! - `DATABASE` is durable before the first segment is made, and that before the manifest that says where it is: whoever
-//!   finds the manifest finds them all. A creation that was interrupted is known by its path, and begun again.
+//! - `DATABASE` is durable before the first segment is made, and that before the manifest that says where it is: a process that
+//!   finds the manifest finds all of them. A creation that was interrupted is known by its path, and begun again.
 //! - Whatever is refused is not changed.
 
 use std::path::{Path, PathBuf};

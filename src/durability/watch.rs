@@ -27,20 +27,20 @@ pub struct RecoveryProgress {
     pub total: u64,
 }
 
-type Told = dyn Fn(RecoveryProgress) + Send + Sync;
+type Report = dyn Fn(RecoveryProgress) + Send + Sync;
 
 /// The callback for progress.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(Option<Arc<Told>>);
+pub(crate) struct Watch(Option<Arc<Report>>);
 
 impl Watch {
-    pub(crate) fn new(told: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Watch {
-        Watch(Some(Arc::new(told)))
+    pub(crate) fn new(reported: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Watch {
+        Watch(Some(Arc::new(reported)))
     }
 
     pub(super) fn tell(&self, step: RecoveryStep, done: u64, total: u64) {
-        if let Some(told) = &self.0 {
-            told(RecoveryProgress { step, done, total });
+        if let Some(reported) = &self.0 {
+            reported(RecoveryProgress { step, done, total });
         }
     }
 }

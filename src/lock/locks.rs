@@ -57,7 +57,7 @@ pub(super) struct Held {
 }
 
 impl Locks {
-    /// Begins an attempt of a call with this birth, see [`LockManager::birth`](super::LockManager::birth).
+    /// Begins an attempt of a call with this start timestamp, see [`LockManager::start_timestamp`](super::LockManager::start_timestamp).
     pub(crate) fn begin(&mut self, start_timestamp: u64) {
         debug_assert!(self.is_empty(), "the last attempt's locks are held still");
         self.start_timestamp = start_timestamp;
@@ -79,7 +79,7 @@ impl Locks {
         self.place(name).map(|place| self.held[place].mode)
     }
 
-    /// The birth of the call that it was begun with last.
+    /// The start timestamp of the transaction that it was begun with last.
     pub(crate) fn start_timestamp(&self) -> u64 {
         self.start_timestamp
     }

@@ -96,7 +96,7 @@ impl LockManager {
         }
     }
 
-    /// A call's birth: later than all births so far. It gets one at its first attempt, and keeps it over all others,
+    /// The start timestamp of a transaction: later than all so far. It gets one at its first attempt, and keeps it over all others,
     /// so that in the end it is the oldest, which is never a victim.
     pub(crate) fn start_timestamp(&self) -> u64 {
         // Relaxed: only that no two are equal counts.

@@ -1,7 +1,7 @@
 //! Ordered put: a column keeps the tuple that is the greatest by (order, payload).
 //!
 //! Doppel lets the worker's number decide between tuples of equal order; here the payload does, so that the result
-//! is the same whoever put it.
+//! is the same whichever thread put it.
 
 use super::{Applied, Commutative};
 use crate::error::Result;

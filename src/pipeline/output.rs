@@ -44,10 +44,10 @@ impl Output {
 
     /// Takes over a group's results.
     pub(crate) fn put(&self, engine: &Engine, finished: &mut Vec<Finished>) {
-        let mut told: Vec<Finished> = Vec::new();
+        let mut reported: Vec<Finished> = Vec::new();
         let waiting = finished.extract_if(.., |one| !engine.progress().is_released(one.epoch));
         let mut waiting: Vec<Finished> = waiting.collect();
-        told.append(finished);
+        reported.append(finished);
         if !waiting.is_empty() {
             let lowest = waiting.iter().map(|one| one.epoch).min().unwrap_or(0);
             self.pending.lock().append(&mut waiting);
@@ -56,32 +56,32 @@ impl Output {
                 self.release(engine);
             }
         }
-        self.tell(engine, told);
+        self.tell(engine, reported);
     }
 
     /// Tells every result whose epoch is durable; all of them, if the log has failed.
     pub(crate) fn release(&self, engine: &Engine) {
         let failure = engine.progress().failure();
         let mut pending = self.pending.lock();
-        let mut told: Vec<Finished> = pending
+        let mut reported: Vec<Finished> = pending
             .extract_if(.., |one| failure.is_some() || engine.progress().is_released(one.epoch))
             .collect();
         drop(pending);
         if let Some(failure) = failure {
-            for one in told.iter_mut().filter(|one| !engine.progress().is_released(one.epoch)) {
+            for one in reported.iter_mut().filter(|one| !engine.progress().is_released(one.epoch)) {
                 one.result = Err(failure.clone());
             }
         }
-        self.tell(engine, told);
+        self.tell(engine, reported);
     }
 
-    fn tell(&self, engine: &Engine, mut told: Vec<Finished>) {
-        if told.is_empty() {
+    fn tell(&self, engine: &Engine, mut reported: Vec<Finished>) {
+        if reported.is_empty() {
             return;
         }
         match &self.staged {
-            Some(queue) if queue.append(&mut told) => {}
-            _ => deliver(engine, told.drain(..)),
+            Some(queue) if queue.append(&mut reported) => {}
+            _ => deliver(engine, reported.drain(..)),
         }
     }
 }

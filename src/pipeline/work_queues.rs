@@ -186,7 +186,7 @@ impl<T: Work> WorkQueues<T> {
         let another = !asleep
             && self.sharing.is_some()
             && self.idle.load(Ordering::SeqCst) > 0
-            && self.has_prey(&state);
+            && self.has_stealable(&state);
         drop(state);
         if asleep {
             own.filled.notify_one();
@@ -260,7 +260,7 @@ impl<T: Work> WorkQueues<T> {
         let another = left > 0
             && self.sharing.is_some()
             && self.idle.load(Ordering::SeqCst) > 0
-            && self.has_prey(&state);
+            && self.has_stealable(&state);
         drop(state);
         if blocked > 0 {
             queue.drained.notify_all();

@@ -7,7 +7,7 @@ use super::attempt::{Access, Attempt, DIRECT, Reading, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
 use crate::error::Result;
-use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taken};
+use crate::storage::commit::{CommitFailure, Excluded, InOrder, LockedWrites};
 use crate::storage::read_set::Part;
 use crate::storage::record::Record;
 use crate::storage::word::Stamp;
@@ -110,7 +110,7 @@ impl Protocol for Canary {
         let alone = attempt.held().borrow().alone;
         let seen = attempt.highest_seen();
         let still_holds =
-            |taken: &Taken<'_, '_>| alone || reads.still_holds(|record| taken.is_own(record), seen);
+            |taken: &LockedWrites<'_, '_>| alone || reads.still_holds(|record| taken.is_own(record), seen);
         let stamp = match self {
             Canary::Early => {
                 if !alone && !reads.still_holds(|_| false, seen) {

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_operators_and_values_are_told_apart() {
+    fn attributes_operators_and_values_are_distinguished() {
         let mut all = Vec::new();
         for name in ["a", "b", "ab"] {
             for term in [is(0), is(1), is(-1), Term::Equal(Scalar::NULL), Term::Within(0, 100)] {

@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    /// What a reference takes, the memory of whoever prunes included.
+    /// The memory that a reference takes, with what pruning needs.
     fn entry_bytes(queues: usize) -> usize {
         Slots::BYTES + size_of::<u64>() + size_of::<u32>() * (queues + 2)
     }

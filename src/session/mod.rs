@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// One access of the transaction, or several that succeed or fail together: `body` may do whatever a transaction's
-    /// may. It is run again when it met a concurrent change, or had to wait for another session; only its last run
+    /// may. It is retried when it met a concurrent change, or had to wait for another session; only its last execution
     /// counts. It returns when everything that it is based on is durable. If it fails, it has left no trace, and the
     /// transaction goes on; but not after a conflict, a deadlock, a timeout or a cancellation.
     ///
@@ -366,8 +366,8 @@ impl Session {
         if wrote || !engine.progress().is_released(epoch) {
             engine.ring_log();
         }
-        let told = poll_fn(|context| engine.progress().poll(epoch, context)).await;
-        told.map_err(|error| self.abort(error))
+        let reported = poll_fn(|context| engine.progress().poll(epoch, context)).await;
+        reported.map_err(|error| self.abort(error))
     }
 
     /// Waits until another session has released a key, and reserves it.
@@ -470,7 +470,7 @@ impl Session {
         self.access = Some(commit.access);
         match (commit.stop, outcome.failure) {
             (Some(_), _) => Err(Error::Conflict),
-            // An operation fitted when it was made, and does not any more. Run again, it meets the error in its place. A
+            // An operation fitted when it was made, and does not any more. The retry meets the error in its place. A
             // check that the session adds is another matter: rows that violate it do so the next time, too.
             (None, Some(error)) if error.is_of_values_met() && keeps_schema => Err(Error::Conflict),
             (None, Some(error)) => Err(*error),

@@ -131,7 +131,7 @@ mod tests {
         }
         let refused = budget.admit().unwrap_err();
         assert_eq!(refused, Error::MemoryFull { used: 101 << 10, limit: 100 << 10 });
-        assert!(refused.to_string().contains("memory_limit"), "{refused}");
+        assert!(refused.to_string().contains("MemoryOptions::limit"), "{refused}");
         budget.note_blocks(-(20 << 10), 0);
         assert!(budget.admit().is_ok());
         budget.note_records(20 << 10);

@@ -1,6 +1,6 @@
 //! The commit section: where a call's effects happen, the same for every protocol.
 //!
-//! In order: enter (publish the epoch); take what will be written; compute every row that will be installed and encode
+//! In order: enter (publish the epoch); lock what will be written; compute every row that will be installed and encode
 //! the redo; read the global epoch while all of it is held; validate what was read; stamp; append the redo to log space
 //! that was reserved before; install each row and its new word; leave.
 //!
@@ -8,9 +8,9 @@
 //! runs after the stamp; and a record's word is busy while its row is not whole. So no reader of any kind sees
 //! uncommitted data, and what a commit logs is what it installs.
 //!
-//! How present records are taken is the protocol's choice ([`Taking`]): where it has excluded rival writers already,
+//! How present records are locked is the protocol's choice ([`WriteLocking`]): where it has excluded rival writers already,
 //! a plain store at the install is enough; else by compare-and-swap, in the order of the records' addresses, so that
-//! two commits never wait for each other in a circle (Silo's commit: Doppel, 2014, figure 2). Absent ones are taken by
+//! two commits never wait for each other in a circle (Silo's commit: Doppel, 2014, figure 2). Absent ones are locked by
 //! compare-and-swap under every protocol, because the collector of absent records ([`crate::storage::reclaim`]) is
 //! excluded by none.
 
@@ -31,8 +31,8 @@ use crossbeam_epoch::Guard;
 use self::after_images::{Unfeasible, after_images};
 pub(super) use self::install::install_row;
 use self::install::{install, preserve};
-pub(crate) use self::lock_writes::{Excluded, InOrder, Taking};
-use self::lock_writes::{give_back, take};
+pub(crate) use self::lock_writes::{Excluded, InOrder, WriteLocking};
+use self::lock_writes::{lock_writes, unlock};
 use self::one_slice::commit_one_slice;
 use self::one_word::commit_one_word;
 use self::simple_writes::ChangedWord;
@@ -87,7 +87,7 @@ pub(crate) struct Pending<'a> {
     record: Record<'a>,
     /// The word that the record had before.
     word: u64,
-    taken: bool,
+    locked: bool,
     /// The columns that are split, and whose operations have gone into slices, if there are others besides.
     sliced: &'a [u16],
     /// How many bytes slices may add to the row, if they have bytes.
@@ -117,24 +117,24 @@ impl Pending<'_> {
 }
 
 /// What a commit holds while it validates.
-pub(crate) enum Taken<'t, 'a> {
+pub(crate) enum LockedWrites<'t, 'a> {
     /// Nothing: all that is written goes into slices.
     Nothing,
     /// This one record.
     One(Record<'a>),
-    /// What is taken of the write set.
+    /// Which records of the write set are locked.
     Several(&'t WriteSet, &'t [Pending<'a>]),
 }
 
-impl Taken<'_, '_> {
+impl LockedWrites<'_, '_> {
     /// Whether the record is busy by this commit's own doing.
     #[inline]
     pub(crate) fn is_own(&self, record: Record<'_>) -> bool {
         match self {
-            Taken::Nothing => false,
-            Taken::One(own) => own.pointer() == record.pointer(),
-            Taken::Several(writes, pending) => {
-                writes.position(record.pointer()).is_some_and(|position| pending[position].taken)
+            LockedWrites::Nothing => false,
+            LockedWrites::One(own) => own.pointer() == record.pointer(),
+            LockedWrites::Several(writes, pending) => {
+                writes.position(record.pointer()).is_some_and(|position| pending[position].locked)
             }
         }
     }
@@ -159,10 +159,10 @@ enum Change<'a> {
 /// # Errors
 /// See [`CommitFailure`].
 #[inline]
-pub(crate) fn commit<T: Taking>(
-    taking: &T,
+pub(crate) fn commit<T: WriteLocking>(
+    locking: &T,
     mut call: Committing<'_>,
-    validate: impl Fn(&Taken<'_, '_>) -> bool,
+    validate: impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
     if T::SPLITS
         && let Some(stamp) = commit_one_slice(&mut call, &validate)
@@ -171,26 +171,26 @@ pub(crate) fn commit<T: Taking>(
     }
     match commit_one_word::<T>(&mut call, &validate) {
         Some(stamp) => Ok(stamp),
-        None => commit_any(taking, call, &validate),
+        None => commit_any(locking, call, &validate),
     }
 }
 
 /// As [`commit`], and never in a straight line: to compare the two.
 #[cfg(test)]
-pub(crate) fn commit_generally<T: Taking>(
-    taking: &T,
+pub(crate) fn commit_generally<T: WriteLocking>(
+    locking: &T,
     call: Committing<'_>,
-    validate: impl Fn(&Taken<'_, '_>) -> bool,
+    validate: impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
-    commit_any(taking, call, &validate)
+    commit_any(locking, call, &validate)
 }
 
 /// As [`commit`], whatever the writes are.
 #[inline(never)]
-fn commit_any<T: Taking>(
-    taking: &T,
+fn commit_any<T: WriteLocking>(
+    locking: &T,
     call: Committing<'_>,
-    validate: &dyn Fn(&Taken<'_, '_>) -> bool,
+    validate: &dyn Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Result<Stamp, CommitFailure> {
     let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
@@ -200,7 +200,8 @@ fn commit_any<T: Taking>(
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::default();
     let context = (store, worker_context, guard, arena);
-    let stamp = take(taking, context, &workspace.writes, &mut pending, &mut staged).and_then(|highest| {
+    let locked = lock_writes(locking, context, &workspace.writes, &mut pending, &mut staged);
+    let stamp = locked.and_then(|highest| {
         let floor = highest.max(workspace.last_stamp);
         let computed = after_images::<T>(store, workspace, arena, &mut pending, &mut made);
         let computed =
@@ -208,12 +209,9 @@ fn commit_any<T: Taking>(
         let charge = |writes: &WriteSet, epoch| {
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
-        let taken = Taken::Several(&workspace.writes, &pending);
-        let stamp = stamp::<T>(store, workspace, (floor, seen), computed, || validate(&taken), charge);
-        if stamp.is_err() {
-            give_back(&pending);
-        }
-        stamp
+        let locked = LockedWrites::Several(&workspace.writes, &pending);
+        stamp::<T>(store, workspace, (floor, seen), computed, || validate(&locked), charge)
+            .inspect_err(|_| unlock(&pending))
     });
     match stamp {
         Ok((stamp, charged)) => {
@@ -279,14 +277,14 @@ fn prepare_schema(
     workspace: &mut Workspace,
     pending: &[Pending<'_>],
     (floor, store): (Stamp, &Store),
-    validate: &dyn Fn(&Taken<'_, '_>) -> bool,
+    validate: &dyn Fn(&LockedWrites<'_, '_>) -> bool,
     guard: &Guard,
 ) -> Result<(), Unfeasible> {
     if workspace.schema.is_empty() {
         return Ok(());
     }
     // Filling an index is long: no other commit waits for one that will not happen.
-    if !validate(&Taken::Several(&workspace.writes, pending)) {
+    if !validate(&LockedWrites::Several(&workspace.writes, pending)) {
         return Err(Unfeasible::Refused(Error::Conflict));
     }
     let Workspace { writes, schema, cutter, .. } = workspace;
@@ -300,7 +298,7 @@ fn prepare_schema(
 }
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.
-fn stamp<T: Taking>(
+fn stamp<T: WriteLocking>(
     store: &Store,
     workspace: &Workspace,
     (floor, seen): (Stamp, &Cell<Stamp>),
@@ -343,7 +341,7 @@ fn stamp<T: Taking>(
 }
 
 /// Whether the commit has redo of its own, besides what its slices will log.
-fn is_logged_apart<T: Taking>(workspace: &Workspace) -> bool {
+fn is_logged_apart<T: WriteLocking>(workspace: &Workspace) -> bool {
     !(T::SPLITS && redo::is_empty(&workspace.redo))
 }
 

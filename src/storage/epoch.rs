@@ -374,7 +374,7 @@ mod tests {
         published.leave();
     }
 
-    /// Nothing is added to a sealed epoch: entrants note what they add, the sealer compares.
+    /// Nothing is added to a sealed epoch: entering threads note what they add, the sealing thread compares.
     #[test]
     fn nothing_enters_a_sealed_epoch() {
         const ROUNDS: u64 = 2_000;

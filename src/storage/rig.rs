@@ -8,7 +8,7 @@ use crossbeam_epoch::{Guard, pin};
 use crate::base::atomics::Ordering;
 use crate::error::Result;
 use crate::operation::Operation;
-use crate::storage::commit::{CommitFailure, Committing, Excluded, Taking, commit, commit_generally};
+use crate::storage::commit::{CommitFailure, Committing, Excluded, WriteLocking, commit, commit_generally};
 use crate::storage::definition::TableDefinition;
 use crate::storage::epoch::FIRST;
 use crate::storage::index::Lookup;
@@ -45,7 +45,7 @@ pub(crate) enum Way {
 /// Takes records from rivals, some of whose columns may be split.
 pub(crate) struct Splitting;
 
-impl Taking for Splitting {
+impl WriteLocking for Splitting {
     const EXCLUDED: bool = false;
     const SPLITS: bool = true;
 }
@@ -75,7 +75,7 @@ impl Rig {
     }
 
     /// As [`commit_if`](Self::commit_if), with records taken in this way, and a validation that may have the call meet more.
-    pub(crate) fn commit_as<T: Taking>(
+    pub(crate) fn commit_as<T: WriteLocking>(
         &self,
         taking: &T,
         validate: impl Fn(&Cell<Stamp>) -> bool,
@@ -85,7 +85,7 @@ impl Rig {
     }
 
     /// As [`commit_as`](Self::commit_as), in this way; and the room in the log that is left to the call.
-    pub(crate) fn commit_in<T: Taking>(
+    pub(crate) fn commit_in<T: WriteLocking>(
         &self,
         way: Way,
         taking: &T,

@@ -146,7 +146,7 @@ fn with_async_durability_a_checkpoint_makes_durable_what_it_holds() {
 }
 
 #[test]
-fn parts_are_striped_over_directories_and_found_again_without_being_told() {
+fn parts_are_striped_over_directories_and_found_again_without_options() {
     let disk = SimulatedDisk::new();
     let striped =
         || plain(&disk).checkpoints(|checkpoints| checkpoints.directory("one/parts").directory("two"));

@@ -224,9 +224,9 @@ fn nothing_is_removed_where_another_copy_has_put_its_mark_since() {
         let before = list(&disk, "elsewhere");
         for leftover in [true, false] {
             let report = journal.db.checkpoint().expect("whole, beside its manifest");
-            let is_told =
+            let is_reported =
                 matches!(report.leftover, Some(Error::ForeignCheckpoints { owner, .. }) if owner == "copy");
-            assert_eq!(is_told, leftover);
+            assert_eq!(is_reported, leftover);
             assert_eq!(list(&disk, "elsewhere"), before, "{fault:?}");
         }
         other.close().expect("durable");
@@ -285,7 +285,8 @@ fn a_database_whose_path_is_no_text_claims_nothing() {
     remove_all(&disk, DIRECTORY);
     let before = list(&disk, "elsewhere");
     for path in [one, other] {
-        let refused = Database::open(path, elsewhere(&disk)).err().expect("it could not be told from others");
+        let refused =
+            Database::open(path, elsewhere(&disk)).err().expect("it could not be distinguished from others");
         assert!(refused.to_string().contains("not valid UTF-8"), "{refused}");
         assert!(events(&Database::open(path, plain(&disk).read_only(true)).expect("readable")).is_ok());
     }

@@ -28,7 +28,7 @@ fn with_checkpoint(disk: &SimulatedDisk, options: Options) -> Journal {
 }
 
 #[test]
-fn a_checkpoint_that_fails_leaves_the_older_one_and_is_told_and_the_next_one_succeeds() {
+fn a_checkpoint_that_fails_leaves_the_older_one_and_is_reported_and_the_next_one_succeeds() {
     for (operation, fault) in [
         (Operation::Create, Fault::InputOutput),
         (Operation::Create, Fault::StorageFull),
@@ -80,7 +80,7 @@ fn whatever_fails_once_nothing_acknowledged_is_lost() {
 }
 
 #[test]
-fn what_cannot_be_removed_is_told_and_removed_the_next_time() {
+fn what_cannot_be_removed_is_reported_and_removed_the_next_time() {
     let disk = SimulatedDisk::new();
     let journal = with_checkpoint(&disk, plain(&disk));
     disk.fail_from_now(Operation::Remove, Fault::InputOutput);
@@ -166,7 +166,7 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
                 let journal = &journal;
                 let fill = |thread| {
                     move || {
-                        // As long as a sync takes at least: else the room that is kept is used up before whoever
+                        // As long as a sync takes at least: else the room that is kept is used up before the thread that
                         // makes segments has its turn on a busy machine.
                         let next = |_: &i64| std::thread::sleep(Duration::from_millis(1));
                         let mut numbers = (0..10_000).inspect(next);
@@ -248,7 +248,7 @@ fn a_thread_that_panics_costs_its_checkpoint_and_nothing_else() {
 
 /// A file that an interrupted checkpoint has left and that cannot be removed is no reason to refuse the database.
 #[test]
-fn a_leftover_that_cannot_be_removed_is_told_when_the_database_is_opened() {
+fn a_leftover_that_cannot_be_removed_is_reported_when_the_database_is_opened() {
     let disk = SimulatedDisk::new();
     with_checkpoint(&disk, plain(&disk)).db.close().expect("durable");
     let leftover = file("checkpoint", "00000009-0001.part");

@@ -261,7 +261,7 @@ fn an_interrupted_backup_is_no_database() {
 }
 
 #[test]
-fn errors_of_the_disk_are_told_and_what_was_made_is_removed() {
+fn errors_of_the_disk_are_reported_and_what_was_made_is_removed() {
     let (disk, _) = twenty_calls();
     for (operation, fault) in [
         (Operation::Write, Fault::StorageFull),

@@ -31,12 +31,12 @@ const CALLS: i64 = 24;
 
 /// What had been acknowledged to callers.
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     calls: [AtomicI64; THREADS],
     tables: AtomicI64,
 }
 
-impl Told {
+impl Acknowledged {
     fn now(&self) -> Made {
         let calls = self.calls.iter().map(|count| count.load(Ordering::SeqCst)).collect();
         Made { calls, tables: self.tables.load(Ordering::SeqCst) }
@@ -46,7 +46,7 @@ impl Told {
 /// An image, what had been acknowledged when it was taken, and what it is called.
 struct Image {
     disk: SimulatedDisk,
-    told: Made,
+    reported: Made,
     what: String,
 }
 
@@ -68,7 +68,7 @@ fn identity(image: &Image) -> u64 {
             (folder, name, content).hash(&mut hasher);
         }
     }
-    (&image.told.calls, image.told.tables).hash(&mut hasher);
+    (&image.reported.calls, image.reported.tables).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -90,27 +90,27 @@ fn recover_all(images: &Mutex<Receiver<Image>>, seen: &Seen) {
 }
 
 /// Recovers one image: for reading only, or, every sixteenth, to work on under one protocol or another.
-fn recover(Image { disk, told, what }: &Image, number: u64) {
+fn recover(Image { disk, reported, what }: &Image, number: u64) {
     let plain = options(disk, ProtocolKind::ALL[number as usize / 16 % ProtocolKind::ALL.len()]);
     if !number.is_multiple_of(16) {
-        Journal::survives(options(disk, ProtocolKind::default()).read_only(true), told, what);
+        Journal::survives(options(disk, ProtocolKind::default()).read_only(true), reported, what);
         return;
     }
-    let journal = Journal::survives(plain, told, what);
+    let journal = Journal::survives(plain, reported, what);
     let made = journal.made(THREADS);
     journal.call(0, made.calls[0]).unwrap_or_else(|error| panic!("{what}: {error}"));
     journal.db.close().unwrap_or_else(|error| panic!("{what}: {error}"));
     // A table whose creation was not acknowledged may be there by half.
     let calls = vec![made.calls[0] + 1, made.calls[1]];
     let image = options(&disk.crash_image(0), ProtocolKind::default());
-    Journal::survives(image, &Made { calls, tables: told.tables }, what);
+    Journal::survives(image, &Made { calls, tables: reported.tables }, what);
 }
 
 /// Does one thing after the other and counts what was acknowledged.
-fn in_turn(enough: i64, told: &AtomicI64, mut act: impl FnMut(i64) -> Result<()>) {
+fn in_turn(enough: i64, reported: &AtomicI64, mut act: impl FnMut(i64) -> Result<()>) {
     for number in 0..enough {
         act(number).expect("the disk is healthy");
-        told.store(number + 1, Ordering::SeqCst);
+        reported.store(number + 1, Ordering::SeqCst);
     }
 }
 
@@ -126,26 +126,26 @@ struct Covered {
 fn run(protocol: ProtocolKind, round: u64, images: &SyncSender<Image>, covered: &mut Covered) {
     let disk = SimulatedDisk::new();
     Journal::create(options(&disk, protocol)).db.close().expect("durable");
-    let told = Arc::new(Told::default());
-    let (watched, images) = (told.clone(), images.clone());
+    let reported = Arc::new(Acknowledged::default());
+    let (watched, images) = (reported.clone(), images.clone());
     disk.watch(move |moment| {
         for way in 0..WAYS {
             // Nothing of what is unsynced, all of it, or some.
             let seed = if way < 2 { way } else { (round * 100_000 + moment.number()) * WAYS + way };
             let what =
                 format!("{protocol}, before {:?} {}, seed {seed}", moment.operation(), moment.number());
-            let image = Image { told: watched.now(), disk: moment.image(seed), what };
+            let image = Image { reported: watched.now(), disk: moment.image(seed), what };
             // The recovering thread has panicked if the channel is closed; that is reported at the end.
             let _ = images.send(image);
         }
     });
     let journal = Journal::open(options(&disk, protocol)).expect("opens");
     thread::scope(|scope| {
-        for (thread, calls) in told.calls.iter().enumerate() {
+        for (thread, calls) in reported.calls.iter().enumerate() {
             let journal = &journal;
             scope.spawn(move || in_turn(CALLS, calls, |number| journal.call(thread as i64, number)));
         }
-        scope.spawn(|| in_turn(2, &told.tables, |number| journal.make_table(number)));
+        scope.spawn(|| in_turn(2, &reported.tables, |number| journal.make_table(number)));
         scope.spawn(|| (0..2).for_each(|_| drop(journal.db.checkpoint().expect("whole"))));
     });
     covered.split_phases += journal.db.phases().map_or(0, |_| report(&journal.db).split);

@@ -16,7 +16,7 @@ const WAYS: u64 = 4;
 
 struct Image {
     disk: SimulatedDisk,
-    told: i64,
+    reported: i64,
     what: String,
 }
 
@@ -27,14 +27,14 @@ fn images_of_a_run(protocol: ProtocolKind, with: fn(Options) -> Options) -> Vec<
     let journal = Journal::open(place.with(with(options(&disk, protocol)))).expect("opens");
     let companion = place.follow(disk.clone());
     wait_for_follower(&journal.db);
-    let (told, images) = (Arc::new(AtomicI64::new(0)), Arc::new(Mutex::new(Vec::new())));
-    let (watched, taken) = (told.clone(), images.clone());
+    let (reported, images) = (Arc::new(AtomicI64::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (watched, taken) = (reported.clone(), images.clone());
     disk.watch(move |moment| {
         for way in 0..WAYS {
             let seed = if way < 2 { way } else { moment.number() * WAYS + way };
             let what =
                 format!("{protocol}, before {:?} {}, seed {seed}", moment.operation(), moment.number());
-            let image = Image { told: watched.load(Ordering::SeqCst), disk: moment.image(seed), what };
+            let image = Image { reported: watched.load(Ordering::SeqCst), disk: moment.image(seed), what };
             taken.lock().expect("no panic").push(image);
         }
     });
@@ -42,7 +42,7 @@ fn images_of_a_run(protocol: ProtocolKind, with: fn(Options) -> Options) -> Vec<
         scope.spawn(|| {
             for number in 0..24 {
                 journal.call(0, number).expect("committed");
-                told.store(number + 1, Ordering::SeqCst);
+                reported.store(number + 1, Ordering::SeqCst);
             }
         });
         scope.spawn(|| (0..2).for_each(|_| assert!(journal.db.checkpoint().expect("whole").by_follower)));
@@ -56,16 +56,17 @@ fn images_of_a_run(protocol: ProtocolKind, with: fn(Options) -> Options) -> Vec<
 fn nothing_is_lost(protocol: ProtocolKind, with: fn(Options) -> Options) {
     let images = images_of_a_run(protocol, with);
     assert!(images.len() as u64 > 50 * WAYS, "{} images", images.len());
-    for Image { disk, told, what } in &images {
-        let made = Made { calls: vec![*told], tables: 0 };
+    for Image { disk, reported, what } in &images {
+        let made = Made { calls: vec![*reported], tables: 0 };
         let read_only = with(options(disk, ProtocolKind::default())).read_only(true);
         drop(Journal::survives(read_only, &made, what));
     }
     // Some are worked on, by a follower of their own.
-    for Image { disk, told, what } in images.iter().step_by(97) {
+    for Image { disk, reported, what } in images.iter().step_by(97) {
         let place = Place::new();
         let plain = || with(options(disk, protocol));
-        let journal = Journal::survives(place.with(plain()), &Made { calls: vec![*told], tables: 0 }, what);
+        let journal =
+            Journal::survives(place.with(plain()), &Made { calls: vec![*reported], tables: 0 }, what);
         let number = journal.made(1).calls[0];
         let companion = place.follow(disk.clone());
         wait_for_follower(&journal.db);

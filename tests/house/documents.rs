@@ -24,12 +24,12 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/cli/Cargo.toml", &["heddledb", "heddle-workloads", "heddle-sql", "heddle-server"]),
 ];
 
-/// Paths of somebody's machine.
+/// Paths of one machine.
 pub fn foreign_places(path: &str, text: &str) -> Vec<Violation> {
     let found = text.lines().enumerate().filter_map(|(line, content)| {
         let place = FOREIGN_PLACES.iter().find(|place| content.contains(**place))?;
         let what = format!(
-            "{place:?} is a place on somebody's machine: write it relative to the workspace, or leave it out"
+            "{place:?} is a place on one machine: write it relative to the workspace, or leave it out"
         );
         Some(Violation { path: path.to_string(), line: line + 1, what })
     });

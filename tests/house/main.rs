@@ -5,6 +5,7 @@
 
 mod documents;
 mod imports;
+mod language;
 mod rules;
 mod source;
 
@@ -15,7 +16,7 @@ use heddledb::ProtocolKind;
 use source::{Violation, collect, read_all, relative, root};
 
 fn protocols() -> Vec<&'static str> {
-    // Those still to come are rivals already: nobody is to get used to one of them by name.
+    // Protocols that are planned count, so that nothing gets used to one of them by name.
     let planned = ["serial", "locking", "optimistic", "phased", "partitioned"];
     let present = ProtocolKind::ALL.iter().map(|kind| kind.name());
     present.chain(planned).collect()
@@ -86,6 +87,20 @@ fn functions_can_be_read_at_once() {
 #[test]
 fn workloads_know_no_protocol_and_no_driver() {
     demand_none(rules::workloads(&read_all(), &protocols()));
+}
+
+#[test]
+fn comments_documents_and_names_use_the_fields_language() {
+    let readable = readable_files();
+    // The changelog names what was renamed, and the rule itself names everything.
+    let spoken = readable.iter().filter(|(path, _)| {
+        (path.ends_with(".rs") || path.ends_with(".md"))
+            && path != "CHANGELOG.md"
+            && path != "tests/house/language.rs"
+    });
+    let mut violations: Vec<_> = spoken.flat_map(|(path, text)| language::prose(path, text)).collect();
+    violations.extend(language::names(&read_all()));
+    demand_none(violations);
 }
 
 #[test]

@@ -13,7 +13,7 @@ const TEST_LINES_MAX: usize = 90;
 const UNSAFE_PLACES: &[(&str, &str)] = &[
     (
         "src/diagnostics/activity.rs",
-        "a thread that is watched knows its participant's word, which is borrowed meanwhile",
+        "a thread that is watched knows its worker context's word, which is borrowed meanwhile",
     ),
     ("src/base/prefetch.rs", "asking for a cache line is an instruction of the processor's"),
     ("src/base/large_pages.rs", "a hint about memory takes an address"),
@@ -34,7 +34,10 @@ const UNSAFE_PLACES: &[(&str, &str)] = &[
         "src/pipeline/log.rs",
         "the log stage empties slices of sealed epochs, and opens the gate that it has closed",
     ),
-    ("src/protocol/serial/partition.rs", "a raw shared/exclusive lock, given up by whoever took it, later"),
+    (
+        "src/protocol/serial/partition.rs",
+        "a raw shared/exclusive lock, released later by the thread that acquired it",
+    ),
     (
         "src/procedure/run.rs",
         "records that were found before the bodies run are kept as addresses, and pinned",
@@ -85,7 +88,7 @@ const BANNED: &[Banned] = &[
     Banned {
         words: &["unix::net", "std::net"],
         but_in: &["src/base/socket.rs"],
-        instead: "sockets are reached through `crate::base::socket` only, so that one place says who may connect",
+        instead: "sockets are reached through `crate::base::socket` only, so that connections are accepted in one place",
     },
 ];
 
@@ -171,7 +174,7 @@ pub fn files(sources: &[Source]) -> Vec<Violation> {
         if !source.text.starts_with("//!") {
             violations.push(
                 source
-                    .violation(0, "the file does not open with `//!`: say what it is and what it keeps true"),
+                    .violation(0, "the file does not open with `//!`: say what it does, and its invariants"),
             );
         }
         for mark in [concat!("FIX", "ME"), concat!("TO", "DO")] {
@@ -258,7 +261,7 @@ fn names(code: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The words of an identifier, in lower case: `SerialVariant` and `serial_variant` are `serial`, `variant`.
-fn words_of(name: &str) -> impl Iterator<Item = String> {
+pub fn words_of(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     for character in name.chars() {
         if character == '_' || character.is_uppercase() {

@@ -1,6 +1,6 @@
-//! The sources as the house's rules look at them: without comments and strings, with tests told apart.
+//! The sources as the house's rules look at them: without comments and strings, with tests distinguished.
 //!
-//! What it keeps true: every offset in `code` and `engine` is the same offset in `text`, because what is left out is
+//! Invariant: every offset in `code` and `engine` is the same offset in `text`, because what is left out is
 //! replaced by spaces, byte for byte, and line ends stay.
 
 use std::fs;

@@ -136,11 +136,11 @@ fn readers_who_wait_in_a_split_phase_are_answered_when_the_log_fails() {
             let readers: Vec<_> = (0..3)
                 .map(|_| {
                     scope.spawn(|| {
-                        let mut told = 0;
+                        let mut reported = 0;
                         while !stop.load(Ordering::SeqCst) {
-                            told += u32::from(read(&db, &table).is_ok());
+                            reported += u32::from(read(&db, &table).is_ok());
                         }
-                        told
+                        reported
                     })
                 })
                 .collect();
@@ -229,21 +229,21 @@ fn reads_of_split_columns_go_on_while_the_disk_is_full_and_updates_resume() {
 
 /// A sync that takes long holds the change of phases up, and with it a thread that waits for that: no longer than it takes.
 #[test]
-fn a_slow_sync_holds_phase_changes_up_and_nothing_is_told_too_early() {
+fn a_slow_sync_holds_phase_changes_up_and_nothing_is_reported_too_early() {
     in_time(|| {
         let disk = SimulatedDisk::new();
         let (db, table) = split_counter(&disk, 2.0);
         disk.hold_syncs();
-        let told = AtomicBool::new(false);
+        let reported = AtomicBool::new(false);
         thread::scope(|scope| {
             let adder = scope.spawn(|| {
                 db.run(|tx| tx.add(&table, key![1], "n", 1)).expect("committed");
-                told.store(true, Ordering::SeqCst);
+                reported.store(true, Ordering::SeqCst);
             });
             disk.wait_for_held_syncs(1);
             let reader = scope.spawn(|| int(&db, &table, 1, "n"));
             thread::sleep(Duration::from_millis(30));
-            assert!(!told.load(Ordering::SeqCst), "it is not durable");
+            assert!(!reported.load(Ordering::SeqCst), "it is not durable");
             for seed in 0..3 {
                 assert!((0..=1).contains(&recovered(&disk, seed)));
             }

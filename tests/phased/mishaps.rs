@@ -85,7 +85,7 @@ fn a_panic_in_a_split_phase_ends_the_call_and_nothing_else() {
 
 /// The procedure panics on what no row can hold. That attempt leaves no trace: it is retried.
 #[test]
-fn a_panic_about_a_hidden_value_is_never_told() {
+fn a_panic_about_a_hidden_value_is_never_reported() {
     in_time(|| {
         let (db, table) = labelled(4.0);
         let procedures = procedures(&db, &table);
@@ -227,12 +227,12 @@ fn closing_answers_every_stashed_call() {
             let (db, table) = labelled(1_000.0);
             let procedures = procedures(&db, &table);
             wait_for_split(&db, &table);
-            let (told, hears) = mpsc::channel();
+            let (reported, hears) = mpsc::channel();
             let submitted: Vec<_> =
                 (0..5).map(|_| db.submit(&procedures.read_and_add, args![1]).expect("taken")).collect();
             let threads: Vec<_> = (0..6)
                 .map(|number| {
-                    let (db, table, told) = (db.clone(), table.clone(), told.clone());
+                    let (db, table, reported) = (db.clone(), table.clone(), reported.clone());
                     let read = procedures.read.clone();
                     thread::spawn(move || {
                         let result = match number % 3 {
@@ -243,7 +243,7 @@ fn closing_answers_every_stashed_call() {
                                 .and_then(|mut worker| worker.execute(&read, args![1]).wait())
                                 .map(|_| 0),
                         };
-                        let _ = told.send(result);
+                        let _ = reported.send(result);
                     })
                 })
                 .collect();

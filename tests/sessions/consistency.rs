@@ -241,7 +241,7 @@ fn absence_is_a_read_and_so_is_existence() {
 }
 
 #[test]
-fn the_reader_of_a_later_state_is_not_told_of_an_earlier_one() {
+fn the_reader_of_a_later_state_does_not_see_an_earlier_one() {
     // The read-only anomaly: a batch is closed, a late receipt is entered into it, and a report in between sees it
     // closed without the receipt. One of the three must fail.
     under_every_protocol(|rig| {

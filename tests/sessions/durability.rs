@@ -62,7 +62,7 @@ fn what_was_committed_is_there_after_a_power_loss_and_nothing_else() {
 }
 
 #[test]
-fn what_a_session_reads_is_told_when_it_is_durable_and_not_before() {
+fn what_a_session_reads_is_reported_when_it_is_durable_and_not_before() {
     for &protocol in ProtocolKind::ALL {
         let disk = SimulatedDisk::new();
         let rig = Rig::of(open(&disk, protocol), protocol);
@@ -123,8 +123,8 @@ fn after_the_log_has_failed_reads_of_durable_data_go_on_and_commits_are_refused(
         assert!(is_unknown(&outcome), "{protocol}: {outcome:?}");
         assert_eq!(unknown.state(), SessionState::Idle);
         assert_eq!(rig.read(&mut reader, 3), Ok(Some(30)), "it is durable");
-        let told = rig.read(&mut reader, 1).map(drop);
-        assert!(is_unknown(&told), "{protocol}: {told:?}");
+        let reported = rig.read(&mut reader, 1).map(drop);
+        assert!(is_unknown(&reported), "{protocol}: {reported:?}");
         assert_eq!(reader.state(), SessionState::Aborted);
         let refused = writer.commit();
         assert!(is_unknown(&refused), "{protocol}: {refused:?}");

@@ -44,7 +44,7 @@ fn an_operation_that_was_read_conflicts_like_any_read() {
 }
 
 #[test]
-fn what_an_operation_refuses_now_is_told_now() {
+fn what_an_operation_refuses_now_is_reported_now() {
     under_every_protocol(|rig| {
         rig.set(1, i64::MAX - 1);
         let mut session = rig.begin();
@@ -59,7 +59,7 @@ fn what_an_operation_refuses_now_is_told_now() {
 }
 
 #[test]
-fn the_access_that_was_told_of_an_overflow_has_read_the_row() {
+fn the_access_that_met_an_overflow_has_read_the_row() {
     under_every_protocol(|rig| {
         rig.set(1, i64::MAX);
         let mut session = rig.begin();
@@ -72,7 +72,7 @@ fn the_access_that_was_told_of_an_overflow_has_read_the_row() {
 }
 
 #[test]
-fn what_an_operation_refuses_only_at_the_commit_is_a_conflict_and_the_retry_is_told() {
+fn what_an_operation_refuses_only_at_the_commit_is_a_conflict_and_the_retry_is_reported() {
     under_every_protocol(|rig| {
         let mut session = rig.begin();
         session.run(|tx| tx.add(&rig.items, key![1], "value", 1)).expect("it fits");

@@ -114,17 +114,17 @@ fn a_snapshot_tells_nothing_before_it_is_durable() {
             let bank = bank.clone();
             std::thread::spawn(move || {
                 let snapshot = bank.db.snapshot().expect("a snapshot");
-                let told = value(&bank, &snapshot, 1).expect("it is released");
-                (snapshot.epoch(), bank.db.durable_epoch(), told)
+                let reported = value(&bank, &snapshot, 1).expect("it is released");
+                (snapshot.epoch(), bank.db.durable_epoch(), reported)
             })
         };
         grace();
         held.release();
         writer.join().expect("no panic").expect("durable");
-        let (_, durable, told) = snapshot.join().expect("no panic");
+        let (_, durable, reported) = snapshot.join().expect("no panic");
         let stamped = bank.db.durable_epoch();
-        assert!(matches!(told, Some(0 | 5)), "{told:?}");
-        assert!(told != Some(5) || durable > 0 && durable <= stamped);
+        assert!(matches!(reported, Some(0 | 5)), "{reported:?}");
+        assert!(reported != Some(5) || durable > 0 && durable <= stamped);
         assert_eq!(bank.value(1), Ok(Some(5)));
     });
 }

@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_to_go_are_told_in_seconds_and_then_in_minutes() {
+    fn times_to_go_are_reported_in_seconds_and_then_in_minutes() {
         assert_eq!([0.4, 89.4, 91.0, 601.0].map(duration), ["0 s", "89 s", "2 min", "11 min"]);
     }
 

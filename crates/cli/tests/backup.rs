@@ -112,7 +112,7 @@ fn a_backup_that_is_killed_is_no_database_and_the_source_goes_on() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let [database, copy, full] = ["bank", "copy", "full"].map(|name| directory.path().join(name));
     let nothing = heddle(&["backup", text(&database), text(&copy)]);

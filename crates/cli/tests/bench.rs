@@ -375,14 +375,14 @@ fn the_parts_of_a_run_whose_load_shifts_are_reported() {
     let (before, after) = (number(&object, "/shift/before"), number(&object, "/shift/after"));
     let returned = if before > 0.0 { after / before } else { 0.0 };
     assert!((number(&object, "/shift/returned") - returned).abs() < 1e-6, "{object}");
-    let told = succeed(&[&shifting[..], &of, &["--warmup=0.1"]].concat());
-    assert!(told.contains("before the load shifted") && told.contains("of before)"), "{told}");
+    let reported = succeed(&[&shifting[..], &of, &["--warmup=0.1"]].concat());
+    assert!(reported.contains("before the load shifted") && reported.contains("of before)"), "{reported}");
     let steady = ["bench", "tatp", "--subscribers=200", "--transactions=50", "--durability=none", "--json"];
     assert!(json(&steady).get("shift").is_none());
 }
 
 #[test]
-fn the_plan_of_calls_over_several_executors_is_told() {
+fn the_plan_of_calls_over_several_executors_is_reported() {
     let run = |plan: &str, workload: &[&str]| {
         let more =
             ["--executors=3", "--durability=none", "--transactions=800", "--protocol=partitioned", "--json"];

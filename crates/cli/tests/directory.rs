@@ -145,8 +145,8 @@ fn a_fifo_in_place_of_a_segment_is_an_error_and_not_waited_for() {
     for command in ["check", "inspect"] {
         let output = heddle(&[command, path]);
         assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
-        let told = errors(&output);
-        assert!(told.contains("00000001.log") && told.contains("not a regular file"), "{told}");
+        let reported = errors(&output);
+        assert!(reported.contains("00000001.log") && reported.contains("not a regular file"), "{reported}");
     }
 }
 

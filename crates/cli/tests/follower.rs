@@ -80,9 +80,9 @@ fn a_path_that_is_no_database_is_not_followed() {
     let directory = tempfile::tempdir().unwrap();
     for path in [directory.path().to_owned(), directory.path().join("missing"), "/dev/null".into()] {
         let output = heddle(&["follow", text(&path)]);
-        let told = errors(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("is not a database") && told.contains("--wait"), "{told}");
+        let reported = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{reported}");
+        assert!(reported.contains("is not a database") && reported.contains("--wait"), "{reported}");
     }
 }
 
@@ -98,8 +98,8 @@ fn who_follows_once_ends_with_the_database() {
     let output = follower.wait_with_output().unwrap();
     // On a busy machine it may come when the database is just going.
     let said = String::from_utf8(output.stdout.clone()).unwrap() + &errors(&output);
-    let is_told = said.starts_with("followed: ") || said.contains("no database to follow");
-    assert!(output.status.success() && is_told, "{said}");
+    let is_reported = said.starts_with("followed: ") || said.contains("no database to follow");
+    assert!(output.status.success() && is_reported, "{said}");
     assert!(!socket.exists());
 }
 

@@ -93,8 +93,8 @@ impl Victim {
     fn kill_after(&mut self, moment: Duration, round: u64, seed: u64) {
         let [database, acks, pipe] = ["bank", "acks", "pipe"].map(|name| self.path(name));
         let notes = if round.is_multiple_of(2) { Notes::of_pipe(pipe.clone()) } else { Notes::Own };
-        let told = if let Notes::Pipe(pipe, _) = &notes { pipe } else { &acks };
-        let mut process = start(round, &database, told);
+        let reported = if let Notes::Pipe(pipe, _) = &notes { pipe } else { &acks };
+        let mut process = start(round, &database, reported);
         thread::sleep(moment);
         // On Unix this is SIGKILL: no handler runs, no buffer is flushed.
         process.kill().unwrap();

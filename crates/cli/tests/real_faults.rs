@@ -47,7 +47,7 @@ fn is_well(output: &Output, database: &Path, acks: &Path) -> bool {
 }
 
 #[test]
-fn a_sync_or_a_write_that_fails_is_told_and_nothing_acknowledged_is_lost() {
+fn a_sync_or_a_write_that_fails_is_reported_and_nothing_acknowledged_is_lost() {
     let mut stopped = 0;
     for (call, inject) in [
         ("fdatasync", "fdatasync:error=EIO:when=10+"),
@@ -72,7 +72,7 @@ fn a_sync_or_a_write_that_fails_is_told_and_nothing_acknowledged_is_lost() {
 }
 
 #[test]
-fn a_full_file_system_is_told_and_nothing_acknowledged_is_lost() {
+fn a_full_file_system_is_reported_and_nothing_acknowledged_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let mount = directory.path().join("mount");
     std::fs::create_dir(&mount).unwrap();
@@ -132,13 +132,13 @@ fn a_refused_thread_is_an_error() {
         let Some(output) = run("strace", &[&strace[..], &bench].concat()) else {
             return println!("skipped: strace is not installed");
         };
-        let told = errors(&output);
-        if told.contains("ptrace") {
-            return println!("skipped: nothing can be traced here ({told})");
+        let reported = errors(&output);
+        if reported.contains("ptrace") {
+            return println!("skipped: nothing can be traced here ({reported})");
         }
-        assert!(!told.contains("panicked"), "thread {number}: {told}");
+        assert!(!reported.contains("panicked"), "thread {number}: {reported}");
         if is_well(&output, &database, &acks) {
-            assert_eq!(output.status.code(), Some(1), "thread {number}: {told}");
+            assert_eq!(output.status.code(), Some(1), "thread {number}: {reported}");
             refused += 1;
         } else if number > 20 {
             // Recovery goes on with fewer threads, so that not every refusal stops the run.

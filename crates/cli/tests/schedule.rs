@@ -130,7 +130,7 @@ fn a_shift_of_the_distribution_is_part_of_the_run() {
 }
 
 #[test]
-fn the_rate_for_a_response_time_is_searched_and_told() {
+fn the_rate_for_a_response_time_is_searched_and_reported() {
     // The queues are full at full load: no machine meets this target without throttling.
     let target = ["--schedule=partition", "--think-us=200", "--target-mean-ms=0.5"];
     let object = json_once(&with(&PLACED, &target), has_committed);
@@ -154,9 +154,9 @@ fn a_target_that_is_met_at_full_load_is_marked() {
 fn a_table_of_figures_goes_on_after_a_run_that_fails() {
     let aborts = ["figures", "aborts", "--quick", "--threads=2", "--think-us=0", "--protocol=locking"];
     let output = heddle(&with(&aborts, &["--customers=0", "--json"]));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("1 of 3 runs failed") && told.contains("--customers"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
+    assert!(reported.contains("1 of 3 runs failed") && reported.contains("--customers"), "{reported}");
     let table: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = table["aborts"].as_array().unwrap();
     assert_eq!(rows.len(), 3);
@@ -191,9 +191,9 @@ fn schedules_that_do_not_fit_are_wrong_usage_that_says_what_to_do() {
         (&["--generators=0"], &["--generators"]),
     ] {
         let output = heddle(&with(&PLACED, arguments));
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
-        words.iter().for_each(|word| assert!(told.contains(word), "{arguments:?}: {word}: {told}"));
+        let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {reported}");
+        words.iter().for_each(|word| assert!(reported.contains(word), "{arguments:?}: {word}: {reported}"));
     }
     let output = heddle(&["bench", "probe", "--schedule=partition", "--seconds=0.1"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("--partition-key"));

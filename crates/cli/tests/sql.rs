@@ -66,9 +66,9 @@ fn the_first_error_ends_it_with_exit_1_unless_it_keeps_going() {
     let script = "select 1;\nselect nope;\nselect 2;";
     let stopped = heddle(&db, &["--format", "csv"], script);
     assert_eq!((text(&stopped.stdout), stopped.status.code()), ("?column?\n1\n", Some(1)));
-    let told = text(&stopped.stderr);
-    assert!(told.contains("ERROR:  column \"nope\" does not exist\nLINE 1: select nope;"), "{told}");
-    assert!(told.contains("SQLSTATE:  42703"), "{told}");
+    let reported = text(&stopped.stderr);
+    assert!(reported.contains("ERROR:  column \"nope\" does not exist\nLINE 1: select nope;"), "{reported}");
+    assert!(reported.contains("SQLSTATE:  42703"), "{reported}");
     let went_on = heddle(&db, &["--format", "csv", "--keep-going"], script);
     assert_eq!((text(&went_on.stdout), went_on.status.code()), ("?column?\n1\n?column?\n2\n", Some(1)));
     assert_eq!(heddle(&db, &["--format", "nonsense"], "").status.code(), Some(2));
@@ -80,10 +80,10 @@ fn commands_describe_copy_and_import() {
     let db = place.path().join("db");
     heddle(&db, &[], TABLE);
     let described = heddle(&db, &["-c", "\\d item", "-c", "\\dt"], "");
-    let told = text(&described.stdout);
+    let reported = text(&described.stdout);
     assert!(
-        told.contains("price  | numeric(8,2)") && told.contains("\"item_pkey\" PRIMARY KEY (id)"),
-        "{told}"
+        reported.contains("price  | numeric(8,2)") && reported.contains("\"item_pkey\" PRIMARY KEY (id)"),
+        "{reported}"
     );
     assert_eq!(heddle(&db, &["-c", "\\d nothing"], "").status.code(), Some(1));
     let file = place.path().join("item.txt");
@@ -98,10 +98,10 @@ fn commands_describe_copy_and_import() {
     std::fs::write(&csv, "id,name\n10,ten\n1,taken\nx,no number\n11,\"ele,ven\"\n").unwrap();
     let imported = heddle(&db, &["-c", &format!(".import --csv {} item", csv.display())], "");
     assert_eq!((text(&imported.stdout), imported.status.code()), ("2 rows imported, 2 rejected\n", Some(1)));
-    let told = text(&imported.stderr);
+    let reported = text(&imported.stderr);
     assert!(
-        told.contains("line 3: duplicate key") && told.contains("line 4: invalid input syntax"),
-        "{told}"
+        reported.contains("line 3: duplicate key") && reported.contains("line 4: invalid input syntax"),
+        "{reported}"
     );
     let names = heddle(&db, &["-c", "select name from item where id > 9 order by id", "--format", "csv"], "");
     assert_eq!(text(&names.stdout), "name\nten\n\"ele,ven\"\n");

@@ -270,5 +270,5 @@ fn results_that_cannot_be_written_are_an_error() {
         assert!(errors(&output).contains("cannot write to standard output"), "{}", errors(&output));
     }
     let nowhere = command(&["check", "/nonexistent"]).stderr(full()).output().unwrap();
-    assert_eq!(nowhere.status.code(), Some(2), "an error that cannot be told has its exit code");
+    assert_eq!(nowhere.status.code(), Some(2), "an error that cannot be reported has its exit code");
 }

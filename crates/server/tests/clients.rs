@@ -165,7 +165,7 @@ fn one_database_is_served_and_others_do_not_exist() {
 }
 
 #[test]
-fn clients_are_told_that_the_server_starts_or_ends() {
+fn clients_are_notified_that_the_server_starts_or_ends() {
     let starting = Server::listen(settings()).expect("a port is free");
     let mut config = Config::new();
     config.host("127.0.0.1").port(starting.address().port()).user("ada").dbname("heddle");

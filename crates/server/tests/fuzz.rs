@@ -1,7 +1,7 @@
 //! The protocol under messages that are damaged, cut, repeated and made up: no input ends the server, panics in it, or
 //! disturbs another session.
 //!
-//! `HEDDLE_FUZZ_ROUNDS` sets how many connections are tried, `HEDDLE_SEED` the random numbers of one run again.
+//! `HEDDLE_FUZZ_ROUNDS` sets how many connections are tried, `HEDDLE_SEED` the random numbers, to repeat a run.
 
 mod support;
 

@@ -220,7 +220,7 @@ pub(crate) fn run<T>(
 ) -> Result<T, SqlError> {
     let mut failure = None;
     let outcome = database.run(|tx| attempt(tx, Door::Engine, &mut failure, &mut body));
-    outcome.map_err(|error| told(error, failure))
+    outcome.map_err(|error| reported(error, failure))
 }
 
 /// Runs a statement in a session: within its transaction if there is one open, else as one of its own. The engine
@@ -235,7 +235,7 @@ pub(crate) fn run_in<T>(
     let mut failure = None;
     let door = if session.state() == SessionState::Idle { Door::Alone } else { Door::Block };
     let outcome = session.run(|tx| attempt(tx, door, &mut failure, &mut body));
-    outcome.map_err(|error| told(error, failure))
+    outcome.map_err(|error| reported(error, failure))
 }
 
 /// One attempt of a body, its failure kept aside.
@@ -256,7 +256,7 @@ fn attempt<T>(
 }
 
 /// What is reported of an error of the engine's: the statement's own, if that is what it is.
-fn told(error: Error, failure: Option<SqlError>) -> SqlError {
+fn reported(error: Error, failure: Option<SqlError>) -> SqlError {
     match (error, failure) {
         (Error::Failed { .. }, Some(failure)) => failure,
         (error, _) => SqlError::from(error),

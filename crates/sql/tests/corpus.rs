@@ -21,7 +21,7 @@ type Shown = Result<Vec<Vec<String>>, String>;
 /// With how many differences a file ends.
 const DIFFERENCES_MAX: usize = 3;
 
-/// What running a file told.
+/// What running a file reported.
 #[derive(Default)]
 struct Tally {
     statements: usize,

@@ -1,6 +1,6 @@
 //! The tables of `docs/sql-reference.md` are those of the code: types, casts, functions, operators and error codes.
 //!
-//! `HEDDLE_WRITE_DOCS=1 cargo test -p heddle-sql --test reference` writes them anew.
+//! `HEDDLE_WRITE_DOCS=1 cargo test -p heddle-sql --test reference` writes them again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -110,6 +110,6 @@ fn the_reference_is_that_of_the_code() {
     let differing = written.lines().zip(expected.lines()).find(|(written, expected)| written != expected);
     assert!(
         written == expected,
-        "docs/sql-reference.md is not up to date ({differing:?}): write it anew with HEDDLE_WRITE_DOCS=1"
+        "docs/sql-reference.md is not up to date ({differing:?}): write it again with HEDDLE_WRITE_DOCS=1"
     );
 }

@@ -18,13 +18,13 @@ use crate::storage::store::Store;
 pub(crate) type Crew<'c> = &'c dyn Fn(&(dyn Fn() + Sync));
 
 /// How many bytes of a checkpoint are loaded.
-struct Told<'w> {
+struct Progress<'w> {
     watch: &'w Watch,
     done: AtomicU64,
     total: u64,
 }
 
-impl Told<'_> {
+impl Progress<'_> {
     /// A block of this many bytes has been loaded, with this result.
     fn after(&self, bytes: usize, loaded: Result<u64>) -> Result<u64> {
         // Relaxed: a number for people.
@@ -47,11 +47,11 @@ pub(crate) fn load(
     let Some((catalog, parts)) = manifest.parts.split_first() else {
         return Ok(Overlap::default());
     };
-    let told = Told { watch, done: AtomicU64::new(0), total: manifest.bytes() };
-    let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog), &told)?;
+    let reported = Progress { watch, done: AtomicU64::new(0), total: manifest.bytes() };
+    let mut loaded = load_parts(checkpoints, manifest, store, std::iter::once(*catalog), &reported)?;
     add_tables(checkpoints, manifest, store)?;
     reserve(checkpoints, manifest, store)?;
-    loaded.add(load_in_parallel(checkpoints, manifest, store, parts, (crew, &told))?);
+    loaded.add(load_in_parallel(checkpoints, manifest, store, parts, (crew, &reported))?);
     if loaded.tables != manifest.tables {
         let detail = "the parts have not as many records of each table as it says";
         return Err(damaged(&checkpoints.manifest_path(manifest.number), 28, detail));
@@ -91,14 +91,14 @@ fn load_in_parallel(
     manifest: &Manifest,
     store: &Store,
     parts: &[Part],
-    (crew, told): (Crew<'_>, &Told<'_>),
+    (crew, reported): (Crew<'_>, &Progress<'_>),
 ) -> Result<Loaded> {
     let next = AtomicUsize::new(0);
     let all = Mutex::new(Ok(Loaded::default()));
     let work = || {
         // Relaxed: each number is given once, and nothing else hangs on it.
         let take = || parts.get(next.fetch_add(1, Ordering::Relaxed)).copied();
-        let result = load_parts(checkpoints, manifest, store, std::iter::from_fn(take), told);
+        let result = load_parts(checkpoints, manifest, store, std::iter::from_fn(take), reported);
         let mut all = all.lock();
         match (&mut *all, result) {
             (Ok(all), Ok(loaded)) => all.add(loaded),
@@ -123,12 +123,12 @@ fn load_parts(
     manifest: &Manifest,
     store: &Store,
     parts: impl Iterator<Item = Part>,
-    told: &Told<'_>,
+    reported: &Progress<'_>,
 ) -> Result<Loaded> {
     let mut loader = Loader::new(store, (manifest.first_epoch, manifest.last_epoch));
     for part in parts {
         let mut reader = checkpoints.open_part(manifest, part)?;
-        while reader.next_block(|block| told.after(block.len(), loader.load(block)))? {}
+        while reader.next_block(|block| reported.after(block.len(), loader.load(block)))? {}
     }
     Ok(loader.finish())
 }

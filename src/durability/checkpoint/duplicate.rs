@@ -19,8 +19,8 @@ impl Checkpoints {
         [self.manifest_path(number), self.new_manifest_path(number)].into_iter().chain(parts).collect()
     }
 
-    /// Makes a copy of a checkpoint: its parts, then, when they and their names are durable, its manifest. `advance` is
-    /// told how many bytes more are written.
+    /// Makes a copy of a checkpoint: its parts, then, when they and their names are durable, its manifest. `advance` receives
+    /// how many bytes more are written.
     ///
     /// # Errors
     /// A part is damaged: with file and offset; or the copy cannot be written.

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn another_databases_another_number_and_a_newer_version_are_told_apart() {
+    fn another_databases_another_number_and_a_newer_version_are_distinguished() {
         let foreign = manifest().encode(Uuid([8; 16]));
         assert!(matches!(read(&foreign), Err(Error::ForeignFile { .. })));
         let moved = Manifest { number: 4, ..manifest() }.encode(UUID);

@@ -115,7 +115,7 @@ fn several_threads_load_what_was_written_in_many_parts() {
         assert_eq!(rows(&load_all(&after_crash, number).expect("durable")), expected);
     }
     checkpoints.remove_all_but(Some(1), &[]).expect("removed");
-    assert_eq!(disk.list(Path::new("one")).expect("there").len(), 0, "the manifest has told where");
+    assert_eq!(disk.list(Path::new("one")).expect("there").len(), 0, "the manifest says where");
     assert!(load_all(&checkpoints, 1).is_ok());
     checkpoints.remove_all_but(None, &[]).expect("removed");
     assert_eq!(disk.list(Path::new("bank/checkpoint")).expect("there").len(), 0);

@@ -62,7 +62,7 @@ fn nobody_reads_too_far_ahead() {
 }
 
 #[test]
-fn of_several_failures_the_first_in_the_log_is_told_and_nothing_more_is_begun() {
+fn of_several_failures_the_first_in_the_log_is_reported_and_nothing_more_is_begun() {
     let mut board = board();
     board.put(0, batch());
     for group in [7, 3, 5] {
@@ -82,8 +82,8 @@ fn a_thread_that_panics_is_waited_for_by_nobody() {
     let db = crate::Database::open(directory, options.clone().disk(disk.clone())).expect("a new database");
     db.close().expect("closed");
     // The callback for progress runs on the threads that recover.
-    let told = Arc::new(AtomicUsize::new(0));
-    let teller = told.clone();
+    let reported = Arc::new(AtomicUsize::new(0));
+    let teller = reported.clone();
     let options = options.disk(disk.clone()).recovery_progress(move |_| {
         if teller.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
             panic!("the callback panics");
@@ -93,5 +93,5 @@ fn a_thread_that_panics_is_waited_for_by_nobody() {
         crate::Database::open(directory, options).map(drop)
     }));
     assert!(opened.is_err(), "the panic goes on to the caller");
-    assert!(told.load(std::sync::atomic::Ordering::Relaxed) > 0);
+    assert!(reported.load(std::sync::atomic::Ordering::Relaxed) > 0);
 }

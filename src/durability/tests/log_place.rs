@@ -114,7 +114,7 @@ fn what_is_not_free_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_missing_log_is_told_with_its_path_and_nothing_is_made() {
+fn a_missing_log_is_reported_with_its_path_and_nothing_is_made() {
     let disk = database();
     let there = disk.crash_image(1);
     remove_all(&disk, LOG);
@@ -197,7 +197,7 @@ fn two_processes_do_not_share_a_log_even_if_they_are_moved_copies() {
 }
 
 #[test]
-fn a_damaged_mark_is_told_with_its_path() {
+fn a_damaged_mark_is_reported_with_its_path() {
     let disk = database();
     let path = Path::new(LOG).join("DATABASE");
     let good = disk.bytes(&path).expect("it is there");

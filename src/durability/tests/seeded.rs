@@ -38,7 +38,7 @@ fn options(disk: &SimulatedDisk) -> Options {
 /// What a run, or the look at an image, ends with if all is well.
 type Found<T = ()> = std::result::Result<T, String>;
 
-fn told<T>(what: &str, result: Result<T>) -> Found<T> {
+fn reported<T>(what: &str, result: Result<T>) -> Found<T> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
@@ -83,7 +83,7 @@ impl Ledger {
 
     /// How many calls of each thread are there; all of each, and no gap before them.
     fn made(&self) -> Found<Vec<i64>> {
-        told("the check", self.db.check())?;
+        reported("the check", self.db.check())?;
         (0..THREADS).map(|thread| self.made_by(thread)).collect()
     }
 
@@ -94,7 +94,7 @@ impl Ledger {
             let sum = tx.get(&self.sums, key![thread])?.map(|row| row.int("n")).transpose()?;
             Ok((numbers?, sum))
         });
-        let (numbers, sum) = told("a scan", rows)?;
+        let (numbers, sum) = reported("a scan", rows)?;
         let made = numbers.len() as i64;
         if numbers.into_iter().eq(0..made) && sum == Some(made * (made + 1) / 2) {
             return Ok(made);
@@ -105,15 +105,15 @@ impl Ledger {
 
 /// What must be there in an image: this many calls of each thread, or one more.
 fn recover(disk: &SimulatedDisk, least: &[i64], read_only: bool) -> Found<Vec<i64>> {
-    let ledger = told("opening", Ledger::open(disk, read_only))?;
+    let ledger = reported("opening", Ledger::open(disk, read_only))?;
     let made = ledger.made()?;
     if !made.iter().zip(least).all(|(made, least)| made == least || *made == least + 1) {
         return Err(format!("{least:?} acknowledged, {made:?} found"));
     }
     if !read_only {
         // It works on, so that what recovery has left in the log is met by what comes then.
-        told("a call", ledger.call(0, made[0]))?;
-        told("closing", ledger.db.close())?;
+        reported("a call", ledger.call(0, made[0]))?;
+        reported("closing", ledger.db.close())?;
         let mut more = made.clone();
         more[0] += 1;
         let again = recover(disk, &more, true)?;
@@ -128,7 +128,7 @@ fn recover(disk: &SimulatedDisk, least: &[i64], read_only: bool) -> Found<Vec<i6
 fn run_and_look(bug: Option<Bug>, round: u64) -> Found<(SimulatedDisk, Vec<i64>)> {
     let disk = SimulatedDisk::new();
     bug.into_iter().for_each(|bug| disk.seed_bug(bug));
-    let ledger = told("a new ledger", Ledger::create(&disk))?;
+    let ledger = reported("a new ledger", Ledger::create(&disk))?;
     let counts: Arc<Vec<AtomicI64>> = Arc::new((0..THREADS).map(|_| AtomicI64::new(0)).collect());
     let wrong = Arc::new(Mutex::new(None));
     let read =
@@ -164,7 +164,7 @@ fn run_and_look(bug: Option<Bug>, round: u64) -> Found<(SimulatedDisk, Vec<i64>)
             counts[0].store(number + 1, Ordering::SeqCst);
         }
     }
-    told("closing", ledger.db.close())?;
+    reported("closing", ledger.db.close())?;
     disk.watch_no_more();
     if let Some(what) = wrong.lock().take() {
         return Err(what);
@@ -176,7 +176,7 @@ fn run_and_look(bug: Option<Bug>, round: u64) -> Found<(SimulatedDisk, Vec<i64>)
 /// Every block is damaged in turn, each on a disk of its own.
 fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
     let directory = Path::new(DATABASE).join("log");
-    for name in told("a list", disk.list(&directory).map_err(|_| Error::Closed))? {
+    for name in reported("a list", disk.list(&directory).map_err(|_| Error::Closed))? {
         let path = directory.join(name);
         let good = disk.bytes(&path).unwrap_or_default();
         for page in (1..good.len() / PAGE_BYTES as usize).filter(|page| good[page * 4096..][..4] == *b"HBLK")
@@ -207,10 +207,10 @@ fn damage_and_look(disk: &SimulatedDisk, made: &[i64]) -> Found {
 /// that without the log behind it no moment's state comes of it. The power goes as soon as it is whole.
 fn checkpoint_and_look(bug: Option<Bug>) -> Found {
     let disk = SimulatedDisk::new();
-    drop(told("a new ledger", Ledger::create(&disk))?);
+    drop(reported("a new ledger", Ledger::create(&disk))?);
     bug.into_iter().for_each(|bug| disk.seed_bug(bug));
     let late = options(&disk).durability(Durability::Async).log(|log| log.group_milliseconds(1_000.0));
-    let ledger = told("opening", Ledger::open_with(late.log(|log| log.buffer_bytes(4 << 20))))?;
+    let ledger = reported("opening", Ledger::open_with(late.log(|log| log.buffer_bytes(4 << 20))))?;
     let stop = AtomicBool::new(false);
     let images = thread::scope(|scope| {
         let ledger = &ledger;
@@ -228,8 +228,8 @@ fn checkpoint_and_look(bug: Option<Bug>) -> Found {
         let _ = calls.join();
         images
     });
-    for image in told("a checkpoint", images)? {
-        told("opening after a checkpoint", Ledger::open(&image, true))?.made()?;
+    for image in reported("a checkpoint", images)? {
+        reported("opening after a checkpoint", Ledger::open(&image, true))?.made()?;
     }
     Ok(())
 }
@@ -237,21 +237,21 @@ fn checkpoint_and_look(bug: Option<Bug>) -> Found {
 /// A part of a checkpoint that a follower sends is damaged in turn in each block.
 fn follower_and_look(bug: Option<Bug>) -> Found {
     let disk = SimulatedDisk::new();
-    let ledger = told("a new ledger", Ledger::create(&disk))?;
-    told("a call", ledger.call(0, 0))?;
-    told("a checkpoint", ledger.db.checkpoint())?;
-    told("closing", ledger.db.close())?;
+    let ledger = reported("a new ledger", Ledger::create(&disk))?;
+    reported("a call", ledger.call(0, 0))?;
+    reported("a checkpoint", ledger.db.checkpoint())?;
+    reported("closing", ledger.db.close())?;
     bug.into_iter().for_each(|bug| disk.seed_bug(bug));
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let directory = DatabaseDirectory::open_existing(disk.clone(), Path::new(DATABASE), None);
-    let checkpoints = told("a database", directory)?.checkpoints(disk.clone());
-    let manifest = told("a manifest", checkpoints.manifest(1))?;
+    let checkpoints = reported("a database", directory)?.checkpoints(disk.clone());
+    let manifest = reported("a manifest", checkpoints.manifest(1))?;
     let adopt =
         || NewCheckpoint::of_number(&checkpoints, 1, &[]).adopt(manifest.written(), &|| true).map(drop);
-    told("whole parts", adopt())?;
+    reported("whole parts", adopt())?;
     let path = Path::new(DATABASE).join("checkpoint/00000001-0002.part");
-    let part = told("a part", disk.open_write(&path).map_err(|_| Error::Closed))?;
-    told("damage", part.write_all_at(b"!", 100).map_err(|_| Error::Closed))?;
+    let part = reported("a part", disk.open_write(&path).map_err(|_| Error::Closed))?;
+    reported("damage", part.write_all_at(b"!", 100).map_err(|_| Error::Closed))?;
     match adopt() {
         Err(Error::Damaged { .. }) => Ok(()),
         other => Err(format!("a follower's damaged part was taken for whole: {other:?}")),

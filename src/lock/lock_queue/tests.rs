@@ -162,7 +162,7 @@ fn an_upgrade_does_not_wait_for_another_upgrade_s_place() {
 }
 
 #[test]
-fn two_upgrades_wait_for_each_other_until_one_is_doomed() {
+fn two_upgrades_wait_for_each_other_until_one_is_marked_for_abort() {
     let mut rig = Rig::new();
     rig.holds(0, Shared);
     rig.holds(1, Shared);

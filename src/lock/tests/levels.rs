@@ -140,7 +140,7 @@ fn very_many_locks_come_and_go() {
 }
 
 #[test]
-fn births_rise() {
+fn start_timestamps_rise() {
     let manager = LockManager::new();
     let start_timestamps: Vec<u64> = (0..10).map(|_| manager.start_timestamp()).collect();
     assert!(start_timestamps.is_sorted_by(|one, next| one < next));

@@ -59,7 +59,7 @@ impl Session {
         });
         let session =
             Session { commands: Some(commands), thread: Some(thread), manager: Arc::clone(manager) };
-        // Its birth is before those of sessions made later.
+        // Its start timestamp is before those of sessions made later.
         session.run(|_, _| ());
         session
     }

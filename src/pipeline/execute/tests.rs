@@ -178,9 +178,9 @@ fn who_waits_for_the_next_epoch_holds_no_site() {
         while bodies.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
-        let (told, answer) = mpsc::channel();
+        let (reported, answer) = mpsc::channel();
         let (reader, users) = (db.clone(), table.clone());
-        scope.spawn(move || told.send(reader.run(|tx| tx.exists(&users, key![5]))));
+        scope.spawn(move || reported.send(reader.run(|tx| tx.exists(&users, key![5]))));
         let answer = answer.recv_timeout(Duration::from_secs(20));
         disk.release_syncs();
         assert_eq!(answer, Ok(Ok(true)), "a reader waits for a partition whose holder waits for the log");

@@ -114,7 +114,7 @@ impl Drop for Outcome<'_> {
     }
 }
 
-/// Follows the database in a directory, which listens at this socket, until that is closed. `told` hears what has been
+/// Follows the database in a directory, which listens at this socket, until that is closed. `reported` receives what has been
 /// done, now and then, and says whether to go on.
 ///
 /// # Errors
@@ -123,7 +123,7 @@ pub(crate) fn follow(
     disk: &Arc<dyn Disk>,
     directory: &Path,
     socket: &Path,
-    told: &mut dyn FnMut(&FollowerReport) -> bool,
+    reported: &mut dyn FnMut(&FollowerReport) -> bool,
 ) -> Result<FollowerReport> {
     let no_database = |error: io::Error| Error::DatabaseLost {
         socket: socket.display().to_string(),
@@ -137,7 +137,7 @@ pub(crate) fn follow(
         ended: Mutex::new(false),
         changed: Condvar::new(),
     };
-    let mut follower = Follower { line: &line, told, report: FollowerReport::default() };
+    let mut follower = Follower { line: &line, reported, report: FollowerReport::default() };
     std::thread::scope(|scope| {
         scope.spawn(|| line.beat());
         let _outcome = Outcome(&line);
@@ -154,7 +154,7 @@ pub(crate) fn follow(
 /// See the [module](self).
 struct Follower<'l, 't> {
     line: &'l Line,
-    told: &'t mut dyn FnMut(&FollowerReport) -> bool,
+    reported: &'t mut dyn FnMut(&FollowerReport) -> bool,
     report: FollowerReport,
 }
 
@@ -202,7 +202,7 @@ impl Follower<'_, '_> {
             if let Some(message) = self.line.hear()? {
                 return Ok(Some(message));
             }
-            if !(self.told)(&self.report) {
+            if !(self.reported)(&self.report) {
                 return Ok(None);
             }
         }

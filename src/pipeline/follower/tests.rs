@@ -76,7 +76,7 @@ fn a_follower_that_is_slow_and_alive_is_waited_for() {
     });
     let follower = db.checkpoints().follower.expect("one is waited for");
     assert!(follower.attached, "it may have room the next time");
-    assert!(follower.failure.expect("told").to_string().contains("no room"));
+    assert!(follower.failure.expect("reported").to_string().contains("no room"));
     assert!(db.statistics().follower_busy > SILENCE);
     db.close().expect("durable");
 }

@@ -50,8 +50,8 @@ mod tests {
         pins.hold(one);
         pins.hold(one);
         let freed = Arc::new(AtomicBool::new(false));
-        let told = freed.clone();
-        crossbeam_epoch::pin().defer(move || told.store(true, Ordering::SeqCst));
+        let reported = freed.clone();
+        crossbeam_epoch::pin().defer(move || reported.store(true, Ordering::SeqCst));
         let turn = || (0..1_000).for_each(|_| crossbeam_epoch::pin().flush());
         turn();
         assert!(!freed.load(Ordering::SeqCst));

@@ -2,7 +2,7 @@
 //!
 //! The last executor to report in a phase is at its rendezvous point. At the terminal one the fragments are joined in this
 //! executor's memory, and the commit contract does the rest: one stamp, one redo record. Then all executors concerned are
-//! told that the transaction has ended, and release its locks, long before the log is written.
+//! reported that the transaction has ended, and release its locks, long before the log is written.
 //!
 //! # Invariants
 //! - A body runs on the executor that owns what it declares; on rows of several executors, or in an attempt that runs

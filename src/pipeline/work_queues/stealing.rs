@@ -20,11 +20,11 @@ type Running = SmallVec<[u64; 32]>;
 
 /// What an idle worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Prey {
+enum Victim {
     /// A call whose conflict class no worker runs: the first that there is in a queue.
-    Free,
+    NoConflict,
     /// The first of a crowded queue that need not wait for its rivals: that queue gets more than its own worker can do.
-    OfACrowd,
+    Crowded,
 }
 
 impl<T: Work> WorkQueues<T> {
@@ -93,19 +93,19 @@ impl<T: Work> WorkQueues<T> {
     }
 
     /// Whether an idle worker would take something out of this queue.
-    pub(super) fn has_prey(&self, state: &State<T>) -> bool {
-        let prey = |prey| self.prey(&state.items, prey).is_some();
-        prey(Prey::Free) || prey(Prey::OfACrowd)
+    pub(super) fn has_stealable(&self, state: &State<T>) -> bool {
+        let victim = |victim| self.victim(&state.items, victim).is_some();
+        victim(Victim::NoConflict) || victim(Victim::Crowded)
     }
 
     /// The place of the call that an idle worker takes.
-    fn prey(&self, items: &VecDeque<T>, prey: Prey) -> Option<usize> {
-        match prey {
-            Prey::Free => {
+    fn victim(&self, items: &VecDeque<T>, victim: Victim) -> Option<usize> {
+        match victim {
+            Victim::NoConflict => {
                 let running = self.running_beside(None);
                 items.iter().take(LOOKED_AT).position(|item| !running.contains(&item.conflict_class()))
             }
-            Prey::OfACrowd => {
+            Victim::Crowded => {
                 let crowded = self.sharing.is_some_and(|sharing| items.len() > sharing.bound / 2);
                 items.iter().take(LOOKED_AT).position(|item| crowded && !item.waits_for_rivals())
             }
@@ -126,13 +126,13 @@ impl<T: Work> WorkQueues<T> {
             .filter(|(waiting, _)| *waiting > 0)
             .collect();
         others.sort_unstable_by_key(|(waiting, _)| std::cmp::Reverse(*waiting));
-        let mut any = |prey| others.iter().any(|(_, other)| self.steal_from(*other, prey, worker, into));
-        any(Prey::Free) || any(Prey::OfACrowd)
+        let mut any = |victim| others.iter().any(|(_, other)| self.steal_from(*other, victim, worker, into));
+        any(Victim::NoConflict) || any(Victim::Crowded)
     }
 
-    fn steal_from(&self, queue: usize, prey: Prey, worker: usize, into: &mut Vec<T>) -> bool {
+    fn steal_from(&self, queue: usize, victim: Victim, worker: usize, into: &mut Vec<T>) -> bool {
         let state = self.queues[queue].state.lock();
-        let Some(place) = self.prey(&state.items, prey) else { return false };
+        let Some(place) = self.victim(&state.items, victim) else { return false };
         self.runs(worker, state.items[place].conflict_class());
         self.take_from(queue, state, |items| into.extend(items.remove(place)));
         // Relaxed: statistics.

@@ -25,7 +25,7 @@ use crate::base::atomics::{Ordering, fence};
 use crate::error::{Error, Result};
 use crate::protocol::Held;
 use crate::protocol::footprint::{Mode, Reference};
-use crate::storage::commit::{CommitFailure, Committing, Taken, Taking, commit};
+use crate::storage::commit::{CommitFailure, Committing, LockedWrites, WriteLocking, commit};
 use crate::storage::index::ordered::Near;
 use crate::storage::index::{Lookup, NodeVersion};
 pub(crate) use crate::storage::read_set::Part;
@@ -479,10 +479,10 @@ impl<'a> Attempt<'a> {
     /// # Errors
     /// See [`CommitFailure`].
     #[inline]
-    pub(crate) fn commit<T: Taking>(
+    pub(crate) fn commit<T: WriteLocking>(
         &self,
         taking: &T,
-        validate: impl Fn(&Taken<'_, '_>) -> bool,
+        validate: impl Fn(&LockedWrites<'_, '_>) -> bool,
     ) -> Result<Stamp, CommitFailure> {
         let call = Committing {
             store: self.store,

@@ -114,7 +114,7 @@ fn what_a_thread_holds_goes_with_it() {
 }
 
 #[test]
-fn birth_is_kept_over_attempts_and_every_call_is_born_later() {
+fn start_timestamps_are_kept_over_attempts_and_every_transaction_has_a_later_one() {
     let manager = Arc::new(LockManager::new());
     let mut holding = Holding::default();
     let mut last = 0;

@@ -16,7 +16,7 @@
 use super::attempt::{Attempt, TRACKED};
 use super::footprint::Footprint;
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
-use crate::storage::commit::{CommitFailure, InOrder, Taken};
+use crate::storage::commit::{CommitFailure, InOrder, LockedWrites};
 use crate::storage::word::Stamp;
 
 /// The optimistic protocol. It has no state of its own.
@@ -35,7 +35,7 @@ impl Protocol for Optimistic {
             return if self.validate_reads(attempt) { Ok(None) } else { Err(CommitFailure::Conflict) };
         }
         let reads = attempt.reads().borrow();
-        let validate = |taken: &Taken<'_, '_>| {
+        let validate = |taken: &LockedWrites<'_, '_>| {
             reads.still_holds(|record| taken.is_own(record), attempt.highest_seen()) || attempt.is_alone()
         };
         attempt.commit(&InOrder, validate).map(Some)

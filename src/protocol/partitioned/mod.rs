@@ -40,7 +40,7 @@ use super::footprint::Footprint;
 use super::local::local_lock::LocalLock;
 use super::local::{Denied, ExternalLocks, Grant};
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Protocol, Try};
-use crate::storage::commit::{CommitFailure, InOrder, Taken};
+use crate::storage::commit::{CommitFailure, InOrder, LockedWrites};
 use crate::storage::word::Stamp;
 use crate::storage::worker_context::Counters;
 use crate::storage::write_set::{WriteSet, WriteView};
@@ -148,7 +148,7 @@ impl Protocol for Partitioned {
         self.lock_written(attempt)?;
         let reads = attempt.reads().borrow();
         let is_noted = attempt.is_tracked() && !attempt.is_alone();
-        let validate = |taken: &Taken<'_, '_>| {
+        let validate = |taken: &LockedWrites<'_, '_>| {
             !is_noted || reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
         };
         let reserved = rows_reserved(&attempt.workspace().borrow().writes);

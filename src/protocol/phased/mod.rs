@@ -37,7 +37,7 @@ use super::attempt::Attempt;
 use super::footprint::Footprint;
 use super::{Held, MAX_OPTIMISTIC_ATTEMPTS, Phase, PhaseCounts, Phases, Protocol, Settings, Try};
 use crate::base::atomics::Ordering;
-use crate::storage::commit::{CommitFailure, Taken, Taking};
+use crate::storage::commit::{CommitFailure, LockedWrites, WriteLocking};
 use crate::storage::read_set::Part;
 use crate::storage::reconcile::{Wanted, is_splittable};
 use crate::storage::split_columns::SplitColumn;
@@ -103,7 +103,7 @@ struct Splitting<'p> {
     worker_context: &'p WorkerContext,
 }
 
-impl Taking for Splitting<'_> {
+impl WriteLocking for Splitting<'_> {
     const EXCLUDED: bool = false;
     const SPLITS: bool = true;
 
@@ -145,7 +145,7 @@ impl Protocol for Phased {
         }
         let reads = attempt.reads().borrow();
         let taking = Splitting { state: &self.state, worker_context: attempt.worker_context() };
-        let validate = |taken: &Taken<'_, '_>| {
+        let validate = |taken: &LockedWrites<'_, '_>| {
             reads.still_holds(|record| taken.is_own(record), attempt.highest_seen())
                 && reads.is_of_phase(|| phase_now(attempt))
                 || attempt.is_alone()

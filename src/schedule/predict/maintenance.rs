@@ -131,10 +131,10 @@ impl Upkeep {
         let elapsed = observation.at.saturating_sub(self.swept.at);
         self.swept = observation;
         match self.idle_mode.see(predict.is_idle_mode(), observation, predict.history.noted()) {
-            IdleDecision::Same if predict.is_idle_mode() => return,
-            IdleDecision::Same => {}
-            IdleDecision::Calm => return predict.calm.store(true, Ordering::Relaxed),
-            IdleDecision::Troubled => return self.fill_again(predict, observation),
+            IdleDecision::Keep if predict.is_idle_mode() => return,
+            IdleDecision::Keep => {}
+            IdleDecision::Begin => return predict.idle.store(true, Ordering::Relaxed),
+            IdleDecision::End => return self.fill_again(predict, observation),
         }
         let share = if self.stability.is_stable() { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
         predict.share.store(share, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Upkeep {
         predict.history.refill();
         // Relaxed: a thread that still sees idle mode lets one more call go by.
         predict.share.store(SHARE_AT_FIRST, Ordering::Relaxed);
-        predict.calm.store(false, Ordering::Relaxed);
+        predict.idle.store(false, Ordering::Relaxed);
         let lasts = self.settings.history.max(LEAST_FILLING);
         self.filling = Some(Filling { since: observation.at, lasts });
     }
@@ -168,15 +168,15 @@ impl Upkeep {
         let noted = predict.history.noted();
         predict.history.complete();
         predict.learn();
-        let calm = IdleMode::is_idle_mode(noted);
-        predict.calm.store(calm, Ordering::Relaxed);
+        let idle = IdleMode::is_idle_mode(noted);
+        predict.idle.store(idle, Ordering::Relaxed);
         // Relaxed: a thread that still sees the old share places one more call at random.
-        let share = if calm { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
+        let share = if idle { SHARE_WHILE_STABLE } else { SHARE_WHILE_CHANGING };
         predict.share.store(share, Ordering::Relaxed);
         self.renewed = observation.at;
         self.swept = observation;
         self.idle_mode.begin(observation, predict.history.noted());
-        !calm
+        !idle
     }
 
     /// Looks at every reference of the State, and prunes those that the rule names.

@@ -51,7 +51,7 @@ pub(crate) struct Predict {
     /// Whether a call has come.
     begun: AtomicBool,
     /// Whether conflicts are so rare that calls are not looked at.
-    calm: AtomicBool,
+    idle: AtomicBool,
     upkeep: Mutex<Upkeep>,
 }
 
@@ -72,7 +72,7 @@ impl Predict {
             hot_key_cache,
             share: AtomicU32::new(if at_once { SHARE_WHILE_CHANGING } else { SHARE_AT_FIRST }),
             begun: AtomicBool::new(false),
-            calm: AtomicBool::new(false),
+            idle: AtomicBool::new(false),
             upkeep: Mutex::new(Upkeep::new(settings, state.places(), queues)),
             state,
         }
@@ -92,7 +92,7 @@ impl Predict {
     #[inline]
     fn is_idle_mode(&self) -> bool {
         // Relaxed: a thread that still sees the old mode places a few calls more by it.
-        self.calm.load(Ordering::Relaxed)
+        self.idle.load(Ordering::Relaxed)
     }
 
     /// Chooses a call's queue.

@@ -333,13 +333,13 @@ fn without_conflicts_hardly_any_call_is_looked_at_and_when_they_come_they_are_no
     let mut simulation = Simulation::new(ScheduleKind::Predict, StatePrune::Stable, Distribution::Apart);
     simulation.run(6);
     assert!(simulation.report().is_idle_mode);
-    let calm = simulation.run(30);
-    assert!(calm.seen > 0 && calm.seen < calm.committed / 100, "{} of {}", calm.seen, calm.committed);
+    let idle = simulation.run(30);
+    assert!(idle.seen > 0 && idle.seen < idle.committed / 100, "{} of {}", idle.seen, idle.committed);
     simulation.shift_to(Distribution::Zipf(20, 0.0));
     simulation.run(8);
     assert!(!simulation.report().is_idle_mode && !simulation.report().is_filling);
-    let troubled = simulation.run(20);
-    assert!(troubled.abort_rate() < 0.08, "{}", troubled.abort_rate());
+    let is_frequent = simulation.run(20);
+    assert!(is_frequent.abort_rate() < 0.08, "{}", is_frequent.abort_rate());
     simulation.shift_to(Distribution::Apart);
     simulation.run(240);
     assert!(simulation.report().is_idle_mode);

@@ -4,7 +4,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::simple_writes::{changed_words, row_that_comes_in};
-use super::{Change, Pending, Taking};
+use super::{Change, Pending, WriteLocking};
 use crate::base::atomics::Ordering;
 use crate::error::{Error, Result};
 use crate::storage::redo;
@@ -35,7 +35,7 @@ impl From<Error> for Unfeasible {
 ///
 /// # Errors
 /// See [`Unfeasible`].
-pub(super) fn after_images<'a, T: Taking>(
+pub(super) fn after_images<'a, T: WriteLocking>(
     store: &Store,
     workspace: &mut Workspace,
     arena: &'a Bump,
@@ -46,7 +46,7 @@ pub(super) fn after_images<'a, T: Taking>(
     let logged = store.is_logged();
     let start = if logged { redo::begin(redo) } else { 0 };
     for (position, entry) in pending.iter_mut().enumerate() {
-        if T::SPLITS && !entry.taken {
+        if T::SPLITS && !entry.locked {
             // All that is written to it has gone into slices.
             continue;
         }

@@ -2,7 +2,7 @@
 
 use crossbeam_epoch::Guard;
 
-use super::{Change, Pending, Taking};
+use super::{Change, Pending, WriteLocking};
 use crate::base::atomics::{AtomicU64, Ordering, fence};
 use crate::storage::reclaim::retire_block;
 use crate::storage::record::Record;
@@ -14,7 +14,7 @@ use crate::storage::workspace::Deleted;
 
 /// Installs what was computed for one record. Nothing here can fail.
 #[inline]
-pub(super) fn install<T: Taking>(
+pub(super) fn install<T: WriteLocking>(
     table: &TableCore,
     entry: &Pending<'_>,
     stamp: Stamp,
@@ -26,8 +26,8 @@ pub(super) fn install<T: Taking>(
     let present = if T::SPLITS { stamp.present() | entry.word & SPLIT } else { stamp.present() };
     match &entry.change {
         Change::Nothing => {
-            if entry.taken {
-                // Release: pairs with the thread that reads or takes the word next; nothing was written in between.
+            if entry.locked {
+                // Release: pairs with the thread that reads or locks the word next; nothing was written in between.
                 word.store(entry.word, Ordering::Release);
             }
         }
@@ -87,9 +87,9 @@ fn set_not_null(row: &[AtomicU64], column: usize) {
     }
 }
 
-/// Says that the row must not be believed, where taking the record has not said so already.
+/// Says that the row must not be believed, where locking the record has not said so already.
 fn make_busy(entry: &Pending<'_>) {
-    if !entry.taken {
+    if !entry.locked {
         entry.record.word().store(entry.word | BUSY, Ordering::Relaxed);
     }
     // Release fence: a thread that reads a word of the new row (relaxed) and then fences (acquire, in `Record::read`) sees

@@ -1,4 +1,4 @@
-//! Taking the records that a commit writes: from here until the install no other thread writes them.
+//! WriteLocking the records that a commit writes: from here until the install no other thread writes them.
 
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
@@ -17,15 +17,15 @@ use crate::storage::word::{ABSENT, BUSY, DEAD, SPLIT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::write_set::WriteSet;
 
-/// How present records are taken.
-pub(crate) trait Taking {
-    /// Whether the protocol has excluded all rival writers of what will be written, so that it need not be taken.
+/// How present records are locked.
+pub(crate) trait WriteLocking {
+    /// Whether the protocol has excluded all rival writers of what will be written, so that it need not be locked.
     const EXCLUDED: bool;
 
     /// Whether records can be split: their operations go into slices then.
     const SPLITS: bool = false;
 
-    /// The record at this position of the write set was found taken by a rival.
+    /// The record at this position of the write set was found locked by another transaction.
     fn met_rival(&self, _writes: &WriteSet, _position: usize) {}
 
     /// What is written to the record at this position, some of whose columns are split, cannot be done now.
@@ -35,24 +35,24 @@ pub(crate) trait Taking {
 /// For protocols that have excluded all rival writers before the commit.
 pub(crate) struct Excluded;
 
-impl Taking for Excluded {
+impl WriteLocking for Excluded {
     const EXCLUDED: bool = true;
 }
 
-/// For protocols whose commits take what they write from each other.
+/// For protocols whose commits lock what they write.
 pub(crate) struct InOrder;
 
-impl Taking for InOrder {
+impl WriteLocking for InOrder {
     const EXCLUDED: bool = false;
 }
 
-/// Takes everything that the write set touches, and puts an entry for each record into `pending`, in the order of the
-/// write set; what goes into slices is staged instead. Gives back the highest stamp that will be overwritten.
+/// Locks every record that the write set touches, and puts an entry for each record into `pending`, in the order of the
+/// write set; what goes into slices is staged instead. Returns the highest stamp that will be overwritten.
 ///
 /// # Errors
-/// A record has left its table; or what is done to a split record must wait. Then nothing is taken.
-pub(super) fn take<'a, T: Taking>(
-    taking: &T,
+/// A record has left its table; or what is done to a split record must wait. Then nothing is locked.
+pub(super) fn lock_writes<'a, T: WriteLocking>(
+    locking: &T,
     context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
     writes: &WriteSet,
     pending: &mut ArenaVec<'a, Pending<'a>>,
@@ -64,7 +64,7 @@ pub(super) fn take<'a, T: Taking>(
         pending.push(Pending {
             record,
             word: 0,
-            taken: false,
+            locked: false,
             has_blocks: false,
             sliced: &[],
             room_of_slices: None,
@@ -72,26 +72,26 @@ pub(super) fn take<'a, T: Taking>(
         });
     }
     let mut highest = Stamp::ZERO;
-    let mut take_one = |position: usize| {
+    let mut lock_one = |position: usize| {
         let entry = &mut pending[position];
         if T::EXCLUDED {
-            take_excluded(entry)?;
-        } else if !T::SPLITS || !stage(taking, context, writes, position, entry, staged)? {
-            take_from_rivals(taking, writes, position, entry)?;
+            lock_excluded(entry)?;
+        } else if !T::SPLITS || !stage(locking, context, writes, position, entry, staged)? {
+            lock_contended(locking, writes, position, entry)?;
         }
         highest = highest.max(Stamp::of(entry.word));
         Ok(())
     };
-    let all_taken = if T::EXCLUDED || writes.touched().len() == 1 {
-        (0..writes.touched().len()).try_for_each(&mut take_one)
+    let all_locked = if T::EXCLUDED || writes.touched().len() == 1 {
+        (0..writes.touched().len()).try_for_each(&mut lock_one)
     } else {
         // One order for all commits: a thread that waits for a record holds only records before it.
-        in_order(writes).into_iter().try_for_each(|(_, position)| take_one(position as usize))
+        in_order(writes).into_iter().try_for_each(|(_, position)| lock_one(position as usize))
     };
-    match all_taken {
+    match all_locked {
         Ok(()) => Ok(highest),
         Err(failure) => {
-            give_back(pending);
+            unlock(pending);
             Err(failure)
         }
     }
@@ -99,8 +99,8 @@ pub(super) fn take<'a, T: Taking>(
 
 /// Puts what can go into slices there. Whether nothing is left to be done to the record itself.
 #[inline]
-fn stage<'a, T: Taking>(
-    taking: &T,
+fn stage<'a, T: WriteLocking>(
+    locking: &T,
     context: (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
     writes: &WriteSet,
     position: usize,
@@ -113,7 +113,7 @@ fn stage<'a, T: Taking>(
     if word & SPLIT == 0 || word == DEAD {
         return Ok(false);
     }
-    match staged.stage(taking, context, writes, position) {
+    match staged.stage(locking, context, writes, position) {
         Plan::Stash => Err(CommitFailure::Stash),
         Plan::Mixed(sliced, room) => {
             (entry.sliced, entry.room_of_slices) = (sliced, room);
@@ -127,25 +127,25 @@ fn stage<'a, T: Taking>(
 }
 
 /// Rival writers are excluded; only the collector of absent records is not.
-fn take_excluded(entry: &mut Pending<'_>) -> Result<(), CommitFailure> {
+fn lock_excluded(entry: &mut Pending<'_>) -> Result<(), CommitFailure> {
     // Acquire pairs with the release of the last install, whose row is copied next.
     entry.word = entry.record.word().load(Ordering::Acquire);
     if entry.word & ABSENT == 0 {
         return Ok(());
     }
-    // Acquire: what is done with the row comes after. The rival is `reclaim::take_out`; a dead word is never taken.
-    entry.taken = entry.word != DEAD
+    // Acquire: what is done with the row comes after. The rival is `reclaim::take_out`; a dead word is never locked.
+    entry.locked = entry.word != DEAD
         && entry
             .record
             .word()
             .compare_exchange(entry.word, entry.word | BUSY, Ordering::Acquire, Ordering::Relaxed)
             .is_ok();
-    if entry.taken { Ok(()) } else { Err(CommitFailure::Conflict) }
+    if entry.locked { Ok(()) } else { Err(CommitFailure::Conflict) }
 }
 
 #[inline]
-fn take_from_rivals<T: Taking>(
-    taking: &T,
+fn lock_contended<T: WriteLocking>(
+    locking: &T,
     writes: &WriteSet,
     position: usize,
     entry: &mut Pending<'_>,
@@ -164,14 +164,14 @@ fn take_from_rivals<T: Taking>(
             match word.compare_exchange(seen, seen | BUSY, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
                     entry.word = seen;
-                    entry.taken = true;
+                    entry.locked = true;
                     return Ok(());
                 }
                 Err(now) => seen = now,
             }
         }
         let backoff = backoff.get_or_insert_with(|| {
-            taking.met_rival(writes, position);
+            locking.met_rival(writes, position);
             Backoff::new()
         });
         if seen & BUSY != 0 {
@@ -181,10 +181,10 @@ fn take_from_rivals<T: Taking>(
     }
 }
 
-/// Lets go of everything that was taken.
-pub(super) fn give_back(pending: &[Pending<'_>]) {
-    for entry in pending.iter().filter(|entry| entry.taken) {
-        // Release: pairs with the thread that reads or takes the word next; nothing was written in between.
+/// Unlocks every record that was locked.
+pub(super) fn unlock(pending: &[Pending<'_>]) {
+    for entry in pending.iter().filter(|entry| entry.locked) {
+        // Release: pairs with the thread that reads or locks the word next; nothing was written in between.
         entry.record.word().store(entry.word, Ordering::Release);
     }
 }

@@ -7,7 +7,7 @@
 //! Gain, in instructions of one transaction by `cargo bench --bench hot_path`, in memory, without it and with it: add to a
 //! split column 2,161 and 1,561.
 
-use super::{Committing, Taken};
+use super::{Committing, LockedWrites};
 use crate::base::atomics::Ordering;
 use crate::storage::record::Record;
 use crate::storage::word::{ABSENT, DEAD, SPLIT, Stamp};
@@ -18,7 +18,7 @@ use crate::types::ValueRef;
 #[inline(always)]
 pub(super) fn commit_one_slice(
     call: &mut Committing<'_>,
-    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+    validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<Stamp> {
     let [touched] = call.workspace.writes.touched() else { return None };
     // SAFETY: the call is pinned, so the record that it touched is alive.
@@ -38,9 +38,9 @@ pub(super) fn commit_one_slice(
 fn change_slice(
     call: &mut Committing<'_>,
     record: Record<'_>,
-    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+    validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<Stamp> {
-    // Acquire, as in `take::stage`. Whether the record is split stands still in the commit section.
+    // Acquire, as in `lock_writes::stage`. Whether the record is split stands still in the commit section.
     let word = record.word().load(Ordering::Acquire);
     if word & (SPLIT | ABSENT) != SPLIT || word == DEAD {
         return None;
@@ -83,12 +83,12 @@ fn stamp(
     number: usize,
     operand: i64,
     word: u64,
-    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+    validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<(Stamp, Option<usize>)> {
     let epochs = call.store.epochs();
     let epoch = epochs.current();
     let is_current = epochs.generation() == call.workspace.generation;
-    if !validate(&Taken::Nothing) || !is_current || !epochs.takes_commits_of(epoch) {
+    if !validate(&LockedWrites::Nothing) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }
     let mut charged = None;

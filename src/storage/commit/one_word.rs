@@ -9,7 +9,7 @@
 //! closure 1,895 and 1,451 (with a log 2,211 and 1,741), add by procedure 1,950 and 1,508.
 
 use super::simple_writes::{ChangedWord, changed_word};
-use super::{Committing, Taken, Taking, append};
+use super::{Committing, LockedWrites, WriteLocking, append};
 use crate::base::atomics::{Ordering, fence};
 use crate::storage::record::Record;
 use crate::storage::redo;
@@ -17,9 +17,9 @@ use crate::storage::word::{ABSENT, BUSY, PROTOCOL, Stamp};
 
 /// Commits, if it is the usual commit and nothing is in its way.
 #[inline(always)]
-pub(super) fn commit_one_word<T: Taking>(
+pub(super) fn commit_one_word<T: WriteLocking>(
     call: &mut Committing<'_>,
-    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+    validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<Stamp> {
     let [touched] = call.workspace.writes.touched() else { return None };
     if call.alone || call.workspace.writes.only_int_change(0).is_none() {
@@ -29,11 +29,11 @@ pub(super) fn commit_one_word<T: Taking>(
     let record = unsafe { touched.record.as_record() };
     let published = call.worker_context.published();
     call.store.epochs().enter(published);
-    let committed = take::<T>(record).and_then(|word| {
+    let committed = lock_record::<T>(record).and_then(|word| {
         let committed = change_and_stamp(call, record, word, validate);
         match committed {
             Some((change, stamp)) => install(call, record, word, change, stamp),
-            // Release: pairs with the thread that reads or takes the word next; nothing was written in between.
+            // Release: pairs with the thread that reads or locks the word next; nothing was written in between.
             None if !T::EXCLUDED => record.word().store(word, Ordering::Release),
             None => {}
         }
@@ -45,16 +45,16 @@ pub(super) fn commit_one_word<T: Taking>(
 
 /// Locks a record that is present, unlocked and in the quiescent state. Returns its word.
 #[inline(always)]
-fn take<T: Taking>(record: Record<'_>) -> Option<u64> {
+fn lock_record<T: WriteLocking>(record: Record<'_>) -> Option<u64> {
     // Acquire pairs with the release of the last install, whose row is looked at next.
     let word = record.word().load(Ordering::Acquire);
     if word & (BUSY | ABSENT | PROTOCOL) != 0 {
         return None;
     }
-    // The orderings: as in `take::take_from_rivals`.
-    let taken = T::EXCLUDED
+    // The orderings: as in `lock_writes::lock_contended`.
+    let locked = T::EXCLUDED
         || record.word().compare_exchange(word, word | BUSY, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-    taken.then_some(word)
+    locked.then_some(word)
 }
 
 /// What the record comes to, and the stamp, while it is held.
@@ -63,7 +63,7 @@ fn change_and_stamp(
     call: &mut Committing<'_>,
     record: Record<'_>,
     word: u64,
-    validate: &impl Fn(&Taken<'_, '_>) -> bool,
+    validate: &impl Fn(&LockedWrites<'_, '_>) -> bool,
 ) -> Option<(ChangedWord, Stamp)> {
     let epochs = call.store.epochs();
     let change = changed_word(&call.workspace.writes, 0, record, word)?;
@@ -72,7 +72,7 @@ fn change_and_stamp(
     }
     let epoch = epochs.current();
     let is_current = epochs.generation() == call.workspace.generation;
-    if !validate(&Taken::One(record)) || !is_current || !epochs.takes_commits_of(epoch) {
+    if !validate(&LockedWrites::One(record)) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }
     let floor = call.seen.get().max(Stamp::of(word)).max(call.workspace.last_stamp);

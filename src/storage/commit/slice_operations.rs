@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use crossbeam_epoch::Guard;
 use smallvec::SmallVec;
 
-use super::lock_writes::Taking;
+use super::lock_writes::WriteLocking;
 use crate::storage::record::RecordPointer;
 use crate::storage::slice::Slice;
 use crate::storage::split_columns::{SplitColumn, SplitSet};
@@ -44,9 +44,9 @@ pub(super) enum Plan<'a> {
 impl<'a> Staged<'a> {
     /// Puts the operations on the split columns of the record at this position into the worker context's slices.
     #[inline]
-    pub(super) fn stage<T: Taking>(
+    pub(super) fn stage<T: WriteLocking>(
         &mut self,
-        taking: &T,
+        locking: &T,
         (store, worker_context, guard, arena): (&'a Store, &'a WorkerContext, &'a Guard, &'a Bump),
         writes: &WriteSet,
         position: usize,
@@ -86,7 +86,7 @@ impl<'a> Staged<'a> {
             WriteView::Insert | WriteView::Delete => false,
         });
         if !all_fit {
-            taking.met_split(writes, position, columns);
+            locking.met_split(writes, position, columns);
             return Plan::Stash;
         }
         if !sliced.is_empty() {

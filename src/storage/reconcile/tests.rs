@@ -212,7 +212,7 @@ mod room {
     }
 
     #[test]
-    fn sets_of_all_participants_together_fit_into_the_row() {
+    fn sets_of_all_worker_contexts_together_fit_into_the_row() {
         let rig = rig();
         let set = rig.begin_split(1, &[(1, TOP, Operation::TopKInsert)]);
         // Ten worker contexts, of which each gives two entries of a twenty-fourth of a row, or more than it has room for.

@@ -6,7 +6,7 @@ use crossbeam_epoch::pin;
 
 use super::*;
 use crate::operation::Operation;
-use crate::storage::commit::{CommitFailure, Excluded, InOrder, Taking};
+use crate::storage::commit::{CommitFailure, Excluded, InOrder, WriteLocking};
 use crate::storage::definition::{PrimaryIndex, TableDefinition};
 use crate::storage::reclaim::collect_deleted;
 use crate::storage::rig::{Rig, Splitting, Way, Writer};
@@ -85,7 +85,7 @@ fn is_empty(rig: &Rig) -> bool {
     (counts.snapshots, counts.versions, counts.bytes) == (0, 0, 0) && rig.store.versions().bound() == 0
 }
 
-fn every_write_preserves<T: Taking>(taking: &T, way: Way) {
+fn every_write_preserves<T: WriteLocking>(taking: &T, way: Way) {
     let writes: [&dyn Fn(&mut Writer<'_>); 6] = [
         &|writer| writer.set(1, NUMBER, &Value::Int(-1)),
         &|writer| writer.operate(1, NUMBER, Operation::Add, &Value::Int(5)),

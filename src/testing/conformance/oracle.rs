@@ -27,7 +27,7 @@ pub fn explain(start: &Model, seen: &[Seen], end: &Model) -> Result<Vec<usize>, 
     if search(start, seen, end, &mut order) {
         return Ok(order);
     }
-    let mut told = String::from("no serial order explains\n");
+    let mut reported = String::from("no serial order explains\n");
     for (number, one) in (1..).zip(seen) {
         let answers = one.steps.iter().zip(one.outcome.answers.iter().map(String::as_str).chain([""]));
         let steps: Vec<_> = answers
@@ -37,7 +37,7 @@ pub fn explain(start: &Model, seen: &[Seen], end: &Model) -> Result<Vec<usize>, 
                 },
             )
             .collect();
-        told += &format!(
+        reported += &format!(
             "T{number} [{}, {}] {}; {}\n",
             one.begin,
             one.end,
@@ -45,8 +45,8 @@ pub fn explain(start: &Model, seen: &[Seen], end: &Model) -> Result<Vec<usize>, 
             steps.join("; ")
         );
     }
-    told += &format!("from {:?}\nto   {:?}", start.rows, end.rows);
-    Err(told)
+    reported += &format!("from {:?}\nto   {:?}", start.rows, end.rows);
+    Err(reported)
 }
 
 fn search(now: &Model, seen: &[Seen], end: &Model, order: &mut Vec<usize>) -> bool {
@@ -112,8 +112,8 @@ mod tests {
             "title: a\nstart: insert x 1\nT1 get x => 5\nT2 set x 5 => ok\nT1 commit => ok\nT2 commit => ok";
         assert_eq!(check(text, &BESIDE, "insert x 5"), Ok(vec![1, 0]));
         // The same, but the reader had ended before the writer began.
-        let told = check(text, &[(1, 2), (3, 4)], "insert x 5").expect_err("it read the future");
-        assert!(told.contains("T1 [1, 2] ok; get x n => 5; commit"), "{told}");
+        let reported = check(text, &[(1, 2), (3, 4)], "insert x 5").expect_err("it read the future");
+        assert!(reported.contains("T1 [1, 2] ok; get x n => 5; commit"), "{reported}");
     }
 
     #[test]

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn what_is_wrong_is_reported_with_its_line() {
         for (text, what) in [
             ("T1 commit", "no title"),
             ("title: a\nT1 get x", "one end"),

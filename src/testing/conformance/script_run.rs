@@ -36,13 +36,13 @@ pub struct Played {
 struct Session {
     tokens: Sender<()>,
     allowed: usize,
-    told: usize,
+    reported: usize,
     seen: Option<Seen>,
 }
 
 impl Session {
     fn is_behind(&self) -> bool {
-        self.seen.is_none() && self.told < self.allowed
+        self.seen.is_none() && self.reported < self.allowed
     }
 }
 
@@ -99,7 +99,7 @@ fn open_sessions(
         let clock = clock.clone();
         // Not scoped: a thread that finds that it hangs must be able to say so.
         thread::spawn(move || run(player, way, &clock));
-        Session { tokens: give, allowed: 0, told: 0, seen: None }
+        Session { tokens: give, allowed: 0, reported: 0, seen: None }
     };
     (0..script.transactions).map(open).collect()
 }
@@ -116,7 +116,7 @@ fn listen(
         let left = until.saturating_duration_since(Instant::now());
         let Ok((number, reply)) = heard.recv_timeout(left) else { return };
         match reply {
-            Reply::Step => sessions[number].told += 1,
+            Reply::Step => sessions[number].reported += 1,
             Reply::Ended(seen) => sessions[number].seen = Some(seen),
         }
     }

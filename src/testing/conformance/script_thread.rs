@@ -73,7 +73,7 @@ pub struct Player {
 #[derive(Default)]
 pub struct Progress {
     allowed: usize,
-    told: usize,
+    reported: usize,
     attempts: usize,
     answers: Vec<String>,
     savepoints: HashMap<char, Savepoint>,
@@ -102,8 +102,8 @@ impl Player {
     /// Notes what a step has answered, and tells once that it is done.
     fn answered(&mut self, at: usize, answer: String) {
         self.progress.answers.push(answer);
-        if at >= self.progress.told {
-            self.progress.told = at + 1;
+        if at >= self.progress.reported {
+            self.progress.reported = at + 1;
             let _ = self.replies.send((self.number, Reply::Step));
         }
     }

@@ -127,7 +127,7 @@ mod tests {
     use heddledb::Options;
 
     #[test]
-    fn an_answer_that_is_not_the_scripts_is_told() {
+    fn an_answer_that_is_not_the_scripts_is_reported() {
         let subject =
             Subject { name: "default".to_string(), options: Options::default(), labels: false, moves: false };
         for (text, what) in [
@@ -137,10 +137,10 @@ mod tests {
             ("T1 get x\nT1 commit => ok", Some("must say")),
         ] {
             let script = Script::parse(&format!("title: a\nstart: insert x 1\n{text}")).expect("a script");
-            let told = compare(&script, &play(&subject, &script, Way::Closure, PATIENCE));
+            let reported = compare(&script, &play(&subject, &script, Way::Closure, PATIENCE));
             match what {
-                None => assert_eq!(told, Ok(())),
-                Some(what) => assert!(told.expect_err("a difference").contains(what)),
+                None => assert_eq!(reported, Ok(())),
+                Some(what) => assert!(reported.expect_err("a difference").contains(what)),
             }
         }
     }

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_at_any_moment_is_told_although_it_goes_again() {
+    fn the_most_at_any_moment_is_reported_although_it_goes_again() {
         let place = tempfile::tempdir().unwrap();
         let files = Files::of(place.path(), None, &[place.path().join("fast")]);
         for (directory, bytes) in [("log", 100), ("checkpoint", 20), ("fast", 3)] {

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_checkpoint_is_told_with_its_reason() {
+    fn a_failed_checkpoint_is_reported_with_its_reason() {
         let mut status = CheckpointStatus::default();
         assert!(checkpoints_made(&status).get("failure").is_none());
         let (path, detail) = ("/db/1.part".to_owned(), "No space left on device".to_owned());

@@ -79,13 +79,13 @@ mod tests {
     use heddledb::{Database, Durability, Options};
 
     #[test]
-    fn executors_are_told_in_order_with_their_ranges() {
+    fn executors_are_reported_in_order_with_their_ranges() {
         let options = Options::default().protocol(PartitionedOptions::default().executors(2));
         let db = Database::in_memory(options.durability(Durability::None)).expect("a database");
         db.repartition(&[0.25]).expect("they move");
-        let told = partitions(&db.partitions());
-        assert_eq!(told[0], json!({ "from": 0.0, "to": 0.25, "share": 0.0, "moves": 1 }));
-        assert_eq!((told[1]["from"].as_f64(), told[1]["to"].as_f64()), (Some(0.25), Some(1.0)));
+        let reported = partitions(&db.partitions());
+        assert_eq!(reported[0], json!({ "from": 0.0, "to": 0.25, "share": 0.0, "moves": 1 }));
+        assert_eq!((reported[1]["from"].as_f64(), reported[1]["to"].as_f64()), (Some(0.25), Some(1.0)));
         assert_eq!(partitions(&[]), json!([]));
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_file_systems_are_told_from_disks() {
+    fn memory_file_systems_are_distinguished_from_disks() {
         if Path::new("/dev/shm").is_dir() {
             assert!(!is_on_disk(Path::new("/dev/shm")));
         }

@@ -75,9 +75,9 @@ pub fn run(arguments: &WorkloadArguments) -> Result {
         Some(contender) => measure_contender(&plan, contender.as_ref(), settings.clone())?,
     };
     trace::draw(&findings)?;
-    let told = tell(&findings);
+    let reported = tell(&findings);
     match findings.check {
-        Ok(()) => told,
+        Ok(()) => reported,
         Err(wrong) => {
             let kept = place
                 .keep()

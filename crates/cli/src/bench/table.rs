@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_checkpoint_is_told_with_its_reason() {
+    fn a_failed_checkpoint_is_reported_with_its_reason() {
         let (mut lines, mut status) = (Vec::new(), CheckpointStatus::default());
         checkpoint_lines(&status, &mut |name, value| lines.push(format!("{name}: {value}")));
         assert!(lines.is_empty(), "{lines:?}");

@@ -22,7 +22,7 @@ const HELP: &str = "\
 \\format NAME, .mode NAME      table, csv, json, markdown
 \\i FILE, .read FILE           run a file
 \\copy TABLE from|to FILE [csv]   rows from a file, or into one
-.import --csv FILE TABLE      rows of a CSV file with a heading; rejected rows are told by their lines
+.import --csv FILE TABLE      rows of a CSV file with a heading; rejected rows are reported by their lines
 \\echo TEXT                    print this
 Statements end with a semicolon. Ctrl-C cancels the one that is running.";
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_statements() {
+    fn commands_are_distinguished_from_statements() {
         assert!(is_command("\\d") && is_command(".tables"));
         assert!(!is_command("select 1") && !is_command(".5") && !is_command(""));
     }

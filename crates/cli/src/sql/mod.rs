@@ -54,8 +54,8 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result {
     let db = Database::open(&arguments.directory, Options::default())?;
-    let sql = Sql::new(&db).map_err(told)?;
-    let connection = sql.connect(Default::default()).map_err(told)?;
+    let sql = Sql::new(&db).map_err(reported)?;
+    let connection = sql.connect(Default::default()).map_err(reported)?;
     let mut shell = Shell::new(sql.clone(), connection, arguments.format, arguments.keep_going);
     let outcome = run_all(arguments, &mut shell);
     drop(shell);
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result {
     outcome
 }
 
-fn told(error: heddle_sql::error::SqlError) -> Failure {
+fn reported(error: heddle_sql::error::SqlError) -> Failure {
     Failure::Failed(error.to_string())
 }
 

@@ -28,7 +28,7 @@ pub fn wake_one(word: *const AtomicU32) {
     wake_all(word);
 }
 
-/// Wakes whoever sleeps.
+/// Wakes every sleeping thread.
 pub fn wake_all(_word: *const AtomicU32) {
     let queue = execution::queue();
     drop(queue.lock.lock());

@@ -1,4 +1,4 @@
-//! `crossbeam_epoch`: what is deferred runs once every participant pinned at that moment has unpinned, and not later.
+//! `crossbeam_epoch`: what is deferred runs once every thread pinned at that moment has unpinned, and not later.
 //!
 //! The real one may be later, never earlier: so a use after the free that is possible at all is possible here. Pins and
 //! frees order nothing between threads (the real ones do: what only they order is found unordered here).

@@ -39,7 +39,7 @@ fn nothing_is_added_to_a_sealed_epoch() {
     let (epochs, published) = (epochs(), published());
     let added: Arc<[AtomicU64; 4]> = Arc::default();
     added.iter().for_each(|added| added.store(0, Ordering::Relaxed));
-    let entrant = {
+    let entering = {
         let (epochs, published, added) = (epochs.clone(), published.clone(), added.clone());
         thread::spawn(move || {
             for _ in 0..2 {
@@ -53,7 +53,7 @@ fn nothing_is_added_to_a_sealed_epoch() {
     let epoch = epochs.advance();
     epochs.seal(epoch, [&*published].into_iter());
     let sealed = added[epoch as usize].load(Ordering::Relaxed);
-    entrant.join().expect("the entering thread goes on");
+    entering.join().expect("the entering thread goes on");
     assert_eq!(added[epoch as usize].load(Ordering::Relaxed), sealed, "something came into a sealed epoch");
 }
 

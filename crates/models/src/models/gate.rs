@@ -45,7 +45,7 @@ fn open(epochs: &Epochs) {
 /// One thread adds inside twice, the other changes the same number behind the gate: no addition is lost.
 fn nobody_is_inside_while_it_is_held() {
     let (epochs, inside, shared) = (epochs(), published(), shared());
-    let entrant = {
+    let entering = {
         let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
         thread::spawn(move || (0..2).for_each(|_| add_inside(&epochs, &inside, &shared)))
     };
@@ -55,7 +55,7 @@ fn nobody_is_inside_while_it_is_held() {
     assert_eq!(shared.load(Ordering::Relaxed), before);
     shared.store(before + 10, Ordering::Relaxed);
     open(&epochs);
-    entrant.join().expect("the entering thread goes on");
+    entering.join().expect("the entering thread goes on");
     assert_eq!(shared.load(Ordering::Relaxed), 12, "a thread was inside while the gate was held");
 }
 
@@ -63,7 +63,7 @@ fn nobody_is_inside_while_it_is_held() {
 fn who_enters_sees_what_was_done_behind_it() {
     let (epochs, inside, shared) = (epochs(), published(), shared());
     epochs.close_gate();
-    let entrant = {
+    let entering = {
         let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
         thread::spawn(move || {
             epochs.enter(&inside);
@@ -75,7 +75,7 @@ fn who_enters_sees_what_was_done_behind_it() {
     epochs.wait_for_all([&*inside].into_iter());
     shared.store(7, Ordering::Relaxed);
     open(&epochs);
-    assert_eq!(entrant.join().expect("the entering thread goes on"), 7);
+    assert_eq!(entering.join().expect("the entering thread goes on"), 7);
 }
 
 /// Two threads close the gate, and enter alone while they hold it.
@@ -114,7 +114,7 @@ fn the_log_seals_while_somebody_runs_alone() {
             open(&epochs);
         })
     };
-    let entrant = {
+    let entering = {
         let (epochs, inside, shared) = (epochs.clone(), inside.clone(), shared.clone());
         thread::spawn(move || add_inside(&epochs, &inside, &shared))
     };
@@ -132,6 +132,6 @@ fn the_log_seals_while_somebody_runs_alone() {
     };
     assert_eq!((sealed, epochs.current()), (FIRST, FIRST + 1));
     solitary.join().expect("it goes on");
-    entrant.join().expect("it goes on");
+    entering.join().expect("it goes on");
     assert!(shared.load(Ordering::Relaxed) >= 2);
 }

@@ -78,7 +78,7 @@ fn a_waiter_goes_when_its_epoch_is_durable() {
         let (progress, written) = (progress.clone(), written.clone());
         thread::spawn(move || {
             assert!(progress.wait(2).is_ok());
-            assert_eq!(written.load(Ordering::Relaxed), 2, "told before it was written");
+            assert_eq!(written.load(Ordering::Relaxed), 2, "reported before it was written");
         })
     };
     written.store(2, Ordering::Relaxed);
@@ -93,7 +93,7 @@ fn a_place_used_again_lets_nobody_go_early() {
         let (progress, written) = (progress.clone(), written.clone());
         thread::spawn(move || {
             assert!(progress.wait(epoch).is_ok());
-            assert!(written.load(Ordering::Relaxed) >= epoch, "told before it was written");
+            assert!(written.load(Ordering::Relaxed) >= epoch, "reported before it was written");
         })
     });
     for epoch in [2, 3] {
@@ -132,7 +132,7 @@ fn from_append_to_waiter() {
     appended.store(1, Ordering::Relaxed);
     event_count.ring();
     assert!(progress.wait(2).is_ok());
-    assert_eq!(written.load(Ordering::Relaxed), 1, "told before it was written");
+    assert_eq!(written.load(Ordering::Relaxed), 1, "reported before it was written");
     log.join().expect("the log stage wakes");
 }
 

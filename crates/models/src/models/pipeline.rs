@@ -17,7 +17,7 @@ use crate::types::{DataType, ValueRef};
 const WHOLE: Bounds = Bounds { interruptions: None, schedules: 100 };
 
 pub(super) const MODELS: &[Model] = &[
-    Model::new("pipeline::what_was_told_is_on_disk", WHOLE, what_was_told_is_on_disk),
+    Model::new("pipeline::what_was_reported_is_on_disk", WHOLE, what_was_reported_is_on_disk),
     Model::new("pipeline::every_protocol_adds_all", WHOLE, every_protocol_adds_all),
 ];
 
@@ -39,7 +39,7 @@ fn options(disk: &SimulatedDisk) -> Options {
 }
 
 /// Two callers commit; what each was acknowledged is in the image that a loss of power would leave at that moment.
-fn what_was_told_is_on_disk() {
+fn what_was_reported_is_on_disk() {
     let disk = SimulatedDisk::new();
     let db = Database::open("bank", options(&disk)).expect("a new database");
     let table = db.create_table(definition()).expect("a new table");

@@ -50,10 +50,10 @@ fn is_found_with(fault: &faults::Seeded, factor: &str) -> bool {
         .env("HEDDLE_MODEL_FACTOR", factor)
         .output()
         .expect("it runs");
-    let told = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let reported = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     // A fault whose place is not there any more is no fault found.
-    assert!(!told.contains("(any more)"), "{told}");
-    assert!(!told.contains("there is no model"), "{told}");
+    assert!(!reported.contains("(any more)"), "{reported}");
+    assert!(!reported.contains("there is no model"), "{reported}");
     println!("{:5}  {}  {}", !status.success(), fault.place, fault.model);
     !status.success()
 }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_encryption_and_cancellation_are_told_apart() {
+    fn requests_for_encryption_and_cancellation_are_distinguished() {
         assert_eq!(decode(&body(SSL, b"")), Ok(Startup::Tls));
         assert_eq!(decode(&body(GSS, b"")), Ok(Startup::Gss));
         let cancel = decode(&body(CANCEL, &[0, 0, 0, 9, 1, 2, 3, 4]));

@@ -1,4 +1,4 @@
-//! A client of protocol 3.0 that sends exactly the messages it is told to, and gives back those that it receives.
+//! A client of protocol 3.0 that sends exactly the messages it is given, and returns those that it receives.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

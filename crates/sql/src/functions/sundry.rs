@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_values_are_told() {
+    fn types_of_values_are_reported() {
         assert_eq!(call("pg_typeof", &[Type::array_of(Type::Int4)], &[Value::Null]).unwrap(), "integer[]");
     }
 }

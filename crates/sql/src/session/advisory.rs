@@ -17,7 +17,7 @@ use crate::types::environment::AdvisoryLock;
 /// How long a waiter blocks before it looks whether its statement was canceled.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Who holds a key.
+/// The sessions that hold a key.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     connection: i32,
@@ -66,7 +66,7 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Who holds what: connections, keys, and whether exclusively.
+    /// What is held: connections, keys, and whether exclusively.
     pub fn held(&self) -> Vec<(i32, (bool, i64), bool)> {
         let holders = self.holders.lock();
         let of_key = |(key, held): (&(bool, i64), &Vec<Holder>)| -> Vec<_> {

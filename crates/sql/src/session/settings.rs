@@ -142,8 +142,11 @@ impl Settings {
     pub fn new() -> Settings {
         let defaults: BTreeMap<String, String> =
             SETTINGS.iter().map(|(name, value, ..)| (name.to_lowercase(), value.to_string())).collect();
-        let changed =
-            SETTINGS.iter().filter(|(.., told)| *told).map(|(name, ..)| name.to_lowercase()).collect();
+        let changed = SETTINGS
+            .iter()
+            .filter(|(.., reported)| *reported)
+            .map(|(name, ..)| name.to_lowercase())
+            .collect();
         let derived =
             Derived { binding: Arc::from(""), statement_timeout: None, read_only: false, version: 0 };
         let mut settings = Settings {
@@ -159,7 +162,7 @@ impl Settings {
         settings
     }
 
-    /// Works out what follows from the values.
+    /// Computes what follows from the values.
     fn derive(&mut self) {
         let of = |name| self.get(name).unwrap_or_default();
         let binding =
@@ -255,11 +258,11 @@ impl Settings {
     pub fn take_changed(&mut self) -> Vec<(String, String)> {
         let mut names = std::mem::take(&mut self.changed);
         names.dedup();
-        let told = names.iter().filter_map(|name| {
+        let reported = names.iter().filter_map(|name| {
             let (spelled, ..) = known(name)?;
             Some((spelled.to_string(), self.values.get(name)?.clone()))
         });
-        told.collect()
+        reported.collect()
     }
 
     fn store(&mut self, name: &str, value: Option<String>) -> Result<()> {
@@ -267,7 +270,9 @@ impl Settings {
             Some(value) => self.values.insert(name.to_string(), value),
             None => self.values.remove(name),
         };
-        if known(name).is_some_and(|(.., told)| *told) && !self.changed.iter().any(|known| known == name) {
+        if known(name).is_some_and(|(.., reported)| *reported)
+            && !self.changed.iter().any(|known| known == name)
+        {
             self.changed.push(name.to_string());
         }
         let refreshed = self.refresh_formats(name);
@@ -503,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_told_of_changes_once() {
+    fn clients_are_notified_of_changes_once() {
         let mut settings = Settings::new();
         assert!(
             settings.take_changed().iter().any(|(name, value)| name == "server_version" && value == "15.8")

@@ -114,7 +114,7 @@ pub enum ObjectKind {
 pub struct AdvisoryLock {
     /// The key; whether it was given in two halves.
     pub key: (bool, i64),
-    /// Whether nobody else may hold it, not even shared.
+    /// Whether no other session may hold it, not even shared.
     pub exclusive: bool,
     /// Whether it ends with the transaction.
     pub of_transaction: bool,

@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context<'_>, client: usize) -> Result<Recorder> {
 pub(super) fn refusal(refused: Refused) -> Release {
     let outcome = Outcome::Failed(refused.reason.into());
     let Refused { procedure, .. } = refused;
-    Release { procedure, marks: 1, outcome, run_again: 0, at: Instant::now(), latency: None }
+    Release { procedure, marks: 1, outcome, retries: 0, at: Instant::now(), latency: None }
 }
 
 /// The time from which the next call's latency counts: now, or its planned arrival, which is waited for. `None` at
@@ -66,7 +66,7 @@ fn make(
     let (procedure, marks) = (call.procedure, call.marks);
     context.settings.work_input(1);
     let key = acknowledgements.as_ref().and_then(|_| bound.acknowledgement(call));
-    let (result, run_again) = if closures {
+    let (result, retries) = if closures {
         // How many attempts a closure took only the engine's statistics tell.
         (bound.run_closure(db, call), 0)
     } else {
@@ -82,5 +82,5 @@ fn make(
         acknowledgements.write(&line)?;
     }
     let latency = Some(at.saturating_duration_since(arrival));
-    Ok(Release { procedure, marks, outcome, run_again, at, latency })
+    Ok(Release { procedure, marks, outcome, retries, at, latency })
 }

@@ -2,7 +2,7 @@
 //!
 //! As in the experiments of the conflict prediction paper, making and placing calls is apart from running them. A
 //! generator waits only where the engine lets no more calls in, or where the queue is full that a call is for. When an
-//! answer is released, whoever releases it notes the time; the generator counts it when it comes by.
+//! answer is released, the thread that releases it notes the time; the generator counts it when it comes by.
 //!
 //! What has to stay true: a call counts at the time of its release, not at the time when its generator looked.
 
@@ -155,10 +155,10 @@ impl Loop<'_> {
         {
             acknowledgements.write(&call.line)?;
         }
-        let run_again = call.submitted.aborted();
+        let retries = call.submitted.aborted();
         let UnderWay { procedure, marks, arrival, .. } = call;
         let latency = Some(at.saturating_duration_since(arrival));
-        let release = Release { procedure, marks, outcome, run_again, at, latency };
+        let release = Release { procedure, marks, outcome, retries, at, latency };
         self.recorder.record(&self.context.interval, release);
         self.context.interval.count_released(1);
         Ok(())

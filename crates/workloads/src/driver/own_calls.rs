@@ -41,7 +41,7 @@ struct Loop<'a> {
     /// Places of results that have more to tell.
     special: Vec<usize>,
     waiting: Waiting<'a, Executed<'a>>,
-    told: Instant,
+    reported: Instant,
     ended: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
         results: Vec::new(),
         special: Vec::new(),
         waiting: Waiting::new(context, procedures),
-        told: Instant::now(),
+        reported: Instant::now(),
         ended: false,
     };
     loop {
@@ -82,8 +82,8 @@ pub(super) fn run(context: &Context<'_>, worker: usize) -> Result<Recorder> {
 impl<'a> Loop<'a> {
     /// Makes one group, and executes it.
     fn turn(&mut self, now: Instant) -> Result<()> {
-        if now.saturating_duration_since(self.told) >= TELL {
-            self.told = now;
+        if now.saturating_duration_since(self.reported) >= TELL {
+            self.reported = now;
             self.tell();
         }
         self.calls.begin(self.context.interval.since_measured(now));

@@ -27,7 +27,7 @@ pub(super) struct Release {
     pub marks: u32,
     pub outcome: Outcome,
     /// How often the call was retried; 0 where unknown.
-    pub run_again: u32,
+    pub retries: u32,
     pub at: Instant,
     /// Time from arrival to release, where it was sampled.
     pub latency: Option<Duration>,
@@ -37,7 +37,7 @@ pub(super) struct Release {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub committed: u64,
-    pub run_again: u64,
+    pub retries: u64,
     pub failed: u64,
     pub failed_by_reason: BTreeMap<Cow<'static, str>, u64>,
     pub latency_sum: Duration,
@@ -47,7 +47,7 @@ pub(super) struct Counts {
 impl Counts {
     pub fn merge(&mut self, other: &Counts) {
         self.committed += other.committed;
-        self.run_again += other.run_again;
+        self.retries += other.retries;
         self.failed += other.failed;
         for (reason, calls) in &other.failed_by_reason {
             *self.failed_by_reason.entry(reason.clone()).or_default() += calls;
@@ -93,7 +93,7 @@ impl Recorder {
         self.last_release = self.last_release.max(Some(release.at));
         let Some(offset) = interval.measured_offset(release.at) else { return };
         let counts = &mut self.by_procedure[release.procedure];
-        counts.run_again += u64::from(release.run_again);
+        counts.retries += u64::from(release.retries);
         match release.outcome {
             Outcome::Committed => {
                 counts.committed += 1;
@@ -124,7 +124,7 @@ impl Recorder {
                 continue;
             }
             self.by_procedure[procedure].committed += committed;
-            self.by_procedure[procedure].run_again += calls.run_again;
+            self.by_procedure[procedure].retries += calls.retries;
             if let Some(made_at) = made_at {
                 let latency = at.saturating_duration_since(made_at);
                 self.sample(procedure, true, latency, calls.reading);
@@ -178,7 +178,7 @@ pub(super) struct Tally {
 struct Together {
     reading: u64,
     writing: u64,
-    run_again: u64,
+    retries: u64,
 }
 
 /// A call whose arrival was planned.
@@ -206,11 +206,11 @@ impl Tally {
 
     /// Counts a committed call.
     #[inline]
-    pub fn add(&mut self, procedure: usize, marks: u32, run_again: u32) {
+    pub fn add(&mut self, procedure: usize, marks: u32, retries: u32) {
         let calls = &mut self.by_procedure[procedure];
         calls.reading += u64::from(marks == 0);
         calls.writing += u64::from(marks != 0);
-        calls.run_again += u64::from(run_again);
+        calls.retries += u64::from(retries);
         self.marks += u64::from(marks);
     }
 
@@ -242,7 +242,7 @@ mod tests {
             procedure: 0,
             marks: 1,
             outcome,
-            run_again: 1,
+            retries: 1,
             at: interval.measured_from() + Duration::from_secs_f64(seconds),
             latency: Some(Duration::from_micros(100)),
         }
@@ -256,7 +256,7 @@ mod tests {
         recorder.record(&interval, release(&interval, 0.95, Outcome::Committed));
         recorder.record(&interval, release(&interval, 1.5, Outcome::Committed));
         let counts = &recorder.by_procedure[0];
-        assert_eq!((counts.committed, counts.run_again, recorder.marks), (2, 2, 3));
+        assert_eq!((counts.committed, counts.retries, recorder.marks), (2, 2, 3));
         assert_eq!(recorder.slots, [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(recorder.write_latency.len(), 2);
         assert_eq!(recorder.last_release, Some(interval.measured_from() + Duration::from_millis(1_500)));
@@ -290,7 +290,7 @@ mod tests {
         let mut tally = Tally::new(2);
         tally.begin(made_at);
         (0..2).for_each(|_| tally.add(0, 0, 0));
-        (0..3).for_each(|run_again| tally.add(1, 2, run_again));
+        (0..3).for_each(|retries| tally.add(1, 2, retries));
         tally
     }
 
@@ -302,7 +302,7 @@ mod tests {
         let mut tally = tally(at - Duration::from_micros(100));
         recorder.record_tally(&interval, at, &mut tally);
         let [reads, writes] = &recorder.by_procedure[..] else { panic!("two transactions") };
-        assert_eq!((reads.committed, writes.committed, writes.run_again), (2, 3, 3));
+        assert_eq!((reads.committed, writes.committed, writes.retries), (2, 3, 3));
         assert_eq!((recorder.marks, recorder.last_release), (6, Some(at)));
         assert_eq!(recorder.slots, [0, 0, 5]);
         assert_eq!((recorder.read_latency.len(), recorder.write_latency.len()), (2, 3));

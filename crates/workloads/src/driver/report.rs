@@ -80,13 +80,13 @@ impl Report {
         let own_calls = matches!(settings.path, CallPath::OwnCalls { .. });
         let closures = matches!(settings.path, CallPath::Clients { closures: true, .. });
         let sum = |count: fn(&Counts) -> u64| all.by_procedure.iter().map(count).sum();
-        let aborted = if own_calls { sum(|counts| counts.run_again) } else { statistics.aborted };
+        let aborted = if own_calls { sum(|counts| counts.retries) } else { statistics.aborted };
         let names = workload.transactions();
         let by_transaction = names
             .iter()
             .zip(counts_by_transaction(workload, &all.by_procedure))
             .map(|(name, counts)| {
-                let known = (!closures).then_some(counts.run_again);
+                let known = (!closures).then_some(counts.retries);
                 transaction(name, &counts, known.or((names.len() == 1).then_some(aborted)))
             })
             .collect();

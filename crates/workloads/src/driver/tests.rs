@@ -151,7 +151,7 @@ fn the_same_seed_makes_the_same_calls() {
 }
 
 #[test]
-fn whoever_watches_is_told() {
+fn watchers_are_notified() {
     let db = open(&BANK);
     let settings = own_calls(32);
     let bound = BANK.bind(&db, settings.callers()).unwrap();

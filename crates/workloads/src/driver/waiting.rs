@@ -29,7 +29,7 @@ const MOST_DEFERRED: usize = 65_536;
 const LOOKS: usize = 4;
 
 /// What the queues have to know of a result that is released later.
-pub(super) trait Told {
+pub(super) trait Delayed {
     /// How many attempts the call took.
     fn attempts(&self) -> u32;
 
@@ -43,7 +43,7 @@ pub(super) trait Told {
     fn wait(self) -> heddledb::Result<Output>;
 }
 
-impl Told for Executed<'_> {
+impl Delayed for Executed<'_> {
     fn attempts(&self) -> u32 {
         self.attempts()
     }
@@ -94,7 +94,7 @@ pub(super) struct Waiting<'a, E> {
     pub released: u64,
 }
 
-impl<'a, E: Told> Waiting<'a, E> {
+impl<'a, E: Delayed> Waiting<'a, E> {
     /// Empty queues for calls of this many procedures.
     pub fn new(context: &'a Context<'a>, procedures: usize) -> Self {
         Self {
@@ -209,7 +209,7 @@ impl<'a, E: Told> Waiting<'a, E> {
     /// Counts one call, which is waited for where it has not been released yet.
     fn release_one(&mut self, call: Single<E>, recorder: &mut Recorder) -> Result<()> {
         let Single { executed, procedure, marks, arrival, line } = call;
-        let run_again = executed.attempts().saturating_sub(1);
+        let retries = executed.attempts().saturating_sub(1);
         let outcome = outcome(self.context.bound, executed.wait())?;
         let at = Instant::now();
         if outcome == Outcome::Committed {
@@ -217,7 +217,7 @@ impl<'a, E: Told> Waiting<'a, E> {
         }
         self.released += 1;
         let latency = Some(at.saturating_duration_since(arrival));
-        let release = Release { procedure, marks, outcome, run_again, at, latency };
+        let release = Release { procedure, marks, outcome, retries, at, latency };
         recorder.record(&self.context.interval, release);
         Ok(())
     }

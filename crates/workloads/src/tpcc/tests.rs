@@ -272,7 +272,7 @@ fn wrong(damage: impl Fn(&heddledb::Tx<'_, '_>, &Tables) -> heddledb::Result<()>
 }
 
 #[test]
-fn every_condition_is_told_by_its_number() {
+fn every_condition_is_reported_by_its_number() {
     let cent = || money(1).unwrap();
     let found = [
         wrong(|tx, tables| tx.add(&tables.warehouse, key![1], "w_ytd", cent())),

@@ -51,7 +51,7 @@ fn a_few_reports_are_counted_exactly_and_each_thing_for_itself() {
 }
 
 #[test]
-fn what_was_drained_is_gone_and_participants_add_up() {
+fn what_was_drained_is_gone_and_worker_contexts_add_up() {
     let samplers = [Sampler::new(), Sampler::new(), Sampler::new()];
     for sampler in &samplers {
         conflict(sampler, 1, &[ADD]);
@@ -154,7 +154,7 @@ fn accesses_have_different_codes_and_fingerprints() {
 }
 
 #[test]
-fn the_coordinator_drains_while_the_participant_reports() {
+fn the_coordinator_drains_while_the_worker_reports() {
     let sampler = Sampler::new();
     let mut total = 0;
     std::thread::scope(|scope| {

@@ -142,7 +142,7 @@ impl Side {
     }
 
     /// Takes a step; gives back all that can be seen of it.
-    fn take<T: Taking>(&mut self, taking: &T, step: &Step) -> String {
+    fn take<T: WriteLocking>(&mut self, locking: &T, step: &Step) -> String {
         let mut seen = match step {
             Step::Call { writes, holds, meets, credit } => {
                 let epoch = self.rig.store.epochs().current();
@@ -152,7 +152,7 @@ impl Side {
                     }
                     *holds
                 };
-                let ended = self.rig.commit_in(self.way, taking, validate, |writer| {
+                let ended = self.rig.commit_in(self.way, locking, validate, |writer| {
                     if let Some(credit) = credit {
                         writer.set_log_credit(*credit);
                     }
@@ -197,10 +197,10 @@ impl Side {
     }
 }
 
-fn both_ways<T: Taking>(taking: &T, steps: &[Step]) -> std::result::Result<(), TestCaseError> {
+fn both_ways<T: WriteLocking>(locking: &T, steps: &[Step]) -> std::result::Result<(), TestCaseError> {
     let (mut usual, mut general) = (Side::new(Way::Usual), Side::new(Way::General));
     for (number, step) in steps.iter().chain(&[Step::Join, Step::Seal]).enumerate() {
-        let (one, other) = (usual.take(taking, step), general.take(taking, step));
+        let (one, other) = (usual.take(locking, step), general.take(locking, step));
         prop_assert_eq!(one, other, "step {}: {:?}", number, step);
     }
     Ok(())

@@ -119,8 +119,8 @@ fn record(table: &TableCore, arena: &Bump) -> RecordPointer {
 
 fn pending<'a>(record: Record<'a>) -> Pending<'a> {
     let word = record.word().load(Ordering::Relaxed);
-    let (taken, has_blocks, room_of_slices) = (true, false, None);
-    Pending { record, word, taken, has_blocks, sliced: &[], room_of_slices, change: Change::Nothing }
+    let (locked, has_blocks, room_of_slices) = (true, false, None);
+    Pending { record, word, locked, has_blocks, sliced: &[], room_of_slices, change: Change::Nothing }
 }
 
 /// Runs the writes both ways; whether they were computed without a copy.

@@ -82,7 +82,7 @@ fn restored(groups: &[&[u8]]) -> Rig {
 }
 
 #[test]
-fn all_participants_operations_of_an_epoch_are_applied_and_the_word_rises_to_the_highest_stamp() {
+fn all_worker_contexts_operations_of_an_epoch_are_applied_and_the_word_rises_to_the_highest_stamp() {
     let (rig, first, epoch) = with_row(100, 0);
     let parts = [(9, 1), (3, 10), (7, 100)];
     let group =

@@ -368,7 +368,7 @@ impl World {
             let begin = self.tick();
             session.begin().expect("a transaction");
             let mut event = Event::default();
-            let told = steps.iter().try_for_each(|&step| {
+            let reported = steps.iter().try_for_each(|&step| {
                 thread::yield_now();
                 event = session.run(|tx| {
                     let mut seen = Seen { event: event.clone() };
@@ -376,7 +376,7 @@ impl World {
                 })?;
                 Ok(())
             });
-            let ended = told.and_then(|()| session.commit());
+            let ended = reported.and_then(|()| session.commit());
             if session.state() != SessionState::Idle {
                 session.rollback().expect("a transaction");
             }

@@ -99,7 +99,7 @@ fn duplicates_are_left_out() {
 }
 
 #[test]
-fn set_operations_count_what_they_are_told_to() {
+fn set_operations_count_what_they_should() {
     let f = fixture();
     assert_eq!(f.line("SELECT x FROM u UNION SELECT 2 ORDER BY 1"), "1 | 2 | NULL");
     assert_eq!(f.line("SELECT x FROM u UNION ALL SELECT 2 ORDER BY 1"), "1 | 2 | 2 | 2 | NULL");

@@ -21,7 +21,7 @@ struct Fake {
     result: heddledb::Result<Output>,
 }
 
-impl Told for Fake {
+impl Delayed for Fake {
     fn attempts(&self) -> u32 {
         2
     }
@@ -123,7 +123,7 @@ fn calls_put_off_hold_nobody_up_and_are_counted_with_their_own_latency() {
     rig.durable.set(7);
     waiting.take_released(7, Instant::now(), &mut recorder).unwrap();
     assert_eq!((recorder.marks, waiting.released, waiting.has_deferred()), (11, 11, false));
-    assert_eq!(recorder.by_procedure[0].run_again, 1);
+    assert_eq!(recorder.by_procedure[0].retries, 1);
     assert!(recorder.write_latency.max() >= 3_000_000);
 }
 

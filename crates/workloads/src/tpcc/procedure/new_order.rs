@@ -166,7 +166,7 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
         let place = usize::try_from(args.int(DISTRICT)? - 1).ok();
         place.and_then(|place| infos.get(place).copied()).ok_or_else(|| missing("district", args))
     };
-    let told = info_of.clone();
+    let reported = info_of.clone();
     let take = Action::write(stock)
         .each(lines, |args, line, key| {
             key.push(of(args, line, SUPPLIER)?)?;
@@ -174,7 +174,7 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
         })
         .long_values(move |args, long| {
             long.of(data)?;
-            long.of(told(args)?)
+            long.of(reported(args)?)
         })
         .body(move |action: &ActionContext, line| {
             let (args, lines) = (action.args(), lines(action.args())?);
@@ -191,10 +191,10 @@ fn stocks(tables: &Tables, pause: Pause) -> Result<Action> {
             if of(args, line, SUPPLIER)? != args.int(WAREHOUSE)? {
                 action.add(remote, 1)?;
             }
-            let mut told = String::with_capacity(32);
-            told.push(if is_original(row.text(data)?) { ORIGINAL } else { GENERIC });
-            told.push_str(row.text(info_of(args)?)?);
-            action.set_value(value::info(lines, line), told);
+            let mut reported = String::with_capacity(32);
+            reported.push(if is_original(row.text(data)?) { ORIGINAL } else { GENERIC });
+            reported.push_str(row.text(info_of(args)?)?);
+            action.set_value(value::info(lines, line), reported);
             pause.take();
             Ok(())
         });
@@ -262,10 +262,10 @@ fn order_lines(tables: &Tables, pause: Pause) -> Action {
                 let Value::Int(price) = *values.get(value::price(line))? else {
                     return Err(fail(UNUSED_ITEM));
                 };
-                let Value::Text(told) = values.get(value::info(lines, line))? else {
+                let Value::Text(reported) = values.get(value::info(lines, line))? else {
                     return Err(missing("stock", args));
                 };
-                let (of_stock, info) = told.split_at(1);
+                let (of_stock, info) = reported.split_at(1);
                 let is_generic = of_stock.starts_with(GENERIC) || price & 1 == 0;
                 let quantity = of(args, line, QUANTITY)?;
                 let amount = quantity * (price >> 1);
