@@ -13,7 +13,7 @@ use crate::bind::tree::{Arm, BoundExpr};
 use crate::error::Result;
 use crate::functions::{Function, Volatility};
 use crate::plan::{constant_value, is_fixed_cast};
-use crate::rewrite::statement::fold_query;
+use crate::rewrite::statement::Folding;
 use crate::types::{Type, Value};
 
 pub(super) fn boolean(value: bool) -> BoundExpr {
@@ -37,42 +37,142 @@ fn is_null(expr: &BoundExpr) -> bool {
     matches!(expr, BoundExpr::Constant { value: Value::Null, .. })
 }
 
-/// Folds an expression.
-pub(super) fn fold(expr: &mut BoundExpr) -> Result<()> {
-    crate::stack::grow(|| match expr {
-        BoundExpr::Constant { .. } | BoundExpr::Column { .. } => Ok(()),
-        BoundExpr::And(_) => fold_connective(expr, false),
-        BoundExpr::Or(_) => fold_connective(expr, true),
-        BoundExpr::Not(operand) => {
-            fold(operand)?;
-            let operand = std::mem::replace(&mut **operand, boolean(true));
-            *expr = negated(operand);
-            Ok(())
-        }
-        BoundExpr::Case { .. } => fold_case(expr),
-        BoundExpr::Coalesce { .. } => fold_coalesce(expr),
-        BoundExpr::Subquery(subquery) => {
-            fold_query(&mut subquery.query)?;
-            fold_children(expr)
-        }
-        BoundExpr::InList { .. } => {
-            fold_children(expr)?;
-            let Some((mut parts, is_negated)) = alternatives(expr) else { return reduce(expr) };
-            parts.iter_mut().try_for_each(reduce)?;
-            *expr = BoundExpr::Or(parts);
-            fold_connective(expr, true)?;
-            if is_negated {
-                *expr = negated(std::mem::replace(expr, boolean(true)));
+impl Folding {
+    pub(super) fn fold(&mut self, expr: &mut BoundExpr) -> Result<()> {
+        crate::stack::grow(|| match expr {
+            BoundExpr::Constant { .. } | BoundExpr::Column { .. } => Ok(()),
+            BoundExpr::Aggregate { query, number, .. } => {
+                self.met.insert((*query, *number));
+                Ok(())
             }
-            Ok(())
+            BoundExpr::And(_) => self.fold_connective(expr, false),
+            BoundExpr::Or(_) => self.fold_connective(expr, true),
+            BoundExpr::Not(operand) => {
+                self.fold(operand)?;
+                let operand = std::mem::replace(&mut **operand, boolean(true));
+                *expr = negated(operand);
+                Ok(())
+            }
+            BoundExpr::Case { .. } => self.fold_case(expr),
+            BoundExpr::Coalesce { .. } => self.fold_coalesce(expr),
+            BoundExpr::Subquery(subquery) => {
+                self.fold_query(&mut subquery.query)?;
+                self.fold_children(expr)
+            }
+            BoundExpr::InList { .. } => {
+                let Some((parts, is_negated)) = alternatives(expr) else {
+                    self.fold_children(expr)?;
+                    return reduce(expr);
+                };
+                *expr = BoundExpr::Or(parts);
+                self.fold_connective(expr, true)?;
+                if is_negated {
+                    *expr = negated(std::mem::replace(expr, boolean(true)));
+                }
+                Ok(())
+            }
+            _ => {
+                self.fold_children(expr)?;
+                reduce(expr)
+            }
+        })
+    }
+
+    fn fold_children(&mut self, expr: &mut BoundExpr) -> Result<()> {
+        let mut done = Ok(());
+        children_mut(expr, &mut |child| {
+            if done.is_ok() {
+                done = self.fold(child);
+            }
+        });
+        done
+    }
+
+    fn fold_connective(&mut self, expr: &mut BoundExpr, is_or: bool) -> Result<()> {
+        let (BoundExpr::And(parts) | BoundExpr::Or(parts)) = expr else { return Ok(()) };
+        let (mut kept, mut has_null) = (Vec::with_capacity(parts.len()), false);
+        for mut part in std::mem::take(parts) {
+            self.fold(&mut part)?;
+            match truth(&part) {
+                Some(Some(value)) if value == is_or => {
+                    *expr = boolean(is_or);
+                    return Ok(());
+                }
+                Some(Some(_)) => {}
+                Some(None) => has_null = true,
+                None => kept.push(part),
+            }
         }
-        _ => {
-            fold_children(expr)?;
-            reduce(expr)
+        if has_null {
+            kept.push(BoundExpr::null(Type::Bool));
         }
-    })
+        flatten(&mut kept, is_or);
+        *expr = match (kept.len(), is_or) {
+            (0, _) => boolean(!is_or),
+            (1, _) => kept.remove(0),
+            (_, true) => BoundExpr::Or(kept),
+            (_, false) => BoundExpr::And(kept),
+        };
+        Ok(())
+    }
+
+    fn fold_case(&mut self, expr: &mut BoundExpr) -> Result<()> {
+        let BoundExpr::Case { operand, arms, otherwise, .. } = expr else { return Ok(()) };
+        if let Some(value) = operand {
+            self.fold(value)?;
+            if is_constant(value) {
+                arms.iter_mut().for_each(|arm| name_operand(&mut arm.when, value));
+                *operand = None;
+            }
+        }
+        let mut kept = Vec::with_capacity(arms.len());
+        for Arm { mut when, mut then } in std::mem::take(arms) {
+            self.fold(&mut when)?;
+            match truth(&when) {
+                Some(Some(true)) => {
+                    self.fold(&mut then)?;
+                    **otherwise = then;
+                    *arms = kept;
+                    settle_case(expr);
+                    return Ok(());
+                }
+                Some(_) => {}
+                None => {
+                    self.fold(&mut then)?;
+                    kept.push(Arm { when, then });
+                }
+            }
+        }
+        *arms = kept;
+        self.fold(otherwise)?;
+        settle_case(expr);
+        Ok(())
+    }
+
+    fn fold_coalesce(&mut self, expr: &mut BoundExpr) -> Result<()> {
+        let BoundExpr::Coalesce { operands, ty } = expr else { return Ok(()) };
+        let mut kept = Vec::with_capacity(operands.len());
+        for mut operand in std::mem::take(operands) {
+            self.fold(&mut operand)?;
+            if is_null(&operand) {
+                continue;
+            }
+            let ends = is_constant(&operand);
+            kept.push(operand);
+            if ends {
+                break;
+            }
+        }
+        *expr = match kept.len() {
+            0 => BoundExpr::null(*ty),
+            1 => kept.remove(0),
+            _ => BoundExpr::Coalesce { operands: kept, ty: *ty },
+        };
+        Ok(())
+    }
 }
 
+/// Folds an expression.
 /// A list in which some items depend on rows, as alternatives: the others as a list, and an equality for each of these. None
 /// if no item does. Whether they are to be negated.
 fn alternatives(expr: &BoundExpr) -> Option<(Vec<BoundExpr>, bool)> {
@@ -98,7 +198,7 @@ fn alternatives(expr: &BoundExpr) -> Option<(Vec<BoundExpr>, bool)> {
     Some((parts, *negated))
 }
 
-fn is_volatile(expr: &BoundExpr) -> bool {
+pub(super) fn is_volatile(expr: &BoundExpr) -> bool {
     let mut is_volatile = false;
     walk(expr, &mut |part| {
         is_volatile |=
@@ -113,42 +213,24 @@ fn names_group(expr: &BoundExpr) -> bool {
     names
 }
 
-fn fold_children(expr: &mut BoundExpr) -> Result<()> {
-    let mut done = Ok(());
-    children_mut(expr, &mut |child| {
-        if done.is_ok() {
-            done = fold(child);
-        }
-    });
-    done
-}
-
 /// AND or OR: constants go, and what decides it ends it; what stands behind that is not looked at.
-fn fold_connective(expr: &mut BoundExpr, is_or: bool) -> Result<()> {
-    let (BoundExpr::And(parts) | BoundExpr::Or(parts)) = expr else { return Ok(()) };
-    let (mut kept, mut has_null) = (Vec::with_capacity(parts.len()), false);
-    for mut part in std::mem::take(parts) {
-        fold(&mut part)?;
-        match truth(&part) {
-            Some(Some(value)) if value == is_or => {
-                *expr = boolean(is_or);
-                return Ok(());
-            }
-            Some(Some(_)) => {}
-            Some(None) => has_null = true,
-            None => kept.push(part),
+/// Puts the parts of alternatives into the alternatives around them, or of conjunctions.
+pub(super) fn flatten(parts: &mut Vec<BoundExpr>, is_or: bool) {
+    let is_same = |part: &BoundExpr| match part {
+        BoundExpr::Or(_) => is_or,
+        BoundExpr::And(_) => !is_or,
+        _ => false,
+    };
+    if !parts.iter().any(is_same) {
+        return;
+    }
+    for part in std::mem::take(parts) {
+        match part {
+            BoundExpr::Or(inner) if is_or => parts.extend(inner),
+            BoundExpr::And(inner) if !is_or => parts.extend(inner),
+            other => parts.push(other),
         }
     }
-    if has_null {
-        kept.push(BoundExpr::null(Type::Bool));
-    }
-    *expr = match (kept.len(), is_or) {
-        (0, _) => boolean(!is_or),
-        (1, _) => kept.remove(0),
-        (_, true) => BoundExpr::Or(kept),
-        (_, false) => BoundExpr::And(kept),
-    };
-    Ok(())
 }
 
 /// The negation of a folded condition, pushed inwards.
@@ -172,39 +254,6 @@ fn negated(expr: BoundExpr) -> BoundExpr {
     }
 }
 
-fn fold_case(expr: &mut BoundExpr) -> Result<()> {
-    let BoundExpr::Case { operand, arms, otherwise, .. } = expr else { return Ok(()) };
-    if let Some(value) = operand {
-        fold(value)?;
-        if is_constant(value) {
-            arms.iter_mut().for_each(|arm| name_operand(&mut arm.when, value));
-            *operand = None;
-        }
-    }
-    let mut kept = Vec::with_capacity(arms.len());
-    for Arm { mut when, mut then } in std::mem::take(arms) {
-        fold(&mut when)?;
-        match truth(&when) {
-            Some(Some(true)) => {
-                fold(&mut then)?;
-                **otherwise = then;
-                *arms = kept;
-                settle_case(expr);
-                return Ok(());
-            }
-            Some(_) => {}
-            None => {
-                fold(&mut then)?;
-                kept.push(Arm { when, then });
-            }
-        }
-    }
-    *arms = kept;
-    fold(otherwise)?;
-    settle_case(expr);
-    Ok(())
-}
-
 /// A CASE without arms is what it is otherwise.
 fn settle_case(expr: &mut BoundExpr) {
     if let BoundExpr::Case { arms, otherwise, .. } = expr
@@ -221,28 +270,6 @@ fn name_operand(expr: &mut BoundExpr, value: &BoundExpr) {
         BoundExpr::Case { operand: Some(_), .. } => {}
         other => children_mut(other, &mut |child| name_operand(child, value)),
     }
-}
-
-fn fold_coalesce(expr: &mut BoundExpr) -> Result<()> {
-    let BoundExpr::Coalesce { operands, ty } = expr else { return Ok(()) };
-    let mut kept = Vec::with_capacity(operands.len());
-    for mut operand in std::mem::take(operands) {
-        fold(&mut operand)?;
-        if is_null(&operand) {
-            continue;
-        }
-        let ends = is_constant(&operand);
-        kept.push(operand);
-        if ends {
-            break;
-        }
-    }
-    *expr = match kept.len() {
-        0 => BoundExpr::null(*ty),
-        1 => kept.remove(0),
-        _ => BoundExpr::Coalesce { operands: kept, ty: *ty },
-    };
-    Ok(())
 }
 
 fn is_immutable(function: &Function) -> bool {
@@ -277,6 +304,10 @@ fn reduce(expr: &mut BoundExpr) -> Result<()> {
             is_immutable(equals) && operands.iter().all(is_constant)
         }
         BoundExpr::MinMax { operands, .. } => operands.iter().all(is_constant),
+        BoundExpr::InList { list, .. } if matches!(&list[..], [item] if is_null(item)) => {
+            *expr = BoundExpr::null(Type::Bool);
+            return Ok(());
+        }
         BoundExpr::InList { operand, list, equals, .. } => {
             is_immutable(equals) && is_constant(operand) && list.iter().all(is_constant)
         }

@@ -108,6 +108,15 @@ impl<'e> Run<'e> {
     /// Whether a condition is true for a row.
     #[inline]
     pub(crate) fn holds(&mut self, condition: &'e Expr, row: &[Value]) -> Result<bool> {
+        // What stands behind a condition that is not true is not looked at, NULL or false.
+        if let Expr::And(parts) = condition {
+            for part in parts {
+                if !self.holds(part, row)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
         Ok(matches!(self.evaluate(condition, row)?, Value::Bool(true)))
     }
 
