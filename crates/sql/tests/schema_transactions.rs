@@ -7,7 +7,7 @@ use std::thread;
 
 use heddle_sql::{Connection, Sql, SqlError, SqlState};
 use heddledb::testing::SimulatedDisk;
-use heddledb::{Database, Durability, Options, ProtocolKind};
+use heddledb::{Database, Durability, Options, ProtocolKind, TableChange};
 
 fn in_memory(protocol: ProtocolKind) -> Sql {
     let options = Options::default().durability(Durability::None).protocol(protocol);
@@ -261,6 +261,20 @@ fn sequences_of_a_transaction_that_was_rolled_back_start_again() {
     assert_eq!(rows(&mut own, "select nextval('kept')"), ["50"]);
     run(&mut own, "begin; drop sequence kept; rollback");
     assert_eq!(rows(&mut own, "select nextval('kept')"), ["51"]);
+}
+
+#[test]
+fn changes_through_the_engine_are_followed() {
+    let sql = in_memory(ProtocolKind::default());
+    let mut own = connect(&sql);
+    run(&mut own, "create table t (id int primary key, a int); insert into t values (1, 10)");
+    assert_eq!(rows(&mut own, "select id from t where a = 10"), ["1"]);
+    let change = TableChange::new().add_index("t_by_a", ["a"]);
+    sql.database().change_table("t", change).expect("an index is added");
+    assert_eq!(rows(&mut own, "select id from t where a = 10"), ["1"]);
+    run(&mut own, "insert into t values (2, 20)");
+    sql.database().drop_table("t").expect("dropped");
+    assert_eq!(state(&mut own, "select id from t where a = 10"), SqlState::UNDEFINED_TABLE);
 }
 
 #[test]

@@ -219,7 +219,8 @@ impl Connection {
         self.environment.set_values.clear();
         self.fail_transaction();
         // A retry plans the statement again.
-        if error.is_of_stale_plan() { heddledb::Error::Conflict.into() } else { error }
+        let is_dropped = matches!(error.engine(), Some(heddledb::Error::TableDropped { .. }));
+        if error.is_of_stale_plan() && !is_dropped { heddledb::Error::Conflict.into() } else { error }
     }
 
     /// Where the connection stands between statements.

@@ -111,6 +111,24 @@ impl Shared {
         self.catalog_version.store(current.version, Ordering::Release);
     }
 
+    /// Follows changes that were made through the engine's interface, where they leave a table's columns and key as they were:
+    /// others show in SQL when the database is opened again.
+    pub fn follow_engine(&self) {
+        let mut current = self.catalog.write();
+        let mut followed = current.as_ref().clone();
+        for table in current.tables().filter(|table| !table.engine.is_current()) {
+            let engine = table.engine.fixed();
+            let (old, new) = (table.engine.definition(), engine.definition());
+            if engine.is_current() && old.columns() == new.columns() && old.key() == new.key() {
+                followed.put_table(Arc::new(Table { engine, ..table.as_ref().clone() }));
+            }
+        }
+        followed.version = self.new_version();
+        *current = Arc::new(followed);
+        // Release pairs with the acquire in `catalog_version`.
+        self.catalog_version.store(current.version, Ordering::Release);
+    }
+
     /// Keeps oids from being given again that a transaction has given which is rolled back: sessions may remember them.
     pub fn keep_oids_of(&self, catalog: &Catalog) {
         let mut current = self.catalog.write();

@@ -134,6 +134,10 @@ impl Connection {
                     // A schema change has just committed: its catalog is published next.
                     attempts += 1;
                     std::thread::yield_now();
+                    if attempts == PLANNED_AGAIN_MAX / 10 {
+                        // No catalog comes: the engine's own interface has changed the table.
+                        self.shared.follow_engine();
+                    }
                     self.environment.catalog = self.current_catalog();
                 }
                 done => return done,
