@@ -218,6 +218,12 @@ impl Database {
         Ok(Session::new(self.shared.clone()))
     }
 
+    /// How much memory is left for rows up to [`MemoryOptions::limit`](crate::MemoryOptions::limit), in bytes; none: there is no
+    /// limit. What a transaction is going to insert is counted when it commits: whoever gathers much asks before.
+    pub fn memory_left(&self) -> Option<u64> {
+        self.engine().store().slabs().budget().left()
+    }
+
     /// Whether any session has reserved a row ([`Tx::get_for_update`]): then what writes outside of transactions should run
     /// in a session, too ([`Session::run`]), to queue behind it. It may be an answer of a moment ago.
     pub fn has_reservations(&self) -> bool {

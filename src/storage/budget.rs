@@ -96,6 +96,12 @@ impl Budget {
         if self.full.load(Ordering::Relaxed) { self.refuse() } else { Ok(()) }
     }
 
+    /// How much is left up to the limit; none: there is no limit.
+    pub(crate) fn left(&self) -> Option<u64> {
+        // Relaxed: the limit is set before the database is used.
+        self.is_limited().then(|| self.limit.load(Ordering::Relaxed).saturating_sub(self.used()))
+    }
+
     #[cold]
     fn refuse(&self) -> Result<()> {
         // What was freed since may not have been looked at.

@@ -385,3 +385,45 @@ fn advisory_locks_are_held_by_sessions_and_transactions() {
     assert_eq!(rows(&mut one, "select pg_try_advisory_lock(8)"), ["t"]);
     one.query("select pg_advisory_unlock_all()").expect("it always works");
 }
+
+#[test]
+fn a_copy_beyond_the_memory_limit_ends_in_an_error_and_leaves_nothing() {
+    let options = Options::default().durability(Durability::None).memory(|memory| memory.limit(4 << 20));
+    let sql = Sql::new(&Database::in_memory(options).expect("a database in memory")).expect("SQL");
+    let mut connection = connect(&sql);
+    connection.query("create table t (id int primary key, v text)").expect("a new table");
+    let line = |id: usize| format!("{id}\t{}\n", "x".repeat(1_000));
+    let data: String = (0..20_000).map(line).collect();
+    let error = connection.copy_from("copy t from stdin", data.as_bytes()).expect_err("it does not fit");
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+    assert_eq!(rows(&mut connection, "select count(*) from t"), ["0"]);
+    let data: String = (0..100).map(line).collect();
+    assert_eq!(
+        connection.copy_from("copy t from stdin", data.as_bytes()).expect("it fits")[0].tag,
+        "COPY 100"
+    );
+}
+
+#[test]
+fn cursors_move_over_many_rows_in_both_directions() {
+    let mut connection = connect(&in_memory());
+    connection
+        .query("begin; declare c scroll cursor for select n, 'row ' || n from generate_series(1, 5000) n")
+        .expect("a cursor");
+    for (fetch, expected) in [
+        ("fetch 2 from c", &["1 row 1", "2 row 2"][..]),
+        ("fetch absolute 4096 from c", &["4096 row 4096"]),
+        ("fetch backward 2 from c", &["4095 row 4095", "4094 row 4094"]),
+        ("fetch last from c", &["5000 row 5000"]),
+        ("fetch next from c", &[]),
+        ("fetch prior from c", &["5000 row 5000"]),
+        ("fetch relative -1000 from c", &["4000 row 4000"]),
+        ("fetch absolute -5000 from c", &["1 row 1"]),
+        ("fetch backward all from c", &[]),
+        ("fetch forward 1 from c", &["1 row 1"]),
+    ] {
+        assert_eq!(rows(&mut connection, fetch), expected, "{fetch}");
+    }
+    assert_eq!(connection.query("move forward all in c").expect("it moves")[0].tag, "MOVE 4999");
+    assert_eq!(connection.query("move backward all in c").expect("it moves")[0].tag, "MOVE 5000");
+}

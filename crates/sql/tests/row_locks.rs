@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use heddle_sql::{Connection, Sql, SqlState};
-use heddledb::{Database, Durability, Options, ProtocolKind};
+use heddledb::{Database, Durability, Options, ProtocolKind, SplitOperation};
 
 const PROTOCOLS: &[ProtocolKind] = ProtocolKind::ALL;
 
@@ -280,4 +280,37 @@ fn a_hot_counter_aborts_no_attempt() {
         let expected = format!("{} {}.00 {}", 8 * ROUNDS / 2, 8 * ROUNDS / 16, 7 * 1_000 + ROUNDS - 2);
         assert_eq!(rows(&mut connection, "select n, d, top from c"), [expected], "{protocol:?}");
     }
+}
+
+#[test]
+fn phased_splits_a_hot_counter_of_updates() {
+    let sql = sql(ProtocolKind::Phased);
+    let mut connection = connect(&sql);
+    connection
+        .query("create table c (id int primary key, n bigint not null); insert into c values (1, 0)")
+        .expect("the definitions are right");
+    let database = sql.database();
+    let table = database.table("c").expect("it is there");
+    database.split(&table, heddledb::key![1], "n", SplitOperation::ADD).expect("a column that can be split");
+    let (done, added) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let (mut worker, done, added) = (connect(&sql), &done, &added);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    worker.query("update c set n = n + 1 where id = 1").expect("operations never fail");
+                    added.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Updates go on for as long as it takes to split the column twice.
+        while !database.phases().is_some_and(|report| report.columns.iter().any(|column| column.phases >= 2))
+        {
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let added = added.into_inner();
+    assert_eq!(rows(&mut connection, "select n from c"), [added.to_string()]);
+    assert_eq!(database.statistics().aborted, 0, "no update conflicts");
 }

@@ -38,6 +38,7 @@ use crate::run::subquery::Cached;
 use crate::run::write::Written;
 use crate::types::{Environment, PlainEnvironment, Value};
 
+pub(crate) use spill::KeptRows;
 pub(crate) use write::commute;
 
 /// What a statement runs with.

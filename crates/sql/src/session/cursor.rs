@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::{DeclareCursor, Fetch, FetchDirection, Name, Statement};
+use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink};
-use crate::types::Value;
 
 /// A cursor with its rows.
 pub(crate) struct Cursor {
     fields: Arc<[Field]>,
-    rows: Vec<Vec<Value>>,
+    rows: KeptRows,
     /// The row it is on, from 1; 0 is before the first, `rows.len() + 1` behind the last.
     position: usize,
     hold: bool,
@@ -37,23 +37,23 @@ impl Cursor {
     }
 
     /// Moves by a direction: the rows passed over, in order.
-    fn travel(&mut self, direction: FetchDirection) -> Vec<usize> {
+    fn travel(&mut self, direction: FetchDirection) -> Passed {
         let last = self.rows.len();
         match direction {
             FetchDirection::Forward(0) => self.current(),
             FetchDirection::Forward(count) if count > 0 => {
-                let count = count.unsigned_abs() as usize;
+                let wanted = count.unsigned_abs() as usize;
                 let first = self.position + 1;
-                let available = last.saturating_sub(self.position);
-                self.position = if count > available { last + 1 } else { self.position + count };
-                (first..first + count.min(available)).collect()
+                let count = wanted.min((last + 1).saturating_sub(first));
+                self.position = if count < wanted { last + 1 } else { first + count - 1 };
+                Passed { first, count, is_backward: false }
             }
             FetchDirection::Forward(count) => {
-                let count = count.unsigned_abs() as usize;
+                let wanted = count.unsigned_abs() as usize;
                 let first = self.position.saturating_sub(1);
-                let rows: Vec<usize> = (1..=first).rev().take(count).collect();
-                self.position = if rows.len() < count { 0 } else { rows.last().copied().unwrap_or(0) };
-                rows
+                let count = wanted.min(first);
+                self.position = if count < wanted { 0 } else { first + 1 - count };
+                Passed { first, count, is_backward: true }
             }
             FetchDirection::Absolute(place) => {
                 let place = if place < 0 { last as i64 + 1 + place } else { place };
@@ -63,13 +63,30 @@ impl Cursor {
         }
     }
 
-    fn place(&mut self, place: i64) -> Vec<usize> {
+    fn place(&mut self, place: i64) -> Passed {
         self.position = place.clamp(0, self.rows.len() as i64 + 1) as usize;
         self.current()
     }
 
-    fn current(&self) -> Vec<usize> {
-        if (1..=self.rows.len()).contains(&self.position) { vec![self.position] } else { Vec::new() }
+    fn current(&self) -> Passed {
+        let count = usize::from((1..=self.rows.len()).contains(&self.position));
+        Passed { first: self.position, count, is_backward: false }
+    }
+}
+
+/// Rows that a cursor has passed over.
+struct Passed {
+    /// The number of the first, from 1.
+    first: usize,
+    count: usize,
+    is_backward: bool,
+}
+
+impl Passed {
+    /// Their numbers, from 0, in order.
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        let (first, is_backward) = (self.first, self.is_backward);
+        (0..self.count).map(move |step| if is_backward { first - 1 - step } else { first - 1 + step })
     }
 }
 
@@ -91,11 +108,8 @@ impl Connection {
         let statement = Statement::Query(declare.query.clone());
         // Positions in the query's tree count from the beginning of the whole text, which is not at hand here.
         let plan = self.plan(&statement, "", &[]).map_err(SqlError::without_position)?;
-        let mut rows = Vec::new();
-        self.run_plan(&plan, &[], &mut |row| {
-            rows.push(row.to_vec());
-            Ok(())
-        })?;
+        let mut rows = KeptRows::default();
+        self.run_plan(&plan, &[], &mut |row| rows.push(row))?;
         let held = declare.hold && !self.transaction.is_explicit();
         let cursor = Cursor {
             fields: plan.fields.clone(),
@@ -126,13 +140,13 @@ impl Connection {
         }
         let rows = cursor.travel(fetch.direction);
         if fetch.moves {
-            return sink.complete(&format!("MOVE {}", rows.len()));
+            return sink.complete(&format!("MOVE {}", rows.count));
         }
         sink.describe(&cursor.fields)?;
-        for &row in &rows {
-            sink.row(&cursor.rows[row - 1], &*printing)?;
+        for number in rows.numbers() {
+            sink.row(cursor.rows.row(number)?, &*printing)?;
         }
-        sink.complete(&format!("FETCH {}", rows.len()))
+        sink.complete(&format!("FETCH {}", rows.count))
     }
 
     pub(super) fn close(&mut self, name: Option<&Name>) -> Result<&'static str> {

@@ -3,7 +3,6 @@
 //! Invariants: a prepared statement is bound again when the schema has changed, and fails with 0A000 if its result would
 //! have other columns. A portal's rows are taken once: what a limit left over is kept.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -12,6 +11,7 @@ use crate::bind::{BindContext, Binder};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse;
 use crate::parse::syntax::{Expr, Name, Statement, TypeName};
+use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, Fields, ResultSink};
 use crate::session::run::Plan;
@@ -86,9 +86,10 @@ enum PortalState {
     New,
     /// What a limit left over, and how many rows were given.
     Suspended {
-        rows: VecDeque<Vec<Value>>,
+        /// All rows: a copy of the portal reads the same ones.
+        rows: Arc<parking_lot::Mutex<KeptRows>>,
         plan: Arc<Plan>,
-        given: u64,
+        given: usize,
     },
     Done,
 }
@@ -360,17 +361,20 @@ impl Connection {
         if let PortalState::Suspended { rows, plan, given } = &mut portal.state {
             sink.describe(&plan.fields)?;
             let printing = self.environment.printing();
-            let count = if max_rows == 0 { rows.len() } else { max_rows.min(rows.len()) };
-            for row in rows.drain(..count) {
-                sink.row(&row, &*printing)?;
+            let mut rows = rows.lock();
+            let left = rows.len() - *given;
+            let count = if max_rows == 0 { left } else { max_rows.min(left) };
+            for number in *given..*given + count {
+                sink.row(rows.row(number)?, &*printing)?;
             }
-            *given += count as u64;
+            *given += count;
             // A limit that is just reached suspends, as in PostgreSQL: whether there is more is asked with the next call.
-            if !rows.is_empty() || (max_rows > 0 && count == max_rows) {
+            if *given < rows.len() || (max_rows > 0 && count == max_rows) {
                 sink.suspended();
                 return Ok(());
             }
-            let tag = plan.tag(*given);
+            drop(rows);
+            let tag = plan.tag(*given as u64);
             portal.state = PortalState::Done;
             return sink.complete(&tag);
         }
@@ -391,11 +395,9 @@ impl Connection {
             portal.state = PortalState::Done;
             return self.run_to_sink(&plan, &portal.parameters, &mut true, sink);
         }
-        let mut rows = VecDeque::new();
-        self.run_plan(&plan, &portal.parameters, &mut |row| {
-            rows.push_back(row.to_vec());
-            Ok(())
-        })?;
+        let mut rows = KeptRows::default();
+        self.run_plan(&plan, &portal.parameters, &mut |row| rows.push(row))?;
+        let rows = Arc::new(parking_lot::Mutex::new(rows));
         portal.state = PortalState::Suspended { rows, plan, given: 0 };
         self.run_taken(portal, max_rows, sink)
     }

@@ -14,8 +14,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::parse::syntax::Statement;
 use crate::plan::{Planned, plan};
 use crate::rewrite::fold_statement;
-use crate::run::batch::Batch;
-use crate::run::{execute, execute_compiled};
+use crate::run::{KeptRows, execute, execute_compiled};
 use crate::session::KnownNow;
 use crate::session::connection::Connection;
 use crate::session::result::{Field, ResultSink, Tag};
@@ -219,9 +218,15 @@ impl Connection {
     }
 
     /// Runs a plan once for each row of parameters, all as one transaction, or within the open one.
-    pub(super) fn run_each(&mut self, plan: &Plan, rows: &[Vec<Value>], count: &mut u64) -> Result<()> {
+    pub(super) fn run_each(&mut self, plan: &Plan, rows: &mut KeptRows) -> Result<u64> {
         if self.environment.settings.is_on("transaction_read_only") {
             return Err(self.read_only("COPY FROM"));
+        }
+        // The engine counts rows when they are committed: all of these at once.
+        if self.shared.database.memory_left().is_some_and(|left| rows.stored_bytes() > left) {
+            let message = "the rows need more memory than the database may take";
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, message)
+                .with_hint("Raise the limit, or copy fewer rows."));
         }
         self.environment.given.clear();
         self.environment.acquired.clear();
@@ -230,12 +235,22 @@ impl Connection {
             let in_session = self.runs_in_session(&plan.planned);
             let environment = &mut self.environment;
             let body = |access: crate::run::Access<'_>| {
-                *count = 0;
+                let mut count = 0;
                 environment.begin_attempt();
-                for row in rows {
-                    *count += execute(&plan.planned, access, row, &mut *environment, &mut |_| Ok(()))?;
-                }
-                Ok(())
+                rows.each(&mut |row| {
+                    count += match execute_compiled(
+                        &plan.planned,
+                        access,
+                        row,
+                        &mut *environment,
+                        &mut Vec::new(),
+                    )? {
+                        Some(stored) => stored,
+                        None => execute(&plan.planned, access, row, &mut *environment, &mut |_| Ok(()))?,
+                    };
+                    Ok(())
+                })?;
+                Ok(count)
             };
             let done = if in_session {
                 access::run_in(&mut self.transaction.session, body)
@@ -247,7 +262,11 @@ impl Connection {
                     let sequence = sequence_of(&self.environment.catalog, sequence)?;
                     self.shared.sequences.refill(&self.shared.database, &sequence)?;
                 }
-                (done, _) => return done.and_then(|()| self.finish_sequences()),
+                (done, _) => {
+                    let count = done?;
+                    self.finish_sequences()?;
+                    return Ok(count);
+                }
             }
         }
     }
@@ -295,23 +314,18 @@ impl Connection {
                 })
             });
         }
-        let mut batches: Vec<Batch> = Vec::new();
+        let mut kept = KeptRows::default();
         let body = |access: crate::run::Access<'_>| {
-            batches.clear();
+            kept.clear();
             environment.begin_attempt();
-            execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| {
-                batches.push(batch);
-                Ok(())
-            })
+            execute(&plan.planned, access, parameters, &mut *environment, &mut |batch| kept.push_batch(batch))
         };
         let count = if in_session {
             access::run_in(&mut self.transaction.session, body)?
         } else {
             access::run(&self.shared.database, body)?
         };
-        for batch in &batches {
-            batch.rows().try_for_each(&mut *each)?;
-        }
+        kept.each(each)?;
         Ok(count)
     }
 

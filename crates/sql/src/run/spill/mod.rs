@@ -6,6 +6,8 @@
 //! # Invariants
 //! - A file is read by the process that wrote it, once: nothing in it is checked against damage.
 
+mod kept;
+
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 
@@ -13,6 +15,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::run::batch::{BATCH_ROWS, Batch};
 use crate::storage::bytes::{read_u32, read_value, write_value};
 use crate::types::Value;
+
+pub(crate) use kept::KeptRows;
 
 fn failed(error: std::io::Error) -> SqlError {
     let state = match error.kind() {
@@ -52,13 +56,7 @@ impl Writer {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let rows = std::mem::replace(&mut self.rows, Batch::new(0));
-        self.buffer.clear();
-        self.buffer.extend_from_slice(&(rows.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(&(rows.width() as u32).to_le_bytes());
-        for value in rows.rows().flatten() {
-            write_value(value, &mut self.buffer);
-        }
+        encode(&std::mem::replace(&mut self.rows, Batch::new(0)), &mut self.buffer);
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(BufWriter::new(tempfile::tempfile().map_err(failed)?)),
@@ -98,18 +96,31 @@ impl Reader {
         }
         self.buffer.resize(u64::from_le_bytes(length) as usize, 0);
         file.read_exact(&mut self.buffer).map_err(failed)?;
-        let mut bytes = &self.buffer[..];
-        let damaged = || SqlError::internal("a temporary file is damaged");
-        let rows = read_u32(&mut bytes).ok_or_else(damaged)? as usize;
-        let width = read_u32(&mut bytes).ok_or_else(damaged)? as usize;
-        let mut batch = Batch::with_capacity(width, rows.min(BATCH_ROWS));
-        for _ in 0..rows {
-            for slot in batch.push_nulls() {
-                *slot = read_value(&mut bytes).ok_or_else(damaged)?;
-            }
-        }
-        Ok(Some(batch))
+        decode(&self.buffer).map(Some)
     }
+}
+
+/// Writes a batch in place of what the buffer holds.
+fn encode(rows: &Batch, buffer: &mut Vec<u8>) {
+    buffer.clear();
+    buffer.extend_from_slice(&(rows.len() as u32).to_le_bytes());
+    buffer.extend_from_slice(&(rows.width() as u32).to_le_bytes());
+    for value in rows.rows().flatten() {
+        write_value(value, buffer);
+    }
+}
+
+fn decode(mut bytes: &[u8]) -> Result<Batch> {
+    let damaged = || SqlError::internal("a temporary file is damaged");
+    let rows = read_u32(&mut bytes).ok_or_else(damaged)? as usize;
+    let width = read_u32(&mut bytes).ok_or_else(damaged)? as usize;
+    let mut batch = Batch::with_capacity(width, rows.min(BATCH_ROWS));
+    for _ in 0..rows {
+        for slot in batch.push_nulls() {
+            *slot = read_value(&mut bytes).ok_or_else(damaged)?;
+        }
+    }
+    Ok(batch)
 }
 
 #[cfg(test)]

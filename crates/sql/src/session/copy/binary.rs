@@ -5,6 +5,7 @@
 //! Source: PostgreSQL 15, "COPY", "Binary Format".
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::copy::CopyColumn;
 use crate::session::result::{CopySource, ResultSink};
@@ -121,8 +122,8 @@ impl Connection {
         source: &mut dyn CopySource,
         table: &str,
         columns: &[CopyColumn],
-    ) -> Result<Vec<Vec<Value>>> {
-        let mut rows = Vec::new();
+    ) -> Result<KeptRows> {
+        let mut rows = KeptRows::default();
         let mut incoming = Rows::default();
         let mut data = Vec::new();
         loop {
@@ -134,7 +135,7 @@ impl Connection {
             while let Some(row) =
                 incoming.row(&self.environment, columns).map_err(|error| on_line(error, rows.len() + 1))?
             {
-                rows.push(row);
+                rows.push(&row)?;
             }
             self.environment_check()?;
             if !more {

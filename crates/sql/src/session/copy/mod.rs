@@ -20,6 +20,7 @@ use crate::parse::syntax::{
     Copy, CopyDirection, CopySource as Source, Expr, ExprKind, Insert, Name, Query, QueryBodySyntax, Select,
     SelectItem, Statement, TableRef,
 };
+use crate::run::KeptRows;
 use crate::session::connection::Connection;
 use crate::session::copy::options::CopyOptions;
 use crate::session::copy::read::{Lines, fields_of};
@@ -115,11 +116,11 @@ impl Connection {
         }
         let (insert, fields) = self.insert_for(name, columns)?;
         let source = sink.copy_in(options.format, fields.len())?;
-        let rows = match options.format {
+        let mut rows = match options.format {
             CopyFormat::Binary => self.binary_rows(source, &name.to_string(), &fields)?,
             _ => self.line_rows(source, &name.to_string(), &fields, options)?,
         };
-        let count = self.insert_rows(&insert, &rows)?;
+        let count = self.run_each(&insert, &mut rows)?;
         sink.complete(&format!("COPY {count}"))
     }
 
@@ -130,9 +131,9 @@ impl Connection {
         table: &str,
         fields: &[CopyColumn],
         options: &CopyOptions,
-    ) -> Result<Vec<Vec<Value>>> {
+    ) -> Result<KeptRows> {
         let mut lines = Lines::new(options);
-        let mut rows: Vec<Vec<Value>> = Vec::new();
+        let mut rows = KeptRows::default();
         let mut data = Vec::new();
         loop {
             data.clear();
@@ -143,7 +144,7 @@ impl Connection {
                     continue;
                 }
                 let row = self.copied_row(&line, fields, options);
-                rows.push(row.map_err(|error| on_line(error, table, number, &line))?);
+                rows.push(&row.map_err(|error| on_line(error, table, number, &line))?)?;
             }
             self.environment_check()?;
             if !more {
@@ -224,13 +225,6 @@ impl Connection {
             });
         }
         Ok(row)
-    }
-
-    /// Inserts rows as one transaction, or within the open one.
-    fn insert_rows(&mut self, insert: &Plan, rows: &[Vec<Value>]) -> Result<u64> {
-        let mut count = 0;
-        self.run_each(insert, rows, &mut count)?;
-        Ok(count)
     }
 }
 

@@ -1,0 +1,226 @@
+//! Rows that are kept to be read in any order: those of a cursor, of a portal, of a COPY, and those that a statement
+//! returns until it is valid.
+//!
+//! # Invariants
+//! - All batches but the last have [`BATCH_ROWS`] rows, so that a row's number says where it is.
+//! - Beyond the limit full batches lie in a temporary file; at most one of them is in memory beside it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use super::{decode, encode, failed};
+use crate::error::{Result, SqlError};
+use crate::run::batch::{BATCH_ROWS, Batch};
+use crate::run::memory::row_bytes;
+use crate::types::Value;
+
+/// How much is kept in memory, unless said otherwise.
+const MEMORY_BYTES_MAX: usize = 64 << 20;
+
+/// What a table's row takes beside its values, about.
+const ROW_BYTES: u64 = 48;
+
+/// Where a full batch is.
+enum Place {
+    Memory(Batch),
+    /// Its offset in the file, and its length there.
+    File(u64, usize),
+}
+
+/// Rows in memory, and beyond a limit in a temporary file.
+pub(crate) struct KeptRows {
+    full: Vec<Place>,
+    last: Batch,
+    /// What is in memory, and how much may be.
+    bytes: usize,
+    limit: usize,
+    file: Option<File>,
+    /// What the rows take where they are stored, about.
+    stored: u64,
+    /// Where the next batch is written.
+    end: u64,
+    /// The batch that was read last.
+    read: Option<(usize, Batch)>,
+    buffer: Vec<u8>,
+}
+
+impl Default for KeptRows {
+    fn default() -> KeptRows {
+        KeptRows::new(MEMORY_BYTES_MAX)
+    }
+}
+
+impl KeptRows {
+    /// Keeps rows of this size in memory.
+    pub(crate) fn new(limit: usize) -> KeptRows {
+        KeptRows {
+            full: Vec::new(),
+            last: Batch::new(0),
+            bytes: 0,
+            limit,
+            file: None,
+            stored: 0,
+            end: 0,
+            read: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.full.len() * BATCH_ROWS + self.last.len()
+    }
+
+    /// What the rows that were pushed one by one take in a table, about.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.stored
+    }
+
+    /// Forgets all rows.
+    pub(crate) fn clear(&mut self) {
+        self.full.clear();
+        self.last = Batch::new(0);
+        (self.bytes, self.stored, self.end, self.read) = (0, 0, 0, None);
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// Those of the temporary file.
+    pub(crate) fn push(&mut self, row: &[Value]) -> Result<()> {
+        if self.last.is_empty() {
+            self.last = Batch::new(row.len());
+        }
+        self.last.push_row(row);
+        self.stored += row.iter().map(|value| 8 + value.heap_size() as u64).sum::<u64>() + ROW_BYTES;
+        if self.last.is_full() { self.close_batch() } else { Ok(()) }
+    }
+
+    /// Adds the rows of a batch.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(crate) fn push_batch(&mut self, batch: Batch) -> Result<()> {
+        if !self.last.is_empty() || batch.len() > BATCH_ROWS {
+            return batch.rows().try_for_each(|row| self.push(row));
+        }
+        self.last = batch;
+        if self.last.is_full() { self.close_batch() } else { Ok(()) }
+    }
+
+    fn close_batch(&mut self) -> Result<()> {
+        let batch = std::mem::replace(&mut self.last, Batch::new(0));
+        let bytes: usize = batch.rows().map(row_bytes).sum();
+        if self.bytes + bytes <= self.limit {
+            self.bytes += bytes;
+            self.full.push(Place::Memory(batch));
+            return Ok(());
+        }
+        encode(&batch, &mut self.buffer);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(tempfile::tempfile().map_err(failed)?),
+        };
+        file.seek(SeekFrom::Start(self.end)).map_err(failed)?;
+        file.write_all(&self.buffer).map_err(failed)?;
+        self.full.push(Place::File(self.end, self.buffer.len()));
+        self.end += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// The row of this number, from 0.
+    ///
+    /// # Errors
+    /// There is none; those of the temporary file.
+    pub(crate) fn row(&mut self, number: usize) -> Result<&[Value]> {
+        let (batch, row) = (number / BATCH_ROWS, number % BATCH_ROWS);
+        if batch == self.full.len() && row < self.last.len() {
+            return Ok(self.last.row(row));
+        }
+        let no_row = || SqlError::internal("a kept row is not there");
+        match self.full.get(batch).ok_or_else(no_row)? {
+            Place::Memory(_) => {}
+            Place::File(offset, length) => {
+                if self.read.as_ref().is_none_or(|(known, _)| *known != batch) {
+                    let file = self.file.as_mut().ok_or_else(no_row)?;
+                    self.buffer.resize(*length, 0);
+                    file.seek(SeekFrom::Start(*offset)).map_err(failed)?;
+                    file.read_exact(&mut self.buffer).map_err(failed)?;
+                    self.read = Some((batch, decode(&self.buffer)?));
+                }
+            }
+        }
+        match (&self.full[batch], &self.read) {
+            (Place::Memory(batch), _) | (_, Some((_, batch))) => Ok(batch.row(row)),
+            _ => Err(no_row()),
+        }
+    }
+
+    /// Lends all rows, in order.
+    ///
+    /// # Errors
+    /// Those of `each`; those of the temporary file.
+    pub(crate) fn each(&mut self, each: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()> {
+        (0..self.len()).try_for_each(|number| each(self.row(number)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: usize) -> [Value; 2] {
+        [
+            Value::Int8(number as i64),
+            if number.is_multiple_of(3) { Value::Null } else { Value::text(format!("row {number}")) },
+        ]
+    }
+
+    #[test]
+    fn rows_are_there_in_any_order_in_memory_and_in_a_file() {
+        for limit in [0, 100_000, usize::MAX] {
+            let mut kept = KeptRows::new(limit);
+            let count = 3 * BATCH_ROWS + 7;
+            for round in 0..2 {
+                (0..count).for_each(|number| kept.push(&row(number)).expect("a temporary file"));
+                assert_eq!((kept.len(), kept.file.is_some()), (count, limit < usize::MAX), "{round}");
+                for number in [0, count - 1, BATCH_ROWS, 2 * BATCH_ROWS + 5, BATCH_ROWS - 1, 1] {
+                    assert_eq!(kept.row(number).expect("a row"), row(number), "{limit}");
+                }
+                let mut next = 0;
+                kept.each(&mut |found| {
+                    assert_eq!(found, row(next));
+                    next += 1;
+                    Ok(())
+                })
+                .expect("all rows");
+                assert_eq!(next, count);
+                assert!(kept.row(count).is_err());
+                kept.clear();
+                assert_eq!(kept.len(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn batches_of_every_length_are_taken() {
+        let mut kept = KeptRows::new(0);
+        let mut count = 0;
+        for length in [1, BATCH_ROWS, 5, 0, 2 * BATCH_ROWS, BATCH_ROWS - 6, BATCH_ROWS] {
+            let mut batch = Batch::new(2);
+            (count..count + length).for_each(|number| batch.push(row(number)));
+            count += length;
+            kept.push_batch(batch).expect("a temporary file");
+        }
+        assert_eq!(kept.len(), count);
+        (0..count).for_each(|number| assert_eq!(kept.row(number).expect("a row"), row(number)));
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let mut kept = KeptRows::new(0);
+        (0..BATCH_ROWS + 1).for_each(|_| kept.push(&[]).expect("a temporary file"));
+        assert_eq!(kept.len(), BATCH_ROWS + 1);
+        assert!(kept.row(0).is_ok_and(<[Value]>::is_empty));
+    }
+}
