@@ -43,8 +43,8 @@ pub struct TimeSamples {
     /// Taking calls, sending them to executors, handing on results, waking others.
     pub handover: u64,
     /// Waiting for calls; for a [`Worker`](crate::Worker), being outside of the engine. Not counted are threads that
-    /// wait for executors, which do its work, an executor for which a worker stands in, and threads that have had
-    /// nothing to do for more than a second.
+    /// wait for executors, which do its work, and threads that have had nothing to do for more
+    /// than a second.
     pub idle: u64,
 }
 
