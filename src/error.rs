@@ -437,6 +437,14 @@ pub enum Error {
         /// The operating system's words.
         detail: String,
     },
+    /// The system has refused memory.
+    #[error(
+        "the system has no memory for {bytes} more bytes; use smaller rows or transactions, or free some memory"
+    )]
+    OutOfMemory {
+        /// How many bytes were asked for.
+        bytes: usize,
+    },
     /// The process, or the system, has too many files open.
     #[error("cannot {action} {path}: {detail}; raise the limit of open files (ulimit -n), then try again")]
     TooManyFiles {
@@ -710,7 +718,7 @@ impl Error {
             Error::RowTooLarge { .. } => "54000",
             Error::Busy { .. } | Error::NoFreeSlot { .. } => "53300",
             Error::ThreadRefused { .. } | Error::TooManyFiles { .. } => "53000",
-            Error::MemoryFull { .. } => "53200",
+            Error::MemoryFull { .. } | Error::OutOfMemory { .. } => "53200",
             Error::SnapshotTooOld { .. } => "72000",
             Error::NoLogSpace { .. } | Error::LogFull { .. } | Error::StorageFull { .. } => "53100",
             Error::LogFailed { .. } | Error::LogNotExtended { .. } | Error::Io { .. } => "58030",

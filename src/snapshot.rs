@@ -123,7 +123,7 @@ impl Snapshot {
                 Lookup::Missing(_) => Met::default(),
                 Lookup::Found(record) => {
                     let versions = self.view.registered.engine().store().versions();
-                    rows.fill(versions, (&[record], None), self.epoch(), &guard)
+                    rows.fill(versions, (&[record], None), self.epoch(), &guard)?
                 }
             }
         };

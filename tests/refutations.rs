@@ -423,7 +423,7 @@ fn a_full_disk_refuses_those_who_have_room_reserved() {
                 let id = ids.next().unwrap_or(0);
                 match worker.execute(&insert, args![id]).wait() {
                     Ok(_) => {}
-                    Err(Error::NoLogSpace { .. }) => refused += 1,
+                    Err(Error::NoLogSpace { .. } | Error::LogNotExtended { .. }) => refused += 1,
                     Err(error) => panic!("{error}"),
                 }
             }

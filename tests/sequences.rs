@@ -187,7 +187,10 @@ fn when_the_log_has_failed_no_value_is_given_that_is_not_reserved() {
         }
         assert!(given.len() < 1_000_000, "it never ends");
     };
-    assert!(matches!(refused, Error::LogFailed { .. } | Error::NoLogSpace { .. }), "{refused}");
+    assert!(
+        matches!(refused, Error::LogFailed { .. } | Error::NoLogSpace { .. } | Error::LogNotExtended { .. }),
+        "{refused}"
+    );
     assert!(given.is_sorted());
     let crashed = on(&disk.crash_image(1));
     let next = crashed.sequence("s").expect("it was durable").next().expect("a value");

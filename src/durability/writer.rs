@@ -12,6 +12,7 @@ use super::segment::OpenSegment;
 use super::starts::GroupStart;
 use super::{PAGE_BYTES, RepairedLog, SegmentSizes, Segments, Uuid};
 use crate::base::disk::has_bug;
+use crate::types::memory::{Refused, reserve};
 use crate::{Error, Result};
 
 /// The most memory that the buffer keeps between groups.
@@ -77,6 +78,10 @@ impl LogWriter {
             return Err(log.files.missing(next_number, "the log has no segment to write to"));
         };
         let room = current.segment.bytes - log.position.offset;
+        let mut buffer = Vec::new();
+        // With as much, every group can be written, if in more blocks.
+        reserve(&mut buffer, options.block_bytes_max().min(RETAINED_BYTES) as usize)
+            .map_err(Refused::error)?;
         let segments = Arc::new(Segments::new(log.files, *options, room, open, next_number, log.starts));
         let writer = LogWriter {
             segments: segments.clone(),
@@ -86,7 +91,7 @@ impl LogWriter {
             offset: log.position.offset,
             next_sequence: log.next_sequence,
             last_epoch: log.highest_epoch_seen,
-            buffer: Vec::new(),
+            buffer,
             failure: None,
         };
         Ok((writer, segments))
@@ -151,7 +156,7 @@ impl LogWriter {
                 offset: self.offset,
                 sequence: self.next_sequence,
             });
-            let room = self.block_bytes_max.min(self.current.segment.bytes - self.offset);
+            let room = self.affordable(self.current.segment.bytes - self.offset, source.left);
             let payload_bytes = source.left.min(room - HEADER_BYTES as u64);
             let last = payload_bytes == source.left;
             self.assemble(epoch, index, last, payload_bytes, &mut source);
@@ -170,6 +175,17 @@ impl LogWriter {
         start.into_iter().for_each(|start| self.segments.note_group(start, written));
         self.buffer.shrink_to(self.block_bytes_max.min(RETAINED_BYTES) as usize);
         Ok(1 + filled.len() as u64)
+    }
+
+    /// How large the next block may be: no larger than the segment has `room`, and the buffer, which the system may refuse to
+    /// enlarge; at least a page.
+    fn affordable(&mut self, room: u64, payload_bytes: u64) -> u64 {
+        self.buffer.clear();
+        let wanted = self.block_bytes_max.min(room).min(block_bytes(payload_bytes));
+        match reserve(&mut self.buffer, wanted as usize) {
+            Ok(()) => wanted,
+            Err(_) => wanted.min(self.buffer.capacity() as u64 / PAGE_BYTES * PAGE_BYTES),
+        }
     }
 
     /// Makes durable what was written to the present segment, and to those that it filled before.

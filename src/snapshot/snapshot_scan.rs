@@ -62,7 +62,7 @@ impl SnapshotScan {
             let (guard, mut records) = (pin(), Vec::new());
             self.has_more = self.scan.page(index.unwrap_or(&self.table), &mut records, &guard);
             let versions = self.view.registered.engine().store().versions();
-            rows.fill(versions, (&records, index), self.view.registered.epoch(), &guard)
+            rows.fill(versions, (&records, index), self.view.registered.epoch(), &guard)?
         };
         self.view.release(met)
     }

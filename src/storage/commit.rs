@@ -51,6 +51,7 @@ use crate::storage::word::{ABSENT, Stamp};
 use crate::storage::worker_context::WorkerContext;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::WriteSet;
+use crate::types::memory::{Refused, reserve};
 
 /// Why nothing was committed. Nothing was changed either.
 #[derive(Debug)]
@@ -194,9 +195,9 @@ fn commit_any<T: WriteLocking>(
 ) -> Result<Stamp, CommitFailure> {
     let Committing { store, worker_context, workspace, arena, guard, seen, alone } = call;
     workspace.redo.clear();
+    let mut pending = room_for_pending(&workspace.writes, arena)?;
     let published = worker_context.published();
     let closes = enter(store, published, alone, workspace);
-    let mut pending = ArenaVec::with_capacity_in(workspace.writes.touched().len(), arena);
     let mut made = ArenaVec::new_in(arena);
     let mut staged = Staged::default();
     let context = (store, worker_context, guard, arena);
@@ -210,7 +211,7 @@ fn commit_any<T: WriteLocking>(
             if T::SPLITS { staged.charge(worker_context, writes, epoch) } else { 0 }
         };
         let locked = LockedWrites::Several(&workspace.writes, &pending);
-        stamp::<T>(store, workspace, (floor, seen), computed, || validate(&locked), charge)
+        stamp::<T>((store, worker_context), workspace, (floor, seen), computed, || validate(&locked), charge)
             .inspect_err(|_| unlock(&pending))
     });
     match stamp {
@@ -223,16 +224,7 @@ fn commit_any<T: WriteLocking>(
                 let charged = store.is_logged().then_some(charged);
                 staged.keep(worker_context, &workspace.writes, stamp, charged);
             }
-            workspace.last_stamp = stamp;
-            // After the global epoch was read: see `storage::versions`.
-            let bound = store.versions().bound();
-            for (position, entry) in pending.iter().enumerate() {
-                let table = workspace.writes.touched()[position].table();
-                if entry.word < bound {
-                    preserve(store.versions(), table, entry, stamp, guard);
-                }
-                install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
-            }
+            install_all::<T>(store, workspace, &pending, stamp, guard);
             if !workspace.schema.is_empty() {
                 store.change_schema(workspace.schema.drain(..), stamp.epoch());
             }
@@ -254,6 +246,42 @@ fn commit_any<T: WriteLocking>(
         unsafe { store.epochs().open_gate() };
     }
     stamp.map(|(stamp, _)| stamp)
+}
+
+/// Room for what becomes of each record that is written.
+fn room_for_pending<'a>(
+    writes: &WriteSet,
+    arena: &'a Bump,
+) -> Result<ArenaVec<'a, Pending<'a>>, CommitFailure> {
+    let (mut pending, records) = (ArenaVec::new_in(arena), writes.touched().len());
+    match pending.try_reserve_exact(records) {
+        Ok(()) => Ok(pending),
+        Err(_) => {
+            let refused = Refused::of(records * size_of::<Pending<'_>>());
+            Err(CommitFailure::Refused(refused.error(), Stamp::ZERO))
+        }
+    }
+}
+
+/// Installs what each record becomes. Nothing here can fail.
+#[inline]
+fn install_all<T: WriteLocking>(
+    store: &Store,
+    workspace: &mut Workspace,
+    pending: &[Pending<'_>],
+    stamp: Stamp,
+    guard: &Guard,
+) {
+    workspace.last_stamp = stamp;
+    // After the global epoch was read: see `storage::versions`.
+    let bound = store.versions().bound();
+    for (position, entry) in pending.iter().enumerate() {
+        let table = workspace.writes.touched()[position].table();
+        if entry.word < bound {
+            preserve(store.versions(), table, entry, stamp, guard);
+        }
+        install::<T>(table, entry, stamp, &mut workspace.deleted, guard);
+    }
 }
 
 /// Enters the commit section; a transaction that changes the schema closes the gate for it. Whether it has closed it.
@@ -299,7 +327,7 @@ fn prepare_schema(
 
 /// Makes the stamp, while everything that will be written is held; and the room in the log that is charged for slices.
 fn stamp<T: WriteLocking>(
-    store: &Store,
+    (store, worker_context): (&Store, &WorkerContext),
     workspace: &Workspace,
     (floor, seen): (Stamp, &Cell<Stamp>),
     computed: Result<(), Unfeasible>,
@@ -333,6 +361,9 @@ fn stamp<T: WriteLocking>(
         if bytes > workspace.log_credit {
             return Err(CommitFailure::NeedsLogSpace(bytes));
         }
+        // The stamp is of this epoch: from it on nothing may fail.
+        reserve(&mut worker_context.redo(epoch).bytes, workspace.redo.len())
+            .map_err(|refused| CommitFailure::Refused(refused.error(), floor))?;
     }
     match Stamp::next(floor, epoch) {
         Some(stamp) if store.epochs().count_in(epoch) => Ok((stamp, charged)),

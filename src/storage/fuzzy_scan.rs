@@ -21,6 +21,7 @@ use crossbeam_epoch::{Guard, pin};
 use crossbeam_utils::Backoff;
 use parking_lot::Mutex;
 
+use crate::error::Result;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::redo::append_copied;
@@ -28,6 +29,7 @@ use crate::storage::row::prefetch_block;
 use crate::storage::store::Store;
 use crate::storage::table::{ScanPlace, TableCore, TableId, wait_a_little};
 use crate::storage::word::{ABSENT, SPLIT, Stamp};
+use crate::types::memory::{Refused, reserve};
 
 /// About this many records are copied under one pin.
 const BATCH_RECORDS: usize = if cfg!(test) { 8 } else { 256 };
@@ -51,6 +53,10 @@ pub(crate) struct LiveScan {
     tables: Vec<Arc<TableCore>>,
     place: Mutex<(usize, ScanPlace)>,
 }
+
+/// What a copy takes at most, beside its key and its long values; and what a column of it does.
+const COPY_BYTES: usize = 64;
+const COLUMN_BYTES: usize = 40;
 
 /// What one thread copies with.
 pub(crate) struct Copier<'s> {
@@ -126,7 +132,10 @@ impl LiveScan {
 impl Copier<'_> {
     /// Appends copies of some more records to `out`, until it has about `bytes_max` bytes at most. Whether there may be
     /// more: the scan has ended when it says no.
-    pub(crate) fn copy_some(&mut self, store: &Store, out: &mut Vec<u8>, bytes_max: usize) -> bool {
+    ///
+    /// # Errors
+    /// The system refuses the memory: the copy is of no use.
+    pub(crate) fn copy_some(&mut self, store: &Store, out: &mut Vec<u8>, bytes_max: usize) -> Result<bool> {
         let guard = pin();
         let (at, keys) = &mut self.left;
         let table = self.scan.tables.get(*at);
@@ -135,19 +144,19 @@ impl Copier<'_> {
         {
             // Gone meanwhile: then the log has it.
             if let Lookup::Found(record) = table.find(table.hash(&key), &key, &guard) {
-                self.rows.read_all(store, table, &[record], &guard);
+                self.rows.read_all(store, table, &[record], &guard)?;
                 // SAFETY: the row was just read, and the thread is pinned.
-                unsafe { self.rows.append(0, table, record, out, &mut self.copied) };
+                unsafe { self.rows.append(0, table, record, out, &mut self.copied)? };
             }
             if out.len() >= bytes_max {
-                return true;
+                return Ok(true);
             }
         }
         let mut records = Vec::new();
-        let Some(at) = self.scan.collect(&mut records, &guard) else { return false };
-        let done = self.copy_records(store, at, &records, (&mut *out, bytes_max), &guard);
+        let Some(at) = self.scan.collect(&mut records, &guard) else { return Ok(false) };
+        let done = self.copy_records(store, at, &records, (&mut *out, bytes_max), &guard)?;
         self.left = (at, records[done..].iter().map(|record| record.key().into()).collect());
-        true
+        Ok(true)
     }
 
     /// Appends copies of these records of one table, until `out` has enough bytes; how many are done.
@@ -158,24 +167,24 @@ impl Copier<'_> {
         records: &[Record<'_>],
         (out, bytes_max): (&mut Vec<u8>, usize),
         guard: &Guard,
-    ) -> usize {
+    ) -> Result<usize> {
         let table = &self.scan.tables[table];
         records.iter().take(AHEAD).for_each(|&record| table.prefetch_record(record));
         let mut done = 0;
         for group in records.chunks(AHEAD) {
             let next = records[done + group.len()..].iter().take(AHEAD);
             next.for_each(|&record| table.prefetch_record(record));
-            self.rows.read_all(store, table, group, guard);
+            self.rows.read_all(store, table, group, guard)?;
             for (place, &record) in group.iter().enumerate() {
                 if out.len() >= bytes_max {
-                    return done;
+                    return Ok(done);
                 }
                 // SAFETY: the rows were just read, and the thread is pinned.
-                unsafe { self.rows.append(place, table, record, out, &mut self.copied) };
+                unsafe { self.rows.append(place, table, record, out, &mut self.copied)? };
                 done += 1;
             }
         }
-        done
+        Ok(done)
     }
 
     /// What it has copied so far.
@@ -186,8 +195,16 @@ impl Copier<'_> {
 
 impl Rows {
     /// Reads these records' rows, and has their long values fetched.
-    fn read_all(&mut self, store: &Store, table: &TableCore, records: &[Record<'_>], guard: &Guard) {
+    fn read_all(
+        &mut self,
+        store: &Store,
+        table: &TableCore,
+        records: &[Record<'_>],
+        guard: &Guard,
+    ) -> Result<()> {
         let layout = table.layout();
+        self.words.clear();
+        reserve(&mut self.words, records.len() * layout.words()).map_err(Refused::error)?;
         self.words.resize(records.len() * layout.words(), 0);
         self.read.clear();
         for (&record, row) in records.iter().zip(self.words.chunks_exact_mut(layout.words())) {
@@ -197,6 +214,7 @@ impl Rows {
             }
             self.read.push(read);
         }
+        Ok(())
     }
 
     /// Appends a copy of the record whose row was read at this place, if it was present.
@@ -210,14 +228,19 @@ impl Rows {
         record: Record<'_>,
         out: &mut Vec<u8>,
         copied: &mut Copied,
-    ) {
-        let Some((stamp, since)) = self.read[place] else { return };
-        let words = table.layout().words();
-        let row = &self.words[place * words..][..words];
+    ) -> Result<()> {
+        let Some((stamp, since)) = self.read[place] else { return Ok(()) };
+        let layout = table.layout();
+        let row = &self.words[place * layout.words()..][..layout.words()];
+        // SAFETY: the caller's promise: the row's blocks are alive.
+        let long = if layout.has_blocks() { unsafe { layout.image_bytes(row) } } else { 0 };
+        let room = COPY_BYTES + record.key().len() + COLUMN_BYTES * layout.len() + long;
+        reserve(out, room).map_err(Refused::error)?;
         // SAFETY: the caller's promise: the row's blocks are alive.
         unsafe { append_copied(out, table, record.key(), (stamp, since), row) };
         *copied.tables.entry(table.id()).or_default() += 1;
         copied.highest_epoch = copied.highest_epoch.max(stamp.epoch());
+        Ok(())
     }
 }
 

@@ -163,11 +163,15 @@ fn merge(
         let current = unsafe { layout.value(before, column.column) };
         let applied =
             column.operation.apply(current, operand, &layout.column(column.column).data_type, &mut buffer)?;
-        layout.put(image, column.column, applied.value(current, &buffer), arena);
+        // Nothing that could fail is waiting for it: every call has its answer, or will get it.
+        layout
+            .put(image, column.column, applied.value(current, &buffer), arena)
+            .unwrap_or_else(|refused| refused.abort());
     }
     let mut made: Vec<u64> = Vec::new();
     // SAFETY: as above.
-    unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) }
+        .unwrap_or_else(|refused| refused.abort());
     if word < store.versions().bound() {
         // As every install does, before the row changes.
         store.versions().preserve(&columns[0].table, record, word, stamp, guard);

@@ -21,6 +21,7 @@ use crate::storage::row::RowLayout;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::storage::write_set::{Effect, WriteSet};
+use crate::types::memory::Refused;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod copied;
@@ -346,10 +347,10 @@ impl<'a> Reader<'a> {
     fn column(&mut self, layout: &RowLayout, column: usize, row: &mut [u64], arena: &Bump) -> Result<()> {
         let data_type = &layout.column(column).data_type;
         match self.byte()? {
-            NULL => layout.put(row, column, ValueRef::Null, arena),
+            NULL => layout.put(row, column, ValueRef::Null, arena).map_err(Refused::error)?,
             VALUE => {
                 let value = self.value(data_type)?;
-                layout.put(row, column, value, arena);
+                layout.put(row, column, value, arena).map_err(Refused::error)?;
             }
             OPERANDS => {
                 let mut buffer = Vec::new();
@@ -364,7 +365,9 @@ impl<'a> Reader<'a> {
                     buffer.clear();
                     match Operation::TopKInsert.apply(current, operand, data_type, &mut buffer)? {
                         Applied::Unchanged => {}
-                        changed => layout.put(row, column, changed.value(current, &buffer), arena),
+                        changed => layout
+                            .put(row, column, changed.value(current, &buffer), arena)
+                            .map_err(Refused::error)?,
                     }
                 }
             }

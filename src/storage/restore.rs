@@ -20,6 +20,7 @@ use crate::storage::store::Store;
 use crate::storage::table::{TableCore, TableId};
 use crate::storage::word::{ABSENT, Stamp};
 use crate::types::ValueRef;
+use crate::types::memory::Refused;
 
 mod group_replay;
 pub(crate) use group_replay::apply_share;
@@ -143,7 +144,9 @@ fn install_row(table: &TableCore, record: Record<'_>, image: &mut [u64]) {
         record.row().iter().map(|word| word.load(Ordering::Relaxed)).collect();
     let mut made: SmallVec<[u64; 4]> = SmallVec::new();
     // SAFETY: the image's blocks are in the arena or belong to the installed row, which no thread frees meanwhile.
-    unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    let moved = unsafe { layout.move_blocks_to_heap(image, &installed, &mut made) };
+    // Recovery without the memory for its rows cannot go on, and nothing depends on how it ends.
+    moved.unwrap_or_else(|refused| refused.abort());
     let mut change = 0;
     for (at, (new, row)) in image.iter().zip(record.row()).enumerate() {
         if installed[at] != *new {
@@ -236,7 +239,7 @@ fn derive_index_records(
             return Err(Error::Inconsistent { detail });
         }
         let image = arena.alloc_slice_fill_copy(index.layout().words(), 0);
-        index.layout().put(image, 0, ValueRef::Bytes(record.key()), arena);
+        index.layout().put(image, 0, ValueRef::Bytes(record.key()), arena).map_err(Refused::error)?;
         install(index, entry, stamp, image);
     }
     Ok(())

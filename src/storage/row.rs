@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use crate::base::atomics::{AtomicBool, Ordering};
 use crate::error::{Error, Result};
 use crate::storage::definition::{ColumnLimit, TableDefinition};
+use crate::types::memory::Refused;
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
 mod aside;
@@ -211,15 +212,32 @@ impl RowLayout {
     }
 
     /// Writes a value, which must have been checked ([`RowLayout::checked`]), into an image of a row.
-    pub(crate) fn put(&self, words: &mut [u64], position: usize, value: ValueRef<'_>, arena: &Bump) {
+    ///
+    /// # Errors
+    /// The system refuses the memory for a long value.
+    pub(crate) fn put(
+        &self,
+        words: &mut [u64],
+        position: usize,
+        value: ValueRef<'_>,
+        arena: &Bump,
+    ) -> std::result::Result<(), Refused> {
         self.put_anyhow(words, position, value, |bytes| {
             word_of_block(bytes, |layout| in_arena(arena, layout))
-        });
+        })
     }
 
     /// As `put`, but a long value gets a block on the heap, which is the caller's to free.
-    pub(crate) fn put_in_heap(&self, words: &mut [u64], position: usize, value: ValueRef<'_>) {
-        self.put_anyhow(words, position, value, |bytes| word_of_block(bytes, in_heap));
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn put_in_heap(
+        &self,
+        words: &mut [u64],
+        position: usize,
+        value: ValueRef<'_>,
+    ) -> std::result::Result<(), Refused> {
+        self.put_anyhow(words, position, value, |bytes| word_of_block(bytes, in_heap))
     }
 
     /// As `put`; `long` makes the word for bytes that don't fit into one.
@@ -229,8 +247,8 @@ impl RowLayout {
         words: &mut [u64],
         position: usize,
         value: ValueRef<'_>,
-        long: impl FnOnce(&[u8]) -> u64,
-    ) {
+        long: impl FnOnce(&[u8]) -> std::result::Result<u64, Refused>,
+    ) -> std::result::Result<(), Refused> {
         let column = &self.columns[position];
         let at = column.word as usize;
         words[position / 64] &= !(1 << (position % 64));
@@ -257,11 +275,12 @@ impl RowLayout {
                 words[at] = u64::from_le_bytes(low.try_into().unwrap_or_default());
                 words[at + 1] = u64::from_le_bytes(high.try_into().unwrap_or_default());
             }
-            ValueRef::Text(text) => words[at] = word_of(text.as_bytes(), long),
+            ValueRef::Text(text) => words[at] = word_of(text.as_bytes(), long)?,
             ValueRef::Bytes(bytes) | ValueRef::Tuple(bytes) | ValueRef::TopK(bytes) => {
-                words[at] = word_of(bytes, long);
+                words[at] = word_of(bytes, long)?;
             }
         }
+        Ok(())
     }
 
     /// The value in the form in which this column keeps it.
@@ -377,6 +396,9 @@ impl RowLayout {
     /// Gives an image that is to be installed blocks of its own: every block that `installed`, the row that is there
     /// now, doesn't have is copied to the heap, and noted in `made`.
     ///
+    /// # Errors
+    /// The system refuses the memory.
+    ///
     /// # Safety
     /// Both are rows of this layout with live blocks.
     pub(crate) unsafe fn move_blocks_to_heap(
@@ -384,9 +406,9 @@ impl RowLayout {
         image: &mut [u64],
         installed: &[u64],
         made: &mut impl Extend<u64>,
-    ) {
+    ) -> std::result::Result<(), Refused> {
         if !self.has_blocks {
-            return;
+            return Ok(());
         }
         for column in self.columns.iter().filter(|column| column.shape.is_variable()) {
             let at = column.word as usize;
@@ -394,10 +416,11 @@ impl RowLayout {
                 let word = image[at];
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { bytes_of(&word) };
-                image[at] = word_of_block(bytes, in_heap);
+                image[at] = word_of_block(bytes, in_heap)?;
                 made.extend([image[at]]);
             }
         }
+        Ok(())
     }
 
     /// Hides a column of a copied row: it is marked as NULL, and its word, which is zero where it really is, leads to the
@@ -494,13 +517,13 @@ mod tests {
             ValueRef::Bool(true),
         ];
         for (position, value) in values.iter().enumerate() {
-            layout.put(&mut words, position, *value, &arena);
+            layout.put(&mut words, position, *value, &arena).expect("memory");
         }
         for (position, value) in values.iter().enumerate() {
             // SAFETY: the arena outlives the words.
             assert_eq!(unsafe { layout.value(&words, position) }, *value);
         }
-        layout.put(&mut words, 2, ValueRef::Null, &arena);
+        layout.put(&mut words, 2, ValueRef::Null, &arena).expect("memory");
         assert!(layout.is_null(&words, 2) && !layout.is_null(&words, 1));
     }
 
@@ -511,10 +534,10 @@ mod tests {
             let arena = Bump::new();
             let mut words = vec![0; layout.words()];
             let empty = words.clone();
-            layout.put(&mut words, 1, ValueRef::Text(text), &arena);
+            layout.put(&mut words, 1, ValueRef::Text(text), &arena).expect("memory");
             let mut made = Vec::new();
             // SAFETY: the arena is alive.
-            unsafe { layout.move_blocks_to_heap(&mut words, &empty, &mut made) };
+            unsafe { layout.move_blocks_to_heap(&mut words, &empty, &mut made).expect("memory") };
             drop(arena);
             assert_eq!(made.len(), usize::from(text.len() > INLINE_BYTES), "{text}");
             assert_eq!(layout.blocks(&words).collect::<Vec<_>>(), made);
@@ -523,7 +546,7 @@ mod tests {
             let mut again = Vec::new();
             let installed = words.clone();
             // SAFETY: the block is alive.
-            unsafe { layout.move_blocks_to_heap(&mut words, &installed, &mut again) };
+            unsafe { layout.move_blocks_to_heap(&mut words, &installed, &mut again).expect("memory") };
             assert!(again.is_empty(), "a block that the installed row has stays");
             for block in made {
                 // SAFETY: made above, used no more.

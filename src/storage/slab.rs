@@ -7,7 +7,7 @@
 //! Invariants: a chunk is freed only when the slabs are, with the last table; memory of a freed record serves
 //! the next record of the same size. Records larger than a quarter of a chunk come from the allocator, one by one.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
 use hashbrown::HashMap;
@@ -17,6 +17,7 @@ use crate::base::atomics::{AtomicUsize, Ordering};
 use crate::base::large_pages::{LARGE_PAGE_BYTES, prefer_large_pages};
 use crate::storage::budget::Budget;
 use crate::storage::record::{ALIGNMENT, RecordPointer, record_bytes};
+use crate::types::memory::{Refused, reserve};
 
 /// How large a chunk is.
 const CHUNK_BYTES: usize = if cfg!(any(test, heddle_model)) { 4 << 10 } else { 256 << 10 };
@@ -77,21 +78,19 @@ const fn layout_of(bytes: usize, alignment: usize) -> Layout {
     }
 }
 
-fn allocate(layout: Layout) -> NonNull<u8> {
+fn allocate(layout: Layout) -> Result<NonNull<u8>, Refused> {
     // SAFETY: the layouts above are not empty.
-    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+    NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| Refused::of(layout.size()))
 }
 
 impl Chunks {
     /// A fresh chunk.
-    fn fetch(&mut self) -> NonNull<u8> {
+    fn fetch(&mut self) -> Result<NonNull<u8>, Refused> {
         if self.singles.len() < SINGLE_CHUNKS {
-            let chunk = allocate(CHUNK);
-            self.singles.push(Memory(chunk));
-            return chunk;
+            return self.fetch_single();
         }
         if self.left == 0 {
-            let region = allocate(REGION);
+            let Ok(region) = allocate(REGION) else { return self.fetch_single() };
             if REGION_ALIGNMENT == LARGE_PAGE_BYTES {
                 // SAFETY: the region was just made, of whole large pages.
                 unsafe { prefer_large_pages(region, REGION_BYTES) };
@@ -102,7 +101,13 @@ impl Chunks {
         let Some(Memory(region)) = self.regions.last() else { unreachable!("one was made") };
         self.left -= CHUNK_BYTES;
         // SAFETY: what is left of the region, whole chunks, is at its end; so this chunk lies in it.
-        unsafe { region.add(REGION_BYTES - self.left - CHUNK_BYTES) }
+        Ok(unsafe { region.add(REGION_BYTES - self.left - CHUNK_BYTES) })
+    }
+
+    fn fetch_single(&mut self) -> Result<NonNull<u8>, Refused> {
+        let chunk = allocate(CHUNK)?;
+        self.singles.push(Memory(chunk));
+        Ok(chunk)
     }
 }
 
@@ -155,16 +160,36 @@ impl Slabs {
     fn cut(&self, cutter: &mut Cutter, bytes: usize) -> NonNull<u8> {
         let (start, left) = match cutter.rest {
             Some((start, left)) if left >= bytes => (start, left),
-            _ => (cutter.next.take().unwrap_or_else(|| self.fetch()), CHUNK_BYTES),
+            _ => (cutter.next.take().unwrap_or_else(|| self.fetch_or_abort()), CHUNK_BYTES),
         };
         // SAFETY: `left`, at least `bytes`, bytes behind `start` belong to the chunk.
         cutter.rest = Some((unsafe { start.add(bytes) }, left - bytes));
         start
     }
 
-    fn fetch(&self) -> NonNull<u8> {
+    fn fetch(&self) -> Result<NonNull<u8>, Refused> {
+        let chunk = self.chunks.lock().fetch()?;
         self.budget.note_records(CHUNK_BYTES as i64);
-        self.chunks.lock().fetch()
+        Ok(chunk)
+    }
+
+    /// Where no call can fail instead: recovery, and a call that was let in and has cut more than a chunk since.
+    #[cold]
+    fn fetch_or_abort(&self) -> NonNull<u8> {
+        self.fetch().unwrap_or_else(|refused| refused.abort())
+    }
+
+    /// Makes sure that the next record can be made.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    #[inline]
+    pub(crate) fn admit(&self, cutter: &mut Cutter) -> Result<(), Refused> {
+        // With as little left the next chunk is fetched ahead, as a rule before this call began.
+        if cutter.next.is_none() && cutter.rest.is_none_or(|(_, left)| left <= LITTLE) {
+            cutter.next = Some(self.fetch()?);
+        }
+        Ok(())
     }
 
     /// Fetches the next chunk if the present one is nearly used up, and touches its pages: when nothing is held, so
@@ -173,7 +198,8 @@ impl Slabs {
         if cutter.next.is_some() || cutter.rest.is_some_and(|(_, left)| left > LITTLE) {
             return;
         }
-        let chunk = self.fetch();
+        // Refused: the call that needs it fails, if it comes to that.
+        let Ok(chunk) = self.fetch() else { return };
         for page in (0..CHUNK_BYTES).step_by(PAGE_BYTES) {
             // SAFETY: inside the chunk, which is not shared yet. Volatile, so that it is really done.
             unsafe { chunk.add(page).write_volatile(0) };
@@ -194,7 +220,13 @@ impl Slabs {
             unsafe { record.free() };
             return;
         }
-        self.free.lock().entry(bytes).or_default().push(record);
+        let mut free = self.free.lock();
+        let of_size = free.entry(bytes).or_default();
+        if reserve(of_size, 1).is_err() {
+            // It is not used again, and goes with its chunk.
+            return;
+        }
+        of_size.push(record);
         self.free_count.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -244,7 +276,8 @@ mod tests {
     fn chunks_are_apart_whether_they_are_single_or_of_regions() {
         let slabs = Slabs::default();
         const COUNT: usize = SINGLE_CHUNKS + 3 * (REGION_BYTES / CHUNK_BYTES) + 1;
-        let mut starts: Vec<usize> = (0..COUNT).map(|_| slabs.fetch().addr().get()).collect();
+        let mut starts: Vec<usize> =
+            (0..COUNT).map(|_| slabs.fetch().expect("memory").addr().get()).collect();
         assert_eq!(slabs.budget().used(), (COUNT * CHUNK_BYTES) as u64);
         starts.sort_unstable();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= CHUNK_BYTES), "{starts:x?}");

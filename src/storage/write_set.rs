@@ -14,8 +14,9 @@ use self::places::Places;
 use crate::error::{Error, Result};
 use crate::operation::{Applied, Operation};
 use crate::storage::record::RecordPointer;
-use crate::storage::row::{ColumnLayout, RowLayout};
+use crate::storage::row::{ColumnLayout, RowLayout, byte_length};
 use crate::storage::table::TableCore;
+use crate::types::memory::{Refused, reserve};
 use crate::types::{Date, Decimal, Timestamp, Uuid, ValueRef};
 
 mod word_updates;
@@ -25,6 +26,8 @@ pub(crate) use word_updates::{NumberChange, WordChange};
 const NONE: u32 = u32::MAX;
 /// The most bytes that one call's writes may take.
 const MAXIMAL_BYTES: usize = 1 << 30;
+/// What the result of an operation has at most beside the bytes of value and operand.
+const OPERATION_BYTES: usize = 64;
 /// At most this many records, looking through all of them is as fast as a table.
 const FEW: usize = 8;
 
@@ -180,6 +183,24 @@ impl WriteSet {
         let bytes =
             self.bytes.len() + self.words.len() * size_of::<u64>() + self.writes.len() * size_of::<Write>();
         if bytes > MAXIMAL_BYTES { too_large(bytes) } else { Ok(()) }
+    }
+
+    /// Makes room for a statement that writes to one record, which brings words and bytes of this number.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    #[inline]
+    pub(crate) fn reserve(&mut self, words: usize, bytes: usize) -> Result<()> {
+        let reserved = reserve(&mut self.touched, 1)
+            .and_then(|()| reserve(&mut self.writes, 1))
+            .and_then(|()| reserve(&mut self.words, words))
+            .and_then(|()| reserve(&mut self.bytes, bytes));
+        reserved.map_err(Refused::error)
+    }
+
+    /// How many bytes the values have that were written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Forgets everything.
@@ -505,12 +526,12 @@ impl WriteSet {
                 Kind::Insert { words } => {
                     let words = words as usize;
                     row.copy_from_slice(&self.words[words..words + row.len()]);
-                    layout.settle_in_arena(row, &self.bytes, arena);
+                    layout.settle_in_arena(row, &self.bytes, arena).map_err(Refused::error)?;
                     effect = Effect::Row;
                 }
                 Kind::Delete => effect = Effect::Gone,
                 Kind::Set { column, value } => {
-                    layout.put(row, usize::from(column), self.value(value), arena);
+                    layout.put(row, usize::from(column), self.value(value), arena).map_err(Refused::error)?;
                 }
                 Kind::Operate { column, operation, operand } => {
                     operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
@@ -552,7 +573,9 @@ impl WriteSet {
         for kind in self.chain(position) {
             match *kind {
                 Kind::Set { column, .. } | Kind::Operate { column, .. } if but.contains(&column) => {}
-                Kind::Set { column, value } => layout.put(row, usize::from(column), self.value(value), arena),
+                Kind::Set { column, value } => {
+                    layout.put(row, usize::from(column), self.value(value), arena).map_err(Refused::error)?;
+                }
                 Kind::Operate { column, operation, operand } => {
                     operate(layout, row, usize::from(column), operation, self.value(operand), arena)?;
                 }
@@ -659,9 +682,12 @@ fn operate(
     // which the call is pinned for.
     let current = unsafe { layout.value(words, column) };
     let mut buffer = Vec::new();
+    // No result is longer than both together, and what a set of one entry adds.
+    reserve(&mut buffer, byte_length(current) + byte_length(operand) + OPERATION_BYTES)
+        .map_err(Refused::error)?;
     match operation.apply(current, operand, data_type, &mut buffer).map_err(at_fault)? {
         Applied::Unchanged => {}
-        changed => layout.put(row, column, changed.value(current, &buffer), arena),
+        changed => layout.put(row, column, changed.value(current, &buffer), arena).map_err(Refused::error)?,
     }
     Ok(())
 }

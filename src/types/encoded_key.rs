@@ -2,6 +2,8 @@
 
 use std::ops::Deref;
 
+use crate::types::memory::{Refused, reserve};
+
 const INLINE_BYTES: usize = 64;
 
 /// Said by `length` once the bytes are on the heap: more than there is room for in place.
@@ -76,6 +78,20 @@ impl EncodedKey {
                 self.long.extend_from_slice(bytes);
             }
         }
+    }
+
+    /// Makes room on the heap for this many more bytes.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    #[cold]
+    pub(crate) fn reserve(&mut self, additional: usize) -> Result<(), Refused> {
+        let used = self.as_slice().len();
+        if self.length != ON_HEAP {
+            self.long.clear();
+            return reserve(&mut self.long, used + additional);
+        }
+        reserve(&mut self.long, additional)
     }
 
     /// The bytes, owned.

@@ -14,6 +14,7 @@
 //! 0, and there is one NaN.
 
 use crate::error::{Error, Result};
+use crate::types::memory::{Refused, reserve};
 use crate::types::{DataType, Date, Decimal, Timestamp, Uuid, Value, ValueRef, assignment};
 
 /// An encoded key: without an allocation up to 64 bytes.
@@ -26,6 +27,8 @@ const IS_NULL: u8 = 0;
 const IS_VALUE: u8 = 1;
 
 /// What a zero byte inside a text or byte string is followed by; its end is a zero followed by another.
+/// Longer texts, which are no keys but a tuple's, are asked for room at once, where the system may refuse it.
+const LONG_BYTES: usize = 4_096;
 const ESCAPED: u8 = 0xFF;
 
 /// Decimals of at most this many digits take eight bytes.
@@ -83,11 +86,11 @@ fn encode_value(key: &mut EncodedKey, value: ValueRef<'_>, data_type: &DataType)
         }
         (DataType::Text, ValueRef::Text(text)) => {
             assignment::check_text(text, WHAT)?;
-            encode_escaped(key, text.as_bytes());
+            encode_escaped(key, text.as_bytes())?;
         }
         (DataType::Bytes, ValueRef::Bytes(bytes)) => {
             assignment::check_length(bytes.len(), WHAT)?;
-            encode_escaped(key, bytes);
+            encode_escaped(key, bytes)?;
         }
         (DataType::Decimal { precision, scale }, ValueRef::Decimal(decimal)) => {
             encode_decimal(key, assignment::fit_decimal(decimal, *precision, *scale, WHAT)?, *precision);
@@ -265,7 +268,12 @@ fn decode_decimal(key: &mut &[u8], precision: u8, scale: u8) -> Result<Decimal> 
     }
 }
 
-fn encode_escaped(key: &mut EncodedKey, bytes: &[u8]) {
+fn encode_escaped(key: &mut EncodedKey, bytes: &[u8]) -> Result<()> {
+    if bytes.len() > LONG_BYTES {
+        let zeros = bytes.iter().filter(|&&byte| byte == 0).count();
+        // And for what follows before the next long text.
+        key.reserve(bytes.len() + zeros + 64).map_err(Refused::error)?;
+    }
     let mut pieces = bytes.split(|&byte| byte == 0);
     key.extend_from_slice(pieces.next().unwrap_or_default());
     for piece in pieces {
@@ -273,12 +281,14 @@ fn encode_escaped(key: &mut EncodedKey, bytes: &[u8]) {
         key.extend_from_slice(piece);
     }
     key.extend_from_slice(&[0, 0]);
+    Ok(())
 }
 
 fn decode_escaped(key: &mut &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
         let zero = key.iter().position(|&byte| byte == 0).ok_or_else(|| malformed("a text has no end"))?;
+        reserve(&mut bytes, zero).map_err(Refused::error)?;
         bytes.extend_from_slice(&key[..zero]);
         *key = &key[zero + 1..];
         match take::<1>(key)? {

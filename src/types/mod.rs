@@ -19,6 +19,7 @@ mod date;
 pub(crate) mod decimal;
 mod encoded_key;
 pub(crate) mod key;
+pub(crate) mod memory;
 mod timestamp;
 pub(crate) mod top_k;
 pub(crate) mod tuple;

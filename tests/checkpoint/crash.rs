@@ -23,8 +23,8 @@ fn prepared(protocol: ProtocolKind) -> SimulatedDisk {
 
 /// Whether this is what callers see when the power has gone.
 fn is_power_loss(error: &Error) -> bool {
-    use Error::{Closed, Io, LogFailed, NoLogSpace};
-    matches!(error, LogFailed { .. } | NoLogSpace { .. } | Closed | Io { .. })
+    use Error::{Closed, Io, LogFailed, LogNotExtended, NoLogSpace};
+    matches!(error, LogFailed { .. } | NoLogSpace { .. } | LogNotExtended { .. } | Closed | Io { .. })
 }
 
 /// Does one thing after the other until it is refused or there was enough of it; how many were done.

@@ -172,7 +172,7 @@ fn a_checkpoint_makes_room_for_a_log_that_has_filled_the_disk() {
                         let mut numbers = (0..10_000).inspect(next);
                         let is_refused = |number: &i64| match journal.call(thread, *number) {
                             Ok(_) => false,
-                            Err(Error::NoLogSpace { .. }) => true,
+                            Err(Error::NoLogSpace { .. } | Error::LogNotExtended { .. }) => true,
                             Err(error) => panic!("{protocol}: {error}"),
                         };
                         numbers.find(is_refused).expect("full")

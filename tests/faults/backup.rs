@@ -275,7 +275,14 @@ fn errors_of_the_disk_are_reported_and_what_was_made_is_removed() {
         let failed = Database::backup_directory(DIRECTORY, "copy", &plain(&image), &mut quiet());
         let error = failed.expect_err("a fault was injected");
         assert!(
-            matches!(error, Error::StorageFull { .. } | Error::Io { .. } | Error::NotWritable { .. }),
+            matches!(
+                error,
+                Error::StorageFull { .. }
+                    | Error::Io { .. }
+                    | Error::NotWritable { .. }
+                    | Error::NotReadable { .. }
+                    | Error::TooManyFiles { .. }
+            ),
             "{error}"
         );
         for left in ["copy/LOCK", "copy/MANIFEST", "copy/MANIFEST.tmp", "copy/log/00000001.log"] {

@@ -211,8 +211,8 @@ fn work(journal: &Journal, made: &[i64], enough: impl Fn(&Journal, i64) -> bool 
                     Ok(()) => next += 1,
                     Err(
                         Error::LogFailed { .. }
-                        | Error::LogNotExtended { .. }
                         | Error::NoLogSpace { .. }
+                        | Error::LogNotExtended { .. }
                         | Error::Closed,
                     ) => break,
                     Err(error) => panic!("{error}"),

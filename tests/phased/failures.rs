@@ -65,7 +65,7 @@ fn add_until_the_log_fails(
                     match db.run(|tx| tx.add(table, key![1], "n", 1)) {
                         Ok(()) => acknowledged.fetch_add(1, Ordering::SeqCst),
                         // No segment could be made: it was refused before it ran, and nothing is unknown about it.
-                        Err(Error::NoLogSpace { .. }) => continue,
+                        Err(Error::NoLogSpace { .. } | Error::LogNotExtended { .. }) => continue,
                         Err(Error::LogFailed { .. }) => {
                             unknown.fetch_add(1, Ordering::SeqCst);
                             return;
@@ -171,7 +171,7 @@ fn add_until_the_disk_is_full(disk: &SimulatedDisk, db: &Database, table: &Table
                 while !stop.load(Ordering::SeqCst) {
                     match db.run(|tx| tx.add(table, key![1], "n", 1)) {
                         Ok(()) => acknowledged.fetch_add(1, Ordering::SeqCst),
-                        Err(Error::NoLogSpace { .. }) => {
+                        Err(Error::NoLogSpace { .. } | Error::LogNotExtended { .. }) => {
                             refused.fetch_add(1, Ordering::SeqCst);
                             return;
                         }

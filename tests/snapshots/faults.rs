@@ -65,7 +65,9 @@ fn on_a_full_disk_snapshots_are_taken_and_read() {
                             acknowledged.store(next, Ordering::SeqCst);
                             next += 1;
                         }
-                        Err(Error::NoLogSpace { .. }) => std::thread::yield_now(),
+                        Err(Error::NoLogSpace { .. } | Error::LogNotExtended { .. }) => {
+                            std::thread::yield_now()
+                        }
                         Err(error) => panic!("{error}"),
                     }
                 }

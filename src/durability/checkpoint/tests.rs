@@ -75,7 +75,7 @@ fn write(new: &NewCheckpoint, store: &Store, block_bytes: usize) -> Content {
         let scan = LiveScan::new(tables);
         let (mut copier, mut written, mut more) = (scan.copier(), 0, true);
         while more {
-            more = copier.copy_some(store, &mut block, bytes_max);
+            more = copier.copy_some(store, &mut block, bytes_max).expect("memory");
             if block.len() >= bytes_max || !more {
                 let mut part = new.begin_part().expect("a part");
                 let records = copier.copied().records();

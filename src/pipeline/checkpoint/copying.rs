@@ -102,7 +102,7 @@ impl Job {
                 return Err(Error::Closed);
             }
             let before = block.len();
-            more = copier.copy_some(store, &mut block, BLOCK_BYTES);
+            more = copier.copy_some(store, &mut block, BLOCK_BYTES)?;
             self.pace.copied((block.len() - before) as u64);
             if block.len() >= BLOCK_BYTES || !more && !block.is_empty() {
                 let records = copier.copied().records();

@@ -268,7 +268,7 @@ fn claim_in_session<'a>(attempt: &Attempt<'a>, table: &'a TableCore, key: &[u8],
         session.notes.note(number, key, what);
     }
     if let Some(writes) = session.buffer.writes_to(number, key) {
-        attempt.carry_in(table, key, writes, &mut session.notes.carried);
+        attempt.carry_in(table, key, writes, &mut session.notes.carried)?;
     }
     Ok(())
 }
@@ -314,22 +314,25 @@ impl<'a> Attempt<'a> {
         key: &[u8],
         writes: &[CarriedWrite],
         carried: &mut HashMap<RecordPointer, u32, FixedState>,
-    ) {
+    ) -> Result<()> {
         let hash = table.hash(key);
         let record = if matches!(writes.first(), Some(CarriedWrite::Insert(_))) {
-            self.find_or_place(table, hash, key).record
+            self.find_or_place(table, hash, key)?.record
         } else {
             match table.find(hash, key, self.guard) {
                 Lookup::Found(record) => record,
                 // It has gone since it was written: what is read of the key tells.
-                Lookup::Missing(_) => return,
+                Lookup::Missing(_) => return Ok(()),
             }
         };
         let buffered = &mut self.workspace.borrow_mut().writes;
         if buffered.position(record.pointer()).is_none() {
+            let bytes = writes.iter().map(CarriedWrite::bytes).sum();
+            buffered.reserve(table.layout().words() * writes.len(), bytes)?;
             buffered.carry_in(table, record.pointer(), writes);
             carried.insert(record.pointer(), writes.len() as u32);
         }
+        Ok(())
     }
 
     /// Notes that a range is read, and brings in what the session has written to its keys. The range's number, if the
@@ -351,7 +354,9 @@ impl<'a> Attempt<'a> {
         let shared = |bound: Bound<&[u8]>| bound.map(Key::from);
         let range = RangeRead { lower: shared(as_slice(lower)), upper: shared(as_slice(upper)), as_of };
         let written = session.buffer.writes_within(number, (as_slice(lower), as_slice(upper)));
-        written.for_each(|(key, writes)| self.carry_in(table, key, writes, &mut session.notes.carried));
+        for (key, writes) in written {
+            self.carry_in(table, key, writes, &mut session.notes.carried)?;
+        }
         if session.notes.is_paused {
             return Ok(Some(UNNOTED_RANGE));
         }
@@ -601,7 +606,7 @@ impl<'a> Attempt<'a> {
             let is_insert = matches!(writes.first(), Some(CarriedWrite::Insert(_)));
             let what = if is_insert { Claim::Insert } else { Claim::Write };
             self.claim_below_session(table, key, what)?;
-            self.carry_in(table, key, writes, &mut carried);
+            self.carry_in(table, key, writes, &mut carried)?;
         }
         self.workspace.borrow().writes.check_size()
     }

@@ -18,6 +18,7 @@ use crate::storage::word::PLACEHOLDER;
 use crate::storage::workspace::Placeholder;
 use crate::storage::write_set::Mark;
 use crate::types::key::decode_component;
+use crate::types::memory::Refused;
 use crate::types::{DataType, Value, ValueRef};
 
 impl<'a> Attempt<'a> {
@@ -33,6 +34,8 @@ impl<'a> Attempt<'a> {
         }
         table.slabs().budget().admit()?;
         let mut coerced = SmallVec::<[ValueRef<'_>; 16]>::new();
+        let bytes = if layout.has_blocks() { values.iter().copied().map(byte_length).sum() } else { 0 };
+        self.workspace.borrow_mut().writes.reserve(2 * layout.words(), bytes)?;
         let composed = self.workspace.borrow_mut().writes.compose(layout, values);
         // What is composed are the values as they are.
         let checked = if composed.is_some() { values } else { layout.checked_row(values, &mut coerced)? };
@@ -102,6 +105,7 @@ impl<'a> Attempt<'a> {
             }
             let mut workspace = self.workspace.borrow_mut();
             for &(column, value) in &checked {
+                workspace.writes.reserve(0, byte_length(value))?;
                 workspace.writes.set(table, record.pointer(), column, value);
             }
             workspace.writes.check_size()
@@ -150,6 +154,7 @@ impl<'a> Attempt<'a> {
         if table.is_plain(column) {
             let mark = self.claims.get().map(|_| self.mark());
             let mut workspace = self.workspace.borrow_mut();
+            workspace.writes.reserve(0, byte_length(operand))?;
             workspace.writes.operate(table, record.pointer(), column, operation, operand);
             let checked = workspace.writes.check_size();
             drop(workspace);
@@ -227,7 +232,7 @@ impl<'a> Attempt<'a> {
     fn place_new(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Option<Placed<'a>>> {
         self.claim(table, key, Claim::Insert)?;
         loop {
-            let placed = self.find_or_place(table, hash, key);
+            let placed = self.find_or_place(table, hash, key)?;
             if placed.is_new {
                 return Ok(Some(placed));
             }
@@ -239,9 +244,14 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// The record of a key, which is made if there is none.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
     #[inline]
-    pub(super) fn find_or_place(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Placed<'a> {
+    pub(super) fn find_or_place(&self, table: &'a TableCore, hash: u64, key: &[u8]) -> Result<Placed<'a>> {
         let (workspace, reads) = (&mut **self.workspace.borrow_mut(), &mut **self.reads.borrow_mut());
+        table.slabs().admit(&mut workspace.cutter).map_err(Refused::error)?;
         let mut near = self.near.get();
         let placed =
             table.find_or_place_near(hash, key, (&mut workspace.cutter, &mut near), reads, self.guard);
@@ -252,7 +262,7 @@ impl<'a> Attempt<'a> {
             // what the call found missing before it made the placeholder would count as missing still.
             reads.note(placed.record, PLACEHOLDER, Part::Existence);
         }
-        placed
+        Ok(placed)
     }
 
     /// The record of a target that must be there.
@@ -314,6 +324,7 @@ impl<'a> Attempt<'a> {
             return Err(Error::DuplicateKey { table: name, key: shown });
         };
         let row = [ValueRef::Bytes(primary_key)];
+        self.workspace.borrow_mut().writes.reserve(index.layout().words(), primary_key.len())?;
         self.workspace.borrow_mut().writes.insert(index, placed.record.pointer(), row.into_iter());
         Ok(())
     }

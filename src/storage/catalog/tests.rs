@@ -19,11 +19,11 @@ fn put(store: &Store, rows: &[(TableId, Vec<Value>)]) {
         let record = table.find_or_place(table.hash(&key), &key, &mut cutter, &guard).record;
         let mut image = vec![0; table.layout().words()];
         for (column, &value) in values.iter().enumerate() {
-            table.layout().put(&mut image, column, value, &arena);
+            table.layout().put(&mut image, column, value, &arena).expect("memory");
         }
         let empty = vec![0; image.len()];
         // SAFETY: the blocks are in the arena, and the new record has none.
-        unsafe { table.layout().move_blocks_to_heap(&mut image, &empty, &mut Vec::new()) };
+        unsafe { table.layout().move_blocks_to_heap(&mut image, &empty, &mut Vec::new()).expect("memory") };
         for (word, new) in record.row().iter().zip(&image) {
             word.store(*new, crate::base::atomics::Ordering::Relaxed);
         }

@@ -13,6 +13,7 @@ use crate::storage::store::Store;
 use crate::storage::word::ABSENT;
 use crate::storage::workspace::Workspace;
 use crate::storage::write_set::{Effect, WriteSet};
+use crate::types::memory::{Refused, reserve};
 
 /// The most bytes that one transaction's redo may take: its length has 32 bits in the log.
 const MAXIMAL_REDO_BYTES: usize = 2 << 30;
@@ -23,6 +24,12 @@ pub(super) enum Unfeasible {
     Refused(Error),
     /// They would leave no room to the slices of a split record.
     InThisPhase,
+}
+
+impl From<Refused> for Unfeasible {
+    fn from(refused: Refused) -> Unfeasible {
+        Unfeasible::Refused(refused.error())
+    }
 }
 
 impl From<Error> for Unfeasible {
@@ -53,16 +60,22 @@ pub(super) fn after_images<'a, T: WriteLocking>(
         let present = entry.word & ABSENT == 0;
         if present && let Some(changed) = changed_words(writes, position, entry, arena) {
             entry.change = Change::Words(changed);
-        } else if !present && let Some(image) = row_that_comes_in(writes, position, made, arena) {
-            entry.change = Change::Image { image, is_new: true };
         } else {
-            compute_after_image(writes, position, entry, arena)?;
+            let layout = writes.touched()[position].table().layout();
+            if layout.has_blocks() {
+                made.try_reserve(layout.len()).map_err(|_| Refused::of(made.len() * size_of::<u64>()))?;
+            }
+            match if present { None } else { row_that_comes_in(writes, position, made, arena)? } {
+                Some(image) => entry.change = Change::Image { image, is_new: true },
+                None => compute_after_image(writes, position, entry, arena)?,
+            }
         }
         if logged && !writes.touched()[position].table().is_internal() {
+            reserve(redo, redo_bytes_max(writes, position, entry))?;
             append_redo(writes, position, entry, redo);
         }
         if entry.has_blocks {
-            move_blocks(writes, position, entry, made);
+            move_blocks(writes, position, entry, made)?;
         }
     }
     if !logged {
@@ -126,6 +139,23 @@ fn compute_after_image<'a>(
     Ok(())
 }
 
+/// More bytes than the redo of a record can have.
+fn redo_bytes_max(writes: &WriteSet, position: usize, entry: &Pending<'_>) -> usize {
+    const HEAD_BYTES: usize = 64;
+    const COLUMN_BYTES: usize = 40;
+    let layout = writes.touched()[position].table().layout();
+    let long = match &entry.change {
+        Change::Image { image, is_new } if layout.has_blocks() => {
+            // Of a row that was there, operands may be logged, beside other columns' values.
+            let operands = if *is_new { 0 } else { writes.bytes() };
+            // SAFETY: the image's blocks are in the arena or belong to the installed row.
+            operands + unsafe { layout.image_bytes(image) }
+        }
+        _ => 0,
+    };
+    HEAD_BYTES + entry.record.key().len() + COLUMN_BYTES * layout.len() + long
+}
+
 fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &mut Vec<u8>) {
     let (effect, image) = match &entry.change {
         Change::Nothing => return,
@@ -142,12 +172,17 @@ fn append_redo(writes: &WriteSet, position: usize, entry: &Pending<'_>, redo: &m
     unsafe { redo::append_change(redo, writes, (position, entry.sliced), effect, image) }
 }
 
-fn move_blocks(writes: &WriteSet, position: usize, entry: &mut Pending<'_>, made: &mut ArenaVec<'_, u64>) {
-    let Change::Image { image, .. } = &mut entry.change else { return };
+fn move_blocks(
+    writes: &WriteSet,
+    position: usize,
+    entry: &mut Pending<'_>,
+    made: &mut ArenaVec<'_, u64>,
+) -> Result<(), Refused> {
+    let Change::Image { image, .. } = &mut entry.change else { return Ok(()) };
     let layout = writes.touched()[position].table().layout();
     // Relaxed: as above.
     let row = entry.record.row().iter().map(|word| word.load(Ordering::Relaxed));
     let installed: smallvec::SmallVec<[u64; 32]> = row.collect();
     // SAFETY: the image's blocks are in the call's arena; the installed row's are its own.
-    unsafe { layout.move_blocks_to_heap(image, &installed, made) };
+    unsafe { layout.move_blocks_to_heap(image, &installed, made) }
 }

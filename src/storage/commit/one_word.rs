@@ -75,9 +75,18 @@ fn change_and_stamp(
     if !validate(&LockedWrites::One(record)) || !is_current || !epochs.takes_commits_of(epoch) {
         return None;
     }
+    if call.store.is_logged() && !has_room_for_redo(call, epoch) {
+        return None;
+    }
     let floor = call.seen.get().max(Stamp::of(word)).max(call.workspace.last_stamp);
     let stamp = Stamp::next(floor, epoch)?;
     epochs.count_in(epoch).then_some((change, stamp))
+}
+
+/// Whether the epoch's buffer takes the redo without more memory, which the system could refuse.
+fn has_room_for_redo(call: &Committing<'_>, epoch: u64) -> bool {
+    let buffer = &call.worker_context.redo(epoch).bytes;
+    buffer.capacity() - buffer.len() >= call.workspace.redo.len()
 }
 
 /// Encodes the redo. Whether there is room for it.

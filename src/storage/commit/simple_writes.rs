@@ -18,6 +18,7 @@ use crate::storage::record::Record;
 use crate::storage::row::Number;
 use crate::storage::word::ABSENT;
 use crate::storage::write_set::{IntChange, NumberChange, WordChange, WriteSet};
+use crate::types::memory::Refused;
 
 /// Most updates change no more columns than this.
 const USUAL_COLUMNS: usize = 4;
@@ -130,9 +131,9 @@ pub(super) fn row_that_comes_in<'a>(
     position: usize,
     made: &mut ArenaVec<'a, u64>,
     arena: &'a Bump,
-) -> Option<&'a mut [u64]> {
-    let (words, aside) = writes.only_insert(position)?;
+) -> Result<Option<&'a mut [u64]>, Refused> {
+    let Some((words, aside)) = writes.only_insert(position) else { return Ok(None) };
     let image = arena.alloc_slice_copy(words);
-    writes.touched()[position].table().layout().settle_in_heap(image, aside, made);
-    Some(image)
+    writes.touched()[position].table().layout().settle_in_heap(image, aside, made)?;
+    Ok(Some(image))
 }

@@ -45,7 +45,7 @@ fn copies(rig: &Rig, bytes_max: usize) -> (Vec<Vec<u8>>, Copied) {
     let scan = LiveScan::new(vec![rig.table.clone()]);
     let mut copier = scan.copier();
     let (mut blocks, mut block) = (Vec::new(), Vec::new());
-    while copier.copy_some(&rig.store, &mut block, bytes_max) {
+    while copier.copy_some(&rig.store, &mut block, bytes_max).expect("memory") {
         if block.len() >= bytes_max {
             blocks.push(std::mem::take(&mut block));
         }
@@ -141,7 +141,7 @@ fn beside_changes(kind: PrimaryIndex) {
     let scan = LiveScan::new(vec![rig.table.clone()]);
     let copy = || {
         let (mut copier, mut block) = (scan.copier(), Vec::new());
-        while copier.copy_some(&rig.store, &mut block, usize::MAX) {
+        while copier.copy_some(&rig.store, &mut block, usize::MAX).expect("memory") {
             std::thread::yield_now();
         }
         block

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::storage::table::TableCore;
 use crate::storage::word::Stamp;
 use crate::types::ValueRef;
+use crate::types::memory::Refused;
 
 /// No copy takes fewer bytes: two numbers, a stamp, two more numbers, and a value.
 pub(crate) const COPIED_BYTES_MIN: u64 = 1 + 1 + 8 + 1 + 1 + 1;
@@ -76,10 +77,12 @@ impl<'a> Reader<'a> {
                     match column.int_word() {
                         // The usual one.
                         Some(at) => row[at] = self.signed()? as u64,
-                        None => layout.put_in_heap(row, position, self.value(&column.data_type)?),
+                        None => layout
+                            .put_in_heap(row, position, self.value(&column.data_type)?)
+                            .map_err(Refused::error)?,
                     }
                 }
-                NULL => layout.put_in_heap(row, position, ValueRef::Null),
+                NULL => layout.put_in_heap(row, position, ValueRef::Null).map_err(Refused::error)?,
                 other => return Err(malformed(format!("a copied value of kind {other}"))),
             }
         }

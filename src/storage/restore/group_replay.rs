@@ -61,6 +61,7 @@ use crate::storage::row::RowLayout;
 use crate::storage::store::Store;
 use crate::storage::table::TableCore;
 use crate::storage::word::{ABSENT, Stamp};
+use crate::types::memory::Refused;
 use crate::types::{ValueRef, assignment};
 
 /// A record whose word is raised once the group is replayed.
@@ -181,8 +182,8 @@ fn operate(
     let value = applied.value(current, &buffer);
     // A row must hold values of its columns' types, whatever the log says.
     let value = assignment::coerce(value, data_type, false, operation.name());
-    layout.put(row, column, value.map_err(|error| malformed(error.to_string()))?, arena);
-    Ok(())
+    let value = value.map_err(|error| malformed(error.to_string()))?;
+    layout.put(row, column, value, arena).map_err(Refused::error)
 }
 
 fn raise_word(store: &Store, raise: &Raise, guard: &Guard) -> Result<()> {

@@ -17,6 +17,7 @@ use super::numeric_column::{SHORT_TEXT, is_usual_text};
 use super::value_block::{block_bytes, bytes_of, in_arena, in_heap, is_block, word_of, word_of_block};
 use super::{MAXIMAL_ROW_BYTES, RowLayout, Shape};
 use crate::types::ValueRef;
+use crate::types::memory::{Refused, reserve};
 
 /// How many bits the length takes: no value is longer (see [`MAXIMAL_ROW_BYTES`](super::MAXIMAL_ROW_BYTES)).
 const LENGTH_BITS: u32 = 30;
@@ -50,7 +51,9 @@ impl RowLayout {
         value: ValueRef<'_>,
         aside: &mut Vec<u8>,
     ) {
-        self.put_anyhow(words, position, value, |bytes| put_bytes_aside(bytes, aside));
+        // Refuses nothing: the room was reserved with the statement.
+        let put = self.put_anyhow(words, position, value, |bytes| Ok(put_bytes_aside(bytes, aside)));
+        debug_assert!(put.is_ok());
     }
 
     /// Puts a whole row into words that are zero, if all its values are recognized at once as valid for their columns
@@ -74,7 +77,10 @@ impl RowLayout {
                     }
                 }
                 (ValueRef::Text(text), Shape::Text) if is_usual_text(text) => {
-                    word_of(text.as_bytes(), |bytes| put_bytes_aside(bytes, aside))
+                    match word_of(text.as_bytes(), |bytes| Ok(put_bytes_aside(bytes, aside))) {
+                        Ok(word) => word,
+                        Err(_) => return false,
+                    }
                 }
                 (ValueRef::Timestamp(time), Shape::Timestamp) => time.microseconds() as u64,
                 (ValueRef::Null, _) if !column.not_null => {
@@ -89,32 +95,49 @@ impl RowLayout {
     }
 
     /// Gives a copy of a row whose long values were put aside blocks in an arena.
-    pub(crate) fn settle_in_arena(&self, words: &mut [u64], aside: &[u8], arena: &Bump) {
-        self.settle(words, aside, |bytes| word_of_block(bytes, |layout| in_arena(arena, layout)));
+    ///
+    /// # Errors
+    /// The system refuses the memory; here and below.
+    pub(crate) fn settle_in_arena(
+        &self,
+        words: &mut [u64],
+        aside: &[u8],
+        arena: &Bump,
+    ) -> Result<(), Refused> {
+        self.settle(words, aside, |bytes| word_of_block(bytes, |layout| in_arena(arena, layout)))
     }
 
     /// Gives a copy of a row whose long values were put aside blocks on the heap, and notes them in `made`.
-    pub(crate) fn settle_in_heap(&self, words: &mut [u64], aside: &[u8], made: &mut impl Extend<u64>) {
+    pub(crate) fn settle_in_heap(
+        &self,
+        words: &mut [u64],
+        aside: &[u8],
+        made: &mut impl Extend<u64>,
+    ) -> Result<(), Refused> {
         self.settle(words, aside, |bytes| {
-            let word = word_of_block(bytes, in_heap);
+            let word = word_of_block(bytes, in_heap)?;
             made.extend([word]);
-            word
-        });
+            Ok(word)
+        })
     }
 
     /// Gives copied rows copies of their blocks, all in one buffer, for readers that keep rows when they are pinned no
     /// more.
     ///
+    /// # Errors
+    /// The system refuses the memory: the rows are as they were.
+    ///
     /// # Safety
     /// `words` are whole rows of this layout with live blocks.
-    pub(crate) unsafe fn move_blocks_to_buffer(&self, words: &mut [u64]) -> Vec<u64> {
-        let Some(rows) = NonZero::new(self.words).filter(|_| self.has_blocks) else { return Vec::new() };
+    pub(crate) unsafe fn move_blocks_to_buffer(&self, words: &mut [u64]) -> Result<Vec<u64>, Refused> {
+        let Some(rows) = NonZero::new(self.words).filter(|_| self.has_blocks) else { return Ok(Vec::new()) };
         let room = |word: u64| {
             // SAFETY: the caller's promise.
             if is_block(word) { unsafe { block_bytes(word) }.div_ceil(8) } else { 0 }
         };
         let blocks = words.chunks_exact(rows.get()).flat_map(|row| self.blocks(row));
-        let mut buffer: Vec<u64> = Vec::with_capacity(blocks.map(room).sum());
+        let mut buffer: Vec<u64> = Vec::new();
+        reserve(&mut buffer, blocks.map(room).sum())?;
         for row in words.chunks_exact_mut(rows.get()) {
             for &at in &self.variable_words {
                 let word = row[at as usize];
@@ -125,11 +148,14 @@ impl RowLayout {
                     // SAFETY: the place is inside of the buffer, and the block is the caller's promise.
                     let (place, bytes) =
                         unsafe { (buffer.as_mut_ptr().add(start).cast::<u8>(), bytes_of(&word)) };
-                    row[at as usize] = NonNull::new(place).map_or(0, |place| word_of_block(bytes, |_| place));
+                    row[at as usize] = match NonNull::new(place) {
+                        Some(place) => word_of_block(bytes, |_| Ok(place))?,
+                        None => 0,
+                    };
                 }
             }
         }
-        buffer
+        Ok(buffer)
     }
 
     /// What was put aside lies this many bytes further on.
@@ -143,13 +169,19 @@ impl RowLayout {
     }
 
     #[inline]
-    fn settle(&self, words: &mut [u64], aside: &[u8], mut block: impl FnMut(&[u8]) -> u64) {
+    fn settle(
+        &self,
+        words: &mut [u64],
+        aside: &[u8],
+        mut block: impl FnMut(&[u8]) -> Result<u64, Refused>,
+    ) -> Result<(), Refused> {
         for &at in &self.variable_words {
             let word = &mut words[at as usize];
             if is_block(*word) {
-                *word = block(bytes_at(*word, aside));
+                *word = block(bytes_at(*word, aside))?;
             }
         }
+        Ok(())
     }
 }
 
@@ -230,7 +262,7 @@ mod tests {
             let buffered = put_aside(&layout, &values, &mut aside);
             let arena = Bump::new();
             let mut settled = buffered.clone();
-            layout.settle_in_arena(&mut settled, &aside, &arena);
+            layout.settle_in_arena(&mut settled, &aside, &arena).expect("memory");
             for (position, value) in values.iter().enumerate() {
                 // SAFETY: the arena outlives the words.
                 assert_eq!(unsafe { layout.value(&settled, position) }, *value);
@@ -244,7 +276,7 @@ mod tests {
         let mut aside = Vec::new();
         let mut words = put_aside(&layout, &row("a text that needs a block", b"bytes, too"), &mut aside);
         let mut made = Vec::new();
-        layout.settle_in_heap(&mut words, &aside, &mut made);
+        layout.settle_in_heap(&mut words, &aside, &mut made).expect("memory");
         drop(aside);
         assert_eq!(layout.blocks(&words).collect::<Vec<_>>(), made);
         assert_eq!(made.len(), 2);
@@ -268,7 +300,7 @@ mod tests {
         aside.splice(0..0, *b"before it");
         layout.shift_aside(&mut words, 9);
         let arena = Bump::new();
-        layout.settle_in_arena(&mut words, &aside, &arena);
+        layout.settle_in_arena(&mut words, &aside, &arena).expect("memory");
         for (position, value) in values.iter().enumerate() {
             // SAFETY: the arena outlives the words.
             assert_eq!(unsafe { layout.value(&words, position) }, *value);

@@ -13,7 +13,7 @@
 //!   snapshot needs ([`crate::storage::versions`]). The last owner that releases it frees it.
 //! - Only an owner makes another one. So an owner that finds no further owners is the last.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
 use bumpalo::Bump;
@@ -21,6 +21,7 @@ use bumpalo::Bump;
 use super::INLINE_BYTES;
 use crate::base::atomics::{AtomicU64, Ordering};
 use crate::base::prefetch::prefetch_line;
+use crate::types::memory::Refused;
 
 /// What a block takes before its bytes.
 const HEAD_BYTES: usize = 8;
@@ -51,38 +52,44 @@ fn block_layout(bytes: usize) -> Layout {
 }
 
 /// Room for a block in an arena.
-pub(super) fn in_arena(arena: &Bump, layout: Layout) -> NonNull<u8> {
-    arena.alloc_layout(layout)
+pub(super) fn in_arena(arena: &Bump, layout: Layout) -> Result<NonNull<u8>, Refused> {
+    arena.try_alloc_layout(layout).map_err(|_| Refused::of(layout.size()))
 }
 
 /// Room for a block on the heap.
-pub(super) fn in_heap(layout: Layout) -> NonNull<u8> {
+pub(super) fn in_heap(layout: Layout) -> Result<NonNull<u8>, Refused> {
     // SAFETY: a block's layout has at least the 8 bytes of the head.
-    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+    NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| Refused::of(layout.size()))
 }
 
 /// The word of a variable column with these bytes; `long` makes it for bytes that don't fit into a word.
 #[inline]
-pub(super) fn word_of(bytes: &[u8], long: impl FnOnce(&[u8]) -> u64) -> u64 {
+pub(super) fn word_of(
+    bytes: &[u8],
+    long: impl FnOnce(&[u8]) -> Result<u64, Refused>,
+) -> Result<u64, Refused> {
     if bytes.len() > INLINE_BYTES {
         return long(bytes);
     }
     let mut word = [0; 8];
     word[0] = (bytes.len() as u8) << 1 | 1;
     word[1..=bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(word)
+    Ok(u64::from_le_bytes(word))
 }
 
 /// The word of a variable column whose bytes lie in a block; `room` makes the block.
-pub(super) fn word_of_block(bytes: &[u8], room: impl FnOnce(Layout) -> NonNull<u8>) -> u64 {
-    let block = room(block_layout(bytes.len()));
+pub(super) fn word_of_block(
+    bytes: &[u8],
+    room: impl FnOnce(Layout) -> Result<NonNull<u8>, Refused>,
+) -> Result<u64, Refused> {
+    let block = room(block_layout(bytes.len()))?;
     debug_assert!((bytes.len() as u64) < OWNER);
     // SAFETY: the block is fresh, 8-aligned, and has room for the head and the bytes.
     unsafe {
         block.cast::<AtomicU64>().write(AtomicU64::new(bytes.len() as u64));
         block.add(HEAD_BYTES).copy_from_nonoverlapping(NonNull::from(bytes).cast::<u8>(), bytes.len());
     }
-    block.as_ptr().expose_provenance() as u64
+    Ok(block.as_ptr().expose_provenance() as u64)
 }
 
 /// The bytes behind a variable column's word.

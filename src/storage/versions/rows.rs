@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use super::{Found, Versions};
+use crate::error::Result;
 use crate::storage::index::Lookup;
 use crate::storage::record::Record;
 use crate::storage::table::TableCore;
 use crate::types::ValueRef;
+use crate::types::memory::Refused;
 
 /// How many records ahead of its reading a record is fetched.
 const AHEAD: usize = 8;
@@ -58,13 +60,16 @@ impl Rows {
 
     /// Puts the rows in place of what was there that these records had at the end of `epoch`; where they are entries of a
     /// secondary index, the rows that they lead to.
+    ///
+    /// # Errors
+    /// The system refuses the memory for long values: there are no rows then.
     pub(crate) fn fill<'g>(
         &mut self,
         versions: &Versions,
         (records, entries_of): (&[Record<'g>], Option<&TableCore>),
         epoch: u64,
         guard: &'g Guard,
-    ) -> Met {
+    ) -> Result<Met> {
         self.words.clear();
         self.len = 0;
         let mut met = Met::default();
@@ -88,8 +93,14 @@ impl Rows {
             met.is_missing |= entries_of.is_some() && !found;
         }
         // SAFETY: the rows were just read, and the thread is pinned: their blocks are alive.
-        self.blocks = unsafe { table.layout().move_blocks_to_buffer(&mut self.words) };
-        met
+        let moved = unsafe { table.layout().move_blocks_to_buffer(&mut self.words) };
+        self.blocks = moved
+            .inspect_err(|_| {
+                self.words.clear();
+                self.len = 0;
+            })
+            .map_err(Refused::error)?;
+        Ok(met)
     }
 
     /// Adds the row that a record had. Whether it had one.

@@ -8,6 +8,7 @@ use bumpalo::Bump;
 use super::{Kind, WriteSet};
 use crate::operation::Operation;
 use crate::storage::record::RecordPointer;
+use crate::storage::row::byte_length;
 use crate::storage::table::TableCore;
 use crate::types::{Value, ValueRef};
 
@@ -24,6 +25,19 @@ pub(crate) enum CarriedWrite {
     Operate { column: u16, operation: Operation, operand: Value },
 }
 
+impl CarriedWrite {
+    /// How many bytes its values have.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            CarriedWrite::Insert(values) => values.iter().map(|value| byte_length(value.into())).sum(),
+            CarriedWrite::Set { value, .. } | CarriedWrite::Operate { operand: value, .. } => {
+                byte_length(value.into())
+            }
+            CarriedWrite::Delete => 0,
+        }
+    }
+}
+
 impl WriteSet {
     /// The writes to the record at `position`, without the first `skip` ones.
     pub(crate) fn carry_out(&self, position: usize, skip: usize) -> Vec<CarriedWrite> {
@@ -33,7 +47,7 @@ impl WriteSet {
             Kind::Insert { words } => {
                 let start = words as usize;
                 let row = arena.alloc_slice_copy(&self.words[start..start + layout.words()]);
-                layout.settle_in_arena(row, &self.bytes, &arena);
+                layout.settle_in_arena(row, &self.bytes, &arena).unwrap_or_else(|refused| refused.abort());
                 // SAFETY: the row's blocks are in the arena, which outlives the copies of its values.
                 CarriedWrite::Insert(unsafe { layout.values(row) }.into_boxed_slice())
             }

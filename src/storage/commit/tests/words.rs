@@ -107,7 +107,7 @@ fn record(table: &TableCore, arena: &Bump) -> RecordPointer {
     ];
     let mut words = vec![0; layout.words()];
     for (column, value) in row.into_iter().enumerate() {
-        layout.put(&mut words, column, value, arena);
+        layout.put(&mut words, column, value, arena).expect("memory");
     }
     let record = RecordPointer::allocate(Stamp::new(3, 7).present(), b"key", layout.words());
     // SAFETY: it was just made, and is freed at the end of the test.
@@ -187,7 +187,7 @@ proptest! {
         let mut general = vec![0; layout.words()];
         prop_assert_eq!(writes.apply(0, layout, &mut general, false, &arena).expect("a row"), Effect::Row);
         let mut made = ArenaVec::new_in(&arena);
-        let image = row_that_comes_in(&writes, 0, &mut made, &arena);
+        let image = row_that_comes_in(&writes, 0, &mut made, &arena).expect("memory");
         prop_assert_eq!(image.is_none(), twice, "all that is written");
         if let Some(image) = image {
             for column in 0..layout.len() {

@@ -41,15 +41,18 @@ impl Directory {
         Box::new(Directory { depth, places: places.collect() })
     }
 
-    /// A directory with twice the places and the same segments; None when that would be too many.
+    /// A directory with twice the places and the same segments; None when that would be too many, or the system has no
+    /// memory for them.
     pub(super) fn doubled(&self, segments: usize) -> Option<Box<Self>> {
         if self.depth == entry::DEPTH_MAX || self.places.len() * 2 > segments * PLACES_PER_SEGMENT_MAX {
             return None;
         }
         // Relaxed: only splits change places, and the caller holds their lock.
         let twice = |old: &AtomicPtr<Segment>| [old.load(Ordering::Relaxed), old.load(Ordering::Relaxed)];
-        let places = self.places.iter().flat_map(twice).map(AtomicPtr::new).collect();
-        Some(Box::new(Directory { depth: self.depth + 1, places }))
+        let mut places = Vec::new();
+        places.try_reserve_exact(2 * self.places.len()).ok()?;
+        places.extend(self.places.iter().flat_map(twice).map(AtomicPtr::new));
+        Some(Box::new(Directory { depth: self.depth + 1, places: places.into_boxed_slice() }))
     }
 
     /// How many hash bits it looks at.

@@ -269,7 +269,7 @@ impl Engine {
                 split.totals.iter().filter_map(Slice::value).fold(split.base, |value, total| {
                     apply(split.operation, &value, total, of).expect("it fits")
                 });
-            table.layout().put(image, column, (&value).into(), &arena);
+            table.layout().put(image, column, (&value).into(), &arena).expect("memory");
             install_row(table, record, image);
             raise_to(record, highest);
         }
