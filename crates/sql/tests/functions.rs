@@ -82,6 +82,7 @@ fn reads_catalog(name: &str) -> bool {
         "heddle_",
         "current_",
         "session_",
+        "acldefault",
     ];
     name != "pg_typeof" && prefixes.iter().any(|prefix| name.starts_with(prefix))
 }

@@ -270,6 +270,9 @@ impl Binder<'_> {
         {
             return self.deeper_subscript(array, index_expr, index.at);
         }
+        if array.ty() == Type::Name {
+            return self.letter(array, index_expr, index.at);
+        }
         let Some(ty) = array.ty().element() else {
             let message = format!(
                 "cannot subscript type {} because it does not support subscripting",
@@ -301,6 +304,16 @@ impl Binder<'_> {
             ));
         }
         self.coerce(index, Type::Int4, Modifier::NONE, CastContext::Assignment, at)
+    }
+
+    /// `name[n]`: a name is an array of letters, counted from zero (of characters here, not of bytes).
+    fn letter(&mut self, name: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {
+        let index = self.array_index(index, at)?;
+        let one = || BoundExpr::Constant { value: Value::Int4(1), ty: Type::Int4 };
+        let start = self.operator("+", index, one(), at)?;
+        let text = self.coerce(name, Type::Text, Modifier::NONE, CastContext::Implicit, at)?;
+        let letter = self.call_named("substr", vec![text, start, one()], at)?;
+        self.coerce(letter, Type::Char, Modifier::NONE, CastContext::Assignment, at)
     }
 
     fn jsonb_subscript(&mut self, value: BoundExpr, index: BoundExpr, at: At) -> Result<BoundExpr> {

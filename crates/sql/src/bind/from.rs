@@ -168,9 +168,10 @@ impl Binder<'_> {
                 let kind = RelationKind::Query(Box::new(query));
                 self.relation_item(name.last(), Some(&view.schema), kind, columns, false, alias)
             }
-            Relation::Sequence(_) => Err(self
-                .unsupported(name.at(), "reading a sequence as a table is not supported")
-                .with_hint("Use currval, lastval or nextval.")),
+            Relation::Sequence(sequence) => {
+                let (oid, schema) = (sequence.oid, sequence.schema.clone());
+                self.sequence_item(name.last(), &schema, oid, alias)
+            }
             Relation::Index { .. } => {
                 let message = format!("cannot open relation \"{}\"", name.last());
                 let detail = "This operation is not supported for indexes.";
@@ -198,6 +199,25 @@ impl Binder<'_> {
             ordinality: false,
         };
         self.relation_item(relation.name, Some(relation.schema), kind, columns, false, alias)
+    }
+
+    /// `SELECT last_value FROM sequence`: a call of the function that tells where the sequence stands.
+    fn sequence_item(&mut self, name: &str, schema: &str, oid: u32, alias: Option<&Alias>) -> Result<Item> {
+        let Some(function) = crate::functions::functions_named("heddle_sequence_state").next() else {
+            return Err(crate::error::SqlError::internal("sequences have no function"));
+        };
+        let column = |(at, (name, ty)): (usize, &(&str, Type))| BoundColumn {
+            name: (*name).to_string(),
+            ty: *ty,
+            modifier: Modifier::NONE,
+            source: Some((oid, at)),
+        };
+        let columns: Vec<BoundColumn> = function.columns.iter().enumerate().map(column).collect();
+        let types = columns.iter().map(|column| column.ty).collect();
+        let args = vec![BoundExpr::Constant { value: Value::Oid(oid), ty: Type::Oid }];
+        let calls = vec![FunctionCall::Set { function, args, types }];
+        let kind = RelationKind::Function { calls, ordinality: false };
+        self.relation_item(name, Some(schema), kind, columns, false, alias)
     }
 
     /// A view's query, bound as if it stood in parentheses, with the path that the view was made under.

@@ -156,7 +156,11 @@ impl Default for Catalog {
             types: HashMap::new(),
             type_names: HashMap::new(),
         };
-        catalog.add_schema(Schema { oid: PUBLIC_OID, name: PUBLIC.to_string(), comment: None });
+        catalog.add_schema(Schema {
+            oid: PUBLIC_OID,
+            name: PUBLIC.to_string(),
+            comment: Some("standard public schema".to_string()),
+        });
         catalog
     }
 }

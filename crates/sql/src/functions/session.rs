@@ -2,15 +2,22 @@
 //!
 //! Invariants: they are volatile, because each call counts: a plan never holds their results.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::definition::{Definition, FunctionContext, Rows, RowsOf, scalar, set};
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::Value;
+use crate::types::record::RecordValue;
+use crate::types::{Type, Value};
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     scalar("nextval(regclass) int8", next_value).volatile(),
+    set(
+        "heddle_sequence_state(oid) setof record last_value int8; log_cnt int8; is_called bool",
+        sequence_state,
+    )
+    .volatile(),
     scalar("currval(regclass) int8", current_value).volatile(),
     scalar("lastval() int8", last_value).volatile(),
     scalar("setval(regclass, int8) int8", set_value).volatile(),
@@ -64,6 +71,14 @@ fn signal(context: &mut FunctionContext<'_>, arguments: &[Value], terminate: boo
 
 fn next_value(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {
     context.environment.next_value(arguments[0].oid()).map(Value::Int8)
+}
+
+fn sequence_state(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Box<dyn Rows>> {
+    let (last, is_called) = context.environment.sequence_state(arguments[0].oid())?;
+    let kinds = [Type::Int8, Type::Int8, Type::Bool];
+    let values = vec![Value::Int8(last), Value::Int8(0), Value::Bool(is_called)];
+    let row = Value::Record(Arc::new(RecordValue::anonymous(&kinds, values)));
+    Ok(Box::new(RowsOf(std::iter::once(Ok(row)))))
 }
 
 fn current_value(context: &mut FunctionContext<'_>, arguments: &[Value]) -> Result<Value> {

@@ -276,6 +276,10 @@ impl Environment for SessionEnvironment {
         Ok(value)
     }
 
+    fn sequence_state(&mut self, sequence: u32) -> Result<(i64, bool)> {
+        self.sequences.state(sequence).inspect_err(|_| self.shortage = Some(sequence))
+    }
+
     fn current_value(&mut self, sequence: u32) -> Result<i64> {
         let sequence = sequence_of(&self.catalog, sequence)?;
         self.current_values.get(&sequence.oid).copied().ok_or_else(|| {

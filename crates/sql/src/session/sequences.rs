@@ -80,6 +80,17 @@ impl Sequences {
         Ok(next)
     }
 
+    /// The last value given, or the first to be given, and whether it was.
+    ///
+    /// # Errors
+    /// [`SHORTAGE`], as [`next`](Self::next), if the sequence was not used since the database was opened.
+    pub fn state(&self, oid: u32) -> Result<(i64, bool)> {
+        let states = self.states.lock();
+        let state =
+            states.get(&oid).ok_or_else(|| SqlError::new(SHORTAGE, "the sequence was not used yet"))?;
+        Ok((state.last, state.is_called))
+    }
+
     /// Stores a bound ahead of the last value.
     ///
     /// # Errors

@@ -179,6 +179,11 @@ pub trait Environment {
         Err(no_session("nextval"))
     }
 
+    /// Where a sequence stands: its last value, or the first to come, and whether it was given.
+    fn sequence_state(&mut self, _sequence: u32) -> Result<(i64, bool)> {
+        Err(no_session("sequences"))
+    }
+
     /// `currval`
     fn current_value(&mut self, _sequence: u32) -> Result<i64> {
         Err(no_session("currval"))

@@ -14,7 +14,7 @@ use crate::catalog::{
     Catalog, Column, ColumnOrigin, IndexColumn, Persistence, Relation, Sequence, Table, View,
 };
 use crate::parse::syntax::Statement;
-use crate::types::{Modifier, PlainEnvironment, Type};
+use crate::types::{Modifier, PlainEnvironment, Type, Value};
 
 /// The access method of tables.
 const HEAP: u32 = 2;
@@ -88,7 +88,11 @@ pub(super) fn schemas(system: &SystemCatalog<'_>) -> Vec<(u32, String)> {
 
 pub(super) fn namespaces(system: &SystemCatalog<'_>, out: &mut Output) {
     for (oid, name) in schemas(system) {
-        row!(out, oid = oid, nspname = name, nspowner = OWNER);
+        // Everybody may use and owners may create in the public schema, as initdb grants it.
+        let user = crate::parse::quote_identifier(&system.session.user);
+        let granted = (name == crate::catalog::PUBLIC)
+            .then(|| list(Type::Text, [format!("{user}=UC/{user}"), format!("=U/{user}")]));
+        row!(out, oid = oid, nspname = name, nspowner = OWNER, nspacl = granted.unwrap_or(Value::Null));
     }
 }
 

@@ -156,6 +156,7 @@ pub(crate) const PRIVILEGES: &[Definition] = &[
     scalar("pg_has_role(name, name, text) bool", yes).stable(),
     scalar("pg_has_role(name, oid, text) bool", yes).stable(),
     scalar("pg_has_role(oid, oid, text) bool", yes).stable(),
+    set("pg_options_to_table(text[]) setof record option_name text; option_value text", options).stable(),
     scalar("acldefault(char, oid) text[]", default_privileges).stable(),
     scalar("has_table_privilege(text, text) bool", yes).stable(),
     scalar("has_table_privilege(oid, text) bool", yes).stable(),
@@ -247,6 +248,20 @@ fn expand(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>
     let rows = (0..array.values.len()).map(move |at| {
         let values = vec![array.values[at].clone(), Value::Int4(at as i32 + 1)];
         Ok(Value::Record(std::sync::Arc::new(RecordValue::anonymous(&kinds, values))))
+    });
+    Ok(Box::new(RowsOf(rows)))
+}
+
+/// `name=value` texts as rows; without a value it is NULL.
+fn options(_: &mut FunctionContext<'_>, values: &[Value]) -> Result<Box<dyn Rows>> {
+    let array = values[0].as_array().clone();
+    let rows = (0..array.values.len()).filter(|&at| !array.values[at].is_null()).collect::<Vec<_>>();
+    let rows = rows.into_iter().map(move |at| {
+        let text = array.values[at].str();
+        let (name, value) =
+            text.split_once('=').map_or((text, Value::Null), |(name, value)| (name, Value::text(value)));
+        let fields = vec![Value::text(name), value];
+        Ok(Value::Record(std::sync::Arc::new(RecordValue::anonymous(&[Type::Text, Type::Text], fields))))
     });
     Ok(Box::new(RowsOf(rows)))
 }

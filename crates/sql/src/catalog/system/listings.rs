@@ -7,7 +7,7 @@ use super::constraints::{Rule, constraints_of};
 use super::definitions::{index_definition, view_text};
 use super::row::{Output, row};
 use super::{SystemCatalog, derived_oid};
-use crate::catalog::{Catalog, ColumnOrigin, UserType};
+use crate::catalog::{Catalog, ColumnOrigin, Relation, UserType};
 
 /// The oids of the catalogs that dependencies and comments name.
 pub(super) const PG_CLASS: u32 = 1259;
@@ -139,6 +139,19 @@ pub(super) fn descriptions(system: &SystemCatalog<'_>, out: &mut Output) {
     }
 }
 
+/// The sequences that a default names as `nextval('name')`; without a schema, that of the table or the public one.
+fn sequences_of<'c>(catalog: &'c Catalog, schema: &'c str, text: &'c str) -> impl Iterator<Item = u32> + 'c {
+    let names = text.split("nextval('").skip(1).filter_map(|rest| Some(rest.split_once('\'')?.0));
+    names.filter_map(move |name| {
+        let name = crate::parse::parse_name(name).ok()?;
+        let path = [schema.to_string(), crate::catalog::PUBLIC.to_string()];
+        match catalog.find(name.schema(), name.last(), &path)? {
+            Relation::Sequence(sequence) => Some(sequence.oid),
+            _ => None,
+        }
+    })
+}
+
 /// What is dropped with what: sequences with their columns, defaults with theirs, indexes with their constraints.
 pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
     let catalog = system.objects();
@@ -159,6 +172,10 @@ pub(super) fn dependencies(system: &SystemCatalog<'_>, out: &mut Output) {
             if matches!(column.origin, ColumnOrigin::Default(_) | ColumnOrigin::Generated(_)) {
                 let oid = derived_oid(table.oid, 'd', &column.name);
                 depend((PG_ATTRDEF, oid), (PG_CLASS, table.oid, at as i32 + 1), 'a');
+                if let ColumnOrigin::Default(text) = &column.origin {
+                    let sequences = sequences_of(catalog, &table.schema, text);
+                    sequences.for_each(|sequence| depend((PG_ATTRDEF, oid), (PG_CLASS, sequence, 0), 'n'));
+                }
             }
         }
         for constraint in constraints_of(table) {
