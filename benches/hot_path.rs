@@ -8,7 +8,11 @@
 //! durability is left out, too: logged operations run with `Durability::Async`, on a simulated disk in memory.
 //!
 //! Where valgrind is not installed it says so, and succeeds. `cargo bench --bench hot_path -- WORD` measures only what
-//! has the word in its name.
+//! has the word in its name. `cargo bench --bench hot_path -- budget [WORD]` prints where the instructions go, as the table
+//! of `docs/instructions.md`.
+
+#[path = "support/budget.rs"]
+mod budget;
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -70,6 +74,11 @@ fn main() -> ExitCode {
         println!("valgrind is not installed, so no instructions are counted; install it and run this again");
         return ExitCode::SUCCESS;
     }
+    if let Some((first, words)) = arguments.split_first()
+        && first == "budget"
+    {
+        return print_budgets(words);
+    }
     println!("{:<42} {:>10} {:>12}", "instructions of the calling thread", "in memory", "with a log");
     for (number, (name, ..)) in OPERATIONS.iter().enumerate() {
         if arguments.iter().any(|word| !name.contains(word.as_str())) {
@@ -92,11 +101,55 @@ fn per_operation(number: usize, logged: &str) -> std::result::Result<f64, String
     Ok((twice as f64 - once as f64) / REPETITIONS as f64)
 }
 
+/// Prints where the instructions of each operation go.
+fn print_budgets(words: &[String]) -> ExitCode {
+    let parts = budget::PARTS.iter().map(|(part, _)| *part).chain([budget::LIBRARY]);
+    let titles: Vec<&str> = ["operation", "all"].into_iter().chain(parts).collect();
+    println!("| {} |", titles.join(" | "));
+    println!("|---{}|", "|--:".repeat(titles.len() - 1));
+    for (number, (name, ..)) in OPERATIONS.iter().enumerate() {
+        if words.iter().any(|word| !name.contains(word.as_str())) {
+            continue;
+        }
+        for (logged, log) in [("unlogged", ""), ("logged", ", log")] {
+            match budget_of(number, logged) {
+                Ok(line) => println!("| {name}{log} | {line} |"),
+                Err(error) => {
+                    eprintln!("{name}: {error}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The instructions of one operation and of its parts.
+fn budget_of(number: usize, logged: &str) -> std::result::Result<String, String> {
+    let profile = |repetitions| {
+        let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+        count_into(&file.path().to_string_lossy(), number, logged, repetitions)?;
+        budget::sum_up(&std::fs::read_to_string(file.path()).map_err(|error| error.to_string())?)
+    };
+    let (once, twice) = (profile(REPETITIONS)?, profile(2 * REPETITIONS)?);
+    let parts =
+        once.iter().zip(twice).map(|(once, twice)| (twice as f64 - *once as f64) / REPETITIONS as f64);
+    let parts: Vec<f64> = parts.collect();
+    let all = [parts.iter().sum()].into_iter().chain(parts);
+    Ok(all.map(|count: f64| format!("{count:.0}")).collect::<Vec<_>>().join(" | "))
+}
+
 /// Runs this program under callgrind, and gives back the instructions that were collected.
 fn count(number: usize, logged: &str, repetitions: u64) -> std::result::Result<u64, String> {
+    count_into("/dev/null", number, logged, repetitions)
+}
+
+/// As [`count`]; callgrind writes into this file what it has counted line by line.
+fn count_into(file: &str, number: usize, logged: &str, repetitions: u64) -> std::result::Result<u64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured_region*"])
+        .args(["--tool=callgrind", "--toggle-collect=*measured_region*"])
+        .arg(format!("--callgrind-out-file={file}"))
         .arg(program)
         .args(["run", &number.to_string(), logged, &repetitions.to_string()])
         .output()

@@ -60,7 +60,10 @@ pub const ALL: &[Seeded] = &[
         "skip|src/durability/progress.rs|wake|count.fetch_add",
         "handover::a_waiter_goes_when_its_epoch_is_durable",
     ),
-    fault("skip|src/durability/progress.rs|wait|waiting.fetch_add", "handover::from_append_to_waiter"),
+    fault(
+        "skip|src/durability/progress.rs|wait_for_release|waiting.fetch_add",
+        "handover::from_append_to_waiter",
+    ),
     fault(
         "blind|src/storage/index/hash/bucket.rs|take|compare_exchange_weak",
         "hash::one_record_for_each_key",
@@ -181,5 +184,8 @@ pub const ALL: &[Seeded] = &[
         "weaken|src/durability/progress.rs|publish|released.store",
         "handover::a_waiter_goes_when_its_epoch_is_durable",
     ),
-    fault("weaken|src/durability/progress.rs|wait|waiting.fetch_add", "handover::from_append_to_waiter"),
+    fault(
+        "weaken|src/durability/progress.rs|wait_for_release|waiting.fetch_add",
+        "handover::from_append_to_waiter",
+    ),
 ];
